@@ -1,0 +1,81 @@
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+es_status es_budget_charge(es_budget *budget, size_t size, const char *what, es_error *err)
+{
+    if (!budget)
+        return ES_OK;
+    size_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED), wanted;
+    do {
+        if (!es_add_size(used, size, &wanted) || (budget->limit && wanted > budget->limit))
+            return es_fail(err, ES_E_LIMIT, "memory.limit",
+                           "raise --max-memory, or ask for less at a time",
+                           "%s needs %.1f MiB on top of %.1f MiB in use; the limit is %.1f MiB",
+                           what, (double)size / 1048576.0, (double)used / 1048576.0,
+                           (double)budget->limit / 1048576.0);
+    } while (!__atomic_compare_exchange_n(&budget->used, &used, wanted, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+
+    size_t peak = __atomic_load_n(&budget->peak, __ATOMIC_RELAXED);
+    while (peak < wanted && !__atomic_compare_exchange_n(&budget->peak, &peak, wanted, true,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return ES_OK;
+}
+
+void es_budget_release(es_budget *budget, size_t size)
+{
+    if (budget)
+        __atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
+}
+
+/* The size of a block sits in the cache line before it, so that freeing needs no bookkeeping
+ * elsewhere. */
+es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **out, es_error *err)
+{
+    size_t total;
+    *out = NULL;
+    if (!es_add_size(size, 2 * ES_ALIGN - 1, &total))
+        return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less", "%s: %zu bytes overflow",
+                       what, size);
+    total -= total % ES_ALIGN;
+    ES_TRY(es_budget_charge(budget, total, what, err));
+    char *block = aligned_alloc(ES_ALIGN, total);
+    if (!block) {
+        es_budget_release(budget, total);
+        return es_fail(err, ES_E_MEMORY, "memory.system", "close other programs or ask for less",
+                       "the system refused %.1f MiB for %s", (double)total / 1048576.0, what);
+    }
+    memset(block, 0, total);
+    memcpy(block, &total, sizeof total);
+    *out = block + ES_ALIGN;
+    return ES_OK;
+}
+
+es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size_t element,
+                       const char *what, void **out, es_error *err)
+{
+    size_t size;
+    *out = NULL;
+    if (!es_size_of_array(count_a, count_b, 1, element, &size))
+        return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less",
+                       "%s: %lld x %lld elements of %zu bytes overflow", what, (long long)count_a,
+                       (long long)count_b, element);
+    return es_mem_new(budget, size, what, out, err);
+}
+
+void es_mem_free(es_budget *budget, void *memory)
+{
+    if (!memory)
+        return;
+    char *block = (char *)memory - ES_ALIGN;
+    size_t total;
+    memcpy(&total, block, sizeof total);
+    es_budget_release(budget, total);
+    free(block);
+}

@@ -1,0 +1,28 @@
+/* memory.h : aligned memory, counted against the caller's budget. */
+#ifndef ES_BASE_MEMORY_H
+#define ES_BASE_MEMORY_H
+
+#include <esscher/exec.h>
+
+enum { ES_ALIGN = 64 }; /* one cache line, one AVX-512 register */
+
+/*! es_mem_new() : `size` zeroed bytes aligned to ES_ALIGN, charged to `budget` (may be NULL).
+ *  On success *out is never NULL, even for size 0; release it with es_mem_free() and the same
+ * budget.
+ *  @return : ES_OK; ES_E_LIMIT if the budget would be exceeded; ES_E_MEMORY if the system refuses.
+ * Then *out is NULL. `what` names the thing in the message. Thread-safe. */
+es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **out, es_error *err);
+
+/*! es_mem_array() : the same for count_a*count_b elements, with the product checked
+ * (ES_E_OVERFLOW). */
+es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size_t element,
+                       const char *what, void **out, es_error *err);
+
+/*! es_mem_free() : give back what es_mem_new() gave; NULL is fine. */
+void es_mem_free(es_budget *budget, void *memory);
+
+/*! es_budget_charge(), es_budget_release() : count memory that was allocated by other means. */
+es_status es_budget_charge(es_budget *budget, size_t size, const char *what, es_error *err);
+void es_budget_release(es_budget *budget, size_t size);
+
+#endif
