@@ -1,0 +1,145 @@
+/* attend.h : exact softmax attention and its statistics, streamed.
+ *
+ * For queries q_i (m, d), keys k_j (n, d), values v_j (n, dv) and a score scale b, attention
+ * weights are
+ *
+ *     w_ij = exp(b q_i.k_j) / sum_j' exp(b q_i.k_j'),           output_i = sum_j w_ij v_j .
+ *
+ * es_attend() computes, in one pass over the keys and without ever holding an (m, n) matrix,
+ *   - per query: the output, log-sum-exp, entropy, the largest weight and its index, sum of squared
+ * weights, mass of the k largest weights;
+ *   - over queries: mean and covariance of the outputs;
+ *   - all of it for every prefix n_1 < ... < n_P of the keys and for several score scales at once.
+ *
+ * Simple use:
+ *
+ *     es_view q = es_view_f32(Q, m, d), k = es_view_f32(K, n, d), v = es_view_f32(V, n, dv);
+ *     es_attend_out out = {.output = Y, .entropy = H};               // (m, dv) and (m) doubles
+ *     es_status st = es_attend(&q, &k, &v, NULL, &out, &err);       // scale 1/sqrt(d), f32 kernels
+ *
+ * Accuracy. ES_F32 kernels sum in f32 within a few hundred keys and in f64 beyond; relative error
+ * of an output is below 1e-6 for scores up to about 30 (it grows with the rounding of the f32 score
+ * itself, 6e-8 |score|). ES_F64 kernels stay below 1e-12. Both are tested against
+ * es_attend_reference().
+ *
+ * Determinism. Results have the same bits for any number of threads. Different instruction sets
+ * agree within the accuracy above, not bit for bit.
+ *
+ * Memory. O(tile + m dv) beyond input and output, see es_attend_plan().
+ */
+#ifndef ESSCHER_ATTEND_H
+#define ESSCHER_ATTEND_H
+
+#include <esscher/exec.h>
+#include <esscher/moments.h>
+#include <esscher/view.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to compute. Zero-initialise; every zero means the default. */
+typedef struct es_attend_opts {
+    es_dtype precision;   /* ES_F32 (default) or ES_F64 */
+    const double *scales; /* (n_scales) score scales b >= 0; NULL: one scale, 1/sqrt(d) */
+    int64_t n_scales;
+    const int64_t
+        *prefixes; /* (n_prefixes) strictly increasing, 1 <= n_p <= n; NULL: one prefix, n */
+    int64_t n_prefixes;
+    bool self; /* the queries are the tokens: m = n, and at prefix n_p only queries i < n_p exist */
+    bool exclude_self;    /* query i does not see key i */
+    const int64_t *top_k; /* (n_top_k) sizes k >= 1 for out->top_mass; NULL: none */
+    int64_t n_top_k;
+    const es_exec *exec; /* threads, memory, progress; NULL: defaults */
+} es_attend_opts;
+
+/* Where to put it. S scales, P prefixes, m queries; arrays are contiguous, scale-major. A NULL
+ * pointer means "not wanted". In self mode entries of queries that do not exist at a prefix are NaN
+ * (index -1). */
+typedef struct es_attend_out {
+    double *output;      /* (S, P, m, dv) */
+    double *lse;         /* (S, P, m)  ln sum_j exp(score), nats */
+    double *entropy;     /* (S, P, m)  -sum w ln w = lse - E[score], nats */
+    double *top_weight;  /* (S, P, m)  largest weight */
+    int64_t *top_index;  /* (S, P, m)  a key that attains it: the first with the largest score */
+    double *sum_squares; /* (S, P, m)  sum w^2 = 1 / effective number of keys */
+    double *top_mass;    /* (S, P, m, n_top_k)  mass of the k largest weights */
+    es_moments *moments; /* (S, P)  of the outputs over the queries; initialised by the callee,
+                            freed by the caller */
+} es_attend_out;
+
+/*! es_attend() : attention of every query against every key, with statistics, in one pass.
+ *  q (m, d), k (n, d), v (n, dv), 1 <= d, dv <= 4096, 1 <= m, n <= 2^40; any strides, f32 or f64.
+ * Only read. O(m n (d + S dv)) time. Thread-safe: calls share nothing.
+ *  @return : ES_OK;
+ *            ES_E_ARGUMENT or ES_E_SHAPE for options or shapes that make no sense;
+ *            ES_E_NONFINITE if an input holds NaN or Inf (err->row, err->col say where);
+ *            ES_E_RANGE if scores or outputs could overflow the kernel's precision (ask for
+ * ES_F64); ES_E_EMPTY if some query would see no key; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED if
+ * progress asked to stop. After a failure the contents of *out are undefined, but moments need no
+ * freeing. */
+ES_API es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
+                           const es_attend_opts *opts, const es_attend_out *out, es_error *err);
+
+/*! es_attend_reference() : the same answer, written to be read: f64, two passes per query, prefix
+ * and scale, no blocking. O(m n P (d + S dv)) time, O(n) memory. What the fast kernels are tested
+ * against. */
+ES_API es_status es_attend_reference(const es_view *q, const es_view *k, const es_view *v,
+                                     const es_attend_opts *opts, const es_attend_out *out,
+                                     es_error *err);
+
+/* What es_attend() will do for a problem, and what that costs. */
+typedef struct es_attend_plan {
+    es_isa isa;     /* kernels that will run */
+    int threads;    /* threads that will have work */
+    int64_t block;  /* queries per block */
+    int64_t blocks; /* blocks of queries */
+    int64_t tile;   /* keys per tile */
+    int64_t cuts;   /* pieces the keys are cut into, not counting cuts at prefixes; 1 unless queries
+                       are few */
+    int64_t segments; /* pieces with those */
+    int64_t chunks;   /* groups of blocks whose moments are summed together */
+    double flops; /* floating-point operations, counting 2 per multiply-add of the two products */
+    size_t bytes; /* upper bound on memory allocated at one time, inputs and outputs not counted */
+} es_attend_plan;
+
+/*! es_attend_plan_for() : the plan for (m, d) queries against (n, d) keys with (n, dv) values.
+ * Depends on the shapes and options only; `wants_moments` says whether out->moments will be asked
+ * for.
+ *  @return : as es_attend() for shapes and options. */
+ES_API es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
+                                    const es_attend_opts *opts, bool wants_moments,
+                                    es_attend_plan *plan, es_error *err);
+
+/* ---- partial states: attention over some of the keys, to be merged ---- */
+
+/* What m queries know about the keys they have met so far. Merging the states of disjoint sets of
+ * keys gives the state of their union: exactly, up to the rounding of one addition, because offsets
+ * are powers of two. */
+typedef struct es_partial es_partial;
+
+/*! es_partial_new() : m queries that have met no key. Uses scales, top_k, precision and exec of
+ * opts; prefixes, self and exclude_self must be unset. scales must be given. Release with
+ * es_partial_free(). */
+ES_API es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_partial **out,
+                                es_error *err);
+ES_API void es_partial_free(es_partial *p);
+
+/*! es_partial_attend() : the queries meet keys k with values v. `first_key` is the index of k's
+ * first row among all keys, for top_index. Errors as es_attend(). */
+ES_API es_status es_partial_attend(es_partial *p, const es_view *q, const es_view *k,
+                                   const es_view *v, int64_t first_key, es_error *err);
+
+/*! es_partial_merge() : what `from` has met is added to `into`. Same shapes and options, else
+ * ES_E_SHAPE. For equal largest scores the index of `into` wins, so merge in key order. */
+ES_API es_status es_partial_merge(es_partial *into, const es_partial *from, es_error *err);
+
+/*! es_partial_finish() : results of the keys met so far, as es_attend() gives them with P = 1. The
+ * state can go on.
+ *  @return : ES_OK; ES_E_EMPTY if no key has been met. */
+ES_API es_status es_partial_finish(const es_partial *p, const es_attend_out *out, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

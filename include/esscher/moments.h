@@ -1,0 +1,50 @@
+/* moments.h : count, mean and covariance of rows that are seen once and not kept.
+ *
+ * Rows are added in batches; a batch is reduced around its own mean and then merged (Chan, Golub
+ * and LeVeque's update), so that a mean a million times larger than the spread costs no accuracy.
+ * Merging is how results of several threads become one: always in the same order, so always the
+ * same bits.
+ */
+#ifndef ESSCHER_MOMENTS_H
+#define ESSCHER_MOMENTS_H
+
+#include <esscher/exec.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct es_moments {
+    int64_t count;     /* rows seen */
+    int64_t dim;       /* columns */
+    double *mean;      /* (dim) */
+    double *scatter;   /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
+    double *scratch;   /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
+    es_budget *budget; /* whom the memory is charged to */
+} es_moments;
+
+enum { ES_MOMENTS_STRIP = 8 }; /* rows reduced together */
+
+/*! es_moments_new() : no rows yet, dim columns. Owns its memory; release with es_moments_free().
+ *  @return : ES_OK, ES_E_LIMIT, ES_E_MEMORY, ES_E_OVERFLOW. */
+ES_API es_status es_moments_new(int64_t dim, es_budget *budget, es_moments *out, es_error *err);
+ES_API void es_moments_free(es_moments *m);
+
+/*! es_moments_bytes() : memory es_moments_new() takes for this many columns. */
+ES_API size_t es_moments_bytes(int64_t dim);
+
+/*! es_moments_add() : a batch of `count` contiguous rows (count, dim). O(count dim^2). Not
+ * thread-safe. */
+ES_API void es_moments_add(es_moments *m, const double *rows, int64_t count);
+
+/*! es_moments_merge() : what `from` has seen is added to `into`. Same dim. O(dim^2). */
+ES_API void es_moments_merge(es_moments *into, const es_moments *from);
+
+/*! es_moments_covariance() : scatter / (count - ddof) as a full symmetric (dim, dim) matrix; ddof 0
+ * is the population covariance that the papers use. With count <= ddof every element is NaN. */
+ES_API void es_moments_covariance(const es_moments *m, int ddof, double *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,241 @@
+/* attend.c : es_attend(): units of work handed to threads, results in a fixed order.
+ *
+ * Many queries: a unit is a chunk of consecutive blocks of queries; its thread streams all keys
+ * past each block and emits results at every prefix. Few queries: a unit is a block and a segment
+ * of the keys; states of segments are merged in key order afterwards, prefix by prefix. */
+#include <esscher/attend.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/plan.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+typedef struct job {
+    const es_problem *p;
+    const es_attend_plan *plan;
+    const es_attend_out *out;
+    int64_t queries;          /* queries that exist at the last prefix */
+    es_block *blocks;         /* (threads) */
+    es_emit_scratch *scratch; /* (threads) */
+    es_partial *states;       /* (threads) of one block, or (segments) of all queries */
+    int64_t n_states;
+    es_moments *moments; /* (chunks, prefixes, scales), or NULL */
+} job;
+
+static es_moments *chunk_moments(const job *j, int64_t chunk, int64_t prefix)
+{
+    return j->moments ? j->moments + (chunk * j->p->n_prefixes + prefix) * j->p->n_scales : NULL;
+}
+
+static int64_t block_queries(const job *j, int64_t block)
+{
+    const int64_t rest = j->queries - block * j->plan->block;
+    return rest < 0 ? 0 : rest < j->plan->block ? rest : j->plan->block;
+}
+
+/* ---- many queries ---- */
+
+static void attend_block(const job *j, int64_t chunk, int64_t block, int thread)
+{
+    const es_problem *p = j->p;
+    const int64_t first = block * j->plan->block;
+    es_block *b = &j->blocks[thread];
+    es_partial *state = &j->states[thread];
+    es_block_begin(b, first, block_queries(j, block));
+    int64_t met = 0;
+    for (int64_t prefix = 0; prefix < p->n_prefixes; prefix++) {
+        es_block_stream(b, met, p->prefixes[prefix], 0);
+        met = p->prefixes[prefix];
+        const int64_t exist = es_problem_queries_at(p, prefix) - first;
+        if (exist <= 0)
+            continue; /* self mode: these tokens come later */
+        es_block_store(b, state, 0);
+        es_partial_emit(state, p, 0, exist < b->count ? exist : b->count, first, prefix, j->out,
+                        chunk_moments(j, chunk, prefix), &j->scratch[thread]);
+    }
+}
+
+static es_status attend_chunk(void *job_, int64_t chunk, int thread, es_error *err)
+{
+    const job *j = job_;
+    int64_t first, last;
+    (void)err;
+    es_part(j->plan->blocks, j->plan->chunks, chunk, &first, &last);
+    for (int64_t block = first; block < last; block++)
+        if (block_queries(j, block) > 0)
+            attend_block(j, chunk, block, thread);
+    return ES_OK;
+}
+
+/* ---- few queries ---- */
+
+static es_status attend_segment(void *job_, int64_t unit, int thread, es_error *err)
+{
+    const job *j = job_;
+    const int64_t block = unit % j->plan->blocks, segment = unit / j->plan->blocks;
+    const int64_t first = block * j->plan->block;
+    es_block *b = &j->blocks[thread];
+    (void)err;
+    es_block_begin(b, first, block_queries(j, block));
+    es_block_stream(b, es_plan_cut(j->p, j->plan, segment), es_plan_cut(j->p, j->plan, segment + 1),
+                    0);
+    es_block_store(b, &j->states[segment], first);
+    return ES_OK;
+}
+
+/* Segment 0 collects the others, in key order; whenever it reaches a prefix its results are
+ * emitted. */
+static es_status merge_chunk(void *job_, int64_t chunk, int thread, es_error *err)
+{
+    const job *j = job_;
+    const es_problem *p = j->p;
+    int64_t first_block, last_block;
+    (void)err;
+    es_part(j->plan->blocks, j->plan->chunks, chunk, &first_block, &last_block);
+    for (int64_t block = first_block; block < last_block; block++) {
+        const int64_t first = block * j->plan->block, count = block_queries(j, block);
+        int64_t prefix = 0;
+        for (int64_t segment = 0; segment < j->plan->segments; segment++) {
+            if (segment > 0)
+                es_partial_join(&j->states[0], first, &j->states[segment], first, count);
+            if (es_plan_cut(p, j->plan, segment + 1) != p->prefixes[prefix])
+                continue;
+            es_partial_emit(&j->states[0], p, first, count, first, prefix, j->out,
+                            chunk_moments(j, chunk, prefix), &j->scratch[thread]);
+            prefix++;
+        }
+    }
+    return ES_OK;
+}
+
+/* ---- set-up and result ---- */
+
+static bool wants_only_output(const es_attend_out *out)
+{
+    return !out->entropy && !out->top_weight && !out->top_index && !out->sum_squares &&
+           !out->top_mass;
+}
+
+static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
+{
+    const es_problem *p = j->p;
+    const es_attend_plan *plan = j->plan;
+    const bool split = plan->segments > 1;
+    void *memory;
+    ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof *j->blocks, "blocks", &memory, err));
+    j->blocks = memory;
+    ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof *j->scratch, "scratch", &memory, err));
+    j->scratch = memory;
+    j->n_states = split ? plan->segments : plan->threads;
+    ES_TRY(es_mem_array(p->budget, j->n_states, 1, sizeof *j->states, "states", &memory, err));
+    j->states = memory;
+    for (int t = 0; t < plan->threads; t++) {
+        ES_TRY(es_block_new(&j->blocks[t], p, kernels, plan->block, plan->tile,
+                            wants_only_output(j->out), err));
+        ES_TRY(es_emit_scratch_new(&j->scratch[t], p, plan->block, err));
+    }
+    for (int64_t i = 0; i < j->n_states; i++)
+        ES_TRY(es_partial_init(&j->states[i], p, split ? p->m : plan->block, err));
+    if (!j->out->moments)
+        return ES_OK;
+    const int64_t sets = plan->chunks * p->n_prefixes * p->n_scales;
+    ES_TRY(es_mem_array(p->budget, sets, 1, sizeof *j->moments, "moments", &memory, err));
+    j->moments = memory;
+    for (int64_t i = 0; i < sets; i++)
+        ES_TRY(es_moments_new(p->dv, p->budget, &j->moments[i], err));
+    return ES_OK;
+}
+
+static void job_free(job *j)
+{
+    es_budget *budget = j->p->budget;
+    for (int t = 0; j->blocks && t < j->plan->threads; t++)
+        es_block_free(&j->blocks[t]);
+    for (int t = 0; j->scratch && t < j->plan->threads; t++)
+        es_emit_scratch_free(&j->scratch[t], budget);
+    for (int64_t i = 0; j->states && i < j->n_states; i++)
+        es_partial_clear(&j->states[i]);
+    const int64_t sets = j->plan->chunks * j->p->n_prefixes * j->p->n_scales;
+    for (int64_t i = 0; j->moments && i < sets; i++)
+        es_moments_free(&j->moments[i]);
+    es_mem_free(budget, j->blocks);
+    es_mem_free(budget, j->scratch);
+    es_mem_free(budget, j->states);
+    es_mem_free(budget, j->moments);
+}
+
+/* Moments of the chunks, added in chunk order; the first chunk's memory becomes the caller's. */
+static void hand_over_moments(job *j)
+{
+    const es_problem *p = j->p;
+    for (int64_t s = 0; s < p->n_scales; s++) {
+        for (int64_t prefix = 0; prefix < p->n_prefixes; prefix++) {
+            es_moments *sum = &chunk_moments(j, 0, prefix)[s];
+            for (int64_t chunk = 1; chunk < j->plan->chunks; chunk++)
+                es_moments_merge(sum, &chunk_moments(j, chunk, prefix)[s]);
+            j->out->moments[s * p->n_prefixes + prefix] = *sum;
+            *sum = (es_moments){0};
+        }
+    }
+}
+
+void es_attend_out_blank(const es_problem *p, const es_attend_out *out)
+{
+    for (int64_t i = 0; i < p->n_scales * p->n_prefixes * p->m; i++) {
+        if (i % p->m < es_problem_queries_at(p, i / p->m % p->n_prefixes))
+            continue;
+        double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares};
+        for (size_t a = 0; a < sizeof scalars / sizeof scalars[0]; a++)
+            if (scalars[a])
+                scalars[a][i] = NAN;
+        if (out->top_index)
+            out->top_index[i] = -1;
+        for (int64_t c = 0; out->output && c < p->dv; c++)
+            out->output[i * p->dv + c] = NAN;
+        for (int64_t c = 0; out->top_mass && c < p->n_top_k; c++)
+            out->top_mass[i * p->n_top_k + c] = NAN;
+    }
+}
+
+static es_status attend(job *j, const es_kernels *kernels, es_error *err)
+{
+    const es_attend_plan *plan = j->plan;
+    ES_TRY(job_new(j, kernels, err));
+    if (plan->segments == 1) {
+        ES_TRY(es_parallel_run(j->p->exec, plan->chunks, attend_chunk, j, err));
+    } else {
+        es_exec quiet = j->p->exec ? *j->p->exec : (es_exec){0};
+        quiet.progress = NULL; /* merging takes no time worth reporting */
+        ES_TRY(es_parallel_run(j->p->exec, plan->blocks * plan->segments, attend_segment, j, err));
+        ES_TRY(es_parallel_run(&quiet, plan->chunks, merge_chunk, j, err));
+    }
+    if (j->out->moments)
+        hand_over_moments(j);
+    if (j->p->self)
+        es_attend_out_blank(j->p, j->out);
+    return ES_OK;
+}
+
+es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
+                    const es_attend_opts *opts, const es_attend_out *out, es_error *err)
+{
+    es_problem p;
+    es_attend_plan plan;
+    const es_kernels *kernels;
+    ES_TRY(es_problem_data(&p, q, k, v, opts, err));
+    ES_TRY(es_plan_make(&p, out->moments != NULL, &plan, &kernels, err));
+    es_log(ES_LOG_DEBUG,
+           "attend: %s, %d threads, %lld blocks of %lld queries, tiles of %lld keys, %lld key "
+           "segments",
+           es_isa_name(plan.isa), plan.threads, (long long)plan.blocks, (long long)plan.block,
+           (long long)plan.tile, (long long)plan.segments);
+    job j = {
+        .p = &p, .plan = &plan, .out = out, .queries = es_problem_queries_at(&p, p.n_prefixes - 1)};
+    const es_status status = attend(&j, kernels, err);
+    job_free(&j);
+    return status;
+}

@@ -1,0 +1,311 @@
+#include "attention/block.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/pack.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- memory ---- */
+
+/* Sizes of the buffers of a block, in the order of the fields of es_block. */
+enum { BUFFERS = 13 };
+
+static void buffer_sizes(const es_problem *p, const es_kernels *kernels, int64_t queries,
+                         int64_t tile, int64_t count[BUFFERS], size_t element[BUFFERS])
+{
+    const int64_t lanes = kernels->lanes, panels = (queries + lanes - 1) / lanes;
+    const int64_t channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
+    const int64_t tile4 = (tile + ES_GROUP - 1) / ES_GROUP * ES_GROUP, rows = panels * lanes;
+    const size_t real = es_dtype_size(kernels->dtype);
+    const int64_t counts[BUFFERS] = {rows * p->d,
+                                     tile4 * p->d,
+                                     tile4 * channels4,
+                                     tile4 * lanes,
+                                     p->n_scales > 1 ? tile4 * lanes : 0,
+                                     lanes,
+                                     3 * lanes,
+                                     p->n_scales * rows,
+                                     p->n_scales * rows * channels4,
+                                     p->n_scales * rows * channels4,
+                                     p->n_scales * rows,
+                                     2 * rows,
+                                     rows * p->kept};
+    const size_t elements[BUFFERS] = {
+        real, real, real, real, real, 8, 8, real, real, 8, sizeof(es_sums), 8, 8};
+    memcpy(count, counts, sizeof counts);
+    memcpy(element, elements, sizeof elements);
+}
+
+double es_block_bytes(const es_problem *p, const es_kernels *kernels, int64_t queries, int64_t tile)
+{
+    int64_t count[BUFFERS];
+    size_t element[BUFFERS];
+    buffer_sizes(p, kernels, queries, tile, count, element);
+    double bytes = 0.0;
+    for (int i = 0; i < BUFFERS; i++)
+        bytes += (double)count[i] * (double)element[i] + 2 * ES_ALIGN;
+    return bytes;
+}
+
+es_status es_block_new(es_block *b, const es_problem *p, const es_kernels *kernels, int64_t queries,
+                       int64_t tile, bool plain, es_error *err)
+{
+    const int64_t lanes = kernels->lanes;
+    *b = (es_block){.p = p,
+                    .kernels = kernels,
+                    .plain = plain,
+                    .tile = tile,
+                    .panels = (queries + lanes - 1) / lanes,
+                    .channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP,
+                    .real = es_dtype_size(kernels->dtype)};
+    int64_t count[BUFFERS];
+    size_t element[BUFFERS];
+    void *memory[BUFFERS] = {0};
+    buffer_sizes(p, kernels, queries, tile, count, element);
+    es_status status = ES_OK;
+    for (int i = 0; i < BUFFERS && status == ES_OK; i++)
+        status =
+            es_mem_array(p->budget, count[i], 1, element[i], "a block of queries", &memory[i], err);
+    b->queries = memory[0];
+    b->keys = memory[1];
+    b->values = memory[2];
+    b->scores = memory[3];
+    b->weights = memory[4];
+    b->tile_top = memory[5];
+    b->tile_sums = memory[6];
+    b->offsets = memory[7];
+    b->output = memory[8];
+    b->folded = memory[9];
+    b->sums = memory[10];
+    b->best = memory[11];
+    b->kept = memory[12];
+    if (status != ES_OK) {
+        es_block_free(b);
+        return status;
+    }
+    b->best_index = (int64_t *)(void *)(b->best + b->panels * lanes);
+    return ES_OK;
+}
+
+void es_block_free(es_block *b)
+{
+    void *const memory[BUFFERS] = {b->queries,  b->keys,      b->values,  b->scores, b->weights,
+                                   b->tile_top, b->tile_sums, b->offsets, b->output, b->folded,
+                                   b->sums,     b->best,      b->kept};
+    for (int i = 0; i < BUFFERS && b->p; i++)
+        es_mem_free(b->p->budget, memory[i]);
+    *b = (es_block){0};
+}
+
+/* ---- the kernel's precision, element by element, where speed does not matter ---- */
+
+static double real_get(const es_block *b, const char *buffer, int64_t at)
+{
+    return b->kernels->dtype == ES_F32 ? (double)((const float *)(const void *)buffer)[at]
+                                       : ((const double *)(const void *)buffer)[at];
+}
+
+static void real_set(const es_block *b, char *buffer, int64_t at, double value)
+{
+    if (b->kernels->dtype == ES_F32)
+        ((float *)(void *)buffer)[at] = (float)value;
+    else
+        ((double *)(void *)buffer)[at] = value;
+}
+
+static char *real_at(const es_block *b, char *buffer, int64_t at)
+{
+    return buffer + at * (int64_t)b->real;
+}
+
+/* ---- queries enter ---- */
+
+void es_block_begin(es_block *b, int64_t first, int64_t count)
+{
+    const es_problem *p = b->p;
+    const int64_t lanes = b->kernels->lanes;
+    b->first = first;
+    b->count = count;
+    b->panels = (count + lanes - 1) / lanes;
+    b->since_fold = 0;
+    const es_view queries = es_view_rows(p->q, first, count);
+    es_pack(&queries, lanes, p->largest_scale * ES_LOG2_E, b->kernels->dtype, b->queries);
+
+    const int64_t rows = b->panels * lanes;
+    for (int64_t i = 0; i < p->n_scales * rows; i++)
+        b->sums[i] = (es_sums){.offset = -INFINITY};
+    memset(b->output, 0, (size_t)(p->n_scales * rows * b->channels4) * b->real);
+    memset(b->folded, 0, (size_t)(p->n_scales * rows * b->channels4) * sizeof *b->folded);
+    for (int64_t i = 0; i < rows; i++) {
+        b->best[i] = -INFINITY;
+        b->best_index[i] = -1;
+    }
+    for (int64_t i = 0; i < rows * p->kept; i++)
+        b->kept[i] = -INFINITY;
+}
+
+/* ---- one tile of keys against one panel of queries ---- */
+
+/* The self token of each query that has it in this tile becomes NaN, which every kernel takes as
+ * weight zero. */
+static void mask_self(es_block *b, int64_t panel, int64_t from, int64_t keys)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        const int64_t row = b->first + panel * lanes + lane - from;
+        if (row >= 0 && row < keys)
+            real_set(b, b->scores, row * lanes + lane, NAN);
+    }
+}
+
+/* Where a tile's largest score beats the query's record, look up which key that was; and offer the
+ * tile's scores to the query's heap if any of them could enter. New records become rare after a few
+ * tiles. */
+static void note_records(es_block *b, int64_t panel, int64_t keys, int64_t first_index)
+{
+    const int64_t lanes = b->kernels->lanes, kept = b->p->kept;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        const int64_t query = panel * lanes + lane;
+        const double top = b->tile_top[lane];
+        if (top > b->best[query]) {
+            int64_t key = 0;
+            while (real_get(b, b->scores, key * lanes + lane) != top)
+                key++;
+            b->best[query] = top;
+            b->best_index[query] = first_index + key;
+        }
+        if (kept && top > b->kept[query * kept])
+            for (int64_t key = 0; key < keys; key++)
+                es_heap_offer(b->kept + query * kept, kept,
+                              real_get(b, b->scores, key * lanes + lane));
+    }
+}
+
+/* Move the offsets of the queries whose largest score in this tile is too far above. An offset is
+ * an integer, so the move multiplies everything summed so far by a power of two. */
+static void move_offsets(es_block *b, int64_t panel, int64_t scale, double relative_scale)
+{
+    const int64_t lanes = b->kernels->lanes, at = (scale * b->panels + panel) * lanes;
+    char *offsets = real_at(b, b->offsets, at);
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        es_sums *sums = &b->sums[at + lane];
+        const double top = relative_scale * b->tile_top[lane];
+        if (!(top > sums->offset + ES_OFFSET_SLACK))
+            continue;
+        const double factor = es_sums_move(sums, ceil(top));
+        real_set(b, offsets, lane, sums->offset);
+        char *output = real_at(b, b->output, at * b->channels4);
+        double *folded = b->folded + at * b->channels4;
+        for (int64_t c = 0; c < b->channels4; c++) {
+            real_set(b, output, c * lanes + lane, factor * real_get(b, output, c * lanes + lane));
+            folded[c * lanes + lane] *= factor;
+        }
+    }
+}
+
+static void add_tile_sums(es_block *b, int64_t at)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        es_sums *sums = &b->sums[at + lane];
+        sums->weight += b->tile_sums[lane];
+        if (b->plain)
+            continue;
+        sums->tilted += b->tile_sums[lanes + lane];
+        sums->squares += b->tile_sums[2 * lanes + lane];
+    }
+}
+
+/* Scores (keys, lanes) are computed once; per scale, weights (keys, lanes) overwrite the previous
+ * scale's. pass 1: scores = q.k' in units of log 2. pass 2: weights = 2^(score - offset). pass 3:
+ * output += weights' v. */
+static void meet(es_block *b, int64_t panel, int64_t from, int64_t keys, int64_t first_index)
+{
+    const es_problem *p = b->p;
+    const es_kernels *kernels = b->kernels;
+    const int64_t lanes = kernels->lanes, groups = (keys + ES_GROUP - 1) / ES_GROUP;
+    kernels->product(real_at(b, b->queries, panel * p->d * lanes), b->keys, p->d, groups, false,
+                     b->scores);
+    if (p->exclude_self)
+        mask_self(b, panel, from, keys);
+    kernels->top(b->scores, keys, b->tile_top);
+    if (!b->plain)
+        note_records(b, panel, keys, first_index);
+
+    char *weights = p->n_scales > 1 ? b->weights : b->scores;
+    for (int64_t s = 0; s < p->n_scales; s++) {
+        const int64_t at = (s * b->panels + panel) * lanes;
+        const double relative_scale = es_problem_relative_scale(p, s);
+        move_offsets(b, panel, s, relative_scale);
+        kernels->tilt(b->scores, keys, relative_scale, real_at(b, b->offsets, at), b->plain,
+                      weights, b->tile_sums);
+        add_tile_sums(b, at);
+        kernels->product(weights, b->values, keys, b->channels4 / ES_GROUP, true,
+                         real_at(b, b->output, at * b->channels4));
+    }
+}
+
+static void fold(es_block *b)
+{
+    b->kernels->fold(b->output, b->p->n_scales * b->panels * b->kernels->lanes * b->channels4,
+                     b->folded);
+    b->since_fold = 0;
+}
+
+void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
+{
+    const es_problem *p = b->p;
+    for (int64_t key = from; key < to; key += b->tile) {
+        const int64_t keys = to - key < b->tile ? to - key : b->tile;
+        const es_view k = es_view_rows(p->k, key, keys), v = es_view_rows(p->v, key, keys);
+        const es_view channels = es_view_transpose(&v);
+        es_pack(&k, ES_GROUP, 1.0, b->kernels->dtype, b->keys);
+        es_pack(&channels, ES_GROUP, 1.0, b->kernels->dtype, b->values);
+        for (int64_t panel = 0; panel < b->panels; panel++)
+            meet(b, panel, key, keys, index_base + key);
+        b->since_fold += keys;
+        if (b->since_fold >= ES_FOLD_KEYS)
+            fold(b);
+    }
+}
+
+/* ---- queries leave ---- */
+
+/* The weight of each query's best key, computed by the same kernel as when it was summed, so that a
+ * query with a single key has top weight exactly 1. One row, left in b->scores. */
+static void weigh_best(es_block *b, int64_t panel, int64_t at, double relative_scale)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t lane = 0; lane < lanes; lane++)
+        real_set(b, b->scores, lane, b->best[panel * lanes + lane]);
+    b->kernels->tilt(b->scores, 1, relative_scale, real_at(b, b->offsets, at), true, b->scores,
+                     b->tile_sums);
+}
+
+void es_block_store(es_block *b, es_partial *out, int64_t row)
+{
+    const es_problem *p = b->p;
+    const int64_t lanes = b->kernels->lanes;
+    fold(b);
+    for (int64_t s = 0; s < p->n_scales; s++) {
+        const double relative_scale = es_problem_relative_scale(p, s);
+        for (int64_t query = 0; query < b->count; query++) {
+            const int64_t panel = query / lanes, lane = query % lanes,
+                          at = (s * b->panels + panel) * lanes;
+            if (lane == 0 && !b->plain)
+                weigh_best(b, panel, at, relative_scale);
+            es_sums *sums = &out->sums[s * out->queries + row + query];
+            *sums = b->sums[at + lane];
+            sums->top = b->plain ? 0.0 : real_get(b, b->scores, lane);
+            double *o = out->output + (s * out->queries + row + query) * p->dv;
+            for (int64_t c = 0; c < p->dv; c++)
+                o[c] = b->folded[(at * b->channels4) + c * lanes + lane];
+        }
+    }
+    memcpy(out->best + row, b->best, (size_t)b->count * sizeof *b->best);
+    memcpy(out->best_index + row, b->best_index, (size_t)b->count * sizeof *b->best_index);
+    memcpy(out->kept_scores + row * p->kept, b->kept,
+           (size_t)(b->count * p->kept) * sizeof *b->kept);
+}

@@ -1,0 +1,63 @@
+/* block.h : the engine: a block of queries meets keys, tile by tile. */
+#ifndef ES_ATTENTION_BLOCK_H
+#define ES_ATTENTION_BLOCK_H
+
+#include "attention/kernels.h"
+#include "attention/partial.h"
+
+enum {
+    ES_OFFSET_SLACK =
+        16, /* an offset moves when a score exceeds it by more than this many powers of two */
+    ES_FOLD_KEYS = 768 /* keys between two folds of the kernel's sums into f64 */
+};
+
+/* Working state of a block of queries. Lane-major: (panels, ..., lanes), the kernel's precision in
+ * `void *` buffers. */
+typedef struct es_block {
+    const es_problem *p;
+    const es_kernels *kernels;
+    bool plain;        /* nothing but the output and lse is wanted */
+    int64_t panels;    /* panels of `lanes` queries */
+    int64_t tile;      /* keys per tile, at most */
+    int64_t channels4; /* channels rounded up to whole groups */
+    size_t real;       /* bytes per element of the kernel's precision */
+
+    int64_t first, count; /* the queries it stands for */
+    int64_t since_fold;   /* keys since the last fold */
+
+    char *queries;       /* (panels, d, lanes) packed, times log2(e) and the largest scale */
+    char *keys, *values; /* (tile/4, d, 4), (channels4/4, tile, 4) packed */
+    char *scores;        /* (tile, lanes) */
+    char *weights;       /* (tile, lanes); the same buffer as scores when there is one scale */
+    double *tile_top;    /* (lanes) */
+    double *tile_sums;   /* (3, lanes) */
+    char *offsets;       /* (scales, panels, lanes) copy of sums[].offset for the kernel */
+    char *output;        /* (scales, panels, channels4, lanes) since the last fold */
+    double *folded;      /* (scales, panels, channels4, lanes) before it */
+    es_sums *sums;       /* (scales, panels, lanes) */
+    double *best;        /* (panels, lanes) */
+    int64_t *best_index; /* (panels, lanes) */
+    double *kept;        /* (panels, lanes, kept) heaps */
+} es_block;
+
+/*! es_block_new() : memory for a block of at most `queries` queries and tiles of at most `tile`
+ * keys. */
+es_status es_block_new(es_block *b, const es_problem *p, const es_kernels *kernels, int64_t queries,
+                       int64_t tile, bool plain, es_error *err);
+void es_block_free(es_block *b);
+
+/*! es_block_bytes() : memory es_block_new() takes. */
+double es_block_bytes(const es_problem *p, const es_kernels *kernels, int64_t queries,
+                      int64_t tile);
+
+/*! es_block_begin() : queries [first, first+count) enter, having met nothing. */
+void es_block_begin(es_block *b, int64_t first, int64_t count);
+
+/*! es_block_stream() : they meet keys [from, to), whose indices count from `index_base`. */
+void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base);
+
+/*! es_block_store() : their state, one row per query, into rows [row, row+count) of *out, replacing
+ * what was there. The block can go on meeting keys. */
+void es_block_store(es_block *b, es_partial *out, int64_t row);
+
+#endif

@@ -1,0 +1,74 @@
+#include "attention/pack.h"
+
+#include <string.h>
+
+#include "base/view_at.h"
+
+typedef float v4f __attribute__((vector_size(16), aligned(4)));
+
+/* out (4, 4) = transpose of the 4 x 4 corner at x, whose rows are `row` floats apart. */
+static inline void transpose_4x4(const float *x, int64_t row, float *out)
+{
+    const v4f a = *(const v4f *)x, b = *(const v4f *)(x + row), c = *(const v4f *)(x + 2 * row),
+              d = *(const v4f *)(x + 3 * row);
+    const v4f ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+              AB = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const v4f cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+              CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(v4f *)out = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(v4f *)(out + 4) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(v4f *)(out + 8) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+    *(v4f *)(out + 12) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
+/* Whole groups of 4 rows of aligned f32, the case of nearly every key and value: one of the two
+ * strides is that of neighbours, and the compiler turns each loop into loads of whole registers.
+ * Returns how many groups were done. */
+static int64_t pack_f32_groups_of_4(const es_view *v, float *out)
+{
+    const bool aligned =
+        (uintptr_t)v->data % sizeof(float) == 0 && v->row_stride % 4 == 0 && v->col_stride % 4 == 0;
+    if (v->dtype != ES_F32 || !aligned || (v->row_stride != 4 && v->col_stride != 4))
+        return 0;
+    const int64_t groups = v->rows / 4, row = v->row_stride / 4, col = v->col_stride / 4;
+    for (int64_t g = 0; g < groups; g++) {
+        const float *r0 = (const float *)v->data + 4 * g * row;
+        if (row == 1) { /* values: 4 channels of one key lie side by side */
+            for (int64_t j = 0; j < v->cols; j++, out += 4)
+                memcpy(out, r0 + j * col, 4 * sizeof *out);
+        } else { /* keys: 4 rows to be interleaved */
+            const float *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;
+            int64_t j = 0;
+            for (; j + 4 <= v->cols; j += 4, out += 16)
+                transpose_4x4(r0 + j, row, out);
+            for (; j < v->cols; j++, out += 4) {
+                out[0] = r0[j];
+                out[1] = r1[j];
+                out[2] = r2[j];
+                out[3] = r3[j];
+            }
+        }
+    }
+    return groups;
+}
+
+void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, void *out)
+{
+    const int64_t groups = (v->rows + group - 1) / group;
+    int64_t done = 0;
+    if (group == 4 && factor == 1.0 && dtype == ES_F32)
+        done = pack_f32_groups_of_4(v, out);
+    for (int64_t g = done; g < groups; g++) {
+        for (int64_t r = 0; r < group; r++) {
+            const int64_t row = g * group + r;
+            for (int64_t j = 0; j < v->cols; j++) {
+                const double x = row < v->rows ? factor * es_view_at(v, row, j) : 0.0;
+                const int64_t at = (g * v->cols + j) * group + r;
+                if (dtype == ES_F32)
+                    ((float *)out)[at] = (float)x;
+                else
+                    ((double *)out)[at] = x;
+            }
+        }
+    }
+}

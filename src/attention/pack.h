@@ -1,0 +1,25 @@
+/* pack.h : a matrix rearranged so that a tile reads it from front to back. */
+#ifndef ES_ATTENTION_PACK_H
+#define ES_ATTENTION_PACK_H
+
+#include <esscher/view.h>
+
+/*! es_pack() : rows of v in groups, each group stored column by column:
+ *      out (ceil(rows/group), cols, group),  out[g][j][r] = factor * v[g*group + r][j],
+ *  zero where row g*group + r does not exist. `out` has elements of type `dtype`.
+ *  Queries: group = lanes. Keys: group = 4. Values: the transposed view, so that a group is 4
+ * channels. */
+void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, void *out);
+
+/*! es_view_transpose() : the same numbers with rows and columns exchanged. */
+static inline es_view es_view_transpose(const es_view *v)
+{
+    return (es_view){.data = v->data,
+                     .dtype = v->dtype,
+                     .rows = v->cols,
+                     .cols = v->rows,
+                     .row_stride = v->col_stride,
+                     .col_stride = v->row_stride};
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* partial.h : what queries know about the keys they have met, one row per query, in f64.
+ *
+ * All scores are kept in units of log 2: x = log2(e) * scale * q.k, so that weights are powers of
+ * two. A weight is stored relative to the query's offset, an integer near its largest x; moving an
+ * offset multiplies by a power of two, which is exact, and so is bringing two states to the same
+ * offset before they are added. */
+#ifndef ES_ATTENTION_PARTIAL_H
+#define ES_ATTENTION_PARTIAL_H
+
+#include "attention/problem.h"
+
+#define ES_LOG2_E 1.4426950408889634074
+#define ES_LN_2   0.69314718055994530942
+
+/* Sums over the keys met, for one query at one scale; x and w = 2^(x - offset) of each key. */
+typedef struct es_sums {
+    double offset;  /* an integer, or -inf while no key has been met */
+    double weight;  /* sum w */
+    double tilted;  /* sum w (x - offset): gives the entropy */
+    double squares; /* sum w^2 */
+    double top;     /* w of the key with the largest score */
+} es_sums;
+
+/*! es_sums_move() : express the sums relative to another offset (an integer).
+ *  @return : the factor that the query's output must be multiplied with. */
+double es_sums_move(es_sums *s, double offset);
+
+struct es_partial {
+    int64_t queries, channels, scales, kept;
+    es_sums *sums;  /* (scales, queries) */
+    double *output; /* (scales, queries, channels), sum w v */
+    double *best; /* (queries) largest score of all, in units of the largest scale; -inf at first */
+    int64_t *best_index; /* (queries) its key; -1 at first */
+    double *kept_scores; /* (queries, kept) the largest scores, as a heap with the smallest on top;
+                            -inf where fewer */
+
+    /* Options of es_partial_new(), for the states that users hold (merge.c); unused inside the
+     * engine. */
+    es_dtype precision;
+    double *own_scales; /* (scales) */
+    int64_t *own_top_k; /* (n_top_k) */
+    int64_t n_top_k;
+    es_exec exec;
+
+    es_budget *budget;
+};
+
+/*! es_partial_init() : `queries` queries that have met nothing; memory is charged to p's budget. */
+es_status es_partial_init(es_partial *partial, const es_problem *p, int64_t queries, es_error *err);
+void es_partial_clear(es_partial *partial); /* gives the memory back */
+
+/*! es_partial_bytes() : memory es_partial_init() takes. */
+double es_partial_bytes(const es_problem *p, int64_t queries);
+
+/*! es_partial_forget() : back to having met nothing. */
+void es_partial_forget(es_partial *partial);
+
+/*! es_partial_join() : rows [from_row, from_row+count) of `from` are added to rows [row, row+count)
+ * of `into`. */
+void es_partial_join(es_partial *into, int64_t row, const es_partial *from, int64_t from_row,
+                     int64_t count);
+
+/*! es_heap_offer() : keep `score` if it is among the `kept` largest offered so far. */
+void es_heap_offer(double *heap, int64_t kept, double score);
+
+/* Working space of es_partial_emit(), one per thread. */
+typedef struct es_emit_scratch {
+    double *rows;   /* (queries, channels) */
+    double *sorted; /* (kept) */
+} es_emit_scratch;
+
+es_status es_emit_scratch_new(es_emit_scratch *scratch, const es_problem *p, int64_t queries,
+                              es_error *err);
+void es_emit_scratch_free(es_emit_scratch *scratch, es_budget *budget);
+
+/*! es_partial_emit() : results of rows [row, row+count) written as queries first, first+1, ... of
+ * prefix `prefix` in *out. Outputs are also added to `moments` (one per scale) unless that is NULL.
+ */
+void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row, int64_t count,
+                     int64_t first, int64_t prefix, const es_attend_out *out, es_moments *moments,
+                     const es_emit_scratch *scratch);
+
+#endif

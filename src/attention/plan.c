@@ -1,0 +1,155 @@
+#include "attention/plan.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+enum {
+    TILE_BYTES =
+        18 * 1024, /* scores and weights of a tile stay in half of a 32 KiB first-level cache */
+    PACKED_BYTES = 128 * 1024, /* packed keys and values of a tile, in the second level */
+    OUTPUT_BYTES = 192 * 1024, /* running outputs of a block, in the second level */
+    MOST_QUERIES = 1536,       /* per block */
+    MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
+    UNITS = 16, /* units wanted, so that many cores find work and none waits long for the last */
+    SEGMENT_KEYS = 2048, /* fewer keys per segment are not worth a merge */
+    MOST_CHUNKS = 256
+};
+#define SEGMENT_BYTES 64e6 /* states of all segments together */
+#define CHUNK_BYTES   64e6 /* moments of all chunks together */
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Pieces each interval between prefixes is cut into, for about `wanted` segments in all. */
+static int64_t pieces(const es_problem *p, int64_t wanted, int64_t prefix)
+{
+    const int64_t all = p->prefixes[p->n_prefixes - 1];
+    const int64_t length = p->prefixes[prefix] - (prefix ? p->prefixes[prefix - 1] : 0);
+    return ceil_div(length, ceil_div(all, wanted));
+}
+
+static int64_t count_segments(const es_problem *p, int64_t wanted)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->n_prefixes; i++)
+        count += pieces(p, wanted, i);
+    return count;
+}
+
+/* The number of segments asked for is remembered through their length, which es_plan_cut()
+ * recomputes. */
+int64_t es_plan_cut(const es_problem *p, const es_attend_plan *plan, int64_t segment)
+{
+    int64_t start = 0;
+    for (int64_t i = 0; i < p->n_prefixes; i++) {
+        const int64_t count = pieces(p, plan->cuts, i);
+        if (segment < count) {
+            int64_t first, last;
+            es_part(p->prefixes[i] - start, count, segment, &first, &last);
+            return start + first;
+        }
+        segment -= count;
+        start = p->prefixes[i];
+    }
+    return start;
+}
+
+static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
+{
+    const int64_t real = (int64_t)es_dtype_size(kernels->dtype), buffers = p->n_scales > 1 ? 2 : 1;
+    const int64_t by_scores = TILE_BYTES / (kernels->lanes * real * buffers);
+    const int64_t by_packing = PACKED_BYTES / ((p->d + p->dv) * real);
+    plan->tile =
+        clamp(by_scores < by_packing ? by_scores : by_packing, 64, MOST_KEYS) / ES_GROUP * ES_GROUP;
+}
+
+/* Blocks as large as the cache allows, all of nearly the same size. Few queries: cut the keys as
+ * well, or if there are not enough of those, make the blocks smaller. */
+static void plan_blocks(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
+{
+    const int64_t lanes = kernels->lanes, keys = p->prefixes[p->n_prefixes - 1];
+    const int64_t real = (int64_t)es_dtype_size(kernels->dtype);
+    const int64_t by_cache = OUTPUT_BYTES / (p->n_scales * round_up(p->dv, ES_GROUP) * real);
+    plan->block = clamp(by_cache / lanes * lanes, lanes, MOST_QUERIES / lanes * lanes);
+    plan->blocks = ceil_div(p->m, plan->block);
+
+    plan->cuts = 1;
+    if (!p->self && plan->blocks < UNITS) {
+        const double affordable = SEGMENT_BYTES / es_partial_bytes(p, p->m) - (double)p->n_prefixes;
+        const int64_t by_memory = affordable > UNITS ? UNITS : (int64_t)affordable;
+        const int64_t wanted = ceil_div(UNITS, plan->blocks), by_keys = keys / SEGMENT_KEYS;
+        plan->cuts = clamp(wanted < by_keys ? wanted : by_keys, 1, by_memory > 1 ? by_memory : 1);
+    }
+    plan->segments = plan->cuts > 1 ? count_segments(p, plan->cuts) : 1;
+
+    const int64_t fair = round_up(ceil_div(p->m * plan->cuts, UNITS), lanes);
+    plan->block = clamp(plan->block, lanes,
+                        clamp(fair, 4 * lanes, plan->block > 4 * lanes ? plan->block : 4 * lanes));
+    plan->blocks = ceil_div(p->m, plan->block);
+    plan->block = round_up(ceil_div(p->m, plan->blocks), lanes);
+    plan->blocks = ceil_div(p->m, plan->block);
+}
+
+static double plan_bytes(const es_problem *p, const es_kernels *kernels, const es_attend_plan *plan,
+                         bool wants_moments)
+{
+    const double sets = (double)(p->n_scales * p->n_prefixes) * (double)es_moments_bytes(p->dv);
+    const double scratch = (double)plan->block * (double)p->dv * 8.0 + (double)p->kept * 8.0;
+    double bytes =
+        (double)plan->threads * (es_block_bytes(p, kernels, plan->block, plan->tile) + scratch);
+    if (plan->segments > 1)
+        bytes += (double)plan->segments * (es_partial_bytes(p, p->m) + 1024.0);
+    else
+        bytes += (double)plan->threads * es_partial_bytes(p, plan->block);
+    if (wants_moments)
+        bytes += (double)plan->chunks * sets;
+    return bytes + 4096.0 * (double)(plan->threads + plan->chunks);
+}
+
+es_status es_plan_make(const es_problem *p, bool wants_moments, es_attend_plan *plan,
+                       const es_kernels **kernels, es_error *err)
+{
+    *plan = (es_attend_plan){0};
+    ES_TRY(es_isa_resolve(p->exec ? p->exec->isa : ES_ISA_AUTO, &plan->isa, err));
+    *kernels = es_kernels_find(plan->isa, p->precision);
+    if (!*kernels)
+        return es_fail(err, ES_E_UNSUPPORTED, "isa.built", "use ESSCHER_ISA=portable",
+                       "no %s kernels in this build", es_isa_name(plan->isa));
+    plan_tile(p, *kernels, plan);
+    plan_blocks(p, *kernels, plan);
+
+    plan->chunks = plan->blocks < MOST_CHUNKS ? plan->blocks : MOST_CHUNKS;
+    if (wants_moments) {
+        const double set = (double)(p->n_scales * p->n_prefixes) * (double)es_moments_bytes(p->dv);
+        const double affordable = fmax(1.0, CHUNK_BYTES / set);
+        plan->chunks = affordable < (double)plan->chunks ? (int64_t)affordable : plan->chunks;
+    }
+    const int64_t units = plan->segments > 1 ? plan->blocks * plan->segments : plan->chunks;
+    plan->threads = es_parallel_threads(p->exec, units);
+
+    /* In self mode query i meets keys up to the last prefix, whatever prefix it enters at. */
+    const double keys = (double)p->prefixes[p->n_prefixes - 1];
+    const double queries = p->self ? keys : (double)p->m;
+    plan->flops = 2.0 * queries * keys * ((double)p->d + (double)p->n_scales * (double)p->dv);
+    const double bytes = plan_bytes(p, *kernels, plan, wants_moments);
+    plan->bytes = bytes < 9e18 ? (size_t)bytes : SIZE_MAX;
+    return ES_OK;
+}
+
+es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
+                             const es_attend_opts *opts, bool wants_moments, es_attend_plan *plan,
+                             es_error *err)
+{
+    es_problem p;
+    const es_kernels *kernels;
+    ES_TRY(es_problem_shape(&p, m, n, d, dv, opts, err));
+    return es_plan_make(&p, wants_moments, plan, &kernels, err);
+}

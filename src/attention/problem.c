@@ -1,0 +1,144 @@
+#include "attention/problem.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "attention/block.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_error *err)
+{
+    p->default_scale = 1.0 / sqrt((double)p->d);
+    p->scales = opts->scales ? opts->scales : &p->default_scale;
+    p->n_scales = opts->scales ? opts->n_scales : 1;
+    if (p->n_scales < 1 || p->n_scales > 4096)
+        return es_fail(err, ES_E_ARGUMENT, "attend.scales", "give 1 to 4096 scales",
+                       "%lld score scales", (long long)p->n_scales);
+    for (int64_t s = 0; s < p->n_scales; s++) {
+        if (!(p->scales[s] >= 0.0) || !isfinite(p->scales[s]))
+            return es_fail(err, ES_E_ARGUMENT, "attend.scale",
+                           "a score scale is finite and not negative; negate the queries instead",
+                           "score scale %lld is %g", (long long)s, p->scales[s]);
+        p->largest_scale = fmax(p->largest_scale, p->scales[s]);
+    }
+    return ES_OK;
+}
+
+static es_status check_prefixes(es_problem *p, const es_attend_opts *opts, es_error *err)
+{
+    p->default_prefix = p->n;
+    p->prefixes = opts->prefixes ? opts->prefixes : &p->default_prefix;
+    p->n_prefixes = opts->prefixes ? opts->n_prefixes : 1;
+    if (p->n_prefixes < 1)
+        return es_fail(err, ES_E_ARGUMENT, "attend.prefixes", "give at least one prefix",
+                       "no prefix");
+    int64_t before = 0;
+    for (int64_t i = 0; i < p->n_prefixes; i++) {
+        if (p->prefixes[i] <= before || p->prefixes[i] > p->n)
+            return es_fail(err, ES_E_ARGUMENT, "attend.prefix",
+                           "prefixes increase strictly from 1 to n at most",
+                           "prefix %lld is %lld, after %lld, with n = %lld", (long long)i,
+                           (long long)p->prefixes[i], (long long)before, (long long)p->n);
+        before = p->prefixes[i];
+    }
+    if (p->exclude_self && p->prefixes[0] == 1)
+        return es_fail(err, ES_E_EMPTY, "attend.masked",
+                       "start at two keys, or let queries see themselves",
+                       "with one key and the self token excluded, query 0 sees no key");
+    return ES_OK;
+}
+
+static es_status check_top_k(es_problem *p, const es_attend_opts *opts, es_error *err)
+{
+    p->top_k = opts->top_k;
+    p->n_top_k = opts->top_k ? opts->n_top_k : 0;
+    for (int64_t i = 0; i < p->n_top_k; i++) {
+        if (p->top_k[i] < 1 || p->top_k[i] > 65536)
+            return es_fail(err, ES_E_ARGUMENT, "attend.top_k", "k goes from 1 to 65536",
+                           "top-k size %lld", (long long)p->top_k[i]);
+        p->kept = p->top_k[i] > p->kept ? p->top_k[i] : p->kept;
+    }
+    return ES_OK;
+}
+
+es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64_t dv,
+                           const es_attend_opts *opts, es_error *err)
+{
+    static const es_attend_opts defaults;
+    if (!opts)
+        opts = &defaults;
+    *p = (es_problem){.m = m,
+                      .n = n,
+                      .d = d,
+                      .dv = dv,
+                      .self = opts->self,
+                      .exclude_self = opts->exclude_self,
+                      .precision = opts->precision ? opts->precision : ES_F32,
+                      .exec = opts->exec,
+                      .budget = opts->exec ? opts->exec->budget : NULL};
+    if (p->precision != ES_F32 && p->precision != ES_F64)
+        return es_fail(err, ES_E_ARGUMENT, "attend.precision", "use ES_F32 or ES_F64",
+                       "unknown precision %d", (int)p->precision);
+    if (d < 1 || d > ES_MAX_DIM || dv < 1 || dv > ES_MAX_DIM)
+        return es_fail(err, ES_E_SHAPE, "attend.dim", "1 <= d, dv <= 4096", "d = %lld, dv = %lld",
+                       (long long)d, (long long)dv);
+    if (m < 1 || n < 1)
+        return es_fail(err, ES_E_EMPTY, "attend.count",
+                       "there must be at least one query and one key", "%lld queries, %lld keys",
+                       (long long)m, (long long)n);
+    if (m > ES_MAX_ROWS || n > ES_MAX_ROWS)
+        return es_fail(err, ES_E_SHAPE, "attend.count", "at most 2^40 queries and keys",
+                       "%lld queries, %lld keys", (long long)m, (long long)n);
+    if (p->self && m != n)
+        return es_fail(err, ES_E_SHAPE, "attend.self", "in self mode the queries are the tokens",
+                       "%lld queries but %lld keys", (long long)m, (long long)n);
+    ES_TRY(check_scales(p, opts, err));
+    ES_TRY(check_prefixes(p, opts, err));
+    return check_top_k(p, opts, err);
+}
+
+/* By Cauchy-Schwarz no partial sum of a score exceeds |q||k|; weights stay below 2^ES_OFFSET_SLACK
+ * and are summed over at most ES_FOLD_KEYS + one tile in the kernel's precision. If those bounds
+ * fit, nothing overflows. */
+static es_status check_range(const es_problem *p, const es_scan *q, const es_scan *k,
+                             const es_scan *v, es_error *err)
+{
+    const double most = p->precision == ES_F32 ? FLT_MAX : DBL_MAX;
+    const double factor = p->largest_scale * ES_LOG2_E;
+    const char *hint =
+        p->precision == ES_F32 ? "use precision f64, or smaller numbers" : "use smaller numbers";
+    if (log2(factor * q->max_norm) + log2(k->max_norm) >= log2(most) ||
+        factor * q->max_abs >= most || k->max_abs >= most)
+        return es_fail(err, ES_E_RANGE, "attend.range.score", hint,
+                       "scores up to %.3g x %.3g x %.3g do not fit %s", p->largest_scale,
+                       q->max_norm, k->max_norm, es_dtype_name(p->precision));
+    if (v->max_abs >= most / ((double)(2 * ES_FOLD_KEYS) * exp2(ES_OFFSET_SLACK)))
+        return es_fail(err, ES_E_RANGE, "attend.range.value", hint,
+                       "values up to %.3g do not fit %s", v->max_abs, es_dtype_name(p->precision));
+    return ES_OK;
+}
+
+es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
+                          const es_attend_opts *opts, es_error *err)
+{
+    ES_TRY(es_view_check(q, "q", err));
+    ES_TRY(es_view_check(k, "k", err));
+    ES_TRY(es_view_check(v, "v", err));
+    if (q->cols != k->cols)
+        return es_fail(err, ES_E_SHAPE, "attend.dim",
+                       "queries and keys have the same number of columns",
+                       "q has %lld columns, k has %lld", (long long)q->cols, (long long)k->cols);
+    if (k->rows != v->rows)
+        return es_fail(err, ES_E_SHAPE, "attend.rows", "there is one value per key",
+                       "k has %lld rows, v has %lld", (long long)k->rows, (long long)v->rows);
+    ES_TRY(es_problem_shape(p, q->rows, k->rows, q->cols, v->cols, opts, err));
+    p->q = q;
+    p->k = k;
+    p->v = v;
+    es_scan scan_q, scan_k, scan_v;
+    ES_TRY(es_view_scan(q, "q", &scan_q, err));
+    ES_TRY(es_view_scan(k, "k", &scan_k, err));
+    ES_TRY(es_view_scan(v, "v", &scan_v, err));
+    return check_range(p, &scan_q, &scan_k, &scan_v, err);
+}

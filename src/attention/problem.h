@@ -1,0 +1,55 @@
+/* problem.h : one attention problem, checked, with every default made explicit. */
+#ifndef ES_ATTENTION_PROBLEM_H
+#define ES_ATTENTION_PROBLEM_H
+
+#include <esscher/attend.h>
+
+typedef struct es_problem {
+    const es_view *q, *k, *v; /* NULL while only shapes are known */
+    int64_t m, n, d, dv;
+    es_dtype precision;
+    const double *scales; /* (n_scales) */
+    int64_t n_scales;
+    double largest_scale; /* queries are packed with log2(e) times this; a scale is then a factor <=
+                             1 */
+    const int64_t *prefixes; /* (n_prefixes) */
+    int64_t n_prefixes;
+    bool self, exclude_self;
+    const int64_t *top_k; /* (n_top_k) */
+    int64_t n_top_k;
+    int64_t kept;        /* scores kept per query: the largest top_k */
+    const es_exec *exec; /* may be NULL */
+    es_budget *budget;   /* exec's, may be NULL */
+
+    double default_scale;   /* what scales points at when the caller gave none */
+    int64_t default_prefix; /* likewise */
+} es_problem;
+
+/*! es_problem_shape() : check options and shapes, fill in defaults. *p refers to opts' arrays and
+ * to itself, so it must not be copied. */
+es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64_t dv,
+                           const es_attend_opts *opts, es_error *err);
+
+/*! es_problem_data() : the same for actual matrices, every element looked at: finite, and neither
+ * scores nor outputs can overflow. After this no NaN can arise inside the engine, which uses NaN to
+ * mean "masked". */
+es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
+                          const es_attend_opts *opts, es_error *err);
+
+/*! es_problem_relative_scale() : scale s as a fraction of the largest, which the packed queries
+ * contain. */
+static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
+{
+    return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 0.0;
+}
+
+/*! es_problem_queries_at() : how many queries exist at prefix `prefix`. */
+static inline int64_t es_problem_queries_at(const es_problem *p, int64_t prefix)
+{
+    return p->self ? p->prefixes[prefix] : p->m;
+}
+
+/*! es_attend_out_blank() : NaN (index -1) wherever a query does not exist at a prefix. */
+void es_attend_out_blank(const es_problem *p, const es_attend_out *out);
+
+#endif

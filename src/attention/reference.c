@@ -1,0 +1,132 @@
+/* reference.c : attention as one would write it on a blackboard, in f64. Slow, short, and the judge
+ * of all else. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/partial.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+static double dot(const double *a, const double *b, int64_t d)
+{
+    double sum = 0.0;
+    for (int64_t j = 0; j < d; j++)
+        sum += a[j] * b[j];
+    return sum;
+}
+
+static int by_falling_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* Everything there is to say about one query, given its n scores (nats); -inf marks a key it does
+ * not see. pass 1: the largest score. pass 2: Z = sum exp(score - largest). pass 3: weights and
+ * what follows from them. */
+static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
+                   const es_attend_out *out, double *y)
+{
+    int64_t top = 0;
+    for (int64_t j = 1; j < n; j++)
+        if (score[j] > score[top])
+            top = j;
+    double z = 0.0;
+    for (int64_t j = 0; j < n; j++)
+        z += exp(score[j] - score[top]);
+
+    double entropy = 0.0, squares = 0.0;
+    memset(y, 0, (size_t)p->dv * sizeof *y);
+    for (int64_t j = 0; j < n; j++) {
+        const double w = exp(score[j] - score[top]) / z;
+        if (w == 0.0)
+            continue;
+        entropy -= w * (score[j] - score[top] - log(z)); /* -w ln w */
+        squares += w * w;
+        for (int64_t c = 0; c < p->dv; c++)
+            y[c] += w * es_view_get(p->v, j, c);
+    }
+    if (out->output)
+        memcpy(out->output + at * p->dv, y, (size_t)p->dv * sizeof *y);
+    if (out->lse)
+        out->lse[at] = score[top] + log(z);
+    if (out->entropy)
+        out->entropy[at] = entropy;
+    if (out->top_weight)
+        out->top_weight[at] = 1.0 / z;
+    if (out->top_index)
+        out->top_index[at] = top;
+    if (out->sum_squares)
+        out->sum_squares[at] = squares;
+    if (!out->top_mass)
+        return;
+    qsort(score, (size_t)n, sizeof *score, by_falling_value);
+    for (int64_t i = 0; i < p->n_top_k; i++) {
+        double mass = 0.0;
+        for (int64_t j = 0; j < p->top_k[i] && j < n; j++)
+            mass += exp(score[j] - score[0]) / z;
+        out->top_mass[at * p->n_top_k + i] = mass;
+    }
+}
+
+typedef struct workspace {
+    double *q, *k; /* (d) one query, one key */
+    double *dots;  /* (n) q.k */
+    double *score; /* (n) scale * q.k */
+    double *y;     /* (dv) */
+} workspace;
+
+static es_status reference(const es_problem *p, const workspace *w, const es_attend_out *out,
+                           es_error *err)
+{
+    const int64_t sets = p->n_scales * p->n_prefixes;
+    for (int64_t i = 0; out->moments && i < sets; i++)
+        ES_TRY(es_moments_new(p->dv, p->budget, &out->moments[i], err));
+    for (int64_t i = 0; i < p->m; i++) {
+        es_view_read_row(p->q, i, w->q);
+        for (int64_t j = 0; j < p->n; j++) {
+            es_view_read_row(p->k, j, w->k);
+            w->dots[j] = dot(w->q, w->k, p->d);
+        }
+        for (int64_t s = 0; s < p->n_scales; s++) {
+            for (int64_t prefix = 0; prefix < p->n_prefixes; prefix++) {
+                if (i >= es_problem_queries_at(p, prefix))
+                    continue;
+                const int64_t n = p->prefixes[prefix], set = s * p->n_prefixes + prefix;
+                for (int64_t j = 0; j < n; j++)
+                    w->score[j] = p->exclude_self && j == i ? -INFINITY : p->scales[s] * w->dots[j];
+                answer(p, w->score, n, set * p->m + i, out, w->y);
+                if (out->moments)
+                    es_moments_add(&out->moments[set], w->y, 1);
+            }
+        }
+    }
+    if (p->self)
+        es_attend_out_blank(p, out);
+    return ES_OK;
+}
+
+es_status es_attend_reference(const es_view *q, const es_view *k, const es_view *v,
+                              const es_attend_opts *opts, const es_attend_out *out, es_error *err)
+{
+    es_attend_opts exact = opts ? *opts : (es_attend_opts){0};
+    exact.precision = ES_F64;
+    es_problem p;
+    ES_TRY(es_problem_data(&p, q, k, v, &exact, err));
+    void *memory;
+    ES_TRY(es_mem_array(p.budget, 2 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
+                        &memory, err));
+    double *x = memory;
+    const workspace w = {.q = x,
+                         .k = x + p.d,
+                         .dots = x + 2 * p.d,
+                         .score = x + 2 * p.d + p.n,
+                         .y = x + 2 * p.d + 2 * p.n};
+    const es_status status = reference(&p, &w, out, err);
+    es_mem_free(p.budget, memory);
+    if (status != ES_OK && out->moments)
+        for (int64_t i = 0; i < p.n_scales * p.n_prefixes; i++)
+            es_moments_free(&out->moments[i]);
+    return status;
+}

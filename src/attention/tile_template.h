@@ -1,0 +1,230 @@
+/* tile_template.h : the tiles of kernels.h, written once for every CPU and both precisions.
+ *
+ * The including file defines
+ *     TILE(name)              name of a function of this instance
+ *     REAL, WIDTH             float or double; elements per register
+ *     V                       register type
+ *     V_ZERO() V_ALL(x)       every element 0; every element x
+ *     V_LOAD(p) V_STORE(p, v) aligned
+ *     V_FMA(a, b, c)          a*b + c
+ *     V_MUL V_ADD V_SUB V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
+ *     V_EXP2I(p, t)           p * 2^n for p in [0.7, 1.42], t = n + V_MAGIC: adds n to the exponent
+ * bits V_FMA_INTO(c, a, b)     c += a*b without ever moving c (gcc 12 would rather destroy b and
+ * spill: 68 % of peak) and either TILE_F32 or TILE_F64, includes this file, and finds everything
+ * undefined again afterwards.
+ */
+#include <math.h>
+
+#include "attention/kernels.h"
+
+enum { TILE(lanes) = 3 * WIDTH };
+
+/* One step t of the product: row t of A (3 registers) against the 4 broadcast elements of row t of
+ * B. */
+#define TILE_ROW(r, bt)                                                                            \
+    do {                                                                                           \
+        const V each = V_ALL((bt)[r]);                                                             \
+        V_FMA_INTO(c##r##0, a0, each);                                                             \
+        V_FMA_INTO(c##r##1, a1, each);                                                             \
+        V_FMA_INTO(c##r##2, a2, each);                                                             \
+    } while (0)
+#define TILE_STEP(at, bt)                                                                          \
+    do {                                                                                           \
+        const V a0 = V_LOAD(at), a1 = V_LOAD((at) + WIDTH), a2 = V_LOAD((at) + 2 * WIDTH);         \
+        TILE_ROW(0, bt);                                                                           \
+        TILE_ROW(1, bt);                                                                           \
+        TILE_ROW(2, bt);                                                                           \
+        TILE_ROW(3, bt);                                                                           \
+    } while (0)
+#define TILE_OPEN(r)                                                                               \
+    V c##r##0 = add ? V_LOAD(c + (r)*lanes) : V_ZERO();                                            \
+    V c##r##1 = add ? V_LOAD(c + (r)*lanes + WIDTH) : V_ZERO();                                    \
+    V c##r##2 = add ? V_LOAD(c + (r)*lanes + 2 * WIDTH) : V_ZERO()
+#define TILE_CLOSE(r)                                                                              \
+    do {                                                                                           \
+        V_STORE(c + (r)*lanes, c##r##0);                                                           \
+        V_STORE(c + (r)*lanes + WIDTH, c##r##1);                                                   \
+        V_STORE(c + (r)*lanes + 2 * WIDTH, c##r##2);                                               \
+    } while (0)
+
+/* Twelve named accumulators stay in registers over the whole depth; an array would be kept in
+ * memory. */
+static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t groups, bool add,
+                          void *c_)
+{
+    enum { lanes = TILE(lanes) };
+    const REAL *b = b_;
+    REAL *c = c_;
+    for (int64_t g = 0; g < groups; g++) {
+        const REAL *a = a_;
+        TILE_OPEN(0);
+        TILE_OPEN(1);
+        TILE_OPEN(2);
+        TILE_OPEN(3);
+        int64_t t = 0;
+        for (; t + 2 <= depth; t += 2) {
+            TILE_STEP(a, b);
+            TILE_STEP(a + lanes, b + ES_GROUP);
+            a += 2 * lanes;
+            b += 2 * ES_GROUP;
+        }
+        if (t < depth) {
+            TILE_STEP(a, b);
+            b += ES_GROUP;
+        }
+        TILE_CLOSE(0);
+        TILE_CLOSE(1);
+        TILE_CLOSE(2);
+        TILE_CLOSE(3);
+        c += ES_GROUP * lanes;
+    }
+}
+
+/* Elements of a register as doubles. */
+static inline void TILE(widen)(V v, double *out)
+{
+    _Alignas(64) REAL element[WIDTH];
+    V_STORE(element, v);
+    for (int i = 0; i < WIDTH; i++)
+        out[i] = (double)element[i];
+}
+
+static void TILE(top)(const void *s_, int64_t rows, double *top)
+{
+    enum { lanes = TILE(lanes) };
+    const REAL *s = s_;
+    V m0 = V_ALL((REAL)-INFINITY), m1 = m0, m2 = m0;
+    for (int64_t r = 0; r < rows; r++, s += lanes) {
+        m0 = V_MAX(V_LOAD(s), m0);
+        m1 = V_MAX(V_LOAD(s + WIDTH), m1);
+        m2 = V_MAX(V_LOAD(s + 2 * WIDTH), m2);
+    }
+    TILE(widen)(m0, top);
+    TILE(widen)(m1, top + WIDTH);
+    TILE(widen)(m2, top + 2 * WIDTH);
+}
+
+/* 2^x for TILE_LOWEST <= x < 128 (1024): x = n + f with n the nearest integer, 2^f by a polynomial
+ * with constant term exactly 1, so that x = TILE_LOWEST (n = -127 or -1023, f = 0) gives exponent
+ * bits zero: an exact 0. Relative error of the polynomials over |f| <= 1/2, found by weighted least
+ * squares driven to minimax: degree 5: 9.1e-8 (f32, where rounding is 6e-8), degree 11: 3.5e-18
+ * (f64). */
+#ifdef TILE_F32
+#define TILE_LOWEST -127.0f
+#define V_MAGIC     0x1.8p23f
+static inline V TILE(exp2)(V x)
+{
+    const V t = V_ADD(x, V_ALL(V_MAGIC));
+    const V f = V_SUB(x, V_SUB(t, V_ALL(V_MAGIC)));
+    V p = V_FMA(V_ALL(0x1.5bba14p-10f), f, V_ALL(0x1.3cea88p-7f));
+    p = V_FMA(p, f, V_ALL(0x1.c6b752p-5f));
+    p = V_FMA(p, f, V_ALL(0x1.ebf9bcp-3f));
+    p = V_FMA(p, f, V_ALL(0x1.62e42ap-1f));
+    p = V_FMA(p, f, V_ALL(1.0f));
+    return V_EXP2I(p, t);
+}
+#else
+#define TILE_LOWEST -1023.0
+#define V_MAGIC     0x1.8p52
+static inline V TILE(exp2)(V x)
+{
+    const V t = V_ADD(x, V_ALL(V_MAGIC));
+    const V f = V_SUB(x, V_SUB(t, V_ALL(V_MAGIC)));
+    const V f2 = V_MUL(f, f), f4 = V_MUL(f2, f2);
+    const V p01 = V_FMA(V_ALL(0x1.62e42fefa39efp-1), f, V_ALL(1.0));
+    const V p23 = V_FMA(V_ALL(0x1.c6b08d7049febp-5), f, V_ALL(0x1.ebfbdff82c5a4p-3));
+    const V p45 = V_FMA(V_ALL(0x1.5d87fe78cd1b7p-10), f, V_ALL(0x1.3b2ab6fba010fp-7));
+    const V p67 = V_FMA(V_ALL(0x1.ffcbfbaa3e203p-17), f, V_ALL(0x1.4309130ed8e90p-13));
+    const V p89 = V_FMA(V_ALL(0x1.b5267ca532ce7p-24), f, V_ALL(0x1.62bfc7a0670cbp-20));
+    const V pab = V_FMA(V_ALL(0x1.e79a444922f47p-32), f, V_ALL(0x1.e61b467f4e86ap-28));
+    const V p03 = V_FMA(p23, f2, p01), p47 = V_FMA(p67, f2, p45), p8b = V_FMA(pab, f2, p89);
+    const V p = V_FMA(V_FMA(p8b, f4, p47), f4, p03);
+    return V_EXP2I(p, t);
+}
+#endif
+
+/* One register of weights: w = 2^x and what it adds to the sums of chain i. */
+#define TILE_TILT(i, row)                                                                          \
+    do {                                                                                           \
+        const V x = V_MAX(V_FMA(V_LOAD(s + (row)*lanes), scale, shift), lowest);                   \
+        const V e = TILE(exp2)(x);                                                                 \
+        V_STORE(w + (row)*lanes, e);                                                               \
+        l##i = V_ADD(l##i, e);                                                                     \
+        if (!plain) {                                                                              \
+            h##i = V_FMA(e, x, h##i);                                                              \
+            u##i = V_FMA(e, e, u##i);                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* One column of registers at a time, two rows in flight: the constants stay in registers and no sum
+ * waits for itself. */
+static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *s, int64_t rows,
+                                                                    REAL c, const REAL *offset,
+                                                                    bool plain, REAL *w,
+                                                                    double *sums)
+{
+    enum { lanes = TILE(lanes) };
+    const V scale = V_ALL(c), lowest = V_ALL(TILE_LOWEST), shift = V_SUB(V_ZERO(), V_LOAD(offset));
+    V l0 = V_ZERO(), l1 = l0; /* sum w */
+    V h0 = l0, h1 = l0;       /* sum w x */
+    V u0 = l0, u1 = l0;       /* sum w^2 */
+    int64_t r = 0;
+    for (; r + 2 <= rows; r += 2, s += 2 * lanes, w += 2 * lanes) {
+        TILE_TILT(0, 0);
+        TILE_TILT(1, 1);
+    }
+    if (r < rows)
+        TILE_TILT(0, 0);
+    TILE(widen)(V_ADD(l0, l1), sums);
+    if (!plain) {
+        TILE(widen)(V_ADD(h0, h1), sums + lanes);
+        TILE(widen)(V_ADD(u0, u1), sums + 2 * lanes);
+    }
+}
+
+static void TILE(tilt)(const void *s_, int64_t rows, double c, const void *offset_, bool plain,
+                       void *w_, double *sums)
+{
+    const REAL *s = s_, *offset = offset_;
+    REAL *w = w_;
+    for (int i = 0; i < TILE(lanes); i += WIDTH) {
+        if (plain)
+            TILE(tilt_column)(s + i, rows, (REAL)c, offset + i, true, w + i, sums + i);
+        else
+            TILE(tilt_column)(s + i, rows, (REAL)c, offset + i, false, w + i, sums + i);
+    }
+}
+
+static void TILE(fold)(void *narrow_, int64_t count, double *wide)
+{
+    REAL *narrow = narrow_;
+    for (int64_t i = 0; i < count; i++) {
+        wide[i] += (double)narrow[i];
+        narrow[i] = 0;
+    }
+}
+
+#undef TILE_ROW
+#undef TILE_STEP
+#undef TILE_OPEN
+#undef TILE_CLOSE
+#undef TILE_TILT
+#undef TILE_LOWEST
+#undef TILE
+#undef TILE_F32
+#undef TILE_F64
+#undef REAL
+#undef WIDTH
+#undef V
+#undef V_ZERO
+#undef V_ALL
+#undef V_LOAD
+#undef V_STORE
+#undef V_FMA
+#undef V_MUL
+#undef V_ADD
+#undef V_SUB
+#undef V_MAX
+#undef V_EXP2I
+#undef V_FMA_INTO
+#undef V_MAGIC

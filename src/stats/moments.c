@@ -1,0 +1,117 @@
+#include <esscher/moments.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+size_t es_moments_bytes(int64_t dim)
+{
+    size_t bytes;
+    return es_size_of_array(dim + 2 + ES_MOMENTS_STRIP, dim, 1, sizeof(double), &bytes)
+               ? bytes + 3 * 2 * ES_ALIGN
+               : SIZE_MAX;
+}
+
+es_status es_moments_new(int64_t dim, es_budget *budget, es_moments *out, es_error *err)
+{
+    void *mean = NULL, *scatter = NULL, *scratch = NULL;
+    *out = (es_moments){0};
+    es_status status = es_mem_array(budget, dim, 1, sizeof(double), "a mean", &mean, err);
+    if (status == ES_OK)
+        status = es_mem_array(budget, dim, dim, sizeof(double), "a covariance", &scatter, err);
+    if (status == ES_OK)
+        status = es_mem_array(budget, dim, ES_MOMENTS_STRIP + 1, sizeof(double), "a covariance",
+                              &scratch, err);
+    *out = (es_moments){
+        .dim = dim, .mean = mean, .scatter = scatter, .scratch = scratch, .budget = budget};
+    if (status != ES_OK)
+        es_moments_free(out);
+    return status;
+}
+
+void es_moments_free(es_moments *m)
+{
+    es_mem_free(m->budget, m->mean);
+    es_mem_free(m->budget, m->scatter);
+    es_mem_free(m->budget, m->scratch);
+    *m = (es_moments){0};
+}
+
+/* scatter += sum over r of c_r c_r', lower triangle, for one strip of centred rows c
+ * (ES_MOMENTS_STRIP, dim): several rows at a time, so that an element of the scatter is loaded and
+ * stored once per strip. */
+static void add_strip(const double *restrict c, int64_t dim, double *restrict scatter)
+{
+    const double *c0 = c, *c1 = c + dim, *c2 = c + 2 * dim, *c3 = c + 3 * dim;
+    const double *c4 = c + 4 * dim, *c5 = c + 5 * dim, *c6 = c + 6 * dim, *c7 = c + 7 * dim;
+    for (int64_t a = 0; a < dim; a++) {
+        double *restrict row = scatter + a * dim;
+        for (int64_t b = 0; b <= a; b++)
+            row[b] += ((c0[a] * c0[b] + c1[a] * c1[b]) + (c2[a] * c2[b] + c3[a] * c3[b])) +
+                      ((c4[a] * c4[b] + c5[a] * c5[b]) + (c6[a] * c6[b] + c7[a] * c7[b]));
+    }
+}
+
+/* Mean and scatter of the union of two sets, given those of the parts and the shift between their
+ * means; the scatters have been added already. */
+static void merge_means(es_moments *into, const double *mean, int64_t count)
+{
+    const double n_a = (double)into->count, n_b = (double)count, n = n_a + n_b;
+    const int64_t dim = into->dim;
+    double *shift = into->scratch; /* (dim) */
+    for (int64_t a = 0; a < dim; a++)
+        shift[a] = mean[a] - into->mean[a];
+    for (int64_t a = 0; a < dim; a++) {
+        const double f = shift[a] * (n_a * n_b / n);
+        for (int64_t b = 0; b <= a; b++)
+            into->scatter[a * dim + b] += f * shift[b];
+    }
+    for (int64_t a = 0; a < dim; a++)
+        into->mean[a] += shift[a] * (n_b / n);
+    into->count += count;
+}
+
+void es_moments_add(es_moments *m, const double *rows, int64_t count)
+{
+    if (count <= 0)
+        return;
+    const int64_t dim = m->dim;
+    double *strip = m->scratch, *mean = m->scratch + ES_MOMENTS_STRIP * dim;
+    memset(mean, 0, (size_t)dim * sizeof *mean);
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t a = 0; a < dim; a++)
+            mean[a] += rows[r * dim + a];
+    for (int64_t a = 0; a < dim; a++)
+        mean[a] /= (double)count;
+
+    for (int64_t r = 0; r < count; r += ES_MOMENTS_STRIP) {
+        const int64_t here = count - r < ES_MOMENTS_STRIP ? count - r : ES_MOMENTS_STRIP;
+        memset(strip, 0, (size_t)(ES_MOMENTS_STRIP * dim) * sizeof *strip);
+        for (int64_t i = 0; i < here; i++)
+            for (int64_t a = 0; a < dim; a++)
+                strip[i * dim + a] = rows[(r + i) * dim + a] - mean[a];
+        add_strip(strip, dim, m->scatter);
+    }
+    merge_means(m, mean, count);
+}
+
+void es_moments_merge(es_moments *into, const es_moments *from)
+{
+    if (from->count == 0)
+        return;
+    for (int64_t a = 0; a < into->dim; a++)
+        for (int64_t b = 0; b <= a; b++)
+            into->scatter[a * into->dim + b] += from->scatter[a * into->dim + b];
+    merge_means(into, from->mean, from->count);
+}
+
+void es_moments_covariance(const es_moments *m, int ddof, double *out)
+{
+    const double denominator = m->count > ddof ? (double)(m->count - ddof) : NAN;
+    for (int64_t a = 0; a < m->dim; a++)
+        for (int64_t b = 0; b <= a; b++)
+            out[a * m->dim + b] = out[b * m->dim + a] = m->scatter[a * m->dim + b] / denominator;
+}

@@ -1,0 +1,838 @@
+/* test_attend.c : the streaming engine against the reference, over shapes, scales, prefixes,
+ * threads and CPUs. */
+#include "testing.h"
+
+#include <esscher/attend.h>
+#include <float.h>
+
+#include "attention/kernels.h"
+
+/* ---- data: a small generator of its own, so that a failure here cannot hide a failure of the
+ * random room ---- */
+
+static uint64_t state_of_rng;
+
+static double uniform(void) /* xorshift64*, (0,1) */
+{
+    state_of_rng ^= state_of_rng >> 12;
+    state_of_rng ^= state_of_rng << 25;
+    state_of_rng ^= state_of_rng >> 27;
+    return ((double)((state_of_rng * UINT64_C(2685821657736338717)) >> 11) + 0.5) * 0x1p-53;
+}
+
+static int64_t between(int64_t low, int64_t high)
+{
+    return low + (int64_t)(uniform() * (double)(high - low + 1));
+}
+
+static double normal(void)
+{
+    return sqrt(-2.0 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static double *normals(int64_t count)
+{
+    double *x = malloc((size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (double)(float)normal(); /* so that f32 and f64 views can hold the same numbers */
+    return x;
+}
+
+/* Uniform with unit variance: five times faster than normals() where there are many. */
+static double *uniforms(int64_t count)
+{
+    double *x = malloc((size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (double)(float)(3.4641016151377546 * (uniform() - 0.5));
+    return x;
+}
+
+/* ---- results of one run ---- */
+
+typedef struct result {
+    int64_t sets, m, dv, top; /* sets = scales * prefixes */
+    es_attend_out out;
+} result;
+
+static result result_new(int64_t scales, int64_t prefixes, int64_t m, int64_t dv, int64_t top)
+{
+    const int64_t sets = scales * prefixes;
+    const size_t count = (size_t)(sets * m);
+    result r = {.sets = sets, .m = m, .dv = dv, .top = top};
+    r.out.output = calloc(count * (size_t)dv, sizeof(double));
+    r.out.lse = calloc(count, sizeof(double));
+    r.out.entropy = calloc(count, sizeof(double));
+    r.out.top_weight = calloc(count, sizeof(double));
+    r.out.top_index = calloc(count, sizeof(int64_t));
+    r.out.sum_squares = calloc(count, sizeof(double));
+    r.out.top_mass = top ? calloc(count * (size_t)top, sizeof(double)) : NULL;
+    r.out.moments = calloc((size_t)sets, sizeof(es_moments));
+    return r;
+}
+
+static void result_free(result *r)
+{
+    for (int64_t i = 0; i < r->sets; i++)
+        es_moments_free(&r->out.moments[i]);
+    free(r->out.output);
+    free(r->out.lse);
+    free(r->out.entropy);
+    free(r->out.top_weight);
+    free(r->out.top_index);
+    free(r->out.sum_squares);
+    free(r->out.top_mass);
+    free(r->out.moments);
+}
+
+static int same_bits(const double *a, const double *b, int64_t count)
+{
+    return memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
+static void assert_identical(const result *a, const result *b)
+{
+    const int64_t count = a->sets * a->m;
+    assert_true(same_bits(a->out.output, b->out.output, count * a->dv));
+    assert_true(same_bits(a->out.lse, b->out.lse, count));
+    assert_true(same_bits(a->out.entropy, b->out.entropy, count));
+    assert_true(same_bits(a->out.top_weight, b->out.top_weight, count));
+    assert_true(same_bits(a->out.sum_squares, b->out.sum_squares, count));
+    assert_memory_equal(a->out.top_index, b->out.top_index, (size_t)count * sizeof(int64_t));
+    if (a->top)
+        assert_true(same_bits(a->out.top_mass, b->out.top_mass, count * a->top));
+    for (int64_t i = 0; i < a->sets; i++) {
+        assert_int_equal(a->out.moments[i].count, b->out.moments[i].count);
+        assert_true(same_bits(a->out.moments[i].mean, b->out.moments[i].mean, a->dv));
+        assert_true(same_bits(a->out.moments[i].scatter, b->out.moments[i].scatter, a->dv * a->dv));
+    }
+}
+
+/* Agreement asked for. `output` bounds |y - ref|_2 / |y_typical|_2 over a set, where y_typical also
+ * contains the size of the values: when thousands of values average to nearly zero, no f32 sum is
+ * accurate relative to the tiny result. Scores up to |s| carry an absolute error of about
+ * eps*|s|*sqrt(d): bounds grow with the largest score. */
+typedef struct bounds {
+    double output, lse, entropy, weight;
+} bounds;
+
+static bounds bounds_for(es_dtype precision, double largest_score, int64_t n)
+{
+    const double eps = precision == ES_F32 ? 0x1p-24 : 0x1p-53;
+    const double score_error = 4.0 * eps * (1.0 + largest_score);
+    const double reference = 0x1p-53 * (double)n; /* the reference sums n terms one after another */
+    return (bounds){.output = 12.0 * eps + 2.0 * score_error +
+                              reference, /* 7e-7 in f32 at small scores */
+                    .lse = 12.0 * eps + 2.0 * score_error + reference,
+                    .entropy = 64.0 * eps + 20.0 * score_error + reference,
+                    .weight = 24.0 * eps + 4.0 * score_error + reference};
+}
+
+static void assert_agree(const result *a, const result *ref, const bounds *bound)
+{
+    for (int64_t set = 0; set < a->sets; set++) {
+        double difference = 0.0, size = 0.0;
+        for (int64_t i = set * a->m; i < (set + 1) * a->m; i++) {
+            if (isnan(ref->out.lse[i])) { /* self mode: no such query at this prefix */
+                assert_true(isnan(a->out.lse[i]) && isnan(a->out.entropy[i]) &&
+                            isnan(a->out.output[i * a->dv]));
+                assert_int_equal(a->out.top_index[i], -1);
+                continue;
+            }
+            for (int64_t c = i * a->dv; c < (i + 1) * a->dv; c++) {
+                difference += pow(a->out.output[c] - ref->out.output[c], 2.0);
+                size += pow(ref->out.output[c], 2.0) + ref->out.sum_squares[i];
+            }
+            assert_near(a->out.lse[i], ref->out.lse[i], bound->lse * (1.0 + fabs(ref->out.lse[i])));
+            assert_near(a->out.entropy[i], ref->out.entropy[i],
+                        bound->entropy * (1.0 + ref->out.entropy[i]));
+            assert_near(a->out.top_weight[i], ref->out.top_weight[i],
+                        bound->weight * ref->out.top_weight[i]);
+            assert_near(a->out.sum_squares[i], ref->out.sum_squares[i],
+                        2.0 * bound->weight * ref->out.sum_squares[i]);
+            for (int64_t t = i * a->top; t < (i + 1) * a->top; t++)
+                assert_near(a->out.top_mass[t], ref->out.top_mass[t],
+                            bound->weight * ref->out.top_mass[t]);
+        }
+        if (!(sqrt(difference) <= bound->output * sqrt(size)))
+            fail_msg("set %d: relative error %.3g > %.3g", (int)set, sqrt(difference / size),
+                     bound->output);
+
+        const es_moments *x = &a->out.moments[set], *y = &ref->out.moments[set];
+        assert_int_equal(x->count, y->count);
+        double trace = 0.0;
+        for (int64_t c = 0; c < a->dv; c++)
+            trace += y->scatter[c * a->dv + c] / (double)y->count + y->mean[c] * y->mean[c];
+        const double typical =
+            sqrt(trace / (double)a->dv) + sqrt(size / (double)(a->dv * y->count));
+        for (int64_t c = 0; c < a->dv; c++) {
+            assert_near(x->mean[c], y->mean[c], 8.0 * bound->output * typical);
+            for (int64_t e = 0; e <= c; e++)
+                assert_near(x->scatter[c * a->dv + e] / (double)y->count,
+                            y->scatter[c * a->dv + e] / (double)y->count,
+                            16.0 * bound->output * typical * typical);
+        }
+    }
+}
+
+/* ---- the property test ---- */
+
+typedef struct problem {
+    int64_t m, n, d, dv, n_scales, n_prefixes;
+    double scales[4];
+    int64_t prefixes[5], top_k[2];
+    bool self, exclude_self;
+    double *q, *k, *v;
+    es_view vq, vk, vv;
+    float *f32;
+} problem;
+
+static problem problem_random(void)
+{
+    problem p = {
+        .d = between(1, 70), .dv = between(1, 70), .n = between(1, 700), .n_scales = between(1, 4)};
+    p.self = uniform() < 0.5;
+    p.m = p.self ? p.n : between(1, 120);
+    p.exclude_self = uniform() < 0.4 && p.n > 1;
+    int64_t next = p.exclude_self ? 2 : 1;
+    while (p.n_prefixes < 4 && next < p.n) {
+        p.prefixes[p.n_prefixes++] = next;
+        next += between(1, 1 + p.n / 2);
+    }
+    p.prefixes[p.n_prefixes++] = p.n;
+    for (int64_t s = 0; s < p.n_scales; s++)
+        p.scales[s] = uniform() < 0.1 ? 0.0 : pow(10.0, -2.0 + 2.5 * uniform()) / sqrt((double)p.d);
+    p.top_k[0] = between(1, 5);
+    p.top_k[1] = between(1, 40);
+    p.q = normals(p.m * p.d);
+    p.k = normals(p.n * p.d);
+    p.v = normals(p.n * p.dv);
+    p.vq = es_view_f64(p.q, p.m, p.d);
+    p.vk = es_view_f64(p.k, p.n, p.d);
+    p.vv = es_view_f64(p.v, p.n, p.dv);
+    return p;
+}
+
+static void problem_free(problem *p)
+{
+    free(p->q);
+    free(p->k);
+    free(p->v);
+}
+
+static es_attend_opts options(const problem *p, es_dtype precision, const es_exec *exec)
+{
+    return (es_attend_opts){.precision = precision,
+                            .scales = p->scales,
+                            .n_scales = p->n_scales,
+                            .prefixes = p->prefixes,
+                            .n_prefixes = p->n_prefixes,
+                            .self = p->self,
+                            .exclude_self = p->exclude_self,
+                            .top_k = p->top_k,
+                            .n_top_k = 2,
+                            .exec = exec};
+}
+
+/* Largest |score| in nats, from the data. */
+static double largest_score(const problem *p)
+{
+    double largest = 0.0, scale = 0.0;
+    for (int64_t s = 0; s < p->n_scales; s++)
+        scale = fmax(scale, p->scales[s]);
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double dot = 0.0;
+            for (int64_t c = 0; c < p->d; c++)
+                dot += p->q[i * p->d + c] * p->k[j * p->d + c];
+            largest = fmax(largest, fabs(dot));
+        }
+    return scale * largest;
+}
+
+static const es_isa every_isa[] = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512};
+
+static void engine_agrees_with_the_reference(void **state) /* NU14 */
+{
+    (void)state;
+    const char *text = getenv("ESSCHER_TEST_SEED");
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20251210;
+    print_message("seed %llu (ESSCHER_TEST_SEED sets another)\n", (unsigned long long)seed);
+    for (int trial = 0; trial < 60; trial++) {
+        state_of_rng = seed * 1000003 + (uint64_t)trial;
+        problem p = problem_random();
+        const double largest = largest_score(&p);
+        const es_exec one = {.threads = 1};
+        es_attend_opts opts = options(&p, ES_F64, &one);
+        result ref = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
+        assert_ok(es_attend_reference(&p.vq, &p.vk, &p.vv, &opts, &ref.out, &err));
+        for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
+            if (!es_isa_available(every_isa[i]))
+                continue;
+            for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+                const es_exec exec = {.threads = 2, .isa = every_isa[i]};
+                opts = options(&p, precision, &exec);
+                result fast = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
+                assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &fast.out, &err));
+                const bounds bound = bounds_for(precision, largest, p.n);
+                assert_agree(&fast, &ref, &bound);
+                result_free(&fast);
+            }
+        }
+        result_free(&ref);
+        problem_free(&p);
+    }
+}
+
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    /* {queries, keys, self}: query-parallel with and without self, key-parallel with few queries.
+     */
+    static const struct {
+        int64_t m, n;
+        bool self;
+    } shapes[] = {{1500, 1500, true}, {3000, 700, false}, {40, 40000, false}};
+    static const int counts[] = {2, 3, 8};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        state_of_rng = 77 + i;
+        problem p = {.m = shapes[i].m,
+                     .n = shapes[i].n,
+                     .d = 13,
+                     .dv = 9,
+                     .n_scales = 2,
+                     .n_prefixes = 3,
+                     .scales = {0.3, 0.9},
+                     .top_k = {1, 10},
+                     .self = shapes[i].self};
+        p.prefixes[0] = p.n / 7, p.prefixes[1] = p.n / 2, p.prefixes[2] = p.n;
+        p.q = normals(p.m * p.d), p.k = normals(p.n * p.d), p.v = normals(p.n * p.dv);
+        p.vq = es_view_f64(p.q, p.m, p.d), p.vk = es_view_f64(p.k, p.n, p.d),
+        p.vv = es_view_f64(p.v, p.n, p.dv);
+        for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+            es_exec exec = {.threads = 1};
+            const es_attend_opts opts = options(&p, precision, &exec);
+            es_attend_plan plan;
+            assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
+            assert_true((plan.segments > 1) ==
+                        (shapes[i].n == 40000));           /* the shapes exercise both modes */
+            assert_true(plan.blocks * plan.segments >= 8); /* so that 8 threads have work */
+            result one = result_new(2, 3, p.m, p.dv, 2);
+            assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &one.out, &err));
+            for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++) {
+                exec.threads = counts[t];
+                result many = result_new(2, 3, p.m, p.dv, 2);
+                assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &many.out, &err));
+                assert_identical(&one, &many);
+                result_free(&many);
+            }
+            result_free(&one);
+        }
+        problem_free(&p);
+    }
+}
+
+/* ---- views ---- */
+
+static void any_layout_gives_the_same_answer(void **state)
+{
+    (void)state;
+    enum { M = 30, N = 50, D = 7, DV = 5 };
+    state_of_rng = 5;
+    double *q = normals(M * D), *k = normals(N * D), *v = normals(N * DV);
+    const es_view vq = es_view_f64(q, M, D), vk = es_view_f64(k, N, D), vv = es_view_f64(v, N, DV);
+    const es_exec exec = {.threads = 1};
+    const es_attend_opts opts = {.exec = &exec};
+    double plain[M * DV], other[M * DV];
+    es_attend_out out = {.output = plain};
+    assert_ok(es_attend(&vq, &vk, &vv, &opts, &out, &err));
+
+    /* keys transposed in memory; values f32 at an odd address, rows apart and backwards; queries
+     * f32 */
+    double kt[D * N];
+    char odd[1 + N * 11 * sizeof(float)];
+    float qf[M * D];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < D; j++)
+            kt[j * N + i] = k[i * D + j];
+    const es_view transposed = {
+        .data = kt, .dtype = ES_F64, .rows = N, .cols = D, .row_stride = 8, .col_stride = N * 8};
+    const es_view backwards = {.data = odd + 1 + (N - 1) * 44,
+                               .dtype = ES_F32,
+                               .rows = N,
+                               .cols = DV,
+                               .row_stride = -44,
+                               .col_stride = 8};
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < DV; j++)
+            es_view_set(&backwards, i, j, v[i * DV + j]);
+    for (int i = 0; i < M * D; i++)
+        qf[i] = (float)q[i];
+    const es_view narrow = es_view_f32(qf, M, D);
+    out.output = other;
+    assert_ok(es_attend(&narrow, &transposed, &backwards, &opts, &out, &err));
+    assert_memory_equal(plain, other, sizeof plain);
+    free(q);
+    free(k);
+    free(v);
+}
+
+/* ---- edges ---- */
+
+typedef struct small {
+    double output[3], lse, entropy, top_weight, sum_squares;
+    int64_t top_index;
+} small;
+
+static es_status attend_small(const double *q, const double *k, const double *v, int64_t n,
+                              int64_t d, int64_t dv, double scale, es_dtype precision, small *r)
+{
+    const es_view vq = es_view_f64(q, 1, d), vk = es_view_f64(k, n, d), vv = es_view_f64(v, n, dv);
+    const es_exec exec = {.threads = 1};
+    const es_attend_opts opts = {
+        .precision = precision, .scales = &scale, .n_scales = 1, .exec = &exec};
+    const es_attend_out out = {.output = r->output,
+                               .lse = &r->lse,
+                               .entropy = &r->entropy,
+                               .top_weight = &r->top_weight,
+                               .sum_squares = &r->sum_squares,
+                               .top_index = &r->top_index};
+    return es_attend(&vq, &vk, &vv, &opts, &out, &err);
+}
+
+static void NU01_zero_scale_is_the_exact_mean(void **state)
+{
+    (void)state;
+    const double q[1] = {3}, k[4] = {1, -2, 5, 100}, v[4] = {1, 2, 3, 10};
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        small r;
+        assert_ok(attend_small(q, k, v, 4, 1, 1, 0.0, precision, &r));
+        assert_true(r.output[0] == 4.0); /* exact: weights are powers of two */
+        assert_true(r.lse == 2.0 * 0.69314718055994530942);
+        assert_true(r.entropy == 2.0 * 0.69314718055994530942);
+        assert_true(r.top_weight == 0.25 && r.sum_squares == 0.25);
+    }
+}
+
+static void NU02_extreme_scores_stay_finite(void **state)
+{
+    (void)state;
+    small r;
+    const double one[1] = {1}, v[3] = {-7, 11, 5};
+    /* one score of 1e308 */
+    const double huge[3] = {0, 1e308, -1e308};
+    assert_ok(attend_small(one, huge, v, 3, 1, 1, 1.0, ES_F64, &r));
+    assert_true(r.output[0] == 11.0 && r.top_weight == 1.0 && r.entropy == 0.0 && r.top_index == 1);
+    assert_close(r.lse, 1e308, 1e-15);
+    /* spread of +-1e6, in both precisions */
+    const double spread[3] = {-1e6, 1e6, 0};
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        assert_ok(attend_small(one, spread, v, 3, 1, 1, 1.0, precision, &r));
+        assert_true(r.output[0] == 11.0 && r.sum_squares == 1.0);
+        assert_close(r.lse, 1e6, 1e-7);
+    }
+    /* infinite temperature's opposite: beta = 1e8 separates scores 1 and 1 - 1e-6 */
+    const double near[3] = {1.0 - 1e-6, 1.0, 0.5};
+    assert_ok(attend_small(one, near, v, 3, 1, 1, 1e8, ES_F64, &r));
+    assert_true(r.output[0] == 11.0 && r.entropy >= 0.0 && r.entropy < 1e-30);
+    /* all scores equal */
+    const double equal[3] = {0.7, 0.7, 0.7};
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        assert_ok(attend_small(one, equal, v, 3, 1, 1, 5.0, precision, &r));
+        const double eps = precision == ES_F32 ? 0x1p-24 : 0x1p-53;
+        assert_near(r.output[0], 3.0, 16 * eps);
+        assert_near(r.entropy, log(3.0), 64 * eps);
+        assert_near(r.sum_squares, 1.0 / 3.0, 8 * eps);
+        assert_int_equal(r.top_index, 0);
+    }
+}
+
+static void NU02_scores_that_climb_move_the_offset(void **state)
+{
+    (void)state;
+    /* Every tile beats the one before by far more than the slack: offsets move at every tile, in
+     * both directions of the sweep, and the answer is that of the reference. */
+    enum { N = 1000 };
+    double k[N], v[N];
+    for (int up = 0; up <= 1; up++) {
+        for (int i = 0; i < N; i++) {
+            k[i] = (up ? i : N - i) * 0.25;
+            v[i] = sin(i);
+        }
+        const double q = 1.0, scale = 1.0;
+        const es_view vq = es_view_f64(&q, 1, 1), vk = es_view_f64(k, N, 1),
+                      vv = es_view_f64(v, N, 1);
+        const es_attend_opts opts = {.precision = ES_F64, .scales = &scale, .n_scales = 1};
+        double y, lse, h, ry, rlse, rh;
+        const es_attend_out out = {.output = &y, .lse = &lse, .entropy = &h};
+        const es_attend_out rout = {.output = &ry, .lse = &rlse, .entropy = &rh};
+        assert_ok(es_attend(&vq, &vk, &vv, &opts, &out, &err));
+        assert_ok(es_attend_reference(&vq, &vk, &vv, &opts, &rout, &err));
+        assert_near(y, ry, 1e-14);
+        assert_near(lse, rlse, 1e-14 * fabs(rlse));
+        assert_near(h, rh, 1e-13);
+    }
+}
+
+static void NU03_nonfinite_input_is_located(void **state)
+{
+    (void)state;
+    small r;
+    const double q[2] = {1, 2}, v[3] = {0, 0, 0};
+    double k[6] = {0, 1, 2, 3, 4, NAN};
+    assert_int_equal(attend_small(q, k, v, 3, 2, 1, 1.0, ES_F32, &r), ES_E_NONFINITE);
+    assert_string_equal(err.message, "k[2, 1] is NaN");
+    assert_int_equal(err.row, 2);
+    assert_int_equal(err.col, 1);
+    k[5] = 0;
+    const double bad[3] = {0, -INFINITY, 0};
+    assert_int_equal(attend_small(q, k, bad, 3, 2, 1, 1.0, ES_F32, &r), ES_E_NONFINITE);
+    assert_string_equal(err.message, "v[1, 0] is -Inf");
+}
+
+static void NU04_no_key_left_is_an_error(void **state)
+{
+    (void)state;
+    const double x[2] = {1, 2};
+    double y[2];
+    const es_view v1 = es_view_f64(x, 1, 1), v2 = es_view_f64(x, 2, 1);
+    const int64_t prefixes[2] = {1, 2};
+    es_attend_opts opts = {.self = true, .exclude_self = true};
+    const es_attend_out out = {.output = y};
+    assert_int_equal(es_attend(&v1, &v1, &v1, &opts, &out, &err), ES_E_EMPTY);
+    opts.prefixes = prefixes, opts.n_prefixes = 2;
+    assert_int_equal(es_attend(&v2, &v2, &v2, &opts, &out, &err), ES_E_EMPTY);
+    opts.prefixes = NULL;
+    assert_ok(es_attend(&v2, &v2, &v2, &opts, &out, &err));
+    assert_true(y[0] == 2.0 && y[1] == 1.0); /* each sees only the other */
+}
+
+static void NU05_one_key_one_dimension(void **state)
+{
+    (void)state;
+    const double q = 3, k = -4, v[3] = {1.5, -2.25, 1e30};
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        small r;
+        assert_ok(attend_small(&q, &k, v, 1, 1, 3, 0.7, precision, &r));
+        for (int c = 0; c < 2; c++)
+            assert_true(fabs(r.output[c] - v[c]) <= 0x1p-23 * fabs(v[c]));
+        assert_true(r.top_weight == 1.0 && r.sum_squares <= 1.0 && r.entropy >= 0.0 &&
+                    r.entropy < 1e-6);
+        assert_close(r.lse, -8.4, 1e-6);
+        assert_int_equal(r.top_index, 0);
+    }
+}
+
+static void NU05_more_than_2_31_keys(void **state)
+{
+    (void)state;
+    if (getenv("ESSCHER_QUICK_TESTS")) {
+        print_message("skipped: ESSCHER_QUICK_TESTS is set\n");
+        skip();
+    }
+    /* 2^31 + 1 equal keys through a stride of zero: lse = ln n exactly as far as f64 goes, output =
+     * the value. */
+    const float zero = 0.0f, value = 2.5f;
+    const int64_t n = (INT64_C(1) << 31) + 1;
+    const es_view q = es_view_f32(&zero, 1, 1);
+    es_view k = es_view_f32(&zero, n, 1), v = es_view_f32(&value, n, 1);
+    k.row_stride = v.row_stride = 0;
+    double y, lse, squares;
+    const es_attend_out out = {.output = &y, .lse = &lse, .sum_squares = &squares};
+    assert_ok(es_attend(&q, &k, &v, NULL, &out, &err));
+    assert_true(y == 2.5);
+    assert_near(lse, log((double)n), 1e-15 * 22);
+    assert_close(squares, 1.0 / (double)n, 1e-15);
+}
+
+static void NU06_duplicate_keys_share_the_weight(void **state)
+{
+    (void)state;
+    const double q[2] = {1, 1}, k[8] = {2, 1, 2, 1, 0, 0, 0, 0}, v[4] = {1, 3, 0, 0};
+    small r;
+    assert_ok(attend_small(q, k, v, 4, 2, 1, 1.0, ES_F64, &r));
+    const double e = exp(3.0);
+    assert_close(r.output[0], 4.0 * e / (2.0 * e + 2.0), 1e-15);
+    assert_close(r.top_weight, e / (2.0 * e + 2.0), 1e-15);
+    assert_int_equal(r.top_index, 0);
+}
+
+static void overflow_is_refused_beforehand(void **state)
+{
+    (void)state;
+    small r;
+    const double big = 1e25, v = 1, huge_v = 1e35;
+    assert_int_equal(attend_small(&big, &big, &v, 1, 1, 1, 1.0, ES_F32, &r), ES_E_RANGE);
+    assert_string_equal(err.rule, "attend.range.score");
+    assert_ok(attend_small(&big, &big, &v, 1, 1, 1, 1.0, ES_F64, &r));
+    assert_int_equal(attend_small(&v, &v, &huge_v, 1, 1, 1, 1.0, ES_F32, &r), ES_E_RANGE);
+    assert_string_equal(err.rule, "attend.range.value");
+    assert_ok(attend_small(&v, &v, &huge_v, 1, 1, 1, 1.0, ES_F64, &r));
+    assert_close(r.output[0], 1e35, 1e-15);
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    const double x[12] = {0};
+    double y[12];
+    const es_view v32 = es_view_f64(x, 3, 2), v42 = es_view_f64(x, 4, 2),
+                  v33 = es_view_f64(x, 3, 3);
+    const es_view none = es_view_f64(x, 0, 2), flat = es_view_f64(x, 3, 0);
+    const es_attend_out out = {.output = y};
+    es_attend_opts opts = {0};
+    assert_int_equal(es_attend(&v32, &v33, &v32, NULL, &out, &err), ES_E_SHAPE);
+    assert_int_equal(es_attend(&v32, &v32, &v42, NULL, &out, &err), ES_E_SHAPE);
+    assert_int_equal(es_attend(&none, &v32, &v32, NULL, &out, &err), ES_E_EMPTY);
+    assert_int_equal(es_attend(&v32, &none, &none, NULL, &out, &err), ES_E_EMPTY);
+    assert_int_equal(es_attend(&flat, &flat, &v32, NULL, &out, &err), ES_E_SHAPE);
+    assert_int_equal(es_attend(NULL, &v32, &v32, NULL, &out, &err), ES_E_ARGUMENT);
+    opts.self = true;
+    assert_int_equal(es_attend(&v42, &v32, &v32, &opts, &out, &err), ES_E_SHAPE);
+    opts.self = false;
+    const double scales[] = {-1.0, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        opts.scales = &scales[i], opts.n_scales = 1;
+        assert_int_equal(es_attend(&v32, &v32, &v32, &opts, &out, &err), ES_E_ARGUMENT);
+    }
+    opts.scales = NULL;
+    const int64_t prefixes[][2] = {{0, 3}, {2, 2}, {3, 1}, {1, 4}};
+    for (int i = 0; i < 4; i++) {
+        opts.prefixes = prefixes[i], opts.n_prefixes = 2;
+        assert_int_equal(es_attend(&v32, &v32, &v32, &opts, &out, &err), ES_E_ARGUMENT);
+    }
+    opts.prefixes = NULL;
+    const int64_t k = 0;
+    opts.top_k = &k, opts.n_top_k = 1;
+    assert_int_equal(es_attend(&v32, &v32, &v32, &opts, &out, &err), ES_E_ARGUMENT);
+}
+
+static void NU13_floating_point_environment_is_untouched(void **state)
+{
+    (void)state;
+    /* Denormal scores and values, and weights far below the smallest float: FTZ/DAZ stay off, flags
+     * aside. */
+    small r;
+    const double q = 1e-300, k[2] = {1e-10, 0}, v[2] = {4e-310, 4e-310};
+    assert_ok(attend_small(&q, k, v, 2, 1, 1, 1.0, ES_F64, &r));
+    assert_close(r.output[0], 4e-310, 1e-12);
+    volatile double tiny = DBL_MIN;
+    assert_true(tiny / 4.0 > 0.0);
+}
+
+/* ---- memory ---- */
+
+static void memory_stays_within_the_plan(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = {
+        {2000, 2000, 64, 64}, {10, 100000, 33, 5}, {500, 300, 7, 130}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const int64_t m = shapes[i][0], n = shapes[i][1], d = shapes[i][2], dv = shapes[i][3];
+        state_of_rng = i + 1;
+        double *q = normals(m * d), *k = normals(n * d), *v = normals(n * dv);
+        const es_view vq = es_view_f64(q, m, d), vk = es_view_f64(k, n, d),
+                      vv = es_view_f64(v, n, dv);
+        es_budget budget = {0};
+        const es_exec exec = {.threads = 2, .budget = &budget};
+        const double scales[2] = {0.1, 0.2};
+        const int64_t prefixes[2] = {n / 3, n};
+        const es_attend_opts opts = {
+            .scales = scales, .n_scales = 2, .prefixes = prefixes, .n_prefixes = 2, .exec = &exec};
+        es_attend_plan plan;
+        assert_ok(es_attend_plan_for(m, n, d, dv, &opts, true, &plan, &err));
+        result r = result_new(2, 2, m, dv, 0);
+        assert_ok(es_attend(&vq, &vk, &vv, &opts, &r.out, &err));
+        assert_true(budget.peak <= plan.bytes);
+        assert_true((double)plan.bytes <
+                    1.5 * (double)budget.peak + 65536.0); /* a bound worth printing */
+        result_free(&r);
+        assert_int_equal(budget.used, 0);
+
+        budget = (es_budget){.limit = plan.bytes / 3};
+        r = result_new(2, 2, m, dv, 0);
+        assert_int_equal(es_attend(&vq, &vk, &vv, &opts, &r.out, &err), ES_E_LIMIT);
+        assert_int_equal(budget.used, 0); /* nothing leaks on the way out */
+        result_free(&r);
+        free(q);
+        free(k);
+        free(v);
+    }
+}
+
+/* ---- partial states ---- */
+
+static void partial_states_merge_to_the_whole(void **state)
+{
+    (void)state;
+    enum { M = 70, N = 900, D = 11, DV = 6 };
+    state_of_rng = 99;
+    double *q = normals(M * D), *k = normals(N * D), *v = normals(N * DV);
+    const es_view vq = es_view_f64(q, M, D), vk = es_view_f64(k, N, D), vv = es_view_f64(v, N, DV);
+    const double scales[2] = {0.2, 1.5};
+    const int64_t top_k[2] = {3, 50};
+    const es_attend_opts opts = {
+        .precision = ES_F64, .scales = scales, .n_scales = 2, .top_k = top_k, .n_top_k = 2};
+    result whole = result_new(2, 1, M, DV, 2), merged = result_new(2, 1, M, DV, 2);
+    assert_ok(es_attend_reference(&vq, &vk, &vv, &opts, &whole.out, &err));
+
+    static const int64_t cuts[] = {0, 1, 250, 251, 900};
+    es_partial *all, *part;
+    assert_ok(es_partial_new(M, DV, &opts, &all, &err));
+    assert_int_equal(es_partial_finish(all, &merged.out, &err), ES_E_EMPTY);
+    for (int i = 0; i < 4; i++) {
+        const es_view ki = es_view_rows(&vk, cuts[i], cuts[i + 1] - cuts[i]);
+        const es_view vi = es_view_rows(&vv, cuts[i], cuts[i + 1] - cuts[i]);
+        assert_ok(es_partial_new(M, DV, &opts, &part, &err));
+        assert_ok(es_partial_attend(part, &vq, &ki, &vi, cuts[i], &err));
+        assert_ok(es_partial_merge(all, part, &err));
+        es_partial_free(part);
+    }
+    assert_ok(es_partial_finish(all, &merged.out, &err));
+    const bounds bound = bounds_for(ES_F64, 60.0, N);
+    assert_agree(&merged, &whole, &bound);
+    assert_memory_equal(merged.out.top_index, whole.out.top_index, 2 * M * sizeof(int64_t));
+
+    const es_attend_opts other = {.scales = scales, .n_scales = 1};
+    assert_ok(es_partial_new(M, DV, &other, &part, &err));
+    assert_int_equal(es_partial_merge(all, part, &err), ES_E_SHAPE);
+    es_partial_free(part);
+    es_partial_free(all);
+    result_free(&whole);
+    result_free(&merged);
+    free(q);
+    free(k);
+    free(v);
+}
+
+/* ---- accuracy promised in attend.h ---- */
+
+/* Relative L2 distance between two outputs, and the largest distance between entropies. */
+typedef struct distance {
+    double output, entropy;
+} distance;
+
+typedef es_status (*attend_fn)(const es_view *, const es_view *, const es_view *,
+                               const es_attend_opts *, const es_attend_out *, es_error *);
+
+/* m standard normal queries and n keys and values of dimension 64, at the usual scale 1/8: scores
+ * of unit variance. */
+static distance distance_between(attend_fn a, es_dtype precision_a, attend_fn b, int64_t m,
+                                 int64_t n)
+{
+    const int64_t d = 64;
+    state_of_rng = 4242;
+    double *q = normals(m * d), *k = uniforms(n * d), *v = uniforms(n * d);
+    const es_view vq = es_view_f64(q, m, d), vk = es_view_f64(k, n, d), vv = es_view_f64(v, n, d);
+    double *ya = normals(m * d), *yb = normals(m * d), *ha = normals(m), *hb = normals(m);
+    es_attend_opts opts = {.precision = precision_a};
+    assert_ok(a(&vq, &vk, &vv, &opts, &(es_attend_out){.output = ya, .entropy = ha}, &err));
+    opts.precision = ES_F64;
+    assert_ok(b(&vq, &vk, &vv, &opts, &(es_attend_out){.output = yb, .entropy = hb}, &err));
+    distance r = {0};
+    double size = 0.0;
+    for (int64_t i = 0; i < m * d; i++) {
+        r.output += (ya[i] - yb[i]) * (ya[i] - yb[i]);
+        size += yb[i] * yb[i];
+    }
+    r.output = sqrt(r.output / size);
+    for (int64_t i = 0; i < m; i++)
+        r.entropy = fmax(r.entropy, fabs(ha[i] - hb[i]));
+    print_message("n = %lld: relative L2 error %.2g, entropy %.2g nats\n", (long long)n, r.output,
+                  r.entropy);
+    double *const all[] = {q, k, v, ya, yb, ha, hb};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    return r;
+}
+
+static void f32_and_f64_keep_their_promises(void **state)
+{
+    (void)state;
+    distance r = distance_between(es_attend, ES_F64, es_attend_reference, 24, 5000);
+    assert_true(r.output < 1e-12 && r.entropy < 1e-12);
+    r = distance_between(es_attend, ES_F32, es_attend_reference, 24, 5000);
+    assert_true(r.output < 1e-6 && r.entropy < 1e-5);
+    /* a million keys: f64, just tested, is the judge */
+    r = distance_between(es_attend, ES_F32, es_attend, 24,
+                         getenv("ESSCHER_QUICK_TESTS") ? 100000 : 1000000);
+    assert_true(r.output < 1e-6 && r.entropy < 1e-5);
+}
+
+/* ---- the tiles by themselves ---- */
+
+static void tilt_is_accurate_over_its_whole_range(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
+        if (!es_isa_available(every_isa[i]))
+            continue;
+        const es_kernels *f32 = es_kernels_find(every_isa[i], ES_F32),
+                         *f64 = es_kernels_find(every_isa[i], ES_F64);
+        _Alignas(64) float s[ES_MAX_LANES], w[ES_MAX_LANES], off[ES_MAX_LANES] = {0};
+        _Alignas(64) double sd[ES_MAX_LANES], wd[ES_MAX_LANES], offd[ES_MAX_LANES] = {0};
+        double sums[3 * ES_MAX_LANES], worst32 = 0.0, worst64 = 0.0;
+        for (int step = 0; step < 20000; step++) {
+            const double x = -125.9 + 142.0 * step / 20000.0; /* up to the slack of 16 */
+            for (int l = 0; l < ES_MAX_LANES; l++)
+                s[l] = (float)x, sd[l] = 8.0 * x;
+            f32->tilt(s, 1, 1.0, off, false, w, sums);
+            f64->tilt(sd, 1, 1.0, offd, false, wd, sums);
+            worst32 = fmax(worst32, fabs((double)w[step % f32->lanes] / exp2((double)s[0]) - 1.0));
+            if (sd[0] > -1021.0)
+                worst64 = fmax(worst64, fabs(wd[step % f64->lanes] / exp2(sd[0]) - 1.0));
+        }
+        print_message("%s: 2^x within %.2f ulp (f32), %.2f ulp (f64)\n", es_isa_name(every_isa[i]),
+                      worst32 * 0x1p23, worst64 * 0x1p52);
+        assert_true(
+            worst32 <
+            2.5 * 0x1p-23); /* polynomial 9.1e-8 = 0.76 ulp, plus the rounding of its evaluation */
+        assert_true(worst64 < 2.0 * 0x1p-52);
+    }
+}
+
+static void masked_and_tiny_weights_are_exact_zeros(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
+        if (!es_isa_available(every_isa[i]))
+            continue;
+        const es_kernels *kernels = es_kernels_find(every_isa[i], ES_F32);
+        _Alignas(64) float s[ES_MAX_LANES], w[ES_MAX_LANES], off[ES_MAX_LANES];
+        double sums[3 * ES_MAX_LANES], top[ES_MAX_LANES];
+        const float odd[] = {NAN, -127.0f, -1e30f, -FLT_MAX};
+        for (int l = 0; l < ES_MAX_LANES; l++)
+            s[l] = odd[l % 4], off[l] = 3.0f;
+        kernels->top(s, 1, top);
+        kernels->tilt(s, 1, 1.0, off, false, w, sums);
+        for (int l = 0; l < kernels->lanes; l++) {
+            assert_true(w[l] == 0.0f && sums[l] == 0.0 && sums[kernels->lanes + l] == 0.0);
+            assert_true(top[l] == (l % 4 ? (double)odd[l % 4] : -INFINITY));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tilt_is_accurate_over_its_whole_range),
+        cmocka_unit_test(masked_and_tiny_weights_are_exact_zeros),
+        cmocka_unit_test(engine_agrees_with_the_reference),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(any_layout_gives_the_same_answer),
+        cmocka_unit_test(NU01_zero_scale_is_the_exact_mean),
+        cmocka_unit_test(NU02_extreme_scores_stay_finite),
+        cmocka_unit_test(NU02_scores_that_climb_move_the_offset),
+        cmocka_unit_test(NU03_nonfinite_input_is_located),
+        cmocka_unit_test(NU04_no_key_left_is_an_error),
+        cmocka_unit_test(NU05_one_key_one_dimension),
+        cmocka_unit_test(NU05_more_than_2_31_keys),
+        cmocka_unit_test(NU06_duplicate_keys_share_the_weight),
+        cmocka_unit_test(overflow_is_refused_beforehand),
+        cmocka_unit_test(options_that_make_no_sense_are_refused),
+        cmocka_unit_test(NU13_floating_point_environment_is_untouched),
+        cmocka_unit_test(memory_stays_within_the_plan),
+        cmocka_unit_test(partial_states_merge_to_the_whole),
+        cmocka_unit_test(f32_and_f64_keep_their_promises),
+    };
+    return cmocka_run_group_tests_name("attend", tests, NULL, NULL);
+}
