@@ -91,9 +91,8 @@ static void view_reads_unaligned_strided_and_broadcast(void **state)
     memcpy(raw + 1, x, sizeof x);
     es_view v = es_view_f32((const float *)(const void *)(raw + 1), 2, 3);
     assert_true(es_view_get(&v, 1, 2) == 6.0);
-    es_view t = v; /* transpose */
-    t.rows = 3, t.cols = 2, t.row_stride = v.col_stride, t.col_stride = v.row_stride;
-    assert_true(es_view_get(&t, 2, 0) == 3.0);
+    const es_view t = es_view_transpose(&v);
+    assert_true(t.rows == 3 && es_view_get(&t, 2, 0) == 3.0);
     es_view again = v;
     again.row_stride = 0, again.rows = ES_OK + (INT64_C(1) << 33);
     assert_true(es_view_get(&again, (INT64_C(1) << 33) - 1, 1) == 2.0);

@@ -40,6 +40,9 @@ ES_API es_view es_view_f64(const double *data, int64_t rows, int64_t cols);
 /*! es_view_rows() : rows first .. first+count-1 of v. The range must lie inside v. */
 ES_API es_view es_view_rows(const es_view *v, int64_t first, int64_t count);
 
+/*! es_view_transpose() : the same numbers with rows and columns exchanged. */
+ES_API es_view es_view_transpose(const es_view *v);
+
 /*! es_view_get(), es_view_set() : one element, converted to or from double; data may be unaligned.
  */
 ES_API double es_view_get(const es_view *v, int64_t row, int64_t col);

@@ -48,6 +48,16 @@ es_view es_view_rows(const es_view *v, int64_t first, int64_t count)
     return part;
 }
 
+es_view es_view_transpose(const es_view *v)
+{
+    return (es_view){.data = v->data,
+                     .dtype = v->dtype,
+                     .rows = v->cols,
+                     .cols = v->rows,
+                     .row_stride = v->col_stride,
+                     .col_stride = v->row_stride};
+}
+
 double es_view_get(const es_view *v, int64_t row, int64_t col) { return es_view_at(v, row, col); }
 
 void es_view_set(const es_view *v, int64_t row, int64_t col, double value)

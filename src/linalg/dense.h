@@ -1,0 +1,39 @@
+/* dense.h : what the rooms of linalg share: a checked f64 copy of the input, and BLAS on one
+ * thread.
+ */
+#ifndef ES_LINALG_DENSE_H
+#define ES_LINALG_DENSE_H
+
+#include <esscher/linalg.h>
+
+/*! es_dense_check() : can we work on a? Its smaller dimension must be in [1, ES_MAX_DIM], its
+ * larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite. */
+es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_error *err);
+
+/*! es_dense_copy() : es_dense_check(), then a as contiguous row-major f64. Free with es_mem_free().
+ */
+es_status es_dense_copy(const es_view *a, const char *name, es_budget *budget, double **out,
+                        es_error *err);
+
+/*! es_dense_symmetric() : es_sym_check(), then the symmetric part as contiguous f64. */
+es_status es_dense_symmetric(const es_view *a, const char *name, es_budget *budget, double **out,
+                             es_error *err);
+
+/*! es_dense_new() : `count` f64 of scratch. */
+es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **out, es_error *err);
+
+/*! es_psd_rounding() : how far below 0 an eigenvalue of `a` (d, d) may be by rounding; see
+ *  linalg.h on tolerance. */
+double es_psd_rounding(const double *a, int64_t d, double tolerance);
+
+/*! es_psd_refuse() : the failure of a matrix that is indefinite beyond rounding. */
+es_status es_psd_refuse(double smallest, double largest, es_error *err);
+
+/*! es_blas_enter(), es_blas_leave() : between the two, BLAS uses one thread. How BLAS splits a sum
+ *  over its threads changes the last bits of the result, and running on several threads is our own
+ *  affair (base/threads.h). The setting is one per process, so nested and concurrent sections are
+ *  counted: the first saves it, the last restores it. */
+void es_blas_enter(void);
+void es_blas_leave(void);
+
+#endif

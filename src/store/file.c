@@ -1,0 +1,229 @@
+#include "store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* "cannot open: Permission denied", with the text of the given errno. */
+static es_status fail_system(es_error *err, const char *path, const char *rule, const char *hint,
+                             const char *verb, int number)
+{
+    char text[96];
+    if (strerror_r(number, text, sizeof text) != 0)
+        snprintf(text, sizeof text, "error %d", number);
+    return es_fail_file(err, ES_E_IO, path, -1, rule, hint, "cannot %s: %s", verb, text);
+}
+
+static const char *kind_of_file(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISCHR(mode)  ? "a character device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "no regular file";
+}
+
+/* ---- reading ---- */
+
+es_status es_file_open(const char *path, es_file *out, es_error *err)
+{
+    *out = (es_file){.fd = -1, .path = path};
+    if (!path)
+        return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
+    /* O_NONBLOCK: a FIFO without a writer must be refused below, not waited for. */
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_system(err, path, "file.open", "check the name and its permissions", "open",
+                           errno);
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        const int number = errno;
+        close(fd);
+        return fail_system(err, path, "file.open", "", "examine", number);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return es_fail_file(err, ES_E_IO, path, -1, "file.regular", "name a regular file",
+                            "cannot read: it is %s", kind_of_file(st.st_mode));
+    }
+    out->fd = fd;
+    out->size = (uint64_t)st.st_size;
+    return ES_OK;
+}
+
+es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t size, es_error *err)
+{
+    char *to = out;
+    while (size > 0) {
+        const ssize_t got = pread(file->fd, to, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_system(err, file->path, "file.read", "", "read", errno);
+        if (got == 0)
+            return es_fail_file(err, ES_E_IO, file->path, (int64_t)offset, "file.changed",
+                                "wait until nobody writes to it",
+                                "the file became shorter while it was read");
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return ES_OK;
+}
+
+void es_file_close(es_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+/* ---- writing ---- */
+
+static es_status fail_exists(es_error *err, const char *path)
+{
+    return es_fail_file(err, ES_E_EXISTS, path, -1, "file.exists",
+                        "choose another name, or ask to overwrite", "the file exists already");
+}
+
+/* Length of the folder part of a path with its slash: 4 for "a/b/c", 0 for "c". */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* May `path` be created or replaced? A device or a directory must never be renamed over, and
+ * finding an existing file now spares the user the whole computation. */
+static es_status check_target(const char *path, bool overwrite, es_error *err)
+{
+    struct stat st;
+    if (!path || !*path)
+        return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return es_fail_file(err, ES_E_IO, path, -1, "file.regular", "name a regular file",
+                            "cannot write: it is %s", kind_of_file(st.st_mode));
+    if (!overwrite && lstat(path, &st) == 0)
+        return fail_exists(err, path);
+    return ES_OK;
+}
+
+es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err)
+{
+    static unsigned serial; /* two threads saving into one folder get two names */
+    enum { SUFFIX = 64, TRIES = 100 };
+    *out = (es_draft){.path = path, .fd = -1, .overwrite = overwrite};
+    ES_TRY(check_target(path, overwrite, err));
+
+    const size_t folder = folder_length(path);
+    void *name;
+    ES_TRY(es_mem_new(NULL, folder + SUFFIX, "a file name", &name, err));
+    out->temp = name;
+    memcpy(out->temp, path, folder);
+    for (int i = 0; i < TRIES && out->fd < 0; i++) {
+        const unsigned n = __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED);
+        snprintf(out->temp + folder, SUFFIX, ".esscher-%ld-%u.tmp", (long)getpid(), n);
+        out->fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (out->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (out->fd < 0) {
+        const int number = errno;
+        es_mem_free(NULL, out->temp);
+        out->temp = NULL;
+        return fail_system(err, path, "file.create", "check that the folder exists and is writable",
+                           "create", number);
+    }
+    return ES_OK;
+}
+
+es_status es_draft_write(es_draft *draft, const void *data, size_t size, es_error *err)
+{
+    const char *from = data;
+    while (size > 0) {
+        const ssize_t put = write(draft->fd, from, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return fail_system(err, draft->path, "file.write", "check the space left on the disk",
+                               "write", errno);
+        from += put;
+        size -= (size_t)put;
+    }
+    return ES_OK;
+}
+
+/* Give the draft its final name. link() is the one call that refuses, atomically, to replace a
+ * file that appeared meanwhile; where the file system has no links we look and rename. */
+static int take_final_name(const es_draft *draft)
+{
+    if (!draft->overwrite) {
+        if (link(draft->temp, draft->path) == 0) {
+            unlink(draft->temp); /* should this fail, a hidden second name remains: no harm */
+            return 0;
+        }
+        struct stat st;
+        if (errno == EEXIST || lstat(draft->path, &st) == 0) {
+            errno = EEXIST;
+            return -1;
+        }
+    }
+    return rename(draft->temp, draft->path);
+}
+
+/* Make the new name itself durable. Some file systems cannot sync a folder; the file is whole
+ * either way, so that is not a failure. */
+static void sync_folder(const es_draft *draft)
+{
+    const size_t folder = folder_length(draft->temp);
+    const char kept = draft->temp[folder];
+    draft->temp[folder] = '\0';
+    const int fd = open(folder ? draft->temp : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    draft->temp[folder] = kept;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+es_status es_draft_publish(es_draft *draft, es_error *err)
+{
+    es_status status = ES_OK;
+    if (fsync(draft->fd) != 0)
+        status = fail_system(err, draft->path, "file.write", "check the space left on the disk",
+                             "write", errno);
+    const int closed = close(draft->fd); /* a network file system may report a full disk here */
+    draft->fd = -1;
+    if (status == ES_OK && closed != 0)
+        status = fail_system(err, draft->path, "file.write", "check the space left on the disk",
+                             "write", errno);
+    if (status == ES_OK && take_final_name(draft) != 0)
+        status = errno == EEXIST
+                     ? fail_exists(err, draft->path)
+                     : fail_system(err, draft->path, "file.rename", "", "rename", errno);
+    if (status == ES_OK) {
+        sync_folder(draft);
+        es_mem_free(NULL, draft->temp);
+        draft->temp = NULL;
+    }
+    es_draft_discard(draft);
+    return status;
+}
+
+void es_draft_discard(es_draft *draft)
+{
+    if (draft->fd >= 0)
+        close(draft->fd);
+    draft->fd = -1;
+    if (draft->temp)
+        unlink(draft->temp);
+    es_mem_free(NULL, draft->temp);
+    draft->temp = NULL;
+}

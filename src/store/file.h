@@ -1,0 +1,49 @@
+/* file.h : reading a regular file, and writing one that is either whole or not there. */
+#ifndef ES_STORE_FILE_H
+#define ES_STORE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <esscher/status.h>
+
+/* A regular file, open for reading. `path` is the caller's string. */
+typedef struct es_file {
+    int fd;
+    uint64_t size; /* when it was opened */
+    const char *path;
+} es_file;
+
+/*! es_file_open() : never blocks and never reads from a terminal, a FIFO or a device, which a user
+ *  may well name by mistake. @return : ES_OK; ES_E_IO with rule file.open or file.regular. */
+es_status es_file_open(const char *path, es_file *out, es_error *err);
+
+/*! es_file_read() : exactly `size` bytes from `offset`; ES_E_IO if there are fewer
+ *  (file.changed: the caller has compared with file->size) or the system fails (file.read). */
+es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t size, es_error *err);
+
+void es_file_close(es_file *file);
+
+/* A file being written under a temporary name in the folder of its final one. */
+typedef struct es_draft {
+    const char *path; /* the final name: the caller's string */
+    char *temp;       /* NULL when there is no draft */
+    int fd;
+    bool overwrite;
+} es_draft;
+
+/*! es_draft_open() : begin. On success end with es_draft_publish() or es_draft_discard().
+ *  @return : ES_OK; ES_E_EXISTS if `path` exists and overwrite is false; ES_E_IO. */
+es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err);
+
+es_status es_draft_write(es_draft *draft, const void *data, size_t size, es_error *err);
+
+/*! es_draft_publish() : put everything on disk, then give it its final name in one step. After a
+ *  failure the draft is gone and `path` is what it was. */
+es_status es_draft_publish(es_draft *draft, es_error *err);
+
+/*! es_draft_discard() : remove every trace; fine after es_draft_publish(). */
+void es_draft_discard(es_draft *draft);
+
+#endif

@@ -1,0 +1,194 @@
+#include <esscher/npy.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/memory.h"
+#include "store/file.h"
+#include "store/npy_header.h"
+
+/* ---- reading ---- */
+
+static es_status read_layout(const es_file *file, es_npy_layout *out, es_error *err)
+{
+    unsigned char prefix[ES_NPY_PREFIX];
+    const size_t have = file->size < sizeof prefix ? (size_t)file->size : sizeof prefix;
+    size_t extent;
+    void *header;
+    ES_TRY(es_file_read(file, 0, prefix, have, err));
+    ES_TRY(es_npy_extent(prefix, have, file->size, file->path, &extent, err));
+    ES_TRY(es_mem_new(NULL, extent, "the header of an .npy file", &header, err));
+    es_status status = es_file_read(file, 0, header, extent, err);
+    if (status == ES_OK && memcmp(header, prefix, have < extent ? have : extent) != 0)
+        status = es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
+                              "wait until nobody writes to it", "the file changed under our eyes");
+    if (status == ES_OK)
+        status = es_npy_parse(header, extent, file->size, file->path, out, err);
+    es_mem_free(NULL, header);
+    return status;
+}
+
+/* f4 and f8 are read in place and their bytes turned there if need be; f2 grows, so it passes
+ * through a small buffer. */
+static es_status read_numbers(const es_file *file, const es_npy_layout *layout, void *out,
+                              es_error *err)
+{
+    if (layout->item != 2) {
+        const size_t size = (size_t)layout->info.bytes;
+        ES_TRY(es_file_read(file, layout->data_offset, out, size, err));
+        if (layout->swap)
+            es_npy_decode(layout, out, (size_t)layout->count, out);
+        return ES_OK;
+    }
+    enum { HALVES = 4096 };
+    unsigned char buffer[2 * HALVES];
+    for (int64_t i = 0; i < layout->count; i += HALVES) {
+        const int64_t left = layout->count - i;
+        const size_t count = left < HALVES ? (size_t)left : HALVES;
+        ES_TRY(es_file_read(file, layout->data_offset + 2 * (uint64_t)i, buffer, 2 * count, err));
+        es_npy_decode(layout, buffer, count, (float *)out + i);
+    }
+    return ES_OK;
+}
+
+es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err)
+{
+    es_file file;
+    es_npy_layout layout;
+    *out = (es_npy_info){0};
+    ES_TRY(es_file_open(path, &file, err));
+    const es_status status = read_layout(&file, &layout, err);
+    es_file_close(&file);
+    if (status == ES_OK)
+        *out = layout.info;
+    return status;
+}
+
+es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err)
+{
+    es_file file;
+    es_npy_layout layout;
+    *out = (es_array){.budget = budget};
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = read_layout(&file, &layout, err);
+    if (status == ES_OK)
+        status = es_mem_new(budget, (size_t)layout.info.bytes, path, &out->data, err);
+    if (status == ES_OK)
+        status = read_numbers(&file, &layout, out->data, err);
+    es_file_close(&file);
+    if (status != ES_OK) {
+        es_array_free(out);
+        return status;
+    }
+    out->dtype = layout.info.dtype;
+    out->rank = layout.info.rank;
+    memcpy(out->shape, layout.info.shape, sizeof out->shape);
+    return ES_OK;
+}
+
+/* ---- writing ---- */
+
+static es_status check_to_save(es_dtype dtype, int rank, const int64_t *shape, const void *data,
+                               int64_t *bytes, es_error *err)
+{
+    if (!es_dtype_size(dtype))
+        return es_fail(err, ES_E_ARGUMENT, "npy.dtype", "use ES_F32 or ES_F64", "unknown dtype %d",
+                       (int)dtype);
+    if (rank < 1 || rank > ES_ARRAY_RANK || !shape)
+        return es_fail(err, ES_E_ARGUMENT, "npy.rank", "use 1 to 4 dimensions",
+                       "an array of %d dimensions", rank);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0 || shape[i] > ES_MAX_ROWS)
+            return es_fail(err, ES_E_SHAPE, "npy.shape", "dimensions go from 0 to 2^40",
+                           "dimension %d is %lld", i, (long long)shape[i]);
+    }
+    if (!es_npy_bytes(dtype, rank, shape, bytes))
+        return es_fail(err, ES_E_OVERFLOW, "npy.shape.overflow", "save less at a time",
+                       "the size of the array overflows");
+    if (*bytes && !data)
+        return es_fail(err, ES_E_ARGUMENT, "npy.data", "pass the numbers", "no data to save");
+    return ES_OK;
+}
+
+/* Version 1.0: magic, length, dictionary, spaces and a newline up to a multiple of 64 bytes. The
+ * longest dictionary has four dimensions of 13 digits and stays far below one block of 192. */
+enum { HEADER = 192 };
+
+static size_t write_header(es_dtype dtype, int rank, const int64_t *shape, char header[HEADER])
+{
+    static const char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
+    size_t used = 10;
+    memcpy(header, "\x93NUMPY\x01\x00", 8);
+    used += (size_t)snprintf(header + used, HEADER - used,
+                             "{'descr': '%cf%zu', 'fortran_order': False, 'shape': (", order,
+                             es_dtype_size(dtype));
+    for (int i = 0; i < rank; i++)
+        used += (size_t)snprintf(header + used, HEADER - used, i ? " %lld," : "%lld,",
+                                 (long long)shape[i]);
+    if (rank > 1)
+        used--; /* (3, 4), but (3,) */
+    used += (size_t)snprintf(header + used, HEADER - used, "), }");
+    const size_t size = (used + 64) / 64 * 64;
+    memset(header + used, ' ', size - used);
+    header[size - 1] = '\n';
+    header[8] = (char)(size - 10); /* below 256, so the second byte of the length is 0 */
+    header[9] = 0;
+    return size;
+}
+
+es_status es_npy_save(const char *path, es_dtype dtype, int rank, const int64_t *shape,
+                      const void *data, bool overwrite, es_error *err)
+{
+    char header[HEADER];
+    int64_t bytes = 0;
+    es_draft draft;
+    ES_TRY(check_to_save(dtype, rank, shape, data, &bytes, err));
+    ES_TRY(es_draft_open(path, overwrite, &draft, err));
+    es_status status =
+        es_draft_write(&draft, header, write_header(dtype, rank, shape, header), err);
+    if (status == ES_OK)
+        status = es_draft_write(&draft, data, (size_t)bytes, err);
+    if (status == ES_OK)
+        return es_draft_publish(&draft, err);
+    es_draft_discard(&draft);
+    return status;
+}
+
+/* ---- arrays ---- */
+
+void es_array_free(es_array *array)
+{
+    es_mem_free(array->budget, array->data);
+    *array = (es_array){0};
+}
+
+int64_t es_array_slices(const es_array *array)
+{
+    int64_t slices = 1;
+    for (int i = 0; i + 2 < array->rank; i++)
+        slices *= array->shape[i];
+    return slices;
+}
+
+es_status es_array_view(const es_array *array, int64_t index, es_view *out, es_error *err)
+{
+    *out = (es_view){0};
+    if (!array->data || array->rank < 1 || array->rank > ES_ARRAY_RANK)
+        return es_fail(err, ES_E_ARGUMENT, "array.empty", "load it first", "the array is empty");
+    const int64_t slices = es_array_slices(array);
+    if (index < 0 || index >= slices)
+        return es_fail(err, ES_E_RANGE, "array.index", "count from 0",
+                       "matrix %lld of an array of %lld", (long long)index, (long long)slices);
+    const int64_t rows = array->rank == 1 ? 1 : array->shape[array->rank - 2];
+    const int64_t cols = array->shape[array->rank - 1];
+    const int64_t size = (int64_t)es_dtype_size(array->dtype);
+    *out = (es_view){.data = (char *)array->data + index * rows * cols * size,
+                     .dtype = array->dtype,
+                     .rows = rows,
+                     .cols = cols,
+                     .row_stride = cols * size,
+                     .col_stride = size};
+    return ES_OK;
+}
