@@ -11,15 +11,4 @@
  * channels. */
 void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, void *out);
 
-/*! es_view_transpose() : the same numbers with rows and columns exchanged. */
-static inline es_view es_view_transpose(const es_view *v)
-{
-    return (es_view){.data = v->data,
-                     .dtype = v->dtype,
-                     .rows = v->cols,
-                     .cols = v->rows,
-                     .row_stride = v->col_stride,
-                     .col_stride = v->row_stride};
-}
-
 #endif
