@@ -46,6 +46,10 @@ typedef struct es_kernels {
 
     /* Move sums kept in the kernel's precision into f64: wide[i] += narrow[i], narrow[i] = 0. */
     void (*fold)(void *narrow, int64_t count, double *wide);
+
+    /* steps * 12 * lanes/3 multiply-adds in registers, for measuring the machine's peak. The result
+     * means nothing. */
+    double (*burn)(int64_t steps);
 } es_kernels;
 
 /*! es_kernels_find() : the kernels for a concrete instruction set; NULL if they are not built in.

@@ -21,12 +21,16 @@ enum { TILE(lanes) = 3 * WIDTH };
 
 /* One step t of the product: row t of A (3 registers) against the 4 broadcast elements of row t of
  * B. */
-#define TILE_ROW(r, bt)                                                                            \
+#define TILE_FMAS(r)                                                                               \
     do {                                                                                           \
-        const V each = V_ALL((bt)[r]);                                                             \
         V_FMA_INTO(c##r##0, a0, each);                                                             \
         V_FMA_INTO(c##r##1, a1, each);                                                             \
         V_FMA_INTO(c##r##2, a2, each);                                                             \
+    } while (0)
+#define TILE_ROW(r, bt)                                                                            \
+    do {                                                                                           \
+        const V each = V_ALL((bt)[r]);                                                             \
+        TILE_FMAS(r);                                                                              \
     } while (0)
 #define TILE_STEP(at, bt)                                                                          \
     do {                                                                                           \
@@ -204,6 +208,27 @@ static void TILE(fold)(void *narrow_, int64_t count, double *wide)
     }
 }
 
+/* Twelve independent chains of FMAs that touch no memory: what the product tile would reach if
+ * nothing else existed. */
+static double TILE(burn)(int64_t steps)
+{
+    const V a0 = V_ALL((REAL)0.5), a1 = a0, a2 = a0, each = V_ALL((REAL)0.25);
+    V c00 = a0, c01 = a0, c02 = a0, c10 = a0, c11 = a0, c12 = a0;
+    V c20 = a0, c21 = a0, c22 = a0, c30 = a0, c31 = a0, c32 = a0;
+    for (int64_t t = 0; t < steps; t++) {
+        TILE_FMAS(0);
+        TILE_FMAS(1);
+        TILE_FMAS(2);
+        TILE_FMAS(3);
+    }
+    V sum = V_ADD(V_ADD(V_ADD(c00, c01), V_ADD(c02, c10)), V_ADD(V_ADD(c11, c12), V_ADD(c20, c21)));
+    sum = V_ADD(sum, V_ADD(V_ADD(c22, c30), V_ADD(c31, c32)));
+    double out[WIDTH];
+    TILE(widen)(sum, out);
+    return out[0];
+}
+
+#undef TILE_FMAS
 #undef TILE_ROW
 #undef TILE_STEP
 #undef TILE_OPEN
