@@ -80,7 +80,7 @@ ES_API es_status es_exponential_rows(const es_address *first, int64_t tokens, in
                                      double *out, es_error *err);
 
 /*! es_normal_rows() : standard normal, by Box and Muller: a block with uniforms u, v gives
- * sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v), each within 2.5 ulp. Never 0; never
+ * sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v), each within 3.5 ulp. Never 0; never
  * beyond 8.58 in magnitude (which the exact law exceeds once in 10^17). */
 ES_API es_status es_normal_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
                                 es_error *err);
