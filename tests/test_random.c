@@ -94,7 +94,7 @@ static void bits_never_change(void **state)
     assert_ok(es_permutation_init(&a, N, &p, &err));
     for (int64_t i = 0; i < N; i++)
         n[i] = es_permutation_at(&p, i);
-    assert_int_equal(fingerprint(n, sizeof n), UINT64_C(0x8eac95e40898d7a));
+    assert_int_equal(fingerprint(n, sizeof n), UINT64_C(0x694154b85281af4e));
 }
 
 /* ---- one definition, many ways to get there ---- */

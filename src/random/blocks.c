@@ -42,15 +42,17 @@ es_block_cursor es_blocks_begin(const es_address *first, int64_t lanes, int64_t 
 
 int64_t es_blocks_list(es_block_cursor *cursor, int64_t count, uint64_t *at)
 {
+    es_block_cursor c = *cursor; /* a copy, which `at` cannot alias: it stays in registers */
     for (int64_t i = 0; i < count; i++) {
-        at[i] = cursor->at;
-        cursor->at += cursor->step;
-        if (++cursor->lane == cursor->lanes) {
-            cursor->lane = 0;
-            cursor->row += UINT64_C(1) << ES_LANE_BITS;
-            cursor->at = cursor->row;
+        at[i] = c.at;
+        c.at += c.step;
+        if (++c.lane == c.lanes) {
+            c.lane = 0;
+            c.row += UINT64_C(1) << ES_LANE_BITS;
+            c.at = c.row;
         }
     }
+    *cursor = c;
     int64_t padded = count;
     while (padded % ES_TILE != 0)
         at[padded++] = 0;
