@@ -148,8 +148,8 @@ ES_API es_status es_permutation_init(const es_address *address, int64_t count, e
 /*! es_permutation_at() : where `index` goes; -1 if it is not in [0, count). Pure function; O(1)
  * time (about 50 ns; 0.25 microseconds for a count below 256) and memory, so that any slice of a
  * shuffle of 2^40 tokens is at hand. The law is that of a Feistel network of 12 rounds (48 below
- * 256): for up to 8 things within about 10^-6 of a uniform shuffle in total variation, if the keyed
- * functions are ideal; beyond that not known exactly, but tested on places and pairs of places. */
+ * 256): for up to 6 things within about 10^-6 of a uniform shuffle in total variation, if the keyed
+ * functions are ideal; beyond that not known, but tested on places and pairs of places. */
 ES_API int64_t es_permutation_at(const es_permutation *permutation, int64_t index);
 
 #ifdef __cplusplus
