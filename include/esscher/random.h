@@ -1,0 +1,158 @@
+/* random.h : random numbers that have an address.
+ *
+ * Nobody owns a stream here. A number is a pure function of where it stands,
+ *
+ *     (seed, experiment, cell, token, lane)
+ *
+ * so that it has the same bits on one thread or on sixty-four ranks, after a restart, and in a
+ * prefix of a longer run; and on every CPU and compiler, since the whole path from address to
+ * number uses integer operations and + - * / sqrt alone, with polynomials of our own where other
+ * libraries would call log or cos.
+ *
+ *     es_address at = {.seed = 7, .cell = 12};
+ *     es_normal_rows(&at, n, d, x, &err);        // tokens 0 .. n-1 of cell 12, (n,d)
+ *     at.token = 1000;
+ *     es_normal_rows(&at, 10, d, y, &err);       // the same numbers as rows 1000 .. 1009 of x
+ *
+ * The generator is Philox4x32-10 (Salmon et al., SC 2011; Random123). Its 64-bit key is the seed;
+ * its 128-bit counter is, from the top bit down,
+ *
+ *     experiment 16 | cell 48 | token 40 | lane 24
+ *
+ * where the first of the four 32-bit counter words is the lowest. A field too large for its bits
+ * would be the address of somebody else's number, so it is refused: ES_E_RANGE, or NaN from the
+ * functions that return a number.
+ *
+ * A block, one value of the counter, yields two 64-bit words. From lane `first->lane` on,
+ *   - uniform, exponential, normal and sphere rows use one lane for two elements: element j of a
+ *     token is number j%2 of lane j/2. Fewer tokens, fewer elements, or a start at another token
+ *     (or at a lane j/2, for even j) give the same numbers.
+ *   - gamma, chi and integer rows, whose methods may reject, use 64 lanes for each element, beta
+ *     rows 128. What one element rejects does not move the next.
+ * Two calls at the same address see the same bits: a uniform and a normal drawn at one address are
+ * functions of each other. Give separate purposes separate cells, experiments or lanes.
+ *
+ * All functions are thread-safe and reentrant, allocate nothing, and cost O(tokens * dim). `out`
+ * belongs to the caller, is row-major (tokens, dim) without padding, and is untouched on failure.
+ * The functions that fill rows share these errors: ES_E_ARGUMENT if a pointer is NULL; ES_E_SHAPE
+ * if tokens < 0, dim < 1 or tokens*dim does not fit; ES_E_RANGE if an address on the way leaves
+ * its field, or a parameter of the law its stated interval. tokens = 0 is fine and does nothing.
+ */
+#ifndef ESSCHER_RANDOM_H
+#define ESSCHER_RANDOM_H
+
+#include <stdint.h>
+
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct es_address {
+    uint64_t seed;
+    uint16_t experiment;
+    uint64_t cell;  /* below 2^48 */
+    uint64_t token; /* below 2^40 */
+    uint32_t lane;  /* below 2^24 */
+} es_address;
+
+/*! es_address_check() : does every field fit its bits? @return : ES_OK; ES_E_RANGE, naming it. */
+ES_API es_status es_address_check(const es_address *address, es_error *err);
+
+/* ---- one number ---- */
+
+/*! es_uniform_at(), es_normal_at() : the first element of the row that starts at this address; NaN
+ * if the address does not fit. Scalar code, some tens of nanoseconds; same bits as the rows. */
+ES_API double es_uniform_at(const es_address *address);
+ES_API double es_normal_at(const es_address *address);
+
+/* ---- rows of the basic laws ---- */
+
+/*! es_uniform_rows() : uniform on the open interval (0,1): odd multiples of 2^-53, 52 random bits;
+ * never 0, never 1. */
+ES_API es_status es_uniform_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
+                                 es_error *err);
+
+/*! es_exponential_rows() : exponential with mean 1, -log of the uniform at the same address.
+ * Within 1 ulp of it; largest value 36.7. */
+ES_API es_status es_exponential_rows(const es_address *first, int64_t tokens, int64_t dim,
+                                     double *out, es_error *err);
+
+/*! es_normal_rows() : standard normal, by Box and Muller: a block with uniforms u, v gives
+ * sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v), each within 3.5 ulp. Never 0; never
+ * beyond 8.58 in magnitude (which the exact law exceeds once in 10^17). */
+ES_API es_status es_normal_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
+                                es_error *err);
+
+/*! es_normal_rows_f32() : the same numbers, rounded to float. */
+ES_API es_status es_normal_rows_f32(const es_address *first, int64_t tokens, int64_t dim,
+                                    float *out, es_error *err);
+
+/*! es_sphere_rows() : each row uniform on the unit sphere S^{dim-1}: the normal row at the same
+ * address divided by its norm, which is never 0. The norm is 1 within (2 + dim/16) 2^-53. For
+ * dim = 1 the row is +1 or -1. A row is a whole: fewer elements are another point. */
+ES_API es_status es_sphere_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
+                                es_error *err);
+
+/*! es_sphere_rows_f32() : the same points, rounded to float. Rows longer than 1024 are generated
+ * twice, for want of a place to keep them. */
+ES_API es_status es_sphere_rows_f32(const es_address *first, int64_t tokens, int64_t dim,
+                                    float *out, es_error *err);
+
+/* ---- rows of the laws that may reject ---- */
+
+/*! es_gamma_rows() : gamma with this shape and scale 1, by Marsaglia and Tsang (2000); shape below
+ * 1 by a power of a uniform. shape in [1e-9, 1e9]. A small shape may give 0, where the exact value
+ * is below the smallest double. An element may try 62 times, each with success above 0.95. */
+ES_API es_status es_gamma_rows(const es_address *first, int64_t tokens, int64_t dim, double shape,
+                               double *out, es_error *err);
+
+/*! es_chi_rows() : the norm of a standard normal vector of `freedom` dimensions, which need not be
+ * a whole number: the root of twice the gamma of shape freedom/2 at the same address. freedom in
+ * [2e-9, 2e9]. */
+ES_API es_status es_chi_rows(const es_address *first, int64_t tokens, int64_t dim, double freedom,
+                             double *out, es_error *err);
+
+/*! es_beta_rows() : beta with shapes a, b in [1e-9, 1e9], from two gammas compared by their
+ * logarithms, so that small shapes do not end in 0/0. In (0,1]; 1 is the nearest double to values
+ * that close to it. */
+ES_API es_status es_beta_rows(const es_address *first, int64_t tokens, int64_t dim, double a,
+                              double b, double *out, es_error *err);
+
+/*! es_integer_rows() : integers in [0, count), each exactly equally likely, by Lemire's (2019)
+ * multiplication with rejection. count >= 1. An element may try 128 times, each with success above
+ * 1/2. */
+ES_API es_status es_integer_rows(const es_address *first, int64_t tokens, int64_t dim,
+                                 int64_t count, int64_t *out, es_error *err);
+
+/* ---- permutations ---- */
+
+/* A random permutation of [0, count) that is never written down. Numbers are written as (l, r) in
+ * a rows x columns rectangle hardly larger than count; a Feistel network adds to l a keyed function
+ * of r, to r one of l, and so on; results outside [0, count) are sent through again. The members
+ * are the library's. */
+typedef struct es_permutation {
+    int64_t count, rows, columns;
+    int rounds;
+    uint64_t key[2];
+} es_permutation;
+
+/*! es_permutation_init() : the permutation of [0, count) at this address; one block. Different
+ * lanes, tokens, ... give unrelated permutations, as do different counts.
+ *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_RANGE if the address does not fit or
+ * count is not in [1, 2^40]. */
+ES_API es_status es_permutation_init(const es_address *address, int64_t count, es_permutation *out,
+                                     es_error *err);
+
+/*! es_permutation_at() : where `index` goes; -1 if it is not in [0, count). Pure function; O(1)
+ * time (about 50 ns; 0.25 microseconds for a count below 256) and memory, so that any slice of a
+ * shuffle of 2^40 tokens is at hand. The law is that of a Feistel network of 12 rounds (48 below
+ * 256): for up to 6 things within about 10^-6 of a uniform shuffle in total variation, if the keyed
+ * functions are ideal; beyond that not known, but tested on places and pairs of places. */
+ES_API int64_t es_permutation_at(const es_permutation *permutation, int64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

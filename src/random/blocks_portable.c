@@ -1,0 +1,2 @@
+#define ES_KERNELS es_blocks_portable
+#include "random/blocks_text.h"
