@@ -160,26 +160,32 @@ static void mask_self(es_block *b, int64_t panel, int64_t from, int64_t keys)
     }
 }
 
-/* Where a tile's largest score beats the query's record, look up which key that was; and offer the
- * tile's scores to the query's heap if any of them could enter. New records become rare after a few
- * tiles. */
-static void note_records(es_block *b, int64_t panel, int64_t keys, int64_t first_index)
+/* Where a tile's largest score beats the query's record, look up which key that was. New records
+ * become rare after a few tiles, so that a plain search is the fastest of those tried. */
+static void note_records(es_block *b, int64_t panel, int64_t first_index)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        const int64_t query = panel * lanes + lane;
+        if (!(b->tile_top[lane] > b->best[query]))
+            continue;
+        int64_t key = 0;
+        while (real_get(b, b->scores, key * lanes + lane) != b->tile_top[lane])
+            key++;
+        b->best[query] = b->tile_top[lane];
+        b->best_index[query] = first_index + key;
+    }
+}
+
+/* Offer the tile's scores to the heaps of the queries where one of them could enter. */
+static void keep_largest(es_block *b, int64_t panel, int64_t keys)
 {
     const int64_t lanes = b->kernels->lanes, kept = b->p->kept;
     for (int64_t lane = 0; lane < lanes; lane++) {
-        const int64_t query = panel * lanes + lane;
-        const double top = b->tile_top[lane];
-        if (top > b->best[query]) {
-            int64_t key = 0;
-            while (real_get(b, b->scores, key * lanes + lane) != top)
-                key++;
-            b->best[query] = top;
-            b->best_index[query] = first_index + key;
-        }
-        if (kept && top > b->kept[query * kept])
+        double *heap = b->kept + (panel * lanes + lane) * kept;
+        if (b->tile_top[lane] > heap[0])
             for (int64_t key = 0; key < keys; key++)
-                es_heap_offer(b->kept + query * kept, kept,
-                              real_get(b, b->scores, key * lanes + lane));
+                es_heap_offer(heap, kept, real_get(b, b->scores, key * lanes + lane));
     }
 }
 
@@ -232,7 +238,9 @@ static void meet(es_block *b, int64_t panel, int64_t from, int64_t keys, int64_t
         mask_self(b, panel, from, keys);
     kernels->top(b->scores, keys, b->tile_top);
     if (!b->plain)
-        note_records(b, panel, keys, first_index);
+        note_records(b, panel, first_index);
+    if (p->kept)
+        keep_largest(b, panel, keys);
 
     char *weights = p->n_scales > 1 ? b->weights : b->scores;
     for (int64_t s = 0; s < p->n_scales; s++) {

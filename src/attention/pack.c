@@ -21,32 +21,36 @@ static inline void transpose_4x4(const float *x, int64_t row, float *out)
     *(v4f *)(out + 12) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
-/* Whole groups of 4 rows of aligned f32, the case of nearly every key and value: one of the two
- * strides is that of neighbours, and the compiler turns each loop into loads of whole registers.
+/* Whole groups of 4 rows of aligned f32, the case of nearly every key and value. Either neighbours
+ * in memory are neighbours in a row (keys) or they are neighbours in a column (values); both loops
+ * read memory from front to back, because the rows come from far away and the packed copy is near.
  * Returns how many groups were done. */
 static int64_t pack_f32_groups_of_4(const es_view *v, float *out)
 {
     const bool aligned =
         (uintptr_t)v->data % sizeof(float) == 0 && v->row_stride % 4 == 0 && v->col_stride % 4 == 0;
-    if (v->dtype != ES_F32 || !aligned || (v->row_stride != 4 && v->col_stride != 4))
+    if (v->dtype != ES_F32 || !aligned)
         return 0;
     const int64_t groups = v->rows / 4, row = v->row_stride / 4, col = v->col_stride / 4;
+    const float *x = v->data;
+    if (row == 1) {
+        for (int64_t j = 0; j < v->cols; j++)
+            for (int64_t g = 0; g < groups; g++)
+                memcpy(out + (g * v->cols + j) * 4, x + j * col + 4 * g, 4 * sizeof *out);
+        return groups;
+    }
+    if (col != 1)
+        return 0;
     for (int64_t g = 0; g < groups; g++) {
-        const float *r0 = (const float *)v->data + 4 * g * row;
-        if (row == 1) { /* values: 4 channels of one key lie side by side */
-            for (int64_t j = 0; j < v->cols; j++, out += 4)
-                memcpy(out, r0 + j * col, 4 * sizeof *out);
-        } else { /* keys: 4 rows to be interleaved */
-            const float *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;
-            int64_t j = 0;
-            for (; j + 4 <= v->cols; j += 4, out += 16)
-                transpose_4x4(r0 + j, row, out);
-            for (; j < v->cols; j++, out += 4) {
-                out[0] = r0[j];
-                out[1] = r1[j];
-                out[2] = r2[j];
-                out[3] = r3[j];
-            }
+        const float *r0 = x + 4 * g * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;
+        int64_t j = 0;
+        for (; j + 4 <= v->cols; j += 4, out += 16)
+            transpose_4x4(r0 + j, row, out);
+        for (; j < v->cols; j++, out += 4) {
+            out[0] = r0[j];
+            out[1] = r1[j];
+            out[2] = r2[j];
+            out[3] = r3[j];
         }
     }
     return groups;

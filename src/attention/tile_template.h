@@ -7,7 +7,7 @@
  *     V_ZERO() V_ALL(x)       every element 0; every element x
  *     V_LOAD(p) V_STORE(p, v) aligned
  *     V_FMA(a, b, c)          a*b + c
- *     V_MUL V_ADD V_SUB V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
+ *     V_ADD V_SUB V_MAX       arithmetic; V_MAX(a, b) is b when a is NaN
  *     V_EXP2I(p, t)           p * 2^n for p in [0.7, 1.42], t = n + V_MAGIC: adds n to the exponent
  * bits V_FMA_INTO(c, a, b)     c += a*b without ever moving c (gcc 12 would rather destroy b and
  * spill: 68 % of peak) and either TILE_F32 or TILE_F64, includes this file, and finds everything
@@ -116,52 +116,57 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
 #ifdef TILE_F32
 #define TILE_LOWEST -127.0f
 #define V_MAGIC     0x1.8p23f
-static inline V TILE(exp2)(V x)
-{
-    const V t = V_ADD(x, V_ALL(V_MAGIC));
-    const V f = V_SUB(x, V_SUB(t, V_ALL(V_MAGIC)));
-    V p = V_FMA(V_ALL(0x1.5bba14p-10f), f, V_ALL(0x1.3cea88p-7f));
-    p = V_FMA(p, f, V_ALL(0x1.c6b752p-5f));
-    p = V_FMA(p, f, V_ALL(0x1.ebf9bcp-3f));
-    p = V_FMA(p, f, V_ALL(0x1.62e42ap-1f));
-    p = V_FMA(p, f, V_ALL(1.0f));
-    return V_EXP2I(p, t);
-}
+#define TILE_POLYNOMIAL(STEP)                                                                      \
+    STEP(0x1.3cea88p-7f)                                                                           \
+    STEP(0x1.c6b752p-5f) STEP(0x1.ebf9bcp-3f) STEP(0x1.62e42ap-1f) STEP(1.0f)
+#define TILE_LEADING 0x1.5bba14p-10f
 #else
 #define TILE_LOWEST -1023.0
 #define V_MAGIC     0x1.8p52
-static inline V TILE(exp2)(V x)
-{
-    const V t = V_ADD(x, V_ALL(V_MAGIC));
-    const V f = V_SUB(x, V_SUB(t, V_ALL(V_MAGIC)));
-    const V f2 = V_MUL(f, f), f4 = V_MUL(f2, f2);
-    const V p01 = V_FMA(V_ALL(0x1.62e42fefa39efp-1), f, V_ALL(1.0));
-    const V p23 = V_FMA(V_ALL(0x1.c6b08d7049febp-5), f, V_ALL(0x1.ebfbdff82c5a4p-3));
-    const V p45 = V_FMA(V_ALL(0x1.5d87fe78cd1b7p-10), f, V_ALL(0x1.3b2ab6fba010fp-7));
-    const V p67 = V_FMA(V_ALL(0x1.ffcbfbaa3e203p-17), f, V_ALL(0x1.4309130ed8e90p-13));
-    const V p89 = V_FMA(V_ALL(0x1.b5267ca532ce7p-24), f, V_ALL(0x1.62bfc7a0670cbp-20));
-    const V pab = V_FMA(V_ALL(0x1.e79a444922f47p-32), f, V_ALL(0x1.e61b467f4e86ap-28));
-    const V p03 = V_FMA(p23, f2, p01), p47 = V_FMA(p67, f2, p45), p8b = V_FMA(pab, f2, p89);
-    const V p = V_FMA(V_FMA(p8b, f4, p47), f4, p03);
-    return V_EXP2I(p, t);
-}
+#define TILE_POLYNOMIAL(STEP)                                                                      \
+    STEP(0x1.e61b467f4e86ap-28)                                                                    \
+    STEP(0x1.b5267ca532ce7p-24)                                                                    \
+    STEP(0x1.62bfc7a0670cbp-20)                                                                    \
+    STEP(0x1.ffcbfbaa3e203p-17) STEP(0x1.4309130ed8e90p-13) STEP(0x1.5d87fe78cd1b7p-10)            \
+        STEP(0x1.3b2ab6fba010fp-7) STEP(0x1.c6b08d7049febp-5) STEP(0x1.ebfbdff82c5a4p-3)           \
+            STEP(0x1.62e42fefa39efp-1) STEP(1.0)
+#define TILE_LEADING 0x1.e79a444922f47p-32
 #endif
+#define TILE_HORNER(coefficient)                                                                   \
+    p0 = V_FMA(p0, f0, V_ALL(coefficient));                                                        \
+    p1 = V_FMA(p1, f1, V_ALL(coefficient));
 
-/* One register of weights: w = 2^x and what it adds to the sums of chain i. */
-#define TILE_TILT(i, row)                                                                          \
+/* Two registers at once: the chains of dependent operations interleave. */
+static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
+{
+    const V magic = V_ALL(V_MAGIC);
+    const V t0 = V_ADD(x0, magic), t1 = V_ADD(x1, magic);
+    const V n0 = V_SUB(t0, magic), n1 = V_SUB(t1, magic);
+    const V f0 = V_SUB(x0, n0), f1 = V_SUB(x1, n1);
+    V p0 = V_ALL(TILE_LEADING), p1 = p0;
+    TILE_POLYNOMIAL(TILE_HORNER)
+    *e0 = V_EXP2I(p0, t0);
+    *e1 = V_EXP2I(p1, t1);
+}
+
+/* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */
+#define TILE_TILT_PAIR(X1, STORE1)                                                                 \
     do {                                                                                           \
-        const V x = V_MAX(V_FMA(V_LOAD(s + (row)*lanes), scale, shift), lowest);                   \
-        const V e = TILE(exp2)(x);                                                                 \
-        V_STORE(w + (row)*lanes, e);                                                               \
-        l##i = V_ADD(l##i, e);                                                                     \
+        const V x0 = V_MAX(V_FMA(V_LOAD(s), scale, shift), lowest), x1 = (X1);                     \
+        V e0, e1;                                                                                  \
+        TILE(exp2)(x0, x1, &e0, &e1);                                                              \
+        V_STORE(w, e0);                                                                            \
+        STORE1;                                                                                    \
+        weight = V_ADD(V_ADD(weight, e0), e1);                                                     \
         if (!plain) {                                                                              \
-            h##i = V_FMA(e, x, h##i);                                                              \
-            u##i = V_FMA(e, e, u##i);                                                              \
+            V_FMA_INTO(tilted, e0, x0);                                                            \
+            V_FMA_INTO(squares, e0, e0);                                                           \
+            V_FMA_INTO(tilted, e1, x1);                                                            \
+            V_FMA_INTO(squares, e1, e1);                                                           \
         }                                                                                          \
     } while (0)
 
-/* One column of registers at a time, two rows in flight: the constants stay in registers and no sum
- * waits for itself. */
+/* One column of registers at a time, so that its sums stay in registers. */
 static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *s, int64_t rows,
                                                                     REAL c, const REAL *offset,
                                                                     bool plain, REAL *w,
@@ -169,20 +174,17 @@ static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *
 {
     enum { lanes = TILE(lanes) };
     const V scale = V_ALL(c), lowest = V_ALL(TILE_LOWEST), shift = V_SUB(V_ZERO(), V_LOAD(offset));
-    V l0 = V_ZERO(), l1 = l0; /* sum w */
-    V h0 = l0, h1 = l0;       /* sum w x */
-    V u0 = l0, u1 = l0;       /* sum w^2 */
+    V weight = V_ZERO(), tilted = V_ZERO(), squares = V_ZERO();
     int64_t r = 0;
-    for (; r + 2 <= rows; r += 2, s += 2 * lanes, w += 2 * lanes) {
-        TILE_TILT(0, 0);
-        TILE_TILT(1, 1);
-    }
+    for (; r + 2 <= rows; r += 2, s += 2 * lanes, w += 2 * lanes)
+        TILE_TILT_PAIR(V_MAX(V_FMA(V_LOAD(s + lanes), scale, shift), lowest),
+                       V_STORE(w + lanes, e1));
     if (r < rows)
-        TILE_TILT(0, 0);
-    TILE(widen)(V_ADD(l0, l1), sums);
+        TILE_TILT_PAIR(lowest, (void)0); /* a row that is not there has weight zero */
+    TILE(widen)(weight, sums);
     if (!plain) {
-        TILE(widen)(V_ADD(h0, h1), sums + lanes);
-        TILE(widen)(V_ADD(u0, u1), sums + 2 * lanes);
+        TILE(widen)(tilted, sums + lanes);
+        TILE(widen)(squares, sums + 2 * lanes);
     }
 }
 
@@ -233,7 +235,10 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_STEP
 #undef TILE_OPEN
 #undef TILE_CLOSE
-#undef TILE_TILT
+#undef TILE_TILT_PAIR
+#undef TILE_POLYNOMIAL
+#undef TILE_LEADING
+#undef TILE_HORNER
 #undef TILE_LOWEST
 #undef TILE
 #undef TILE_F32
@@ -246,7 +251,6 @@ static double TILE(burn)(int64_t steps)
 #undef V_LOAD
 #undef V_STORE
 #undef V_FMA
-#undef V_MUL
 #undef V_ADD
 #undef V_SUB
 #undef V_MAX

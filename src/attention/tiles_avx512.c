@@ -16,7 +16,6 @@
 #define V_STORE(p, v)       _mm512_store_ps(p, v)
 #define V_FMA(a, b, c)      _mm512_fmadd_ps(a, b, c)
 #define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_ps(a, b, c)) /* 32 registers: nothing spills */
-#define V_MUL(a, b)         _mm512_mul_ps(a, b)
 #define V_ADD(a, b)         _mm512_add_ps(a, b)
 #define V_SUB(a, b)         _mm512_sub_ps(a, b)
 #define V_MAX(a, b)         _mm512_max_ps(a, b)
@@ -36,7 +35,6 @@
 #define V_STORE(p, v)       _mm512_store_pd(p, v)
 #define V_FMA(a, b, c)      _mm512_fmadd_pd(a, b, c)
 #define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_pd(a, b, c))
-#define V_MUL(a, b)         _mm512_mul_pd(a, b)
 #define V_ADD(a, b)         _mm512_add_pd(a, b)
 #define V_SUB(a, b)         _mm512_sub_pd(a, b)
 #define V_MAX(a, b)         _mm512_max_pd(a, b)
