@@ -35,6 +35,7 @@ install_missing() {
     need librandom123-dev /usr/include/Random123/philox.h
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc'
     need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/include/cmocka.h
+    need libsimde-dev /usr/include/simde/x86/avx512.h
     [ -n "$missing" ] || return 0
 
     if ! command -v apt-get >/dev/null 2>&1; then

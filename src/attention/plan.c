@@ -8,7 +8,7 @@
 enum {
     TILE_BYTES =
         18 * 1024, /* scores and weights of a tile stay in half of a 32 KiB first-level cache */
-    PACKED_BYTES = 128 * 1024, /* packed keys and values of a tile, in the second level */
+    PACKED_BYTES = 96 * 1024,  /* packed keys and values of a tile, in the second level */
     OUTPUT_BYTES = 192 * 1024, /* running outputs of a block, in the second level */
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */

@@ -127,9 +127,9 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
     STEP(0x1.e61b467f4e86ap-28)                                                                    \
     STEP(0x1.b5267ca532ce7p-24)                                                                    \
     STEP(0x1.62bfc7a0670cbp-20)                                                                    \
-    STEP(0x1.ffcbfbaa3e203p-17) STEP(0x1.4309130ed8e90p-13) STEP(0x1.5d87fe78cd1b7p-10)            \
-        STEP(0x1.3b2ab6fba010fp-7) STEP(0x1.c6b08d7049febp-5) STEP(0x1.ebfbdff82c5a4p-3)           \
-            STEP(0x1.62e42fefa39efp-1) STEP(1.0)
+    STEP(0x1.ffcbfbaa3e203p-17)                                                                    \
+    STEP(0x1.4309130ed8e90p-13) STEP(0x1.5d87fe78cd1b7p-10) STEP(0x1.3b2ab6fba010fp-7)             \
+        STEP(0x1.c6b08d7049febp-5) STEP(0x1.ebfbdff82c5a4p-3) STEP(0x1.62e42fefa39efp-1) STEP(1.0)
 #define TILE_LEADING 0x1.e79a444922f47p-32
 #endif
 #define TILE_HORNER(coefficient)                                                                   \

@@ -2,7 +2,7 @@
  * both. */
 #include "attention/tiles.h"
 
-#ifdef __AVX2__
+#ifdef __x86_64__
 #include <immintrin.h>
 
 #define TILE_F32

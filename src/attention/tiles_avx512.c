@@ -2,7 +2,7 @@
  * has both. */
 #include "attention/tiles.h"
 
-#ifdef __AVX512F__
+#ifdef __x86_64__
 #include <immintrin.h>
 
 #define TILE_F32

@@ -1,0 +1,94 @@
+/* test_moments.c : streamed means and covariances against the definition, in long double. */
+#include "testing.h"
+
+#include <esscher/moments.h>
+
+#include "numbers.h"
+
+enum { DIM = 7 };
+
+static void naive(const double *x, int64_t n, double *mean, double *cov)
+{
+    for (int a = 0; a < DIM; a++) {
+        long double sum = 0.0L;
+        for (int64_t i = 0; i < n; i++)
+            sum += x[i * DIM + a];
+        mean[a] = (double)(sum / (long double)n);
+    }
+    for (int a = 0; a < DIM; a++)
+        for (int b = 0; b < DIM; b++) {
+            long double sum = 0.0L;
+            for (int64_t i = 0; i < n; i++)
+                sum += ((long double)x[i * DIM + a] - mean[a]) *
+                       ((long double)x[i * DIM + b] - mean[b]);
+            cov[a * DIM + b] = (double)(sum / (long double)n);
+        }
+}
+
+static void batches_and_merges_agree_with_the_definition(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    for (int shifted = 0; shifted <= 1; shifted++) {
+        state_of_rng = 17;
+        double *x = normals(N * DIM), mean[DIM], cov[DIM * DIM], got[DIM * DIM];
+        const double shift = shifted ? 1e6 : 0.0; /* a mean a million times the spread */
+        for (int i = 0; i < N * DIM; i++)
+            x[i] += shift;
+        naive(x, N, mean, cov);
+        es_moments all, part;
+        assert_ok(es_moments_new(DIM, NULL, &all, &err));
+        static const int64_t cuts[] = {0, 1, 9, 17, 400, 1000};
+        for (int i = 0; i < 5; i++) {
+            if (i % 2 == 0) {
+                es_moments_add(&all, x + cuts[i] * DIM, cuts[i + 1] - cuts[i]);
+                continue;
+            }
+            assert_ok(es_moments_new(DIM, NULL, &part, &err));
+            es_moments_merge(&all, &part); /* merging nothing changes nothing */
+            es_moments_add(&part, x + cuts[i] * DIM, cuts[i + 1] - cuts[i]);
+            es_moments_merge(&all, &part);
+            es_moments_free(&part);
+        }
+        assert_int_equal(all.count, N);
+        es_moments_covariance(&all, 0, got);
+        /* rounding of the data relative to the spread: eps * (shift + 1), and a few operations */
+        const double tolerance = 8.0 * 0x1p-52 * (1.0 + shift);
+        for (int a = 0; a < DIM; a++)
+            assert_near(all.mean[a], mean[a], tolerance);
+        for (int i = 0; i < DIM * DIM; i++)
+            assert_near(got[i], cov[i], tolerance);
+        es_moments_covariance(&all, 1, got);
+        assert_near(got[0], cov[0] * N / (N - 1), tolerance);
+        es_moments_free(&all);
+        free(x);
+    }
+}
+
+static void too_few_rows_have_no_covariance(void **state)
+{
+    (void)state;
+    es_moments m;
+    double cov[DIM * DIM], row[DIM] = {1, 2, 3, 4, 5, 6, 7};
+    assert_ok(es_moments_new(DIM, NULL, &m, &err));
+    es_moments_covariance(&m, 0, cov);
+    assert_true(isnan(cov[0]));
+    es_moments_add(&m, row, 1);
+    es_moments_covariance(&m, 0, cov);
+    assert_true(cov[0] == 0.0 && m.mean[6] == 7.0);
+    es_moments_covariance(&m, 1, cov);
+    assert_true(isnan(cov[8]));
+    es_moments_free(&m);
+    es_budget budget = {.limit = 300};
+    assert_int_equal(es_moments_new(DIM, &budget, &m, &err), ES_E_LIMIT);
+    assert_int_equal(budget.used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_and_merges_agree_with_the_definition),
+        cmocka_unit_test(too_few_rows_have_no_covariance),
+    };
+    return cmocka_run_group_tests_name("moments", tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* test_tiles.c : every tile of every CPU against plain loops.
+ *
+ * Built a second time with AVX-512 intrinsics emulated (SIMDe), so that those tiles are tested on
+ * machines without it. */
+#include "testing.h"
+
+#include <float.h>
+
+#include "attention/tiles.h"
+#include "base/memory.h"
+#include "numbers.h"
+
+/* The kernels this program can run. */
+static int kernels_here(const es_kernels *found[6])
+{
+    int count = 0;
+#ifdef ES_EMULATED_AVX512
+    found[count++] = &es_kernels_avx512[0];
+    found[count++] = &es_kernels_avx512[1];
+#else
+    for (es_isa isa = ES_ISA_PORTABLE; isa <= ES_ISA_AVX512; isa++)
+        for (es_dtype dtype = ES_F32; dtype <= ES_F64 && es_isa_available(isa); dtype++)
+            found[count++] = es_kernels_find(isa, dtype);
+#endif
+    return count;
+}
+
+#define FOR_EACH_KERNEL(k)                                                                         \
+    const es_kernels *found_[6];                                                                   \
+    const int count_ = kernels_here(found_);                                                       \
+    for (int i_ = 0; i_ < count_; i_++)                                                            \
+        for (const es_kernels *k = found_[i_]; k; k = NULL)
+
+static const char *name_of(const es_kernels *k)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "%s %s", es_isa_name(k->isa), es_dtype_name(k->dtype));
+    return name;
+}
+
+/* Aligned buffers of the kernel's type, filled from and read as doubles. */
+static void *buffer(const es_kernels *k, const double *x, int64_t count)
+{
+    void *memory;
+    assert_ok(es_mem_array(NULL, count, 1, es_dtype_size(k->dtype), "test", &memory, &err));
+    for (int64_t i = 0; x && i < count; i++) {
+        if (k->dtype == ES_F32)
+            ((float *)memory)[i] = (float)x[i];
+        else
+            ((double *)memory)[i] = x[i];
+    }
+    return memory;
+}
+
+static double at(const es_kernels *k, const void *memory, int64_t i)
+{
+    return k->dtype == ES_F32 ? (double)((const float *)memory)[i] : ((const double *)memory)[i];
+}
+
+static double eps(const es_kernels *k) { return k->dtype == ES_F32 ? 0x1p-24 : 0x1p-53; }
+
+static void product_is_a_matrix_product(void **state)
+{
+    (void)state;
+    static const int64_t depths[] = {1, 2, 3, 50, 193};
+    FOR_EACH_KERNEL(k)
+    {
+        for (size_t t = 0; t < sizeof depths / sizeof depths[0]; t++) {
+            const int64_t depth = depths[t], groups = 3, lanes = k->lanes, rows = groups * ES_GROUP;
+            state_of_rng = 11 + t;
+            double *a = normals(depth * lanes), *b = normals(groups * depth * ES_GROUP),
+                   *c = normals(rows * lanes);
+            void *ka = buffer(k, a, depth * lanes), *kb = buffer(k, b, groups * depth * ES_GROUP);
+            for (int add = 0; add <= 1; add++) {
+                void *kc = buffer(k, c, rows * lanes);
+                k->product(ka, kb, depth, groups, add, kc);
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t l = 0; l < lanes; l++) {
+                        double exact = add ? c[r * lanes + l] : 0.0, size = fabs(exact);
+                        for (int64_t j = 0; j < depth; j++) {
+                            const double term =
+                                a[j * lanes + l] * b[(r / 4 * depth + j) * 4 + r % 4];
+                            exact += term;
+                            size += fabs(term);
+                        }
+                        /* the classical bound for a sum of depth + 1 products */
+                        assert_near(at(k, kc, r * lanes + l), exact,
+                                    (double)(depth + 1) * 2.0 * eps(k) * size);
+                    }
+                es_mem_free(NULL, kc);
+            }
+            es_mem_free(NULL, ka);
+            es_mem_free(NULL, kb);
+            free(a);
+            free(b);
+            free(c);
+        }
+    }
+}
+
+static void tilt_is_accurate_over_its_whole_range(void **state)
+{
+    (void)state;
+    FOR_EACH_KERNEL(k)
+    {
+        enum { ROWS = 2001 }; /* odd: the last row has no partner */
+        const double lowest = k->dtype == ES_F32 ? -125.9 : -1021.9,
+                     highest = 16.0; /* the slack of an offset */
+        const int64_t lanes = k->lanes;
+        double *x = normals(ROWS * lanes), *offsets = normals(lanes), worst = 0.0;
+        for (int64_t l = 0; l < lanes; l++)
+            offsets[l] = (double)(7 * l - 40); /* integers, as always */
+        for (int64_t i = 0; i < ROWS * lanes; i++)
+            x[i] = 2.0 * (offsets[i % lanes] + lowest +
+                          (highest - lowest) * (double)i / (double)(ROWS * lanes));
+        void *s = buffer(k, x, ROWS * lanes), *w = buffer(k, NULL, ROWS * lanes),
+             *offset = buffer(k, offsets, lanes);
+        double sums[3 * ES_MAX_LANES], plain[3 * ES_MAX_LANES];
+        k->tilt(s, ROWS, 0.5, offset, true, w, plain);
+        k->tilt(s, ROWS, 0.5, offset, false, w, sums);
+        double weight[ES_MAX_LANES] = {0}, tilted[ES_MAX_LANES] = {0}, squares[ES_MAX_LANES] = {0};
+        for (int64_t i = 0; i < ROWS * lanes; i++) {
+            const double power = 0.5 * at(k, s, i) - offsets[i % lanes], exact = exp2(power),
+                         e = at(k, w, i);
+            /* c*s - offset is rounded once, which shifts the exponent by up to eps*|power| */
+            worst =
+                fmax(worst, (fabs(e / exact - 1.0) - eps(k) * 0.7 * fabs(power)) / (2.0 * eps(k)));
+            weight[i % lanes] += e;
+            tilted[i % lanes] += e * power;
+            squares[i % lanes] += e * e;
+        }
+        print_message("%s: 2^x within %.2f ulp\n", name_of(k), worst);
+        assert_true(worst < 2.0); /* polynomial 0.8 ulp in f32, 0.02 in f64; the rest is rounding of
+                                     its evaluation */
+        for (int64_t l = 0; l < lanes; l++) {
+            assert_true(plain[l] == sums[l]);
+            assert_close(sums[l], weight[l], ROWS * eps(k));
+            assert_near(sums[lanes + l], tilted[l], ROWS * eps(k) * weight[l] * highest);
+            assert_close(sums[2 * lanes + l], squares[l], ROWS * 2.0 * eps(k));
+        }
+        es_mem_free(NULL, s);
+        es_mem_free(NULL, w);
+        es_mem_free(NULL, offset);
+        free(x);
+        free(offsets);
+    }
+}
+
+static void masked_and_tiny_weights_are_exact_zeros(void **state)
+{
+    (void)state;
+    FOR_EACH_KERNEL(k)
+    {
+        const double lowest = k->dtype == ES_F32 ? -127.0 : -1023.0;
+        const double odd[] = {NAN, lowest, -1e30, k->dtype == ES_F32 ? -FLT_MAX : -DBL_MAX};
+        double x[2 * ES_MAX_LANES], zero[ES_MAX_LANES] = {0}, sums[3 * ES_MAX_LANES],
+                                    top[ES_MAX_LANES];
+        for (int64_t i = 0; i < 2 * k->lanes; i++)
+            x[i] = i < k->lanes ? odd[i % 4] : NAN;
+        void *s = buffer(k, x, 2 * k->lanes), *w = buffer(k, NULL, 2 * k->lanes),
+             *offset = buffer(k, zero, k->lanes);
+        k->top(s, 2, top);
+        k->tilt(s, 2, 1.0, offset, false, w, sums);
+        for (int64_t l = 0; l < k->lanes; l++) {
+            assert_true(at(k, w, l) == 0.0 && at(k, w, k->lanes + l) == 0.0);
+            assert_true(sums[l] == 0.0 && sums[k->lanes + l] == 0.0 &&
+                        sums[2 * k->lanes + l] == 0.0);
+            assert_true(l % 4 == 0 ? top[l] == -INFINITY : top[l] == at(k, s, l));
+        }
+        k->tilt(s, 2, 0.0, offset, false, w, sums); /* a masked key stays masked at scale 0 */
+        for (int64_t l = 0; l < k->lanes; l++)
+            assert_true(at(k, w, l) == (l % 4 == 0 ? 0.0 : 1.0));
+        es_mem_free(NULL, s);
+        es_mem_free(NULL, w);
+        es_mem_free(NULL, offset);
+    }
+}
+
+static void fold_moves_sums_into_f64(void **state)
+{
+    (void)state;
+    FOR_EACH_KERNEL(k)
+    {
+        enum { COUNT = 101 };
+        state_of_rng = 3;
+        double *x = normals(COUNT), *wide = normals(COUNT), before[COUNT];
+        memcpy(before, wide, sizeof before);
+        void *narrow = buffer(k, x, COUNT);
+        k->fold(narrow, COUNT, wide);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(wide[i] == before[i] + x[i]); /* x is exact in f32 */
+            assert_true(at(k, narrow, i) == 0.0);
+        }
+        es_mem_free(NULL, narrow);
+        free(x);
+        free(wide);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(product_is_a_matrix_product),
+        cmocka_unit_test(tilt_is_accurate_over_its_whole_range),
+        cmocka_unit_test(masked_and_tiny_weights_are_exact_zeros),
+        cmocka_unit_test(fold_moves_sums_into_f64),
+    };
+    return cmocka_run_group_tests_name("tiles", tests, NULL, NULL);
+}
