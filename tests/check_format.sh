@@ -15,7 +15,7 @@ if [ -z "$format" ]; then
 fi
 
 # Tracked files; in an unpacked archive, all files.
-if git ls-files --error-unmatch do >/dev/null 2>&1; then
+if git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
     files=$(git ls-files '*.c' '*.h')
 else
     files=$(find include src cli tests examples bench -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null)
