@@ -1,16 +1,19 @@
 #!/bin/sh
 # do: everything a newcomer needs, in one place.
 #
-#   ./do demo     build, run the tour
-#   ./do check    build with warnings as errors, run every test
+#   ./do demo        build, run the tour
+#   ./do check       build with warnings as errors, run every test
+#   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
+#   ./do format      which C files would clang-format 14 change?
+#   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
 #
-# Each command installs what is missing first (Debian and Ubuntu, through apt).
+# Each command installs what is missing first (Debian 12, Ubuntu 24.04 and newer, through apt).
 set -eu
 cd "$(dirname "$0")"
 
-BUILD=build/release
+say() { echo "do: $*" >&2; }
 
-# Debian package -> a file or program that tells whether it is there already.
+# need PACKAGE PLACE... : PACKAGE is missing unless one of the places exists: a program, or a file (patterns allowed).
 need() {
     package=$1
     shift
@@ -23,8 +26,7 @@ need() {
     missing="$missing $package"
 }
 
-install_missing() {
-    missing=
+need_to_build() {
     need gcc cc
     need libc6-dev /usr/include/stdlib.h
     need cmake cmake
@@ -33,53 +35,105 @@ install_missing() {
     need libopenblas-dev '/usr/lib/*/pkgconfig/openblas.pc' /usr/lib/pkgconfig/openblas.pc
     need liblapacke-dev '/usr/lib/*/pkgconfig/lapacke.pc' /usr/lib/pkgconfig/lapacke.pc
     need librandom123-dev /usr/include/Random123/philox.h
-    need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc'
-    need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/include/cmocka.h
-    need libsimde-dev /usr/include/simde/x86/avx512.h
-    [ -n "$missing" ] || return 0
+    need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
+    need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
+}
 
+need_to_test() {
+    need g++ c++ g++ clang++ # the headers are compiled as C++, too
+    need binutils readelf    # symbols and SONAME are looked at
+    need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
+}
+
+install_missing() {
+    [ -n "$missing" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then
-        echo "do: these packages (Debian names) are missing and there is no apt-get here:$missing" >&2
+        say "these packages (Debian names) are missing and there is no apt-get here:$missing"
         exit 1
     fi
-    echo "do: installing$missing" >&2
     as_root=
     if [ "$(id -u)" != 0 ]; then
         as_root=sudo
         if ! command -v sudo >/dev/null 2>&1; then
-            echo "do: please run as root: apt-get install$missing" >&2
+            say "please run as root: apt-get install$missing"
             exit 1
         fi
     fi
+    say "installing$missing"
     log=$(mktemp)
+    # An update may fail for a reason that does not concern us; installing tells.
+    $as_root apt-get update -qq >"$log" 2>&1 || say "apt-get update failed, going on"
     # shellcheck disable=SC2086  # a list of words is meant
-    if ! { $as_root apt-get update -qq &&
-           $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
+    if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
+        >>"$log" 2>&1 </dev/null; then
         cat "$log" >&2
-        echo "do: installing failed; the packages wanted are:$missing" >&2
+        rm -f "$log"
+        say "installing failed, see above; the packages wanted are:$missing"
         exit 1
     fi
     rm -f "$log"
 }
 
-build() {
-    install_missing
-    cmake --preset release >build.log 2>&1 || { cat build.log >&2; exit 1; }
-    cmake --build --preset release >>build.log 2>&1 || { cat build.log >&2; exit 1; }
-    rm -f build.log
+# What apt installs on an older system may be too old; say so before CMake does at length.
+check_cmake() {
+    version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    major=${version% *}
+    minor=${version#* }
+    if [ "$major" -lt 3 ] || { [ "$major" -eq 3 ] && [ "$minor" -lt 25 ]; }; then
+        say "CMake 3.25 is needed (Debian 12, Ubuntu 24.04), this is $major.$minor"
+        exit 1
+    fi
 }
 
-case "${1-}" in
-check)
-    build
-    ctest --test-dir "$BUILD" --output-on-failure --parallel 1
-    ;;
+# build PRESET : into build/PRESET; silent unless it fails.
+build() {
+    check_cmake
+    mkdir -p build
+    if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"build/$1.log" 2>&1; then
+        cat "build/$1.log" >&2
+        say "building failed, see above"
+        exit 1
+    fi
+}
+
+command=${1-}
+[ $# -eq 0 ] || shift
+missing=
+case $command in
 demo)
-    build
-    "$BUILD/esscher" info
+    need_to_build
+    install_missing
+    build release
+    build/release/esscher info
+    ;;
+check)
+    need_to_build
+    need_to_test
+    install_missing
+    build release
+    ctest --test-dir build/release --output-on-failure --parallel 1
+    ;;
+sanitize)
+    need_to_build
+    install_missing
+    for preset in asan tsan; do
+        build "$preset"
+        ESSCHER_QUICK_TESTS=1 ctest --preset "$preset" --parallel 1
+    done
+    ;;
+format)
+    need clang-format-14 clang-format-14
+    install_missing
+    sh tests/check_format.sh
+    ;;
+bench)
+    need_to_build
+    install_missing
+    build release
+    sh bench/run "$@"
     ;;
 *)
-    sed -n '2,7s/^# \{0,1\}//p' "$0"
-    [ $# -eq 0 ] || { echo "do: unknown command '$1'" >&2; exit 2; }
+    sed -n '3,/^set/s/^# \{0,1\}//p' "$0" | sed 1d
+    [ -z "$command" ] || { say "unknown command '$command'"; exit 2; }
     ;;
 esac

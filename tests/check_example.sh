@@ -1,0 +1,10 @@
+#!/bin/sh
+# check_example.sh PROGRAM SOURCE : run an example; it must succeed and print the table in its source's first comment.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+sed -n '/\*\//q; s/^ \*     //p' "$2" >"$work/promised"
+[ -s "$work/promised" ] || { echo "FAIL: no table in the first comment of $2" >&2; exit 1; }
+"$1" >"$work/printed"
+diff "$work/promised" "$work/printed" || { echo "FAIL: $2 promises (<) what it does not print (>)" >&2; exit 1; }
+cat "$work/printed"
