@@ -116,25 +116,16 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
 #ifdef TILE_F32
 #define TILE_LOWEST -127.0f
 #define V_MAGIC     0x1.8p23f
-#define TILE_POLYNOMIAL(STEP)                                                                      \
-    STEP(0x1.3cea88p-7f)                                                                           \
-    STEP(0x1.c6b752p-5f) STEP(0x1.ebf9bcp-3f) STEP(0x1.62e42ap-1f) STEP(1.0f)
-#define TILE_LEADING 0x1.5bba14p-10f
+static const float TILE(series)[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
+                                     0x1.ebf9bcp-3f,  0x1.62e42ap-1f, 1.0f};
 #else
 #define TILE_LOWEST -1023.0
 #define V_MAGIC     0x1.8p52
-#define TILE_POLYNOMIAL(STEP)                                                                      \
-    STEP(0x1.e61b467f4e86ap-28)                                                                    \
-    STEP(0x1.b5267ca532ce7p-24)                                                                    \
-    STEP(0x1.62bfc7a0670cbp-20)                                                                    \
-    STEP(0x1.ffcbfbaa3e203p-17)                                                                    \
-    STEP(0x1.4309130ed8e90p-13) STEP(0x1.5d87fe78cd1b7p-10) STEP(0x1.3b2ab6fba010fp-7)             \
-        STEP(0x1.c6b08d7049febp-5) STEP(0x1.ebfbdff82c5a4p-3) STEP(0x1.62e42fefa39efp-1) STEP(1.0)
-#define TILE_LEADING 0x1.e79a444922f47p-32
+static const double TILE(series)[] = {
+    0x1.e79a444922f47p-32, 0x1.e61b467f4e86ap-28, 0x1.b5267ca532ce7p-24, 0x1.62bfc7a0670cbp-20,
+    0x1.ffcbfbaa3e203p-17, 0x1.4309130ed8e90p-13, 0x1.5d87fe78cd1b7p-10, 0x1.3b2ab6fba010fp-7,
+    0x1.c6b08d7049febp-5,  0x1.ebfbdff82c5a4p-3,  0x1.62e42fefa39efp-1,  1.0};
 #endif
-#define TILE_HORNER(coefficient)                                                                   \
-    p0 = V_FMA(p0, f0, V_ALL(coefficient));                                                        \
-    p1 = V_FMA(p1, f1, V_ALL(coefficient));
 
 /* Two registers at once: the chains of dependent operations interleave. */
 static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
@@ -143,8 +134,11 @@ static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
     const V t0 = V_ADD(x0, magic), t1 = V_ADD(x1, magic);
     const V n0 = V_SUB(t0, magic), n1 = V_SUB(t1, magic);
     const V f0 = V_SUB(x0, n0), f1 = V_SUB(x1, n1);
-    V p0 = V_ALL(TILE_LEADING), p1 = p0;
-    TILE_POLYNOMIAL(TILE_HORNER)
+    V p0 = V_ALL(TILE(series)[0]), p1 = p0;
+    for (size_t i = 1; i < sizeof TILE(series) / sizeof TILE(series)[0]; i++) {
+        p0 = V_FMA(p0, f0, V_ALL(TILE(series)[i]));
+        p1 = V_FMA(p1, f1, V_ALL(TILE(series)[i]));
+    }
     *e0 = V_EXP2I(p0, t0);
     *e1 = V_EXP2I(p1, t1);
 }
@@ -236,9 +230,6 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_OPEN
 #undef TILE_CLOSE
 #undef TILE_TILT_PAIR
-#undef TILE_POLYNOMIAL
-#undef TILE_LEADING
-#undef TILE_HORNER
 #undef TILE_LOWEST
 #undef TILE
 #undef TILE_F32
