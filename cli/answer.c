@@ -139,7 +139,8 @@ static const cli_column cost_columns[] = {
      .definition = "inputs, results and working memory together"},
     {0}};
 
-const cli_table cli_cost_table = {"cost", "Cost of this run", cost_columns};
+const cli_table cli_cost_table = {
+    .rows = "cost", .title = "Cost of this run", .columns = cost_columns};
 
 static double memory_of(const cli_cost *cost)
 {

@@ -85,8 +85,8 @@ typedef struct cli_command {
     const void *defaults;          /* of the struct its options go to */
     size_t size;                   /* of that struct */
     const cli_table *const *views; /* of the answer, NULL-ended, the first present one is the CSV */
-    /* Compute and put results into session->answer. */
-    es_status (*run)(cli_session *session, const void *options, es_error *err);
+    /* Compute and put results into session->answer. The options are the command's to complete. */
+    es_status (*run)(cli_session *session, void *options, es_error *err);
 } cli_command;
 
 struct cli_session {

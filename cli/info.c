@@ -20,7 +20,7 @@ static const cli_column columns[] = {{"version", "version", "", .format = CLI_TE
                                      {"precision_f64", "f64 kernels", "", .format = CLI_TEXT},
                                      {0}};
 
-static const cli_table table = {"info", "esscher", columns};
+static const cli_table table = {.rows = "info", .title = "esscher", .columns = columns};
 static const cli_table *const views[] = {&table, NULL};
 
 static json_t *available_kernels(void)
@@ -45,7 +45,7 @@ static json_t *machine_memory(void)
     return pages > 0 && size > 0 ? json_integer((json_int_t)pages * size) : json_null();
 }
 
-static es_status run(cli_session *session, const void *options, es_error *err)
+static es_status run(cli_session *session, void *options, es_error *err)
 {
     (void)options;
     (void)err;

@@ -195,7 +195,7 @@ static es_status compute(measure_job *job, es_error *err)
     return ES_OK;
 }
 
-static es_status run(cli_session *session, const void *opts, es_error *err)
+static es_status run(cli_session *session, void *opts, es_error *err)
 {
     const measure_options *o = opts;
     measure_job job = {.session = session,

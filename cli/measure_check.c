@@ -20,7 +20,8 @@ static const cli_column columns[] = {
     {"entropy_abs", "entropy error", "nats", .format = CLI_SHORT},
     {0}};
 
-const cli_table measure_accuracy_table = {"accuracy", "Accuracy of this run", columns};
+const cli_table measure_accuracy_table = {
+    .rows = "accuracy", .title = "Accuracy of this run", .columns = columns};
 
 enum { ROWS = 16 };
 

@@ -20,8 +20,8 @@ static const cli_column columns[] = {
      .definition = "elements of theirs that are no finite number"},
     {0}};
 
-const cli_table measure_compare_table = {"compare.heads", "Their output against ours (f64 engine)",
-                                         columns};
+const cli_table measure_compare_table = {
+    .rows = "compare.heads", .title = "Their output against ours (f64 engine)", .columns = columns};
 
 /* Significant bits and smallest exponent of a number format. */
 typedef struct format {

@@ -14,11 +14,11 @@ static const cli_column columns[] = {
     {"entropy", "entropy", "nats", .format = CLI_REAL,
      .definition = "-sum w ln w, mean over queries", .error = "entropy_se"},
     {"perplexity", "perplexity", "keys", .format = CLI_REAL,
-     .definition = "exp(entropy), mean over queries", .error = "perplexity_se"},
+     .definition = "exp(entropy), mean over queries", .error = "perplexity_se", .hidden = true},
     {"ess", "ESS", "keys", .format = CLI_REAL,
      .definition = "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {"sum_squares", "sum w^2", "", .format = CLI_REAL,
-     .definition = "participation: mean over queries", .error = "sum_squares_se"},
+     .definition = "participation: mean over queries", .error = "sum_squares_se", .hidden = true},
     {"top_weight", "top weight", "", .format = CLI_REAL,
      .definition = "largest weight, mean over queries", .error = "top_weight_se"},
     {"top_mass", "top", "mass", .format = CLI_REAL,
@@ -29,14 +29,17 @@ static const cli_column columns[] = {
     {"output_mean_norm", "|mean output|", "", .format = CLI_REAL,
      .definition = "norm of the mean output over queries", .error = "output_mean_norm_se"},
     {"output_cov_trace", "tr cov", "", .format = CLI_REAL,
-     .definition =
-         "trace of the covariance of the outputs over queries (divisor: queries).\n"
-         "  A standard error is the spread over queries / sqrt(queries). The queries share one set "
-         "of\n"
-         "  keys: it says how well the mean over queries is known, not how other keys would do"},
+     .definition = "trace of the covariance of the outputs over queries (divisor: queries)"},
     {0}};
 
-const cli_table measure_rows_table = {"rows", "Attention weights and outputs", columns};
+const cli_table measure_rows_table = {
+    .rows = "rows",
+    .title = "Attention weights and outputs",
+    .columns = columns,
+    .note =
+        "A standard error is the spread over queries / sqrt(queries). The queries share one set "
+        "of\n"
+        "  keys: it says how well the mean over queries is known, not how other keys would do."};
 
 static double same(double x) { return x; }
 static double inverse(double x) { return 1.0 / x; }

@@ -70,7 +70,8 @@ static slot *make_slots(const cli_table *table, const json_t *answer, const json
     for (const cli_column *c = table->columns; c->key; c++) {
         const json_t *labels = c->each ? json_object_get(answer, c->each) : NULL;
         const size_t copies = c->each ? json_array_size(labels) : 1;
-        for (size_t i = 0; i < copies && any_row_has(rows, c->key); i++) {
+        const bool shown = (csv || !c->hidden) && any_row_has(rows, c->key);
+        for (size_t i = 0; shown && i < copies; i++) {
             slots[*count] = (slot){.column = c, .index = i};
             name_slot(&slots[*count], json_array_get(labels, i), csv ? c->key : c->header,
                       csv ? "_" : " ");
@@ -189,7 +190,16 @@ static void print_aligned(FILE *out, const char *text, int width, bool left)
         pad(out, width - width_of(text));
 }
 
-static void print_definitions(const slot *slots, size_t count, FILE *out)
+/* Cell `at` of a line of `count`; nothing follows the last one, so it is not padded. */
+static void print_cell(const char *text, const slot *slots, const int *widths, size_t at,
+                       size_t count, FILE *out)
+{
+    const bool left = slots[at].column->format == CLI_TEXT;
+    fputs(at ? "  " : "", out);
+    print_aligned(out, text, left && at + 1 == count ? 0 : widths[at], left);
+}
+
+static void print_definitions(const cli_table *table, const slot *slots, size_t count, FILE *out)
 {
     const cli_column *before = NULL;
     bool errors = false;
@@ -202,6 +212,8 @@ static void print_definitions(const slot *slots, size_t count, FILE *out)
     }
     if (errors)
         fputs("  ±: one standard error\n", out);
+    if (table->note)
+        fprintf(out, "  %s\n", table->note);
 }
 
 /* One line per column: for a single object. */
@@ -219,14 +231,21 @@ static void print_record(const slot *slots, size_t count, const json_t *row, FIL
     }
 }
 
-static void print_header(const slot *slots, const int *widths, size_t count, bool units, FILE *out)
+static void print_header(const slot *slots, const int *widths, size_t count, FILE *out)
 {
-    for (size_t i = 0; i < count; i++) {
-        fputs(i ? "  " : "", out);
-        print_aligned(out, units ? slots[i].column->unit : slots[i].header, widths[i],
-                      slots[i].column->format == CLI_TEXT);
-    }
+    for (size_t i = 0; i < count; i++)
+        print_cell(slots[i].header, slots, widths, i, count, out);
     fputc('\n', out);
+}
+
+static void print_units(const slot *slots, const int *widths, size_t count, FILE *out)
+{
+    while (count > 0 && !*slots[count - 1].column->unit)
+        count--;
+    for (size_t i = 0; i < count; i++)
+        print_cell(slots[i].column->unit, slots, widths, i, count, out);
+    if (count > 0)
+        fputc('\n', out);
 }
 
 static void print_rows(const slot *slots, size_t count, const json_t *rows, FILE *out, bool colour)
@@ -234,26 +253,21 @@ static void print_rows(const slot *slots, size_t count, const json_t *rows, FILE
     const size_t n = row_count(rows);
     char **cells = cli_alloc_array(n * count, sizeof *cells);
     int *widths = cli_alloc_array(count, sizeof *widths);
-    bool units = false;
     for (size_t j = 0; j < count; j++) {
         const int header = width_of(slots[j].header), unit = width_of(slots[j].column->unit);
         widths[j] = header > unit ? header : unit;
-        units = units || unit > 0;
         for (size_t i = 0; i < n; i++) {
             char *cell = cells[i * count + j] = make_cell(&slots[j], row_at(rows, i));
             widths[j] = width_of(cell) > widths[j] ? width_of(cell) : widths[j];
         }
     }
     fputs(colour ? "\033[1m" : "", out);
-    print_header(slots, widths, count, false, out);
+    print_header(slots, widths, count, out);
     fputs(colour ? "\033[0m" : "", out);
-    if (units)
-        print_header(slots, widths, count, true, out);
+    print_units(slots, widths, count, out);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < count; j++) {
-            fputs(j ? "  " : "", out);
-            print_aligned(out, cells[i * count + j], widths[j],
-                          slots[j].column->format == CLI_TEXT);
+            print_cell(cells[i * count + j], slots, widths, j, count, out);
             free(cells[i * count + j]);
         }
         fputc('\n', out);
@@ -274,7 +288,7 @@ void cli_table_print(const cli_table *table, const json_t *answer, FILE *out, bo
         print_rows(slots, count, rows, out, colour);
     else
         print_record(slots, count, rows, out);
-    print_definitions(slots, count, out);
+    print_definitions(table, slots, count, out);
     free(slots);
 }
 

@@ -28,6 +28,7 @@ typedef struct cli_column {
     cli_format format;
     const char *definition; /* for the foot of the table; NULL: the header says it all */
     const char *error;      /* key of the standard error; NULL: none */
+    bool hidden;            /* from people; CSV has it */
     const char *each;       /* the value is an array with one element for each element of this
                                array of the answer, whose values end the headers; NULL: a number */
 } cli_column;
@@ -36,6 +37,7 @@ typedef struct cli_table {
     const char *rows; /* key of the answer, with at most one dot: "compare.heads" */
     const char *title;
     const cli_column *columns;
+    const char *note; /* last lines of the foot; NULL: none */
 } cli_table;
 
 /* Does the answer hold the rows of this view? */
