@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <esscher/status.h>
@@ -72,6 +73,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
         cli_progress_wipe(&session.progress);
     }
     int code = cli_exit_of(status);
+    if (status == ES_E_INTERRUPTED) /* wherever in the library it was noticed */
+        cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");
     if (status != ES_OK)
         cli_report(command->name, &err);
     else if (help)
@@ -83,6 +86,15 @@ static int run_command(const cli_command *command, int argc, char **argv)
     json_decref(session.answer);
     cli_options_free(command, options);
     return code;
+}
+
+/* OpenBLAS starts threads when it is loaded, and when it is unloaded waits for ever for those that
+ * a limit on the address space refused it. Everything is written by now, so leave without that. */
+static void leave_if_memory_is_limited(int code)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        _exit(code);
 }
 
 int main(int argc, char **argv)
@@ -107,5 +119,7 @@ int main(int argc, char **argv)
     } else {
         code = cli_help_unknown(name);
     }
-    return finish_stdout(command ? command->name : NULL, code);
+    code = finish_stdout(command ? command->name : NULL, code);
+    leave_if_memory_is_limited(code);
+    return code;
 }

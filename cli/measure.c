@@ -137,8 +137,7 @@ static es_status run_head(measure_job *job, int64_t head, json_t *rows, json_t *
     if (status == ES_OK)
         measure_files_head(job, head);
     if (status == ES_OK && cli_interrupted())
-        status = cli_fail(err, ES_E_INTERRUPTED, NULL, "", "", "stopped after head %lld",
-                          (long long)head);
+        status = ES_E_INTERRUPTED;
     return status;
 }
 
