@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <esscher/machine.h>
 #include <esscher/random.h>
 
 #include "talk.h"
@@ -151,6 +152,8 @@ static void complete(bench_options *o, const cli_session *session)
         o->n = o->quick ? 4096 : 16384;
     if (!o->d.count)
         cli_grid_parse("32,50,64,128", true, &rule, &o->d, why, (int)sizeof why);
+    if (!es_build_info().openmp) /* whatever was asked for, one thread will work */
+        cli_grid_free(&o->threads);
     if (!o->threads.count) {
         char text[32];
         snprintf(text, sizeof text, all > 1 ? "1,%d" : "%d", all);

@@ -18,28 +18,20 @@ static const char exit_codes[] =
  * the text is kept. */
 static void print_wrapped(FILE *out, const char *text, int column, int indent)
 {
+    bool fresh = true; /* nothing on this line yet that a space would have to follow */
     while (*text) {
         const int length = (int)strcspn(text, " \n");
-        if (column + length > WIDTH && column > indent) {
-            fprintf(out, "\n%*s", indent, "");
+        if (*text == '\n' || (!fresh && column + 1 + length > WIDTH)) {
+            text += *text == '\n';
+            fprintf(out, "\n%*s", *text == '\n' ? 0 : indent, "");
             column = indent;
+            fresh = true;
+            continue;
         }
-        fwrite(text, 1, (size_t)length, out);
-        column += length;
+        column += fprintf(out, "%s%.*s", fresh ? "" : " ", length, text);
+        fresh = false;
         text += length;
-        if (*text == '\n') {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-            text++;
-        } else if (*text == ' ') {
-            if (column + 1 + (int)strcspn(text + 1, " \n") <= WIDTH) {
-                fputc(' ', out);
-                column++;
-            } else {
-                column = WIDTH;
-            }
-            text++;
-        }
+        text += *text == ' ';
     }
     fputc('\n', out);
 }
@@ -128,13 +120,7 @@ void cli_help_man(const cli_command *command, FILE *out)
     fputs(".SH OPTIONS\n", out);
     for (int i = 0; i < list.count; i++) {
         const cli_option *o = list.at[i].option;
-        fputs(".TP\n.B \\-\\-", out);
-        print_roff(out, o->name);
-        if (o->argument) {
-            fputs(".I ", out);
-            print_roff(out, o->argument);
-            fputs(".br\n", out);
-        }
+        fprintf(out, ".TP\n.BI \"\\-\\-%s \" \"%s\"\n", o->name, o->argument ? o->argument : "");
         print_roff(out, o->help);
     }
     fputs(".SH EXAMPLES\n.nf\n", out);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <esscher/machine.h>
 #include <esscher/status.h>
 
 #include "answer.h"
@@ -32,12 +33,12 @@ static es_status start_session(cli_session *s, es_error *err)
     if (es_isa_resolve(wanted, &isa, err) != ES_OK)
         return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
     cli_progress_start(&s->progress, s->command->name, s->common.progress, s->common.quiet);
-    s->exec =
-        (es_exec){.threads = s->common.threads ? (int)s->common.threads : es_threads_available(),
-                  .isa = isa,
-                  .budget = &s->budget,
-                  .progress = cli_progress_tell,
-                  .progress_user = &s->progress};
+    const int threads = s->common.threads ? (int)s->common.threads : es_threads_available();
+    s->exec = (es_exec){.threads = es_build_info().openmp ? threads : 1,
+                        .isa = isa,
+                        .budget = &s->budget,
+                        .progress = cli_progress_tell,
+                        .progress_user = &s->progress};
     s->answer = cli_answer_new(s);
     return ES_OK;
 }

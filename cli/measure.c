@@ -57,8 +57,10 @@ static const cli_option options[] = {
      .field = offsetof(measure_options, force)},
     {0}};
 
-static const cli_table *const views[] = {&cli_cost_table, &measure_rows_table,
-                                         &measure_accuracy_table, &measure_compare_table, NULL};
+/* With --compare the comparison is what was asked for: it comes first, and is the CSV. */
+static const cli_table *const views[] = {&cli_cost_table,         &measure_compare_table,
+                                         &measure_verdict_table,  &measure_rows_table,
+                                         &measure_accuracy_table, NULL};
 
 static es_status fail_usage(const char *hint, const char *message, es_error *err)
 {

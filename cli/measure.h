@@ -51,7 +51,6 @@ typedef struct measure_job {
     int64_t checked_rows; /* accuracy: queries recomputed per head */
     double worst_output, worst_lse, worst_entropy;
     double compare_error, compare_total; /* squared norms over all heads */
-    bool compare_finite;
 } measure_job;
 
 /* Queries that exist at prefix p: in self mode only the tokens of the prefix are queries. */
@@ -74,7 +73,7 @@ extern const cli_table measure_accuracy_table;
 
 es_status measure_compare(measure_job *job, int64_t head, json_t *heads, es_error *err);
 void measure_compare_answer(measure_job *job, json_t *heads);
-extern const cli_table measure_compare_table;
+extern const cli_table measure_compare_table, measure_verdict_table;
 
 es_status measure_files_start(measure_job *job, es_error *err);
 void measure_files_head(measure_job *job, int64_t head);

@@ -23,6 +23,15 @@ static const cli_column columns[] = {
 const cli_table measure_compare_table = {
     .rows = "compare.heads", .title = "Their output against ours (f64 engine)", .columns = columns};
 
+static const cli_column verdict_columns[] = {
+    {"relative_l2", "relative L2, all heads", "", .format = CLI_SHORT},
+    {"tolerance", "tolerance", "", .format = CLI_SHORT},
+    {"passed", "within it", "", .format = CLI_TEXT},
+    {0}};
+
+const cli_table measure_verdict_table = {
+    .rows = "compare", .title = "Verdict", .columns = verdict_columns};
+
 /* Significant bits and smallest exponent of a number format. */
 typedef struct format {
     const char *name;
