@@ -1,0 +1,50 @@
+/* bench.h : the parts of `esscher bench`.
+ *
+ *     bench.c         options, the order of things
+ *     bench_speed.c   share of the machine's peak, shape by shape
+ *     bench_costs.c   what statistics, prefixes and scales cost beside the output alone
+ */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include <esscher/attend.h>
+
+#include "answer.h"
+#include "grid.h"
+
+typedef struct bench_options {
+    bool quick;
+    cli_grid d, threads;
+    int64_t n, repeat;
+} bench_options;
+
+/* The inputs of one shape and room for what is computed; f32, standard normal. */
+typedef struct bench_data {
+    int64_t m, n, d;
+    float *q, *k, *v;
+    es_view views[3];
+    double *output; /* (sets, m, d) */
+} bench_data;
+
+void bench_data_new(bench_data *data, uint64_t seed, int64_t m, int64_t n, int64_t d, int64_t sets);
+void bench_data_free(bench_data *data);
+
+/* Seconds of one es_attend(). */
+es_status bench_time(cli_session *session, const bench_data *data, const es_attend_opts *opts,
+                     const es_attend_out *out, double *seconds, es_error *err);
+
+/* Median, smallest and largest of count numbers; sorts them. */
+typedef struct bench_spread {
+    double median, min, max;
+} bench_spread;
+bench_spread bench_spread_of(double *values, int64_t count);
+
+/* One row: a shape, at a number of threads and a precision. */
+es_status bench_speed(cli_session *session, const bench_options *o, const bench_data *data,
+                      int threads, es_dtype precision, json_t *rows, es_error *err);
+extern const cli_table bench_speed_table;
+
+es_status bench_costs(cli_session *session, const bench_options *o, json_t *costs, es_error *err);
+extern const cli_table bench_costs_table;
+
+#endif

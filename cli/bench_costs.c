@@ -1,0 +1,205 @@
+/* What more than the output costs: two ways of working are timed in turns, and their ratio taken
+ * within each turn. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "talk.h"
+
+static const cli_column columns[] = {
+    {"what", "what", "", .format = CLI_TEXT},
+    {"m", "queries", "", .format = CLI_COUNT},
+    {"n", "keys", "", .format = CLI_COUNT},
+    {"ratio", "ratio", "", .format = CLI_SHORT,
+     .definition = "time of the first by time of the second, median over repetitions"},
+    {"ratio_min", "least", "", .format = CLI_SHORT},
+    {"ratio_max", "most", "", .format = CLI_SHORT},
+    {"goal", "goal", "", .format = CLI_TEXT},
+    {0}};
+
+const cli_table bench_costs_table = {.rows = "costs",
+                                     .title = "Costs beside one pass for the output (f32, d = 64)",
+                                     .columns = columns};
+
+enum { D = 64, SETS = 12 };
+
+/* Room for every statistic a contender may ask for. */
+typedef struct room {
+    double *lse, *entropy, *top_weight, *sum_squares; /* (SETS m) */
+    int64_t *top_index;
+    es_moments moments[SETS];
+    double scales[SETS];
+    int64_t prefixes[SETS];
+} room;
+
+/* One contender: seconds for its work, all of it. */
+typedef es_status (*contender)(cli_session *session, const bench_data *data, room *r,
+                               double *seconds, es_error *err);
+
+static es_attend_opts plain(cli_session *session)
+{
+    return (es_attend_opts){.precision = ES_F32, .exec = &session->exec};
+}
+
+static es_status output_alone(cli_session *session, const bench_data *data, room *r,
+                              double *seconds, es_error *err)
+{
+    (void)r;
+    const es_attend_opts opts = plain(session);
+    const es_attend_out out = {.output = data->output};
+    return bench_time(session, data, &opts, &out, seconds, err);
+}
+
+static es_status all_statistics(cli_session *session, const bench_data *data, room *r,
+                                double *seconds, es_error *err)
+{
+    const es_attend_opts opts = plain(session);
+    const es_attend_out out = {.output = data->output,
+                               .lse = r->lse,
+                               .entropy = r->entropy,
+                               .top_weight = r->top_weight,
+                               .top_index = r->top_index,
+                               .sum_squares = r->sum_squares};
+    return bench_time(session, data, &opts, &out, seconds, err);
+}
+
+static es_status with_moments(cli_session *session, const bench_data *data, room *r,
+                              double *seconds, es_error *err)
+{
+    const es_attend_opts opts = plain(session);
+    const es_attend_out out = {.output = data->output, .moments = r->moments};
+    const es_status status = bench_time(session, data, &opts, &out, seconds, err);
+    if (status == ES_OK)
+        es_moments_free(&r->moments[0]);
+    return status;
+}
+
+static es_status all_prefixes(cli_session *session, const bench_data *data, room *r,
+                              double *seconds, es_error *err)
+{
+    es_attend_opts opts = plain(session);
+    opts.prefixes = r->prefixes;
+    opts.n_prefixes = SETS;
+    const es_attend_out out = {.output = data->output};
+    return bench_time(session, data, &opts, &out, seconds, err);
+}
+
+static es_status shared_scales(cli_session *session, const bench_data *data, room *r,
+                               double *seconds, es_error *err)
+{
+    es_attend_opts opts = plain(session);
+    opts.scales = r->scales;
+    opts.n_scales = SETS;
+    const es_attend_out out = {.output = data->output};
+    return bench_time(session, data, &opts, &out, seconds, err);
+}
+
+static es_status separate_scales(cli_session *session, const bench_data *data, room *r,
+                                 double *seconds, es_error *err)
+{
+    *seconds = 0.0;
+    for (int s = 0; s < SETS; s++) {
+        es_attend_opts opts = plain(session);
+        opts.scales = &r->scales[s];
+        opts.n_scales = 1;
+        const es_attend_out out = {.output = data->output};
+        double one;
+        const es_status status = bench_time(session, data, &opts, &out, &one, err);
+        if (status != ES_OK)
+            return status;
+        *seconds += one;
+    }
+    return ES_OK;
+}
+
+static const struct {
+    const char *what;
+    contender first, second;
+    bool smaller; /* half the size: it is many passes */
+    const char *goal;
+} contests[] = {
+    {"all statistics / output alone", all_statistics, output_alone, false, "at most 1.10"},
+    {"mean and covariance of outputs / output alone", with_moments, output_alone, false,
+     "at most 1.10"},
+    {"12 prefixes / largest alone", all_prefixes, output_alone, false, "at most 1.10"},
+    {"12 single passes / 12 scales in one", separate_scales, shared_scales, true, "at least 1.6"},
+};
+
+static void start_room(room *r, int64_t n)
+{
+    *r = (room){.lse = cli_alloc_array((size_t)n, sizeof(double)),
+                .entropy = cli_alloc_array((size_t)n, sizeof(double)),
+                .top_weight = cli_alloc_array((size_t)n, sizeof(double)),
+                .sum_squares = cli_alloc_array((size_t)n, sizeof(double)),
+                .top_index = cli_alloc_array((size_t)n, sizeof(int64_t))};
+}
+
+/* Geometric prefixes from n/30 to n; scales around 1/sqrt(d), a factor 1.87 apart, so that none is
+ * a power of two of another. */
+static void set_grids(room *r, int64_t n)
+{
+    for (int i = 0; i < SETS; i++) {
+        r->prefixes[i] = (int64_t)((double)n * pow(30.0, (double)i / (SETS - 1) - 1.0) + 0.5);
+        r->scales[i] = pow(1.87, (double)(i - SETS / 2)) / sqrt((double)D);
+    }
+}
+
+static void free_room(room *r)
+{
+    free(r->lse);
+    free(r->entropy);
+    free(r->top_weight);
+    free(r->sum_squares);
+    free(r->top_index);
+}
+
+static json_t *make_cost(size_t contest, const bench_data *data, double *ratios, int64_t count)
+{
+    const bench_spread ratio = bench_spread_of(ratios, count);
+    json_t *cost = json_object();
+    json_object_set_new(cost, "what", json_string(contests[contest].what));
+    json_object_set_new(cost, "m", json_integer(data->m));
+    json_object_set_new(cost, "n", json_integer(data->n));
+    json_object_set_new(cost, "d", json_integer(data->d));
+    json_object_set_new(cost, "repeats", json_integer(count));
+    json_object_set_new(cost, "ratio", cli_real(ratio.median));
+    json_object_set_new(cost, "ratio_min", cli_real(ratio.min));
+    json_object_set_new(cost, "ratio_max", cli_real(ratio.max));
+    json_object_set_new(cost, "ratio_spread", cli_real(ratio.max - ratio.min));
+    json_object_set_new(cost, "goal", json_string(contests[contest].goal));
+    return cost;
+}
+
+static es_status run_contest(cli_session *session, const bench_options *o, size_t contest, room *r,
+                             json_t *costs, es_error *err)
+{
+    const int64_t n = contests[contest].smaller ? o->n / 2 : o->n;
+    bench_data data;
+    bench_data_new(&data, session->common.seed, n, n, D, SETS);
+    set_grids(r, n);
+    double *ratios = cli_alloc_array((size_t)o->repeat, sizeof *ratios);
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < o->repeat && status == ES_OK; i++) {
+        double first = 0.0, second = 1.0;
+        status = contests[contest].first(session, &data, r, &first, err);
+        if (status == ES_OK)
+            status = contests[contest].second(session, &data, r, &second, err);
+        ratios[i] = first / second;
+    }
+    if (status == ES_OK)
+        json_array_append_new(costs, make_cost(contest, &data, ratios, o->repeat));
+    free(ratios);
+    bench_data_free(&data);
+    return status;
+}
+
+es_status bench_costs(cli_session *session, const bench_options *o, json_t *costs, es_error *err)
+{
+    room r;
+    start_room(&r, o->n);
+    es_status status = ES_OK;
+    for (size_t c = 0; c < sizeof contests / sizeof contests[0] && status == ES_OK; c++)
+        status = run_contest(session, o, c, &r, costs, err);
+    free_room(&r);
+    return status;
+}

@@ -1,0 +1,14 @@
+/* The commands of the program, in the order in which help lists them. */
+#include <string.h>
+
+#include "command.h"
+
+const cli_command *const cli_commands[] = {&cli_measure, &cli_info, &cli_bench, NULL};
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (const cli_command *const *c = cli_commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    return NULL;
+}

@@ -1,0 +1,84 @@
+/* measure.h : the parts of `esscher measure`.
+ *
+ *     measure_inputs.c   what the files hold, whether it fits together, loading it
+ *     measure_rows.c     statistics of one head into rows of the answer
+ *     measure_check.c    how accurate the run was; somebody else's output against ours
+ *     measure_files.c    outputs and per-query statistics as files
+ *     measure.c          options, the order of things
+ */
+#ifndef CLI_MEASURE_H
+#define CLI_MEASURE_H
+
+#include <esscher/attend.h>
+#include <esscher/npy.h>
+
+#include "answer.h"
+#include "draft.h"
+#include "grid.h"
+
+typedef struct measure_options {
+    const char *paths[3]; /* of Q, K, V */
+    double scale;         /* NaN: not given */
+    cli_grid scales, prefixes, top_k;
+    bool self, exclude_self, moments, force;
+    const char *out, *per_query, *compare;
+    double tolerance; /* NaN: not given */
+} measure_options;
+
+enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
+
+/* Everything one run knows. Shapes: Q (heads, m, d), K (kv_heads, n, d), V (kv_heads, n, dv). */
+typedef struct measure_job {
+    cli_session *session;
+    const measure_options *o;
+    const char *paths[MEASURE_FILES];
+    es_npy_info info[MEASURE_FILES];
+    es_array arrays[MEASURE_FILES];
+    int64_t heads, kv_heads, m, n, d, dv;
+    int64_t S, P, K; /* scales, prefixes, top-k sizes */
+    double default_scale;
+    int64_t default_prefix;
+    es_attend_opts opts;
+    cli_cost cost;
+
+    es_attend_out out; /* of the head under way */
+    bool keeps_output; /* out.output is asked for */
+    es_dtype out_dtype;
+    void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --out */
+    double *per_query; /* (heads, S, P, m, 5+K), for --per-query FILE.npy */
+    cli_draft csv;     /* for --per-query FILE.csv */
+
+    int64_t checked_rows; /* accuracy: queries recomputed per head */
+    double worst_output, worst_lse, worst_entropy;
+    double compare_error, compare_total; /* squared norms over all heads */
+} measure_job;
+
+/* Queries that exist at prefix p: in self mode only the tokens of the prefix are queries. */
+int64_t measure_queries(const measure_job *job, int64_t p);
+
+/* Head `head` as views into the loaded arrays. */
+void measure_views(const measure_job *job, int64_t head, es_view views[3]);
+
+es_status measure_inspect(measure_job *job, es_error *err);
+es_status measure_load(measure_job *job, es_error *err);
+
+void measure_rows(const measure_job *job, int64_t head, json_t *rows);
+extern const cli_table measure_rows_table;
+
+/* Rows that the accuracy check looks at, and the memory it may need. */
+void measure_check_plan(measure_job *job, size_t *bytes);
+es_status measure_check(measure_job *job, int64_t head, es_error *err);
+void measure_check_answer(measure_job *job);
+extern const cli_table measure_accuracy_table;
+
+es_status measure_compare(measure_job *job, int64_t head, json_t *heads, es_error *err);
+void measure_compare_answer(measure_job *job, json_t *heads);
+extern const cli_table measure_compare_table, measure_verdict_table;
+
+es_status measure_files_start(measure_job *job, es_error *err);
+void measure_files_head(measure_job *job, int64_t head);
+es_status measure_files_finish(measure_job *job, es_error *err);
+double measure_files_bytes(const measure_job *job);
+void measure_files_free(measure_job *job);
+
+#endif

@@ -1,0 +1,64 @@
+#include "progress.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+void cli_interrupt_install(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+    action.sa_flags = (int)SA_RESETHAND; /* the second one finds the default: kill */
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupted(void) { return interrupted != 0; }
+
+double cli_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet)
+{
+    const char *term = getenv("TERM");
+    const bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    *p = (cli_progress){.what = what, .terminal = terminal, .parts = 1.0};
+    p->shown = when == CLI_PROGRESS_ALWAYS || (when != CLI_PROGRESS_NEVER && terminal && !quiet);
+    p->started = p->last = cli_seconds();
+}
+
+bool cli_progress_tell(void *progress, double done, double total)
+{
+    cli_progress *p = progress;
+    const double now = cli_seconds(), elapsed = now - p->started;
+    if (p->shown && elapsed > 1.0 && now - p->last > 0.2 && total > 0.0) {
+        const double share = (p->part + done / total) / p->parts;
+        const double left = share > 0.0 ? elapsed / share - elapsed : 0.0;
+        fprintf(stderr, "%sesscher %s: %3.0f %%, %.0f s, %.0f s left%s", p->terminal ? "\r" : "",
+                p->what, 100.0 * share, elapsed, left, p->terminal ? "   " : "\n");
+        fflush(stderr);
+        p->drawn = p->terminal;
+        p->last = now;
+    }
+    return cli_interrupted();
+}
+
+void cli_progress_wipe(cli_progress *p)
+{
+    if (p->drawn)
+        fprintf(stderr, "\r%70s\r", "");
+    p->drawn = false;
+}

@@ -1,0 +1,140 @@
+#include "talk.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_exit_of(es_status status)
+{
+    static const int exits[] = {
+        [ES_OK] = CLI_OK,
+        [ES_E_ARGUMENT] = CLI_USAGE,
+        [ES_E_EXISTS] = CLI_USAGE,
+        [ES_E_FORMAT] = CLI_INPUT,
+        [ES_E_UNSUPPORTED] = CLI_INPUT,
+        [ES_E_SHAPE] = CLI_INPUT,
+        [ES_E_EMPTY] = CLI_INPUT,
+        [ES_E_IO] = CLI_IO,
+        [ES_E_LIMIT] = CLI_LIMIT,
+        [ES_E_MEMORY] = CLI_LIMIT,
+        [ES_E_NONFINITE] = CLI_NUMERIC,
+        [ES_E_RANGE] = CLI_NUMERIC,
+        [ES_E_OVERFLOW] = CLI_NUMERIC,
+        [ES_E_NUMERIC] = CLI_NUMERIC,
+        [ES_E_INTERRUPTED] = CLI_INTERRUPTED,
+    };
+    return (unsigned)status < sizeof exits / sizeof exits[0] ? exits[status] : CLI_NUMERIC;
+}
+
+/* ---- text that somebody else wrote ---- */
+
+/* Length of the UTF-8 sequence at p if it is valid and harmless to show, else 0. */
+static size_t showable(const unsigned char *p)
+{
+    if (p[0] < 0x80)
+        return p[0] >= 0x20 && p[0] != 0x7f ? 1 : 0;
+    const size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    uint32_t code = p[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (p[i] & 0x3fu);
+    }
+    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    const bool control = code < 0xa0 || code == 0x2028 || code == 0x2029;
+    const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return code < least[length] || code > 0x10ffff || surrogate || control || direction ? 0
+                                                                                        : length;
+}
+
+char *cli_escape(const char *text, char *out, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *p = (const unsigned char *)text;
+    size_t used = 0;
+    while (*p) {
+        const size_t length = showable(p);
+        if (used + (length ? length : 4) >= size)
+            break;
+        if (length) {
+            memcpy(out + used, p, length);
+            used += length;
+            p += length;
+        } else {
+            out[used++] = '\\';
+            out[used++] = 'x';
+            out[used++] = hex[*p >> 4];
+            out[used++] = hex[*p++ & 15];
+        }
+    }
+    out[used] = '\0';
+    return out;
+}
+
+char *cli_escape_new(const char *text)
+{
+    const size_t size = 4 * strlen(text) + 5;
+    return cli_escape(text, cli_alloc(size), size);
+}
+
+/* ---- failures ---- */
+
+es_status cli_fail(es_error *err, es_status code, const char *file, const char *rule,
+                   const char *hint, const char *fmt, ...)
+{
+    char raw[2 * sizeof err->message];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(raw, sizeof raw, fmt, args);
+    va_end(args);
+    *err = (es_error){.code = code, .offset = -1, .row = -1, .col = -1};
+    cli_escape(file ? file : "", err->file, sizeof err->file);
+    cli_escape(rule, err->rule, sizeof err->rule);
+    cli_escape(raw, err->message, sizeof err->message);
+    cli_escape(hint, err->hint, sizeof err->hint);
+    return code;
+}
+
+void cli_report(const char *command, const es_error *err)
+{
+    char text[4 * sizeof err->message];
+    fprintf(stderr, "esscher%s%s: ", command ? " " : "", command ? command : "");
+    if (err->file[0])
+        fprintf(stderr, "%s: ", cli_escape(err->file, text, sizeof text));
+    if (err->offset >= 0)
+        fprintf(stderr, "byte %lld: ", (long long)err->offset);
+    fprintf(stderr, "%s", cli_escape(err->message, text, sizeof text));
+    if (err->rule[0])
+        fprintf(stderr, " [rule %s]", err->rule);
+    fputc('\n', stderr);
+    if (err->hint[0])
+        fprintf(stderr, "  hint: %s\n", cli_escape(err->hint, text, sizeof text));
+}
+
+/* ---- memory ---- */
+
+void *cli_alloc(size_t size)
+{
+    void *memory = calloc(1, size ? size : 1);
+    if (!memory) {
+        fprintf(stderr, "esscher: the system refused %zu bytes of memory\n", size);
+        exit(CLI_LIMIT);
+    }
+    return memory;
+}
+
+void *cli_alloc_array(size_t count, size_t size)
+{
+    if (size != 0 && count > PTRDIFF_MAX / size) {
+        fprintf(stderr, "esscher: %zu times %zu bytes of memory do not fit any machine\n", count,
+                size);
+        exit(CLI_LIMIT);
+    }
+    return cli_alloc(count * size);
+}

@@ -1,0 +1,6 @@
+# A tiny bench runs through every part of it.
+esscher bench --n 256 --d 8 --repeat 1 --threads 1 --quick --json >answer.json || exit 1
+grep -c '"percent_of_peak":' answer.json
+grep -c '"ratio":' answer.json
+grep -E '"(seed|peak_gflops|normals_per_second)":' answer.json | tail -2
+esscher bench --n 256 --d 8 --repeat 2 --threads 1,2 --quick --seed 7

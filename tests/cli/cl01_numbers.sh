@@ -1,0 +1,15 @@
+# CL01: numbers are read strictly, in the C locale whatever the environment says.
+LC_ALL=de_DE.UTF-8
+export LC_ALL
+for n in 0 -5 1e30 nan inf 0x10 '' 4096x 0.5 1025; do
+    esscher bench --n "$n" --repeat 1 --d 8 --threads "$n"
+    echo "rc=$?"
+done
+for x in nan inf 0x1p3 1,5 -1 1e999; do
+    esscher measure --scale "$x"
+    echo "rc=$?"
+done
+esscher bench --seed -1; echo "rc=$?"
+esscher bench --max-memory lots; echo "rc=$?"
+esscher info --threads 0; echo "rc=$?"
+esscher measure --precision f16; echo "rc=$?"

@@ -1,0 +1,17 @@
+# CL08: a limit on the address space may refuse the run (5), but it neither crashes nor hangs. (A
+# sanitizer needs terabytes of addresses, and there is nothing to test then.)
+make_npy q.npy f32 64x8 normal 1
+(ulimit -v 400000; esscher --version) >/dev/null 2>&1 || exit 0
+for size in 90000 150000 400000; do
+    (ulimit -v $size; esscher measure --q q.npy --k q.npy --v q.npy --quiet >/dev/null 2>&1)
+    case $? in
+    0 | 5 | 127) ;; # 127: not even the loader found room
+    *) echo "$size KiB: exit code $?"; exit 1 ;;
+    esac
+done
+make_npy big.npy f32 200000x64 constant 0.5
+(ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy >/dev/null 2>&1) # shapes differ: 3
+[ $? = 3 ] || exit 1
+make_npy q.npy f32 8x64 normal 1
+(ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy --quiet >/dev/null)
+echo "rc=$?" >&2

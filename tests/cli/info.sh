@@ -1,0 +1,3 @@
+esscher info
+esscher info --json | head -5
+esscher info --csv | head -1
