@@ -24,6 +24,15 @@ static void fill_closed_descriptors(void)
             return;
 }
 
+static void show_remark(void *user, es_log_level level, const char *message)
+{
+    const cli_session *session = user;
+    char text[512];
+    (void)level;
+    fprintf(stderr, "esscher %s: %s\n", session->command->name,
+            cli_escape(message, text, sizeof text));
+}
+
 /* Kernels, threads, memory and progress for the library, as the common options say. */
 static es_status start_session(cli_session *s, es_error *err)
 {
@@ -32,6 +41,8 @@ static es_status start_session(cli_session *s, es_error *err)
     es_isa isa;
     if (es_isa_resolve(wanted, &isa, err) != ES_OK)
         return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
+    if (!s->common.quiet)
+        es_log_set(show_remark, s, s->common.verbose ? ES_LOG_DEBUG : ES_LOG_WARN);
     cli_progress_start(&s->progress, s->command->name, s->common.progress, s->common.quiet);
     const int threads = s->common.threads ? (int)s->common.threads : es_threads_available();
     s->exec = (es_exec){.threads = es_build_info().openmp ? threads : 1,
@@ -84,6 +95,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
         cli_answer_print(&session);
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
+    es_log_set(NULL, NULL, ES_LOG_ERROR);
     json_decref(session.answer);
     cli_options_free(command, options);
     return code;
@@ -101,7 +113,8 @@ static void leave_if_memory_is_limited(int code)
 int main(int argc, char **argv)
 {
     fill_closed_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of fflush, not our death */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of fflush, not our death, */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
     json_set_alloc_funcs(cli_alloc, free);
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;

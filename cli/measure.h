@@ -59,26 +59,36 @@ int64_t measure_queries(const measure_job *job, int64_t p);
 /* Head `head` as views into the loaded arrays. */
 void measure_views(const measure_job *job, int64_t head, es_view views[3]);
 
+/* Look at the headers of the files: shapes that fit together, grids, and job->cost. Loads nothing.
+ */
 es_status measure_inspect(measure_job *job, es_error *err);
+
+/* Load the arrays. @return : ES_E_NONFINITE, naming file, head, row and column. */
 es_status measure_load(measure_job *job, es_error *err);
 
+/* One row for each scale and prefix of job->out, appended to `rows`. */
 void measure_rows(const measure_job *job, int64_t head, json_t *rows);
 extern const cli_table measure_rows_table;
 
-/* Rows that the accuracy check looks at, and the memory it may need. */
+/* How many queries per head will be computed again (job->checked_rows), and the memory it takes. */
 void measure_check_plan(measure_job *job, size_t *bytes);
+
+/* Compute them again and keep the worst errors in job; measure_check_answer() reports those. */
 es_status measure_check(measure_job *job, int64_t head, es_error *err);
 void measure_check_answer(measure_job *job);
 extern const cli_table measure_accuracy_table;
 
+/* Their output of one head against job->out.output, as a row appended to `heads`; and the verdict
+ * over all heads, which takes `heads` over. */
 es_status measure_compare(measure_job *job, int64_t head, json_t *heads, es_error *err);
 void measure_compare_answer(measure_job *job, json_t *heads);
 extern const cli_table measure_compare_table, measure_verdict_table;
 
+/* Files: make room, take in the results of each head, write; free in any case. */
+double measure_files_bytes(const measure_job *job);
 es_status measure_files_start(measure_job *job, es_error *err);
 void measure_files_head(measure_job *job, int64_t head);
 es_status measure_files_finish(measure_job *job, es_error *err);
-double measure_files_bytes(const measure_job *job);
 void measure_files_free(measure_job *job);
 
 #endif

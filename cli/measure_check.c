@@ -131,6 +131,10 @@ static es_status collect_ours(const measure_job *job, sample *s, es_error *err)
     return ES_OK;
 }
 
+/* The larger of two errors. Unlike fmax() it keeps a NaN: an error that is not a number must not
+ * vanish behind one that is. */
+static double worse(double a, double b) { return isnan(a) || a > b ? a : b; }
+
 static void compare_sample(measure_job *job, const sample *s)
 {
     for (int64_t b = 0; b < job->S; b++) {
@@ -141,12 +145,12 @@ static void compare_sample(measure_job *job, const sample *s)
             total += s->theirs[i] * s->theirs[i];
         }
         const double relative = error == 0.0 ? 0.0 : sqrt(error / total);
-        job->worst_output = fmax(job->worst_output, relative);
+        job->worst_output = worse(relative, job->worst_output);
         for (int64_t i = 0; i < s->rows; i++) {
             const int64_t ours = cell + i * s->stride, judge = b * s->rows + i;
-            job->worst_lse = fmax(job->worst_lse, fabs(job->out.lse[ours] - s->lse[judge]));
+            job->worst_lse = worse(fabs(job->out.lse[ours] - s->lse[judge]), job->worst_lse);
             job->worst_entropy =
-                fmax(job->worst_entropy, fabs(job->out.entropy[ours] - s->entropy[judge]));
+                worse(fabs(job->out.entropy[ours] - s->entropy[judge]), job->worst_entropy);
         }
     }
 }

@@ -295,21 +295,24 @@ static void weigh_best(es_block *b, int64_t panel, int64_t at, double relative_s
 void es_block_store(es_block *b, es_partial *out, int64_t row)
 {
     const es_problem *p = b->p;
-    const int64_t lanes = b->kernels->lanes;
+    const int64_t lanes = b->kernels->lanes, dv = p->dv;
     fold(b);
     for (int64_t s = 0; s < p->n_scales; s++) {
         const double relative_scale = es_problem_relative_scale(p, s);
-        for (int64_t query = 0; query < b->count; query++) {
-            const int64_t panel = query / lanes, lane = query % lanes,
-                          at = (s * b->panels + panel) * lanes;
-            if (lane == 0 && !b->plain)
+        for (int64_t panel = 0; panel < b->panels; panel++) {
+            const int64_t at = (s * b->panels + panel) * lanes, rest = b->count - panel * lanes;
+            const int64_t here = rest < lanes ? rest : lanes;
+            const int64_t to = s * out->queries + row + panel * lanes;
+            if (!b->plain)
                 weigh_best(b, panel, at, relative_scale);
-            es_sums *sums = &out->sums[s * out->queries + row + query];
-            *sums = b->sums[at + lane];
-            sums->top = b->plain ? 0.0 : real_get(b, b->scores, lane);
-            double *o = out->output + (s * out->queries + row + query) * p->dv;
-            for (int64_t c = 0; c < p->dv; c++)
-                o[c] = b->folded[(at * b->channels4) + c * lanes + lane];
+            for (int64_t lane = 0; lane < here; lane++) {
+                out->sums[to + lane] = b->sums[at + lane];
+                out->sums[to + lane].top = b->plain ? 0.0 : real_get(b, b->scores, lane);
+            }
+            for (int64_t c = 0; c < dv; c++)
+                for (int64_t lane = 0; lane < here; lane++)
+                    out->output[(to + lane) * dv + c] =
+                        b->folded[at * b->channels4 + c * lanes + lane];
         }
     }
     memcpy(out->best + row, b->best, (size_t)b->count * sizeof *b->best);
