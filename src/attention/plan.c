@@ -6,14 +6,15 @@
 #include "base/threads.h"
 
 enum {
-    TILE_BYTES =
-        18 * 1024, /* scores and weights of a tile stay in half of a 32 KiB first-level cache */
+    TILE_BYTES = 18 * 1024,    /* scores and weights of a tile, in the first-level cache */
     PACKED_BYTES = 96 * 1024,  /* packed keys and values of a tile, in the second level */
     OUTPUT_BYTES = 192 * 1024, /* running outputs of a block, in the second level */
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
-    UNITS = 16, /* units wanted, so that many cores find work and none waits long for the last */
-    SEGMENT_KEYS = 2048, /* fewer keys per segment are not worth a merge */
+    UNITS = 16,                /* units wanted, so that every core finds work */
+    LEAST_PANELS = 8,          /* per block, if there are so many queries */
+    MANY_KEYS = 65536,         /* from here on cutting keys is cheaper than small blocks */
+    SEGMENT_KEYS = 2048,       /* fewer keys per segment are not worth a merge */
     MOST_CHUNKS = 256
 };
 #define SEGMENT_BYTES 64e6 /* states of all segments together */
@@ -71,31 +72,45 @@ static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_
         clamp(by_scores < by_packing ? by_scores : by_packing, 64, MOST_KEYS) / ES_GROUP * ES_GROUP;
 }
 
-/* Blocks as large as the cache allows, all of nearly the same size. Few queries: cut the keys as
- * well, or if there are not enough of those, make the blocks smaller. */
+/* Blocks of about m*cuts/UNITS queries, but not so few that packing the keys for them would show.
+ */
+static void shrink_blocks(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
+{
+    const int64_t lanes = kernels->lanes,
+                  fair = round_up(ceil_div(p->m * plan->cuts, UNITS), lanes);
+    const int64_t wanted = fair > LEAST_PANELS * lanes ? fair : LEAST_PANELS * lanes;
+    const int64_t block = plan->block < wanted ? plan->block : wanted;
+    plan->blocks = ceil_div(p->m, block);
+    plan->block = round_up(ceil_div(p->m, plan->blocks), lanes); /* all of nearly the same size */
+    plan->blocks = ceil_div(p->m, plan->block);
+}
+
+/* Cut the keys so that blocks * cuts comes to UNITS, if there are enough keys and the states can be
+ * afforded. */
+static void cut_keys(const es_problem *p, es_attend_plan *plan)
+{
+    const int64_t keys = p->prefixes[p->n_prefixes - 1], by_keys = keys / SEGMENT_KEYS;
+    const double affordable = SEGMENT_BYTES / es_partial_bytes(p, p->m) - (double)p->n_prefixes;
+    const int64_t by_memory = affordable > UNITS ? UNITS : (int64_t)affordable;
+    const int64_t wanted = ceil_div(UNITS, plan->blocks);
+    plan->cuts = clamp(wanted < by_keys ? wanted : by_keys, 1, by_memory > 1 ? by_memory : 1);
+    plan->segments = plan->cuts > 1 ? count_segments(p, plan->cuts) : 1;
+}
+
+/* Blocks as large as the cache allows. If that leaves too few units: against very many keys cut the
+ * keys, otherwise make the blocks smaller, and cut the keys only when that was not enough. */
 static void plan_blocks(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
 {
-    const int64_t lanes = kernels->lanes, keys = p->prefixes[p->n_prefixes - 1];
-    const int64_t real = (int64_t)es_dtype_size(kernels->dtype);
+    const int64_t lanes = kernels->lanes, real = (int64_t)es_dtype_size(kernels->dtype);
     const int64_t by_cache = OUTPUT_BYTES / (p->n_scales * round_up(p->dv, ES_GROUP) * real);
     plan->block = clamp(by_cache / lanes * lanes, lanes, MOST_QUERIES / lanes * lanes);
     plan->blocks = ceil_div(p->m, plan->block);
-
-    plan->cuts = 1;
-    if (!p->self && plan->blocks < UNITS) {
-        const double affordable = SEGMENT_BYTES / es_partial_bytes(p, p->m) - (double)p->n_prefixes;
-        const int64_t by_memory = affordable > UNITS ? UNITS : (int64_t)affordable;
-        const int64_t wanted = ceil_div(UNITS, plan->blocks), by_keys = keys / SEGMENT_KEYS;
-        plan->cuts = clamp(wanted < by_keys ? wanted : by_keys, 1, by_memory > 1 ? by_memory : 1);
-    }
-    plan->segments = plan->cuts > 1 ? count_segments(p, plan->cuts) : 1;
-
-    const int64_t fair = round_up(ceil_div(p->m * plan->cuts, UNITS), lanes);
-    plan->block = clamp(plan->block, lanes,
-                        clamp(fair, 4 * lanes, plan->block > 4 * lanes ? plan->block : 4 * lanes));
-    plan->blocks = ceil_div(p->m, plan->block);
-    plan->block = round_up(ceil_div(p->m, plan->blocks), lanes);
-    plan->blocks = ceil_div(p->m, plan->block);
+    plan->cuts = plan->segments = 1;
+    if (!p->self && p->prefixes[p->n_prefixes - 1] >= MANY_KEYS)
+        cut_keys(p, plan);
+    shrink_blocks(p, kernels, plan);
+    if (!p->self && plan->cuts == 1)
+        cut_keys(p, plan);
 }
 
 static double plan_bytes(const es_problem *p, const es_kernels *kernels, const es_attend_plan *plan,
