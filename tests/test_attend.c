@@ -430,17 +430,17 @@ typedef struct distance {
 typedef es_status (*attend_fn)(const es_view *, const es_view *, const es_view *,
                                const es_attend_opts *, const es_attend_out *, es_error *);
 
-/* m standard normal queries and n keys and values of dimension 64, at the usual scale 1/8: scores
- * of unit variance. */
-static distance distance_between(attend_fn a, es_dtype precision_a, attend_fn b, int64_t m,
-                                 int64_t n)
+/* Normal queries against n keys and values of 64 uniform coordinates of unit variance: scores have
+ * standard deviation 8 * scale. */
+static distance distance_between(attend_fn a, es_dtype precision_a, attend_fn b, int64_t n,
+                                 double scale)
 {
-    const int64_t d = 64;
+    const int64_t d = 64, m = 24;
     state_of_rng = 4242;
     double *q = normals(m * d), *k = uniforms(n * d), *v = uniforms(n * d);
     const es_view vq = es_view_f64(q, m, d), vk = es_view_f64(k, n, d), vv = es_view_f64(v, n, d);
     double *ya = normals(m * d), *yb = normals(m * d), *ha = normals(m), *hb = normals(m);
-    es_attend_opts opts = {.precision = precision_a};
+    es_attend_opts opts = {.precision = precision_a, .scales = &scale, .n_scales = 1};
     assert_ok(a(&vq, &vk, &vv, &opts, &(es_attend_out){.output = ya, .entropy = ha}, &err));
     opts.precision = ES_F64;
     assert_ok(b(&vq, &vk, &vv, &opts, &(es_attend_out){.output = yb, .entropy = hb}, &err));
@@ -453,8 +453,8 @@ static distance distance_between(attend_fn a, es_dtype precision_a, attend_fn b,
     r.output = sqrt(r.output / size);
     for (int64_t i = 0; i < m; i++)
         r.entropy = fmax(r.entropy, fabs(ha[i] - hb[i]));
-    print_message("n = %lld: relative L2 error %.2g, entropy %.2g nats\n", (long long)n, r.output,
-                  r.entropy);
+    print_message("n = %lld, scale %g: relative L2 error %.2g, entropy %.2g nats\n", (long long)n,
+                  scale, r.output, r.entropy);
     double *const all[] = {q, k, v, ya, yb, ha, hb};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
@@ -464,13 +464,18 @@ static distance distance_between(attend_fn a, es_dtype precision_a, attend_fn b,
 static void f32_and_f64_keep_their_promises(void **state)
 {
     (void)state;
-    distance r = distance_between(es_attend, ES_F64, es_attend_reference, 24, 5000);
+    const double usual = 1.0 / 8.0, large = 4.0; /* the largest scores: 4 and 130 nats */
+    distance r = distance_between(es_attend, ES_F64, es_attend_reference, 5000, usual);
     assert_true(r.output < 1e-12 && r.entropy < 1e-12);
-    r = distance_between(es_attend, ES_F32, es_attend_reference, 24, 5000);
+    r = distance_between(es_attend, ES_F64, es_attend_reference, 5000, large);
+    assert_true(r.output < 1e-12 && r.entropy < 1e-12);
+    r = distance_between(es_attend, ES_F32, es_attend_reference, 5000, usual);
     assert_true(r.output < 1e-6 && r.entropy < 1e-5);
+    r = distance_between(es_attend, ES_F32, es_attend_reference, 5000, large);
+    assert_true(r.output < 5e-6);
     /* a million keys: f64, just tested, is the judge */
-    r = distance_between(es_attend, ES_F32, es_attend, 24,
-                         getenv("ESSCHER_QUICK_TESTS") ? 100000 : 1000000);
+    r = distance_between(es_attend, ES_F32, es_attend,
+                         getenv("ESSCHER_QUICK_TESTS") ? 100000 : 1000000, usual);
     assert_true(r.output < 1e-6 && r.entropy < 1e-5);
 }
 
