@@ -8,7 +8,7 @@
 enum {
     ES_OFFSET_SLACK =
         16, /* an offset moves when a score exceeds it by more than this many powers of two */
-    ES_FOLD_KEYS = 768 /* keys between two folds of the kernel's sums into f64 */
+    ES_FOLD_KEYS = 1536 /* keys between two folds of the kernel's sums into f64 */
 };
 
 /* Working state of a block of queries. Lane-major: (panels, ..., lanes), the kernel's precision in

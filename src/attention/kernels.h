@@ -11,7 +11,7 @@
  * keys, lanes) output:  A = weights (keys, lanes),      B = packed values (keys, 4 channels), C =
  * output (4 channels, lanes)
  *
- * and what stands between them is the exponential tilt. The algorithm (stream.c) is written once;
+ * and what stands between them is the exponential tilt. The algorithm (block.c) is written once;
  * files named tiles_*.c contain only these functions, each made from tile_template.h.
  */
 #ifndef ES_ATTENTION_KERNELS_H
