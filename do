@@ -105,6 +105,11 @@ demo)
     install_missing
     build release
     build/release/esscher info
+    echo
+    echo "Attention over n Gaussian tokens finds its limit (examples/attend.c):"
+    build/release/tests/example_attend
+    echo
+    echo "Next: build/release/esscher help measure; build/release/esscher bench --quick"
     ;;
 check)
     need_to_build

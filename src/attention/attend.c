@@ -183,22 +183,27 @@ static void hand_over_moments(job *j)
     }
 }
 
+static void blank_query(const es_problem *p, const es_attend_out *out, int64_t at)
+{
+    double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares};
+    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
+        if (scalars[i])
+            scalars[i][at] = NAN;
+    if (out->top_index)
+        out->top_index[at] = -1;
+    for (int64_t c = 0; out->output && c < p->dv; c++)
+        out->output[at * p->dv + c] = NAN;
+    for (int64_t c = 0; out->top_mass && c < p->n_top_k; c++)
+        out->top_mass[at * p->n_top_k + c] = NAN;
+}
+
 void es_attend_out_blank(const es_problem *p, const es_attend_out *out)
 {
-    for (int64_t i = 0; i < p->n_scales * p->n_prefixes * p->m; i++) {
-        if (i % p->m < es_problem_queries_at(p, i / p->m % p->n_prefixes))
-            continue;
-        double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares};
-        for (size_t a = 0; a < sizeof scalars / sizeof scalars[0]; a++)
-            if (scalars[a])
-                scalars[a][i] = NAN;
-        if (out->top_index)
-            out->top_index[i] = -1;
-        for (int64_t c = 0; out->output && c < p->dv; c++)
-            out->output[i * p->dv + c] = NAN;
-        for (int64_t c = 0; out->top_mass && c < p->n_top_k; c++)
-            out->top_mass[i * p->n_top_k + c] = NAN;
-    }
+    if (wants_only_output(out) && !out->output && !out->lse)
+        return;
+    for (int64_t set = 0; set < p->n_scales * p->n_prefixes; set++)
+        for (int64_t i = es_problem_queries_at(p, set % p->n_prefixes); i < p->m; i++)
+            blank_query(p, out, set * p->m + i);
 }
 
 static es_status attend(job *j, const es_kernels *kernels, es_error *err)
