@@ -1,0 +1,95 @@
+/* converge.h : how fast attention on n tokens finds its infinite-token limit, measured.
+ *
+ * Tokens x_1 .. x_n are drawn from a law; a head maps them to Gamma_n(x_i), its output when the n
+ * tokens are queries, keys and values at once (self mode), or for fresh queries of the same law
+ * (population). As n grows the mean m_n and the covariance C_n of the outputs tend to those of
+ * Gamma(X), which limit.h knows. Measured, per score scale and n:
+ *
+ *     mean error |m_n - m|_2,  covariance error |C_n - C| in Frobenius and spectral norm,
+ *     map error: root mean square of |Gamma_n(x) - Gamma(x)|_2 over the first queries.
+ *
+ * A *replicate* is one draw of n_max tokens: prefixes n_1 < ... < n_P of it give every n, and one
+ * pass gives every scale, so errors of one replicate at different n or scales are dependent, and
+ * replicates are what is resampled. A replicate is a pure function of (seed, its number): any
+ * thread, any order, any machine.
+ */
+#ifndef ESSCHER_CONVERGE_H
+#define ESSCHER_CONVERGE_H
+
+#include <esscher/exec.h>
+#include <esscher/law.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A head: scores (Wq x).(Wk y)/sqrt(k), so A = Wk'Wq/sqrt(k), and values Wv y. All row-major f64.
+ */
+typedef struct es_head {
+    int64_t dim;      /* of tokens */
+    int64_t key_dim;  /* k: rows of Wq and Wk */
+    int64_t channels; /* rows of Wv */
+    const double *wq, *wk, *wv;
+} es_head;
+
+/*! es_head_matrix() : A (dim, dim) = scale * Wk'Wq/sqrt(k). */
+ES_API void es_head_matrix(const es_head *head, double scale, double *a);
+
+/* What is measured of one replicate at one scale and n. */
+typedef struct es_converge_cell {
+    double mean_error, cov_frobenius, cov_spectral, map_error;
+} es_converge_cell;
+
+typedef struct es_converge_spec {
+    const es_law *law;
+    const es_head *head;
+    const double *scales; /* (n_scales) factors on A */
+    int64_t n_scales;
+    const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P */
+    int64_t n_sizes;
+    uint64_t seed;
+    es_dtype precision; /* of the attention kernels; tokens, limits and errors are f64. 0: ES_F32 */
+    bool population;    /* fresh queries instead of the tokens themselves */
+    int64_t queries;    /* how many of those; 0: 4096 */
+    int64_t
+        map_queries; /* queries the map error is averaged over; 0: 256, at most the smallest size */
+    const es_exec *exec;
+} es_converge_spec;
+
+/* Limits that a run is measured against, one per scale. */
+typedef struct es_converge_limit es_converge_limit;
+
+/*! es_converge_limit_new() : mean and covariance of the limit for every scale, with their error;
+ * computed once per run.
+ *  @return : ES_OK; ES_E_RANGE where the law has no limit (Student t); ES_E_SHAPE, ES_E_ARGUMENT
+ * for a spec that makes no sense. Release with es_converge_limit_free(). */
+ES_API es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit **out,
+                                       es_error *err);
+ES_API void es_converge_limit_free(es_converge_limit *limit);
+
+/*! es_converge_limit_error() : bound on the error of the limit at scale s: in the mean (2-norm) and
+ * covariance (Frobenius). Measured errors near it say something about the limit, not about
+ * attention. */
+ES_API void es_converge_limit_error(const es_converge_limit *limit, int64_t s, double *mean,
+                                    double *cov);
+
+/*! es_converge_replicate() : one replicate: out (n_scales, n_sizes). Threads of spec->exec work on
+ * it together. O(n_max^2 (k + n_scales channels)) time, O(n_max dim) memory. */
+ES_API es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
+                                       int64_t replicate, es_converge_cell *out, es_error *err);
+
+/* Cost of one replicate. */
+typedef struct es_converge_cost {
+    double flops; /* of attention, as es_attend_plan counts them */
+    size_t bytes; /* upper bound on memory at one time */
+} es_converge_cost;
+
+/*! es_converge_cost_of() : what a replicate will take; checks the spec as es_converge_limit_new()
+ * does. */
+ES_API es_status es_converge_cost_of(const es_converge_spec *spec, es_converge_cost *out,
+                                     es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
