@@ -111,6 +111,10 @@ static int run(char **arg)
     printf("{\"contender\":\"engine\",\"version\":\"%s\",\"seconds\":%.6g,\"gflops\":%.4g,"
            "\"percent_of_peak\":%.3g}\n",
            es_version(), median, gflops, 100.0 * gflops / fmax(before, after));
+    es_array_free(&qa);
+    es_array_free(&ka);
+    es_array_free(&va);
+    free(y);
     return 0;
 }
 
@@ -135,6 +139,8 @@ static int compare(char **arg)
         }
     }
     printf("%.3g\n", sqrt(difference / size));
+    es_array_free(&aa);
+    es_array_free(&ba);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "attention/block.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "attention/pack.h"
@@ -9,43 +10,47 @@
 
 /* ---- memory ---- */
 
-/* Sizes of the buffers of a block, in the order of the fields of es_block. */
-enum { BUFFERS = 13 };
+/* A buffer of a block: the field that points to it, and its size. */
+typedef struct block_buffer {
+    size_t field;
+    int64_t count;
+    size_t element;
+} block_buffer;
 
-static void buffer_sizes(const es_problem *p, const es_kernels *kernels, int64_t queries,
-                         int64_t tile, int64_t count[BUFFERS], size_t element[BUFFERS])
+enum { BUFFERS = 14 };
+
+static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
+                         int64_t tile, block_buffer out[BUFFERS])
 {
-    const int64_t lanes = kernels->lanes, panels = (queries + lanes - 1) / lanes;
+    const int64_t lanes = kernels->lanes, rows = (queries + lanes - 1) / lanes * lanes;
     const int64_t channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
-    const int64_t tile4 = (tile + ES_GROUP - 1) / ES_GROUP * ES_GROUP, rows = panels * lanes;
+    const int64_t tile4 = (tile + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
     const size_t real = es_dtype_size(kernels->dtype);
-    const int64_t counts[BUFFERS] = {rows * p->d,
-                                     tile4 * p->d,
-                                     tile4 * channels4,
-                                     tile4 * lanes,
-                                     p->n_scales > 1 ? tile4 * lanes : 0,
-                                     lanes,
-                                     3 * lanes,
-                                     p->n_scales * rows,
-                                     p->n_scales * rows * channels4,
-                                     p->n_scales * rows * channels4,
-                                     p->n_scales * rows,
-                                     2 * rows,
-                                     rows * p->kept};
-    const size_t elements[BUFFERS] = {
-        real, real, real, real, real, 8, 8, real, real, 8, sizeof(es_sums), 8, 8};
-    memcpy(count, counts, sizeof counts);
-    memcpy(element, elements, sizeof elements);
+    const block_buffer list[BUFFERS] = {
+        {offsetof(es_block, queries), rows * p->d, real},
+        {offsetof(es_block, keys), tile4 * p->d, real},
+        {offsetof(es_block, values), tile4 * channels4, real},
+        {offsetof(es_block, scores), tile4 * lanes, real},
+        {offsetof(es_block, weights), p->n_scales > 1 ? tile4 * lanes : 0, real},
+        {offsetof(es_block, tile_top), lanes, sizeof(double)},
+        {offsetof(es_block, tile_sums), 3 * lanes, sizeof(double)},
+        {offsetof(es_block, offsets), p->n_scales * rows, real},
+        {offsetof(es_block, output), p->n_scales * rows * channels4, real},
+        {offsetof(es_block, folded), p->n_scales * rows * channels4, sizeof(double)},
+        {offsetof(es_block, sums), p->n_scales * rows, sizeof(es_sums)},
+        {offsetof(es_block, best), rows, sizeof(double)},
+        {offsetof(es_block, best_index), rows, sizeof(int64_t)},
+        {offsetof(es_block, kept), rows * p->kept, sizeof(double)}};
+    memcpy(out, list, sizeof list);
 }
 
 double es_block_bytes(const es_problem *p, const es_kernels *kernels, int64_t queries, int64_t tile)
 {
-    int64_t count[BUFFERS];
-    size_t element[BUFFERS];
-    buffer_sizes(p, kernels, queries, tile, count, element);
+    block_buffer list[BUFFERS];
+    list_buffers(p, kernels, queries, tile, list);
     double bytes = 0.0;
     for (int i = 0; i < BUFFERS; i++)
-        bytes += (double)count[i] * (double)element[i] + 2 * ES_ALIGN;
+        bytes += (double)list[i].count * (double)list[i].element + 2 * ES_ALIGN;
     return bytes;
 }
 
@@ -60,42 +65,32 @@ es_status es_block_new(es_block *b, const es_problem *p, const es_kernels *kerne
                     .panels = (queries + lanes - 1) / lanes,
                     .channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP,
                     .real = es_dtype_size(kernels->dtype)};
-    int64_t count[BUFFERS];
-    size_t element[BUFFERS];
-    void *memory[BUFFERS] = {0};
-    buffer_sizes(p, kernels, queries, tile, count, element);
-    es_status status = ES_OK;
-    for (int i = 0; i < BUFFERS && status == ES_OK; i++)
-        status =
-            es_mem_array(p->budget, count[i], 1, element[i], "a block of queries", &memory[i], err);
-    b->queries = memory[0];
-    b->keys = memory[1];
-    b->values = memory[2];
-    b->scores = memory[3];
-    b->weights = memory[4];
-    b->tile_top = memory[5];
-    b->tile_sums = memory[6];
-    b->offsets = memory[7];
-    b->output = memory[8];
-    b->folded = memory[9];
-    b->sums = memory[10];
-    b->best = memory[11];
-    b->kept = memory[12];
-    if (status != ES_OK) {
-        es_block_free(b);
-        return status;
+    block_buffer list[BUFFERS];
+    list_buffers(p, kernels, queries, tile, list);
+    for (int i = 0; i < BUFFERS; i++) {
+        void *memory;
+        const es_status status = es_mem_array(p->budget, list[i].count, 1, list[i].element,
+                                              "a block of queries", &memory, err);
+        if (status != ES_OK) {
+            es_block_free(b);
+            return status;
+        }
+        memcpy((char *)b + list[i].field, &memory, sizeof memory);
     }
-    b->best_index = (int64_t *)(void *)(b->best + b->panels * lanes);
     return ES_OK;
 }
 
 void es_block_free(es_block *b)
 {
-    void *const memory[BUFFERS] = {b->queries,  b->keys,      b->values,  b->scores, b->weights,
-                                   b->tile_top, b->tile_sums, b->offsets, b->output, b->folded,
-                                   b->sums,     b->best,      b->kept};
-    for (int i = 0; i < BUFFERS && b->p; i++)
-        es_mem_free(b->p->budget, memory[i]);
+    if (!b->p)
+        return;
+    block_buffer list[BUFFERS];
+    list_buffers(b->p, b->kernels, 0, 0, list); /* for the fields alone */
+    for (int i = 0; i < BUFFERS; i++) {
+        void *memory;
+        memcpy(&memory, (char *)b + list[i].field, sizeof memory);
+        es_mem_free(b->p->budget, memory);
+    }
     *b = (es_block){0};
 }
 
