@@ -1,7 +1,5 @@
 #include "tokens/sampler.h"
 
-#include <string.h>
-
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory.h"
