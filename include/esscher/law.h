@@ -3,7 +3,10 @@
  * Every law here is an affine image Y = mean + B Z of a base law Z with independent or
  * rotation-invariant coordinates, a mixture of such images, or a finite set of points. That one
  * form is what makes samplers (tokens.h) and closed forms (limit.h) short: K_Y(t) = K_Z(B't) +
- * <mean, t>.
+ * <mean, t>. `mean` and `factor` act on mixtures and on points as well, on top of what a part
+ * does by itself; `size` concerns the base laws alone.
+ *
+ *     es_law keys = {.kind = ES_LAW_SPHERE, .dim = 64, .size = 8.0};
  *
  * An es_law owns nothing: arrays belong to the caller and must outlive it.
  */
@@ -17,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Base laws. `size` is their one parameter of scale. */
+/* The laws. `size` is the one parameter of scale of the first eight, the base laws. */
 typedef enum es_law_kind {
     ES_LAW_GAUSSIAN = 1,   /* N(0, size^2 I) */
     ES_LAW_SPHERE = 2,     /* uniform on the sphere of radius `size` */
@@ -25,20 +28,21 @@ typedef enum es_law_kind {
     ES_LAW_CUBE = 4,       /* uniform in [-size, size]^d */
     ES_LAW_RADEMACHER = 5, /* independent coordinates +-size */
     ES_LAW_LAPLACE = 6,    /* independent, density exp(-|z|/size) / (2 size) */
-    ES_LAW_STUDENT =
-        7, /* multivariate t, `freedom` degrees, scale matrix size^2 I: no exponential moments */
-    ES_LAW_VMF = 8, /* von Mises-Fisher on the sphere of radius `size`, concentration, direction */
-    ES_LAW_MIXTURE = 9,   /* of `n_parts` laws that are not mixtures themselves */
-    ES_LAW_EMPIRICAL = 10 /* uniform on the rows of `points` */
+    ES_LAW_STUDENT = 7,    /* multivariate t, `freedom` degrees, scale matrix size^2 I: no
+                              exponential moments */
+    ES_LAW_VMF = 8,        /* von Mises-Fisher on the sphere of radius `size`: density at size*u
+                              proportional to exp(concentration <direction, u>) */
+    ES_LAW_MIXTURE = 9,    /* of `n_parts` base laws, each with its own mean and factor */
+    ES_LAW_EMPIRICAL = 10  /* uniform on the rows of `points` */
 } es_law_kind;
 
 typedef struct es_law {
     es_law_kind kind;
     int64_t dim;
-    double size;             /* > 0 */
+    double size;             /* > 0; not looked at in mixtures and empirical laws */
     double freedom;          /* of Student t, > 0 */
     double concentration;    /* kappa of vMF, >= 0 */
-    const double *direction; /* (dim) of vMF; normalised by its users */
+    const double *direction; /* (dim) of vMF, not 0; normalised by its users */
     const double *mean;      /* (dim), NULL: 0 */
     const double *factor; /* B (dim, dim) row-major, NULL: identity. For a Gaussian any B with BB' =
                              covariance */
@@ -49,12 +53,19 @@ typedef struct es_law {
     bool without_replacement; /* tokens 0, 1, ... are distinct points; at most N of them */
 } es_law;
 
-/*! es_law_check() : is this a law? Looks at every number.
- *  @return : ES_OK; ES_E_ARGUMENT, ES_E_SHAPE, ES_E_RANGE, ES_E_NONFINITE, ES_E_EMPTY naming what
- * is wrong. */
+/*! es_law_check() : is this a law? Looks at every number, those of the points too: O(dim^2), or
+ *  O(N dim). Fields that the kind does not use are not looked at. Thread-safe.
+ *  @return : ES_OK;
+ *   ES_E_ARGUMENT: law.null, law.kind, law.part (a part that is a mixture or empirical), law.parts
+ *     and law.direction (no array), view.data and view.dtype (of points);
+ *   ES_E_SHAPE: law.dim, law.part (dimension of a part), law.points, view.shape;
+ *   ES_E_RANGE: law.size, law.freedom, law.concentration, law.direction (zero), law.weight;
+ *   ES_E_NONFINITE (view.finite), with err->row, err->col: NaN or Inf in an array;
+ *   ES_E_EMPTY: law.parts, law.points. */
 ES_API es_status es_law_check(const es_law *law, es_error *err);
 
-/*! es_law_name() : "gaussian", "sphere", ... ; es_law_parse() : the reverse. */
+/*! es_law_name() : "gaussian", "sphere", ... ; "?" for a number that is no law.
+ *  es_law_parse() : the reverse. @return : true if name is known. */
 ES_API const char *es_law_name(es_law_kind kind);
 ES_API bool es_law_parse(const char *name, es_law_kind *out);
 
