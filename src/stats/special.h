@@ -1,0 +1,39 @@
+/* special.h : the few special functions that fits, limits of maxima and tests of fit need.
+ *
+ * Tails of the normal law are handled by their logarithm: ln Q(x) of x = 40 is a number like any
+ * other, Q(40) is not. The accuracies below are measured in tests/test_special.c against values
+ * of 50 digits, and what is stated is what the test allows. All functions are pure.
+ */
+#ifndef ES_STATS_SPECIAL_H
+#define ES_STATS_SPECIAL_H
+
+/*! es_mills() : Q(x)/phi(x), the tail of the standard normal law over its density, which is 1 over
+ * its hazard. Relative error below 1e-14 for x >= 0; meant for x >= -5, where it is below
+ * 1e-13. */
+double es_mills(double x);
+
+/*! es_log_normal_tail() : ln Q(x). Relative error below 1e-14 for x in [-8, 1e8]; below -38 it is
+ * zero. */
+double es_log_normal_tail(double x);
+
+/*! es_normal_tail_quantile() : the x with ln Q(x) = log_tail, for a tail of at most a half:
+ * log_tail in [-1e15, -ln 2]. Relative error below 1e-14, absolute near x = 0. NaN outside. */
+double es_normal_tail_quantile(double log_tail);
+
+/*! es_normal_quantile() : the x with Phi(x) = p, for p in (0,1), as accurate as p (or 1 - p, as
+ * computed) itself allows. NaN outside. */
+double es_normal_quantile(double p);
+
+/*! es_gamma_tail() : the regularised upper incomplete gamma function Q(a, x) for a in (0, 1e6] and
+ * x >= 0; NaN outside. Relative error below 2e-13 for a <= 50, 1e-11 for a <= 1e4, where the
+ * result is above 1e-200. */
+double es_gamma_tail(double a, double x);
+
+/*! es_chi2_tail() : the probability that a chi^2 variable of `freedom` degrees exceeds x. */
+double es_chi2_tail(double freedom, double x);
+
+/*! es_stirling_error() : ln Gamma(a + 1) - (a + 1/2) ln a + a - ln(2 pi)/2, for a > 0: what
+ * Stirling's formula lacks. Absolute error below 1e-15. */
+double es_stirling_error(double a);
+
+#endif

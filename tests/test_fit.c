@@ -1,0 +1,362 @@
+/* test_fit.c : rates of power laws: reference values, refusals, and whether intervals hold what
+ * they promise. */
+#include "testing.h"
+
+#include <esscher/fit.h>
+
+#include "golden.h"
+#include "numbers.h"
+
+/* ---- one line ---- */
+
+static const es_fit_point sample[] = {{1000, .10, .02, 0},
+                                      {2000, .072, .015, 0},
+                                      {4000, .049, .011, 0},
+                                      {8000, .036, .007, 0},
+                                      {16000, .0243, .006, 0}};
+
+static void a_line_has_its_reference_values(void **state)
+{
+    (void)state;
+    es_fit_point p[5];
+    memcpy(p, sample, sizeof p);
+    for (int i = 0; i < 5; i++)
+        p[i].se /= sqrt(200.0);
+    es_fit fit;
+    assert_ok(es_fit_power(p, 5, &fit, &err));
+    assert_close(fit.rate, 0.5058592626240017, 1e-12);
+    assert_close(fit.intercept, 1.199632626816693, 1e-12);
+    assert_close(fit.rate_se, 0.01050796523566689, 1e-11);
+    assert_close(fit.rate_se_known, 0.006983609809327416, 1e-12);
+    assert_close(fit.chi2, 6.792014066631413, 1e-11);
+    assert_close(fit.p_value, 0.0788308935998629, 1e-10); /* Q(3/2, chi2/2), mpmath */
+    assert_close(fit.ols_rate, 0.5081943562112617, 1e-12);
+    assert_int_equal(fit.used, 5);
+}
+
+static void lines_agree_with_theory_json(void **state)
+{
+    (void)state;
+    json_t *cases = golden_group("wls");
+    size_t i;
+    json_t *c;
+    json_array_foreach(cases, i, c)
+    {
+        es_fit_point p[16];
+        const json_t *n = json_object_get(c, "n");
+        const int64_t count = (int64_t)json_array_size(n);
+        assert_in_range(count, 3, 16);
+        for (size_t k = 0; k < (size_t)count; k++)
+            p[k] = (es_fit_point){
+                .n = json_number_value(json_array_get(n, k)),
+                .error = json_number_value(json_array_get(json_object_get(c, "err"), k)),
+                .se = json_number_value(json_array_get(json_object_get(c, "std"), k)) /
+                      sqrt(golden_number(c, "k"))};
+        es_fit fit;
+        assert_ok(es_fit_power(p, count, &fit, &err));
+        assert_close(-fit.rate, golden_number(c, "slope"), 1e-10);
+        assert_close(fit.intercept, golden_number(c, "intercept"), 1e-10);
+        assert_close(fit.rate_se, golden_number(c, "slope_se"), 1e-10);
+        assert_close(fit.intercept_se, golden_number(c, "intercept_se"), 1e-10);
+        assert_close(fit.rate_se_known, golden_number(c, "slope_se_known"), 1e-10);
+        assert_close(fit.chi2, golden_number(c, "chi2"), 1e-10);
+        assert_close(-fit.ols_rate, golden_number(c, "ols_slope"), 1e-10);
+        assert_close(fit.ols_intercept, golden_number(c, "ols_intercept"), 1e-10);
+    }
+    json_decref(cases);
+}
+
+static void a_narrow_grid_far_out_keeps_its_digits(void **state)
+{
+    (void)state;
+    es_fit_point p[4];
+    for (int i = 0; i < 4; i++) {
+        p[i] = (es_fit_point){.n = 1e12 * (1.0 + 1e-3 * i)};
+        p[i].error = exp(2.0 - 0.25 * log(p[i].n));
+        p[i].se = p[i].error * (i + 1);
+    }
+    es_fit fit;
+    assert_ok(es_fit_power(p, 4, &fit, &err));
+    assert_near(fit.rate, 0.25, 1e-10);
+}
+
+static es_status refused(const es_fit_point *p, int64_t count, const char *rule)
+{
+    es_fit fit;
+    const es_status status = es_fit_power(p, count, &fit, &err);
+    assert_string_equal(err.rule, rule);
+    return status;
+}
+
+static void NU10_what_has_no_line_is_refused(void **state)
+{
+    (void)state;
+    es_fit_point p[5];
+    assert_int_equal(refused(sample, 2, "fit.points"), ES_E_EMPTY);
+    memcpy(p, sample, sizeof p);
+    p[0].flags = p[1].flags = p[2].flags = ES_FIT_FLOOR;
+    assert_int_equal(refused(p, 5, "fit.points"), ES_E_EMPTY);
+    memcpy(p, sample, sizeof p);
+    for (int i = 0; i < 5; i++)
+        p[i].n = 77;
+    assert_int_equal(refused(p, 5, "fit.equal"), ES_E_RANGE);
+    static const struct {
+        es_fit_point point;
+        const char *rule;
+        es_status status;
+    } bad[] = {{{4000, 0.0, .1, 0}, "fit.error", ES_E_RANGE},
+               {{4000, -1.0, .1, 0}, "fit.error", ES_E_RANGE},
+               {{4000, NAN, .1, 0}, "fit.finite", ES_E_NONFINITE},
+               {{4000, INFINITY, .1, 0}, "fit.finite", ES_E_NONFINITE},
+               {{4000, 1.0, NAN, 0}, "fit.finite", ES_E_NONFINITE},
+               {{4000, 1.0, -.1, 0}, "fit.se", ES_E_RANGE},
+               {{0, 1.0, .1, 0}, "fit.n", ES_E_RANGE},
+               {{NAN, 1.0, .1, 0}, "fit.finite", ES_E_NONFINITE}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(p, sample, sizeof p);
+        p[2] = bad[i].point;
+        assert_int_equal(refused(p, 5, bad[i].rule), bad[i].status);
+        assert_int_equal(err.row, 2);
+        p[2].flags = ES_FIT_REFERENCE; /* and left out it does no harm */
+        es_fit fit;
+        assert_ok(es_fit_power(p, 5, &fit, &err));
+        assert_int_equal(fit.used, 4);
+        assert_int_equal(fit.left_out, 1);
+    }
+}
+
+static void NU11_NU12_points_that_show_something_else_are_flagged(void **state)
+{
+    (void)state;
+    assert_int_equal(es_fit_flags_of(1e-15, 2e-16, 0.0), ES_FIT_FLOOR);
+    assert_int_equal(es_fit_flags_of(1e-3, 2e-16, 2e-4), ES_FIT_REFERENCE);
+    assert_int_equal(es_fit_flags_of(1e-15, 2e-16, 1.0), ES_FIT_FLOOR | ES_FIT_REFERENCE);
+    assert_int_equal(es_fit_flags_of(1e-3, 2e-16, 9e-5), 0);
+    assert_int_equal(es_fit_flags_of(0.0, 0.0, 0.0), 0);
+}
+
+/* ---- replicates ---- */
+
+enum { R = 40, P = 12 };
+static const double grid[P] = {64, 80, 100, 125, 156, 195, 244, 305, 381, 477, 596, 745};
+
+/* |mean of n standard normals| for prefixes of one sample, exactly: S_m = S_n + sqrt(m-n) Z. Rate
+ * 1/2. With fresh = true every prefix has a sample of its own. */
+static void draw_errors(double errors[R * P], bool fresh)
+{
+    for (int r = 0; r < R; r++) {
+        double sum = 0.0;
+        for (int p = 0; p < P; p++) {
+            const double from = fresh || p == 0 ? 0.0 : grid[p - 1];
+            sum = (from > 0.0 ? sum : 0.0) + sqrt(grid[p] - from) * normal();
+            errors[r * P + p] = fabs(sum) / grid[p];
+        }
+    }
+}
+
+static void summaries_are_what_they_say(void **state)
+{
+    (void)state;
+    const double errors[4 * 3] = {1, 8, 1, 2, 4, 1, 3, 2, 1, 10, 2, 2}, n[3] = {1, 10, 100};
+    es_fit_summary s[3];
+    es_rate rate;
+    const es_rate_opts opts = {.resamples = 10};
+    assert_ok(es_fit_replicates(errors, 4, 3, n, NULL, &opts, s, &rate, &err));
+    assert_near(s[0].mean, 4.0, 0.0);
+    assert_near(s[0].median, 2.5, 0.0);
+    assert_close(s[0].sd, sqrt(12.5), 1e-15);
+    assert_close(s[0].se, sqrt(12.5) / 2.0, 1e-15);
+    assert_near(s[2].median, 1.0, 0.0);
+    es_fit_point p[3];
+    for (int i = 0; i < 3; i++)
+        p[i] = (es_fit_point){.n = n[i], .error = s[i].mean, .se = s[i].se};
+    es_fit fit;
+    assert_ok(es_fit_power(p, 3, &fit, &err));
+    assert_near(rate.mean.rate, fit.rate, 0.0);
+    assert_near(rate.mean.chi2, fit.chi2, 0.0);
+    assert_int_equal(rate.resamples, 10);
+    assert_string_equal(rate.reason, "");
+}
+
+/* How often intervals over `trials` draws hold the true rate 1/2. */
+typedef struct coverage {
+    double bootstrap, median, naive;
+} coverage;
+
+static coverage cover(int trials, bool fresh)
+{
+    int held = 0, median = 0, naive = 0;
+    for (int t = 0; t < trials; t++) {
+        double errors[R * P];
+        draw_errors(errors, fresh);
+        const es_exec one = {.threads = 1};
+        const es_rate_opts opts = {.seed = 5, .cell = (uint64_t)t, .resamples = 300, .exec = &one};
+        es_rate rate;
+        assert_ok(es_fit_replicates(errors, R, P, grid, NULL, &opts, NULL, &rate, &err));
+        held += rate.low <= 0.5 && 0.5 <= rate.high;
+        median += rate.median_low <= 0.5 && 0.5 <= rate.median_high;
+        naive += fabs(rate.mean.rate - 0.5) <= 1.96 * rate.mean.rate_se_known;
+    }
+    return (coverage){(double)held / trials, (double)median / trials, (double)naive / trials};
+}
+
+/* 400 draws: a true coverage c is seen within 3 sqrt(c(1-c)/400) = 0.033 of it at c = 0.95.
+ * Percentile intervals of 40 replicates cover some 2 % less than they are called. */
+static void intervals_cover_the_true_rate(void **state)
+{
+    (void)state;
+    state_of_rng = 2024;
+    const coverage c = cover(400, true);
+    print_message("independent points: %.3f, medians %.3f, known variance %.3f\n", c.bootstrap,
+                  c.median, c.naive);
+    assert_in_range(c.bootstrap * 1000, 897, 983);
+    assert_in_range(c.median * 1000, 897, 1000);
+    assert_in_range(c.naive * 1000, 880, 983);
+}
+
+static void prefixes_of_one_sample_are_not_independent(void **state)
+{
+    (void)state;
+    state_of_rng = 2025;
+    const coverage c = cover(400, false);
+    print_message("prefixes: %.3f, medians %.3f, known variance %.3f\n", c.bootstrap, c.median,
+                  c.naive);
+    assert_in_range(c.bootstrap * 1000, 897, 983);
+    assert_in_range(c.median * 1000, 897, 1000);
+    assert_true(c.naive < 0.88); /* what believing in independence costs */
+}
+
+static void intervals_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    state_of_rng = 3;
+    double errors[R * P];
+    draw_errors(errors, false);
+    es_rate first, rate;
+    for (int threads = 1; threads <= 4; threads++) {
+        const es_exec exec = {.threads = threads};
+        const es_rate_opts opts = {.seed = 1, .exec = &exec};
+        memset(&rate, 0, sizeof rate);
+        assert_ok(es_fit_replicates(errors, R, P, grid, NULL, &opts, NULL, &rate, &err));
+        if (threads == 1)
+            first = rate;
+        assert_memory_equal(&first.low, &rate.low, 4 * sizeof(double));
+        assert_memory_equal(&first.mean, &rate.mean, sizeof rate.mean);
+    }
+    const es_rate_opts other = {.seed = 2}, wider = {.seed = 1, .level = 0.99};
+    assert_ok(es_fit_replicates(errors, R, P, grid, NULL, &other, NULL, &rate, &err));
+    assert_true(rate.low != first.low);
+    assert_near(rate.low, first.low, 0.1 * (first.high - first.low));
+    assert_ok(es_fit_replicates(errors, R, P, grid, NULL, &wider, NULL, &rate, &err));
+    assert_true(rate.low < first.low && rate.high > first.high);
+}
+
+static void one_replicate_has_a_rate_but_no_interval(void **state)
+{
+    (void)state;
+    double errors[P];
+    for (int p = 0; p < P; p++)
+        errors[p] = 3.0 * pow(grid[p], -0.3);
+    es_rate rate;
+    es_fit_summary s[P];
+    const es_rate_opts opts = {0};
+    assert_ok(es_fit_replicates(errors, 1, P, grid, NULL, &opts, s, &rate, &err));
+    assert_near(rate.mean.rate, 0.3, 1e-12);
+    assert_near(rate.median.rate, 0.3, 1e-12);
+    assert_true(isnan(rate.low) && isnan(rate.high) && isnan(rate.median_low));
+    assert_true(isnan(rate.mean.chi2) && isnan(rate.mean.rate_se_known) && isnan(s[0].se));
+    assert_non_null(strstr(rate.reason, "one replicate"));
+}
+
+static void zeros_and_flags_among_replicates(void **state)
+{
+    (void)state;
+    /* Point 3 is flagged and may hold anything; at point 2 two of three replicates are 0. */
+    const double errors[3 * 5] = {8, 4, 0, NAN, 1, 8, 5, 0, -1, 1, 9, 4, 6, 0, 1.5};
+    const double n[5] = {1, 10, 100, 1000, 1e4};
+    const unsigned flags[5] = {0, 0, 0, ES_FIT_FLOOR, 0};
+    const es_rate_opts opts = {.resamples = 500};
+    es_rate rate;
+    assert_ok(es_fit_replicates(errors, 3, 5, n, flags, &opts, NULL, &rate, &err));
+    assert_int_equal(rate.mean.used, 4);
+    assert_true(isnan(rate.median.rate) && isnan(rate.median_low));
+    assert_non_null(strstr(rate.reason, "median"));
+    assert_in_range(rate.refused, 100, 200); /* (2/3)^3 of them draw only zeros */
+    assert_true(rate.low <= rate.mean.rate && rate.mean.rate <= rate.high);
+
+    assert_int_equal(es_fit_replicates(errors, 3, 5, n, NULL, &opts, NULL, &rate, &err),
+                     ES_E_NONFINITE);
+    assert_int_equal(err.row, 0);
+    assert_int_equal(err.col, 3);
+    assert_int_equal(es_fit_replicates(errors, 0, 5, n, NULL, &opts, NULL, &rate, &err),
+                     ES_E_SHAPE);
+    assert_int_equal(es_fit_replicates(errors, 1, 2, n, NULL, &opts, NULL, &rate, &err),
+                     ES_E_EMPTY);
+    const es_rate_opts bad[] = {{.level = 1.0}, {.level = NAN}, {.resamples = 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(es_fit_replicates(errors, 3, 5, n, flags, &bad[i], NULL, &rate, &err),
+                         ES_E_ARGUMENT);
+    es_budget little = {.limit = 1000};
+    const es_exec exec = {.budget = &little};
+    const es_rate_opts limited = {.exec = &exec};
+    assert_int_equal(es_fit_replicates(errors, 3, 5, n, flags, &limited, NULL, &rate, &err),
+                     ES_E_LIMIT);
+    assert_int_equal(little.used, 0);
+}
+
+/* ---- psi_2 ---- */
+
+static void psi2_norms_of_known_laws(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    double *x = malloc(N * sizeof *x), norm;
+    for (int i = 0; i < N; i++)
+        x[i] = i % 2 ? 1.0 : -1.0;
+    assert_ok(es_psi2_norm(x, N, &norm, &err));
+    assert_close(norm, 1.2011224087864498, 1e-14);
+    for (int i = 0; i < N; i++)
+        x[i] = -1.0 + (2.0 * i + 1.0) / N;
+    assert_ok(es_psi2_norm(x, N, &norm, &err));
+    assert_close(norm, 0.7727077921631287, 1e-9); /* the grid's own error */
+    for (int i = 0; i < N; i++)
+        x[i] *= 1e200;
+    assert_ok(es_psi2_norm(x, N, &norm, &err));
+    assert_close(norm, 0.7727077921631287e200, 1e-9);
+    json_t *golden = golden_group("psi2");
+    if (golden) {
+        assert_close(golden_number(golden, "uniform_m1_1"), norm / 1e200, 1e-9);
+        assert_close(golden_number(golden, "rademacher"), 1.0 / sqrt(log(2.0)), 1e-14);
+        json_decref(golden);
+    }
+    memset(x, 0, N * sizeof *x);
+    assert_ok(es_psi2_norm(x, N, &norm, &err));
+    assert_near(norm, 0.0, 0.0);
+    x[17] = -3.0; /* one of many: 3 / sqrt(ln(N+1)) */
+    assert_ok(es_psi2_norm(x, N, &norm, &err));
+    assert_close(norm, 3.0 / sqrt(log(N + 1.0)), 1e-12);
+    x[5] = NAN;
+    assert_int_equal(es_psi2_norm(x, N, &norm, &err), ES_E_NONFINITE);
+    assert_int_equal(err.row, 5);
+    assert_int_equal(es_psi2_norm(x, 0, &norm, &err), ES_E_EMPTY);
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_has_its_reference_values),
+        cmocka_unit_test(lines_agree_with_theory_json),
+        cmocka_unit_test(a_narrow_grid_far_out_keeps_its_digits),
+        cmocka_unit_test(NU10_what_has_no_line_is_refused),
+        cmocka_unit_test(NU11_NU12_points_that_show_something_else_are_flagged),
+        cmocka_unit_test(summaries_are_what_they_say),
+        cmocka_unit_test(intervals_cover_the_true_rate),
+        cmocka_unit_test(prefixes_of_one_sample_are_not_independent),
+        cmocka_unit_test(intervals_do_not_depend_on_threads),
+        cmocka_unit_test(one_replicate_has_a_rate_but_no_interval),
+        cmocka_unit_test(zeros_and_flags_among_replicates),
+        cmocka_unit_test(psi2_norms_of_known_laws),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
