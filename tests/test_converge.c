@@ -41,8 +41,8 @@ static void mean_error_has_the_constant_of_its_clt(void **state)
      * have a standard error of 3 %. */
     const double h = 0.5, population = pow(1.0 - h * h * h * h, -1.5);
     const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = 1, .size = 1.0};
-    const es_head head = {
-        .dim = 1, .key_dim = 1, .channels = 1, .wq = &one, .wk = &one, .wv = &one};
+    const es_view unit = es_view_f64(&one, 1, 1);
+    const es_head head = {.A = &unit};
     const int64_t n = 1000, replicates = 2000;
     const es_exec exec = {.threads = 1};
     for (int self = 0; self <= 1; self++) {
@@ -76,7 +76,8 @@ static void small_scale_is_a_plain_mean(void **state)
     const double zero = 0.0;
     const es_law law = {.kind = ES_LAW_SPHERE, .dim = 3, .size = 2.0};
     const double eye[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    const es_head head = {.dim = 3, .key_dim = 3, .channels = 3, .wq = eye, .wk = eye, .wv = eye};
+    const es_view w = es_view_f64(eye, 3, 3);
+    const es_head head = {.Wq = &w, .Wk = &w, .V = &w};
     const int64_t sizes[2] = {50, 400};
     const es_converge_spec spec = {.law = &law,
                                    .head = &head,
@@ -101,7 +102,8 @@ static void threads_and_order_do_not_matter(void **state)
     (void)state;
     const double eye[4] = {1, 0.3, -0.2, 0.7}, scales[2] = {0.5, 2.0};
     const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = 2, .size = 1.0};
-    const es_head head = {.dim = 2, .key_dim = 2, .channels = 2, .wq = eye, .wk = eye, .wv = eye};
+    const es_view w = es_view_f64(eye, 2, 2);
+    const es_head head = {.Wq = &w, .Wk = &w, .V = &w};
     const int64_t sizes[3] = {100, 300, 1000};
     es_exec exec = {.threads = 1};
     const es_converge_spec spec = {.law = &law,
@@ -129,7 +131,8 @@ static void memory_stays_within_the_cost(void **state)
     (void)state;
     const double eye[4] = {1, 0, 0, 1}, scale = 0.5;
     const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = 2, .size = 1.0};
-    const es_head head = {.dim = 2, .key_dim = 2, .channels = 2, .wq = eye, .wk = eye, .wv = eye};
+    const es_view w = es_view_f64(eye, 2, 2);
+    const es_head head = {.Wq = &w, .Wk = &w, .V = &w};
     const int64_t sizes[2] = {1000, 5000};
     es_budget budget = {0};
     const es_exec exec = {.threads = 2, .budget = &budget};
@@ -150,9 +153,11 @@ static void memory_stays_within_the_cost(void **state)
 static void specs_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    const double eye[4] = {1, 0, 0, NAN}, scale = 0.5;
+    const double numbers[4] = {1, 0, 0, NAN}, scale = 0.5;
     es_law law = {.kind = ES_LAW_STUDENT, .dim = 2, .size = 1.0, .freedom = 5.0};
-    es_head head = {.dim = 2, .key_dim = 1, .channels = 1, .wq = eye, .wk = eye, .wv = eye};
+    const es_view w = es_view_f64(numbers, 1, 2), nan = es_view_f64(numbers, 2, 2),
+                  narrow = es_view_f64(numbers, 2, 1);
+    es_head head = {.Wq = &w, .Wk = &w};
     int64_t sizes[2] = {100, 200};
     es_converge_spec spec = {
         .law = &law, .head = &head, .scales = &scale, .n_scales = 1, .sizes = sizes, .n_sizes = 2};
@@ -161,12 +166,14 @@ static void specs_that_make_no_sense_are_refused(void **state)
                      ES_E_RANGE); /* no exponential moments */
     assert_null(limit);
     law.kind = ES_LAW_GAUSSIAN;
-    head.channels = 2; /* Wv reaches the NaN */
+    head.V = &nan;
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_NONFINITE);
-    head.channels = 1;
-    head.dim = 1;
+    head.V = &narrow;
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_SHAPE);
-    head.dim = 2;
+    head.V = NULL;
+    head.A = &nan; /* two ways to say what the scores are */
+    assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_ARGUMENT);
+    head.A = NULL;
     sizes[0] = 1;
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_ARGUMENT);
 }

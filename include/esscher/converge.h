@@ -18,22 +18,11 @@
 
 #include <esscher/exec.h>
 #include <esscher/law.h>
+#include <esscher/theory.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A head: scores (Wq x).(Wk y)/sqrt(k), so A = Wk'Wq/sqrt(k), and values Wv y. All row-major f64.
- */
-typedef struct es_head {
-    int64_t dim;      /* of tokens */
-    int64_t key_dim;  /* k: rows of Wq and Wk */
-    int64_t channels; /* rows of Wv */
-    const double *wq, *wk, *wv;
-} es_head;
-
-/*! es_head_matrix() : A (dim, dim) = scale * Wk'Wq/sqrt(k). */
-ES_API void es_head_matrix(const es_head *head, double scale, double *a);
 
 /* What is measured of one replicate at one scale and n. */
 typedef struct es_converge_cell {

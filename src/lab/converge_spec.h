@@ -1,0 +1,68 @@
+/* converge_spec.h : what the two halves of the convergence experiment share: the question, read. */
+#ifndef ES_LAB_CONVERGE_SPEC_H
+#define ES_LAB_CONVERGE_SPEC_H
+
+#include <math.h>
+
+#include <esscher/converge.h>
+
+/* Experiments of the address space that belong to it. */
+enum { ES_CONVERGE_TOKENS = 1, ES_CONVERGE_QUERIES = 2, ES_CONVERGE_LIMIT = 3 };
+
+struct es_converge_limit {
+    int64_t scales, channels;
+    double *a;     /* (dim, dim) A at scale factor 1 */
+    double *v;     /* (channels, dim) V, written out */
+    double *mean;  /* (scales, channels) */
+    double *cov;   /* (scales, channels, channels) */
+    double *error; /* (scales, 2): of mean and covariance */
+    es_budget *budget;
+};
+
+/*! es_converge_check() : a spec that can be measured? Looks at every matrix. */
+es_status es_converge_check(const es_converge_spec *spec, es_error *err);
+
+/*! es_converge_scale_a() : A at scale s, written out into `scaled` (dim, dim). */
+void es_converge_scale_a(const es_converge_spec *spec, const es_converge_limit *limit, int64_t s,
+                         double *scaled);
+
+static inline es_budget *budget_of(const es_converge_spec *spec)
+{
+    return spec->exec ? spec->exec->budget : NULL;
+}
+
+static inline int64_t largest_size(const es_converge_spec *spec)
+{
+    return spec->sizes[spec->n_sizes - 1];
+}
+
+static inline int64_t queries_of(const es_converge_spec *spec)
+{
+    return spec->population ? (spec->queries ? spec->queries : 4096) : largest_size(spec);
+}
+
+static inline int64_t map_queries_of(const es_converge_spec *spec)
+{
+    const int64_t wanted = spec->map_queries ? spec->map_queries : 256;
+    const int64_t most = spec->population ? queries_of(spec) : spec->sizes[0];
+    return wanted < most ? wanted : most;
+}
+
+static inline int64_t channels_of(const es_converge_spec *spec)
+{
+    return spec->head->V ? spec->head->V->rows : spec->law->dim;
+}
+
+static inline int64_t key_dim_of(const es_converge_spec *spec)
+{
+    return spec->head->Wq ? spec->head->Wq->rows : spec->law->dim;
+}
+
+/* Scores are (scale factor) * unit * (query).(key), where query = Wq x and key = Wk y, or Ax and y.
+ */
+static inline double unit_scale(const es_converge_spec *spec)
+{
+    return spec->head->Wq ? 1.0 / sqrt((double)key_dim_of(spec)) : 1.0;
+}
+
+#endif
