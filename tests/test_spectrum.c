@@ -68,9 +68,9 @@ static void factors_multiply_to_the_covariance(void **state)
                 for (int k = 0; k < D; k++)
                     trace += c[r].matrix[k * D + k];
                 if (scale == ES_SPECTRUM_TRACE)
-                    assert_close(trace, 10, 1e-14 * D);
+                    assert_close(trace, 10.0, 1e-14 * D);
                 if (scale == ES_SPECTRUM_TOP)
-                    assert_close(c[r].values[0], 10, 1e-15);
+                    assert_close(c[r].values[0], 10.0, 1e-15);
                 assert_true(c[r].jitter == 0.0);
             }
             assert_memory_equal(c[0].values, c[1].values, D * 8); /* a rotation keeps them */

@@ -140,6 +140,22 @@ static void image_is_the_sum_in_order(void **state)
     }
 }
 
+static void panels_have_the_same_bits_on_every_cpu(void **state)
+{
+    (void)state;
+    enum { K = 100 };
+    static double z[ES_PANEL_TALL * K], sums[2][ES_PANEL_TALL * ES_PANEL];
+    double *panel = NULL;
+    assert_int_equal(posix_memalign((void **)&panel, 64, K * ES_PANEL * sizeof *panel), 0);
+    assert_ok(es_normal_rows(&(es_address){.seed = 1}, K, ES_PANEL, panel, &err));
+    assert_ok(es_normal_rows(&(es_address){.seed = 2}, ES_PANEL_TALL, K, z, &err));
+    const double *const rows[ES_PANEL_TALL] = {z, z + K, z + 2 * K, z + 3 * K};
+    es_panel_portable(panel, (int64_t[]){3, K}, rows, sums[0]);
+    es_panel_best()(panel, (int64_t[]){3, K}, rows, sums[1]);
+    assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+    free(panel);
+}
+
 /* ---- empirical laws ---- */
 
 static void without_replacement_visits_every_point_once(void **state)
@@ -415,6 +431,7 @@ int main(void)
         cmocka_unit_test(bits_never_change),
         cmocka_unit_test(addresses_matter),
         cmocka_unit_test(image_is_the_sum_in_order),
+        cmocka_unit_test(panels_have_the_same_bits_on_every_cpu),
         cmocka_unit_test(without_replacement_visits_every_point_once),
         cmocka_unit_test(with_replacement_repeats_itself),
         cmocka_unit_test(NU06_identical_points_and_one_point),
