@@ -127,3 +127,28 @@ double es_gamma_tail(double a, double x)
 }
 
 double es_chi2_tail(double freedom, double x) { return es_gamma_tail(0.5 * freedom, 0.5 * x); }
+
+/* ---- coins ---- */
+
+/* n KL(delta), the large deviations of coins: ((1+delta) ln(1+delta) + (1-delta) ln(1-delta)) n/2
+ * with delta = excess/n. The terms of order delta cancel, so a small delta takes the series. */
+static double coin_deviance(double n, double excess)
+{
+    const double delta = excess / n;
+    if (fabs(delta) >= 0.1)
+        return 0.5 * n * ((1.0 + delta) * log1p(delta) + (1.0 - delta) * log1p(-delta));
+    double sum = 0.0;
+    for (int j = 8; j >= 1; j--)
+        sum = sum * delta * delta + 1.0 / (2 * j * (2 * j - 1));
+    return sum * excess * delta;
+}
+
+double es_log_coins(int64_t n, int64_t k)
+{
+    if (k == 0 || k == n)
+        return -log_2 * (double)n;
+    const double size = (double)n, excess = (double)(2 * k - n), delta = excess / size;
+    return es_stirling_error(size) - es_stirling_error((double)k) -
+           es_stirling_error((double)(n - k)) - coin_deviance(size, excess) - half_log_2pi -
+           0.5 * log(0.25 * size * (1.0 - delta) * (1.0 + delta));
+}

@@ -7,6 +7,8 @@
 #ifndef ES_STATS_SPECIAL_H
 #define ES_STATS_SPECIAL_H
 
+#include <stdint.h>
+
 /*! es_mills() : Q(x)/phi(x), the tail of the standard normal law over its density, which is 1 over
  * its hazard. Relative error below 1e-14 for x >= 0; meant for x >= -5, where it is below
  * 1e-13. */
@@ -35,5 +37,9 @@ double es_chi2_tail(double freedom, double x);
 /*! es_stirling_error() : ln Gamma(a + 1) - (a + 1/2) ln a + a - ln(2 pi)/2, for a > 0: what
  * Stirling's formula lacks. Absolute error below 1e-15. */
 double es_stirling_error(double a);
+
+/*! es_log_coins() : ln P(k of n fair coins show heads), n >= 1, 0 <= k <= n <= 4e18. Absolute error
+ * below 1e-13 within ten standard deviations of n/2. */
+double es_log_coins(int64_t n, int64_t k);
 
 #endif
