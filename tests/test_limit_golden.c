@@ -104,6 +104,17 @@ static void expect_gaussian(const json_t *item)
     expect_law(&law, item);
 }
 
+static void expect_truncated(const json_t *item)
+{
+    static const char *const keys[] = {"K", "grad", "hess"};
+    const es_truncated law = {number(item, "m"), number(item, "s"), number(item, "lo"),
+                              number(item, "hi")};
+    es_num out[3];
+    assert_ok(es_limit_truncated(&law, number(item, "t"), out, &err));
+    for (int i = 0; i < 3; i++)
+        expect_num(out[i], number(item, keys[i]), 1e-11);
+}
+
 static void laws(void **state)
 {
     (void)state;
@@ -129,9 +140,67 @@ static void laws(void **state)
             law.kind = ES_LAW_EMPIRICAL;
             law.points = &view;
             expect_law(&law, item);
+        } else if (is(item, "truncgauss1")) {
+            expect_truncated(item);
+        } else {
+            fail_msg("nobody knows the law of item %zu", i);
         }
     }
     assert_true(i >= 7);
+}
+
+/* ---- moments ---- */
+
+static void gaussian_moments(void **state)
+{
+    (void)state;
+    const json_t *item = group("gaussian_moments");
+    double A[64], S[64], V[64], m[8], want[64], l[64], mean[8], cov[64];
+    const int64_t d = flatten(json_object_get(item, "m"), m);
+    flatten(json_object_get(item, "A"), A);
+    flatten(json_object_get(item, "Sigma"), S);
+    const es_limit_head head = {A, V, flatten(json_object_get(item, "V"), V) / d};
+    const es_view v = es_view_f64(S, d, d);
+    es_limit_accuracy accuracy;
+    assert_ok(es_chol_factor(&v, 0, NULL, l, NULL, &err));
+    const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = d, .size = 1.0, .mean = m, .factor = l};
+    assert_ok(es_limit_moments(&law, &head, NULL, NULL, mean, cov, &accuracy, &err));
+    assert_int_equal(accuracy.method, ES_LIMIT_EXACT);
+    flatten(json_object_get(item, "mean"), want);
+    for (int64_t i = 0; i < head.dv; i++)
+        assert_near(mean[i], want[i], fmin(1e-14, accuracy.mean));
+    flatten(json_object_get(item, "cov"), want);
+    for (int64_t i = 0; i < head.dv * head.dv; i++)
+        assert_near(cov[i], want[i], fmin(1e-13, accuracy.cov));
+}
+
+static void expect_sphere_cov(const json_t *item)
+{
+    double A[64], want[64], cov[64], mean[8], lambda[8];
+    const int64_t d = flatten(json_object_get(item, "lam"), lambda);
+    flatten(json_object_get(item, "A"), A);
+    flatten(json_object_get(item, "cov"), want);
+    const es_limit_head head = {.A = A};
+    const es_law law = {.kind = ES_LAW_SPHERE, .dim = d, .size = number(item, "R")};
+    es_limit_accuracy accuracy;
+    assert_ok(es_limit_moments(&law, &head, NULL, NULL, mean, cov, &accuracy, &err));
+    assert_true(accuracy.cov <= 1e-10 * lambda[0]);
+    for (int64_t i = 0; i < d; i++)
+        assert_true(mean[i] == 0.0);
+    for (int64_t i = 0; i < d * d; i++)
+        assert_near(cov[i], want[i], accuracy.cov + 4 * DBL_EPSILON * lambda[0]);
+}
+
+static void sphere_cov(void **state)
+{
+    (void)state;
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(group("sphere_cov"), "items"), i, item)
+    {
+        expect_sphere_cov(item);
+    }
+    assert_true(i > 1);
 }
 
 static int load(void **state)
@@ -154,6 +223,8 @@ static int unload(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bessel_ratio), cmocka_unit_test(laws)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bessel_ratio), cmocka_unit_test(laws),
+                                       cmocka_unit_test(gaussian_moments),
+                                       cmocka_unit_test(sphere_cov)};
     return cmocka_run_group_tests(tests, load, unload);
 }
