@@ -13,6 +13,8 @@ enum { CELL = 64 }; /* bytes a number may take; text is measured */
 static const json_t *find_rows(const cli_table *table, const json_t *answer)
 {
     const char *dot = strchr(table->rows, '.');
+    if (!*table->rows)
+        return answer;
     if (!dot)
         return json_object_get(answer, table->rows);
     char first[64];

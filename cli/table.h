@@ -34,7 +34,8 @@ typedef struct cli_column {
 } cli_column;
 
 typedef struct cli_table {
-    const char *rows; /* key of the answer, with at most one dot: "compare.heads" */
+    const char
+        *rows; /* key of the answer, with at most one dot: "compare.heads"; "": the answer itself */
     const char *title;
     const cli_column *columns;
     const char *note; /* last lines of the foot; NULL: none */

@@ -1,44 +1,54 @@
-/* golden.h : reference values that stand outside the repository.
- *
- * They are in the folder that ESSCHER_SHARED names, or in one called "shared" beside the
- * repository. A test that needs them says that it is skipped where they are not.
- */
-#ifndef ES_GOLDEN_H
-#define ES_GOLDEN_H
+/* golden.h : reference values that other programs computed, shared/golden/theory.json beside the
+ * repository or where ESSCHER_SHARED says. Tests that need them are skipped where they are not. */
+#ifndef ES_TESTS_GOLDEN_H
+#define ES_TESTS_GOLDEN_H
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "testing.h"
 
 #include <jansson.h>
 
-/* The group of golden/theory.json, to be released with json_decref(); NULL, with a message, when
- * the file is not there. A file that is there and lacks the group fails the test. */
-static inline json_t *golden_group(const char *group)
+/* One group of the file, with a reference that the test gives back; skips the test if it is not
+ * there. */
+static inline json_t *golden(const char *group)
 {
-    const char *folder = getenv("ESSCHER_SHARED");
+    const char *shared = getenv("ESSCHER_SHARED");
     char path[4096];
     snprintf(path, sizeof path, "%s/golden/theory.json",
-             folder ? folder : ES_TESTS_DIR "/../../shared");
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        print_message("skipped: no reference values at %s\n", path);
-        return NULL;
+             shared ? shared : ES_TESTS_DIR "/../../shared");
+    json_t *all = json_load_file(path, 0, NULL);
+    if (!all) {
+        print_message("skipped: no %s (set ESSCHER_SHARED)\n", path);
+        skip();
     }
-    json_error_t error;
-    json_t *all = json_loadf(file, 0, &error);
-    fclose(file);
-    if (!all)
-        fail_msg("%s:%d: %s", path, error.line, error.text);
     json_t *found = json_incref(json_object_get(all, group));
     json_decref(all);
-    if (!found)
-        fail_msg("%s has no group %s", path, group);
+    assert_non_null(found);
     return found;
 }
 
-static inline double golden_number(const json_t *object, const char *key)
+static inline double golden_real(const json_t *row, const char *key)
 {
-    return json_number_value(json_object_get(object, key));
+    const json_t *value = json_object_get(row, key);
+    if (!json_is_number(value))
+        fail_msg("golden value %s is missing", key);
+    return json_number_value(value);
+}
+
+/* A matrix as new row-major memory, or NULL if the row has none of this name. */
+static inline double *golden_matrix(const json_t *row, const char *key, int64_t *rows,
+                                    int64_t *cols)
+{
+    const json_t *value = json_object_get(row, key);
+    if (!value)
+        return NULL;
+    *rows = (int64_t)json_array_size(value);
+    *cols = (int64_t)json_array_size(json_array_get(value, 0));
+    double *out = malloc((size_t)(*rows * *cols) * sizeof *out);
+    assert_non_null(out);
+    for (int64_t i = 0; i < *rows * *cols; i++)
+        out[i] = json_number_value(
+            json_array_get(json_array_get(value, (size_t)(i / *cols)), (size_t)(i % *cols)));
+    return out;
 }
 
 #endif

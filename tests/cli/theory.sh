@@ -1,0 +1,9 @@
+# Horizons of a head: S = 4 I, A = 0.5 (1, 1; 1, 1), so |A| = 1, M = 4 A.
+make_npy A.npy f64 2x2 constant 0.5 && make_npy W.npy f32 3x2 normal 7
+esscher theory --dim 2 --rho 4 --A A.npy
+esscher theory --dim 2 --rho 4 --A A.npy --json >answer.json || exit 1
+get_json answer.json command seed reach horizon_one_sided horizon horizon_unscaled coupling frobenius trace \
+    rate_worst_case rate_horizon exponents.mean_abs dim
+esscher theory --dim 2 --Wq W.npy --Wk W.npy --json >answer.json || exit 1
+get_json answer.json head_dim provenance.inputs.1.role
+esscher theory --dim 2 --rho 4 --A A.npy --csv | head -1
