@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* "cannot open: Permission denied", with the text of the given errno. */
-static es_status fail_system(es_error *err, const char *path, const char *rule, const char *hint,
-                             const char *verb, int number)
+es_status es_file_fail(es_error *err, const char *path, const char *rule, const char *hint,
+                       const char *verb, int number)
 {
     char text[96];
     if (strerror_r(number, text, sizeof text) != 0)
@@ -40,13 +39,13 @@ es_status es_file_open(const char *path, es_file *out, es_error *err)
     /* O_NONBLOCK: a FIFO without a writer must be refused below, not waited for. */
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
-        return fail_system(err, path, "file.open", "check the name and its permissions", "open",
-                           errno);
+        return es_file_fail(err, path, "file.open", "check the name and its permissions", "open",
+                            errno);
     struct stat st;
     if (fstat(fd, &st) != 0) {
         const int number = errno;
         close(fd);
-        return fail_system(err, path, "file.open", "", "examine", number);
+        return es_file_fail(err, path, "file.open", "", "examine", number);
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
@@ -58,6 +57,21 @@ es_status es_file_open(const char *path, es_file *out, es_error *err)
     return ES_OK;
 }
 
+es_status es_file_examine(const char *path, uint64_t *size, es_error *err)
+{
+    struct stat st;
+    if (!path || !*path)
+        return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
+    if (stat(path, &st) != 0)
+        return es_file_fail(err, path, "file.open", "check the name and its permissions", "open",
+                            errno);
+    if (!S_ISREG(st.st_mode))
+        return es_fail_file(err, ES_E_IO, path, -1, "file.regular", "name a regular file",
+                            "cannot read: it is %s", kind_of_file(st.st_mode));
+    *size = (uint64_t)st.st_size;
+    return ES_OK;
+}
+
 es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t size, es_error *err)
 {
     char *to = out;
@@ -66,7 +80,7 @@ es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t s
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail_system(err, file->path, "file.read", "", "read", errno);
+            return es_file_fail(err, file->path, "file.read", "", "read", errno);
         if (got == 0)
             return es_fail_file(err, ES_E_IO, file->path, (int64_t)offset, "file.changed",
                                 "wait until nobody writes to it",
@@ -138,8 +152,8 @@ es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_erro
         const int number = errno;
         es_mem_free(NULL, out->temp);
         out->temp = NULL;
-        return fail_system(err, path, "file.create", "check that the folder exists and is writable",
-                           "create", number);
+        return es_file_fail(err, path, "file.create",
+                            "check that the folder exists and is writable", "create", number);
     }
     return ES_OK;
 }
@@ -152,8 +166,8 @@ es_status es_draft_write(es_draft *draft, const void *data, size_t size, es_erro
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return fail_system(err, draft->path, "file.write", "check the space left on the disk",
-                               "write", errno);
+            return es_file_fail(err, draft->path, "file.write", "check the space left on the disk",
+                                "write", errno);
         from += put;
         size -= (size_t)put;
     }
@@ -197,17 +211,17 @@ es_status es_draft_publish(es_draft *draft, es_error *err)
 {
     es_status status = ES_OK;
     if (fsync(draft->fd) != 0)
-        status = fail_system(err, draft->path, "file.write", "check the space left on the disk",
-                             "write", errno);
+        status = es_file_fail(err, draft->path, "file.write", "check the space left on the disk",
+                              "write", errno);
     const int closed = close(draft->fd); /* a network file system may report a full disk here */
     draft->fd = -1;
     if (status == ES_OK && closed != 0)
-        status = fail_system(err, draft->path, "file.write", "check the space left on the disk",
-                             "write", errno);
+        status = es_file_fail(err, draft->path, "file.write", "check the space left on the disk",
+                              "write", errno);
     if (status == ES_OK && take_final_name(draft) != 0)
         status = errno == EEXIST
                      ? fail_exists(err, draft->path)
-                     : fail_system(err, draft->path, "file.rename", "", "rename", errno);
+                     : es_file_fail(err, draft->path, "file.rename", "", "rename", errno);
     if (status == ES_OK) {
         sync_folder(draft);
         es_mem_free(NULL, draft->temp);

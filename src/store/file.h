@@ -8,6 +8,14 @@
 
 #include <esscher/status.h>
 
+/*! es_file_fail() : "cannot open: Permission denied", with the text of the given errno; ES_E_IO. */
+es_status es_file_fail(es_error *err, const char *path, const char *rule, const char *hint,
+                       const char *verb, int number);
+
+/*! es_file_examine() : the size of a regular file, found out without opening it.
+ *  @return : ES_OK; ES_E_ARGUMENT without a name; ES_E_IO with rule file.open or file.regular. */
+es_status es_file_examine(const char *path, uint64_t *size, es_error *err);
+
 /* A regular file, open for reading. `path` is the caller's string. */
 typedef struct es_file {
     int fd;

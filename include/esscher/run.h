@@ -1,0 +1,215 @@
+/* run.h : run files, in which an experiment survives being killed.
+ *
+ * A run is the work of one command. Its file holds what was asked (the command and its parameters),
+ * who computed it when and on what (provenance), every cell that is finished, and the final tables.
+ * Report and export read nothing else.
+ *
+ *     const es_run_spec spec = {"converge", params, nparams, facts, nfacts};
+ *     status = resume ? es_run_resume(path, &spec, &run, &err)
+ *                     : es_run_create(path, &spec, false, &run, &err);
+ *     es_run_add_stage(run, "error", 12, 2, columns, &stage, &err);        12 x 2 numbers per cell
+ *     for (int64_t i = 0; i < replicates; i++) {
+ *         es_run_has_cell(run, stage, i, &done, &err);
+ *         if (!done) { compute(i, cell); es_run_put_cell(run, stage, i, cell, &err); }
+ *     }
+ *     es_run_put_table(run, &table, &err);            made from the cells, in order of their index
+ *     status = es_run_close(run, &err);
+ *
+ * Parameters are everything that determines the numbers, as canonical text: seed, law, dimensions,
+ * grid, precision, instruction set; never the number of threads. A run is resumed only with the
+ * parameters it was created with. Facts are recorded and never compared; each start adds its own.
+ *
+ * What a kill -9 or a power cut may take: the cells being computed, and those put within the last
+ * second (ES_RUN_BATCH_SECONDS), because cells that come fast share a transaction. A cell put
+ * later than that after the last transaction is on disk when es_run_put_cell() returns. The file is
+ * never half written: it is an SQLite database with a rollback journal, synced in full.
+ *
+ * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
+ * when the process dies; a lock file left by a kill blocks nobody. Readers need no lock and may
+ * look while a run is going on.
+ *
+ * The file is believed in nothing. It is checked as a whole when opened, in time O(file), and each
+ * cell, table, parameter and fact carries a CRC-64. Numbers come back with the bits they had,
+ * payloads of NaN included. Clocks are written down and never compared, so they may jump.
+ *
+ * An es_run may be used by several threads at once, except for es_run_close(). Names and keys are
+ * 1 to 255 bytes, texts at most 1 MiB; one cell or column of a table takes at most 256 MiB.
+ */
+#ifndef ESSCHER_RUN_H
+#define ESSCHER_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    ES_RUN_SCHEMA = 1,       /* of files we write; newer ones are refused, older ones are read */
+    ES_RUN_BATCH_SECONDS = 1 /* at most so much finished work waits for the disk */
+};
+
+typedef struct es_run es_run;
+
+/* ---- what a run is ---- */
+
+typedef struct es_run_pair {
+    const char *key, *text;
+} es_run_pair;
+
+typedef struct es_run_fact {
+    int64_t session; /* 0: the start that created the run, then one more for each resumption */
+    const char *key, *text;
+} es_run_fact;
+
+typedef struct es_run_spec {
+    const char *command;
+    const es_run_pair *params; /* keys are unique */
+    int64_t params_count;
+    const es_run_pair *facts; /* the library adds "started", a UTC time */
+    int64_t facts_count;
+} es_run_spec;
+
+/* Everything but the numbers. Strings belong to the run and live until it is closed. */
+typedef struct es_run_about {
+    const char *command;
+    int schema;
+    const char *created, *updated; /* UTC, ISO 8601; `updated` as it was when the run was opened */
+    const es_run_pair *params;     /* in the order of the spec */
+    int64_t params_count;
+    const es_run_fact *facts; /* in order of session */
+    int64_t facts_count;
+    int64_t stages_count;
+} es_run_about;
+
+/* ---- opening and closing ---- */
+
+/*! es_run_create() : a new run file. It takes its name only when it holds everything in `spec`;
+ *  with `overwrite` it then replaces what was there, unless a process is writing to it.
+ *  @return : ES_OK; ES_E_EXISTS (file.exists); ES_E_ARGUMENT (run.spec) for a bad spec;
+ *  ES_E_IO (file.create, file.regular, run.lock, run.locked, run.full, run.io, ...). */
+ES_API es_status es_run_create(const char *path, const es_run_spec *spec, bool overwrite,
+                               es_run **out, es_error *err);
+
+/*! es_run_resume() : go on with a run. Its damage, if any, is found now.
+ *  @return : ES_OK;
+ *   ES_E_ARGUMENT: run.parameters, with the first differences in the message (es_run_diff() on a
+ *     run opened with es_run_open() gives all of them); run.command; run.spec;
+ *   ES_E_IO: file.open, file.regular; run.locked, naming process and host of the writer;
+ *     run.readonly: file or folder are write-protected; run.busy; run.full; run.io;
+ *   ES_E_FORMAT: run.empty (no bytes), run.magic (something else), run.corrupt, run.checksum;
+ *   ES_E_UNSUPPORTED: run.schema, written by a newer Esscher. */
+ES_API es_status es_run_resume(const char *path, const es_run_spec *spec, es_run **out,
+                               es_error *err);
+
+/*! es_run_open() : for reading only; works while another process writes. A transaction that a
+ *  killed writer left behind is undone first where the folder is writable.
+ *  @return : as es_run_resume(), without ES_E_ARGUMENT and run.locked. */
+ES_API es_status es_run_open(const char *path, es_run **out, es_error *err);
+
+/*! es_run_flush() : everything put so far is on disk when this returns ES_OK. */
+ES_API es_status es_run_flush(es_run *run, es_error *err);
+
+/*! es_run_close() : flush, give up the lock, free. NULL is fine. Whatever it returns, the run is
+ *  gone and the file can be resumed; after a failure cells of the last batch may be missing. */
+ES_API es_status es_run_close(es_run *run, es_error *err);
+
+ES_API es_run_about es_run_info(const es_run *run);
+
+/*! es_run_diff() : how `spec` differs from what the run was created with, one line each,
+ *  "seed: 7 in the file, 8 now\n", cut at `size` bytes with its end (size 0: only counted).
+ *  Facts are not compared, nor is the order of parameters. @return : the number of differences. */
+ES_API int64_t es_run_diff(const es_run *run, const es_run_spec *spec, char *out, size_t size);
+
+/* ---- cells ---- */
+
+/* A kind of cell: each holds (rows, cols) numbers. Strings belong to the run. */
+typedef struct es_run_stage {
+    const char *name;
+    int64_t rows, cols;
+    const char *const *columns; /* cols names */
+    int64_t cells;              /* finished, or damaged */
+} es_run_stage;
+
+/*! es_run_add_stage() : declare a stage, or find it again in a resumed run. `*id` counts from 0.
+ *  @return : ES_OK; ES_E_ARGUMENT (run.stage) if the run has it with another shape or columns;
+ *  ES_E_SHAPE unless rows, cols >= 1; ES_E_LIMIT; ES_E_IO. */
+ES_API es_status es_run_add_stage(es_run *run, const char *name, int64_t rows, int64_t cols,
+                                  const char *const *columns, int64_t *id, es_error *err);
+
+/*! es_run_get_stage() : stage `id` of [0, stages_count). ES_E_RANGE otherwise. */
+ES_API es_status es_run_get_stage(es_run *run, int64_t id, es_run_stage *out, es_error *err);
+
+/*! es_run_has_cell() : is the cell there and sound? A damaged one counts as missing, so that a
+ *  resumed run computes it again. O(its size). */
+ES_API es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool *out,
+                                 es_error *err);
+
+/*! es_run_put_cell() : a finished cell, values (rows, cols); one that is there is replaced.
+ *  @return : ES_OK; ES_E_RANGE for a stage that is none; ES_E_ARGUMENT (run.readonly) if opened for
+ *  reading; ES_E_IO. After a failed write the run takes no more: the same error comes back from
+ *  every put, and the file keeps what earlier transactions brought. */
+ES_API es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
+                                 es_error *err);
+
+/*! es_run_get_cell() : the cell into out (rows, cols).
+ *  @return : ES_OK; ES_E_EMPTY (run.cell) if there is none; ES_E_FORMAT (run.checksum) if it is
+ *  damaged; ES_E_RANGE; ES_E_IO. */
+ES_API es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, double *out,
+                                 es_error *err);
+
+/* Called with each cell; `values` (rows, cols) is valid during the call. Anything but ES_OK ends
+ * the walk and is returned from it. Must not put into the run. */
+typedef es_status (*es_run_cell_fn)(void *user, int64_t index, const double *values, es_error *err);
+
+/*! es_run_each_cell() : every cell of a stage in increasing order of index.
+ *  @return : ES_OK; what `fn` returned; ES_E_FORMAT at the first damaged cell; ES_E_IO. */
+ES_API es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
+                                  es_error *err);
+
+/* ---- final tables ---- */
+
+typedef enum es_run_kind { ES_RUN_REAL = 1, ES_RUN_TEXT = 2 } es_run_kind;
+
+typedef struct es_run_column {
+    const char *name;
+    es_run_kind kind;
+    const double *reals;      /* rows numbers if ES_RUN_REAL */
+    const char *const *texts; /* rows strings if ES_RUN_TEXT */
+} es_run_column;
+
+typedef struct es_run_table {
+    const char *name;
+    int64_t rows, cols; /* rows may be 0 */
+    const es_run_column *columns;
+    es_budget *budget; /* of a table that was read; must outlive it */
+} es_run_table;
+
+/*! es_run_put_table() : write a table, or replace the one of that name, and flush.
+ *  @return : ES_OK; ES_E_ARGUMENT (run.table); ES_E_LIMIT; and as es_run_put_cell(). */
+ES_API es_status es_run_put_table(es_run *run, const es_run_table *table, es_error *err);
+
+/*! es_run_tables_count() : how many tables the run has. */
+ES_API es_status es_run_tables_count(es_run *run, int64_t *out, es_error *err);
+
+/*! es_run_table_name() : name of table `at`, in order of names, for es_run_get_table().
+ *  @return : ES_OK; ES_E_RANGE. */
+ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_error *err);
+
+/*! es_run_get_table() : read a table; release it with es_run_table_free().
+ *  @return : ES_OK; ES_E_EMPTY (run.table) if there is none of that name; ES_E_FORMAT if it is
+ *  damaged; ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO. */
+ES_API es_status es_run_get_table(es_run *run, const char *name, es_budget *budget,
+                                  es_run_table *out, es_error *err);
+
+/*! es_run_table_free() : free what es_run_get_table() gave; fine on an empty table. */
+ES_API void es_run_table_free(es_run_table *table);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

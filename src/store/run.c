@@ -1,0 +1,190 @@
+#include <esscher/run.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "store/file.h"
+#include "store/run_inside.h"
+
+static void free_run(es_run *run)
+{
+    es_run_stages_free(run);
+    es_run_spec_free(run);
+    es_sql_close(&run->sql); /* before the lock: nobody may write while we still can */
+    es_run_lock_drop(&run->lock);
+    es_mem_free(NULL, run->path);
+    es_mem_free(NULL, run);
+}
+
+/* An es_run around an existing file; nothing of its content is known yet. */
+static es_status new_run(const char *path, es_run **out, es_error *err)
+{
+    uint64_t size;
+    void *memory;
+    ES_TRY(es_file_examine(path, &size, err));
+    if (size == 0)
+        return es_fail_file(err, ES_E_FORMAT, path, 0, "run.empty",
+                            "remove it, or create the run again", "the file is empty");
+    ES_TRY(es_mem_new(NULL, sizeof **out, "a run", &memory, err));
+    es_run *run = memory;
+    run->lock.fd = -1;
+    es_status status = es_mem_new(NULL, strlen(path) + 1, "a file name", &memory, err);
+    if (status == ES_OK) {
+        run->path = memory;
+        memcpy(run->path, path, strlen(path));
+        status = es_sql_open(path, run->path, &run->sql, err);
+    }
+    if (status != ES_OK) {
+        free_run(run);
+        return status;
+    }
+    *out = run;
+    return ES_OK;
+}
+
+static es_status load(es_run *run, es_error *err)
+{
+    ES_TRY(es_run_file_check(&run->sql, err));
+    ES_TRY(es_run_spec_load(run, err));
+    return es_run_stages_load(run, err);
+}
+
+/* ---- reading ---- */
+
+es_status es_run_open(const char *path, es_run **out, es_error *err)
+{
+    es_run *run;
+    *out = NULL;
+    ES_TRY(new_run(path, &run, err));
+    es_status status = es_sql_exec(&run->sql, "PRAGMA query_only = ON", err);
+    if (status == ES_OK)
+        status = load(run, err);
+    if (status != ES_OK) {
+        free_run(run);
+        return status;
+    }
+    *out = run;
+    return ES_OK;
+}
+
+/* ---- writing ---- */
+
+static es_status write_session(es_run *run, const void *spec, es_error *err)
+{
+    return es_run_facts_write(&run->sql, spec, run->identity, err);
+}
+
+/* What the lock holder does to a run before the first cell. With `session` a new one is begun. */
+static es_status make_writable(es_run *run, const es_run_spec *spec, bool session, es_error *err)
+{
+    run->writable = true;
+    if (sqlite3_db_readonly(run->sql.db, "main") == 1)
+        return es_sql_fail(&run->sql, SQLITE_READONLY, err);
+    ES_TRY(load(run, err));
+    ES_TRY(es_run_spec_compare(run, spec, err));
+    ES_TRY(es_sql_exec(&run->sql, "PRAGMA journal_mode = DELETE", err));
+    return session ? es_run_write(run, write_session, spec, 0, true, err) : ES_OK;
+}
+
+es_status es_run_resume(const char *path, const es_run_spec *spec, es_run **out, es_error *err)
+{
+    es_run *run;
+    *out = NULL;
+    ES_TRY(es_run_spec_check(spec, err));
+    ES_TRY(new_run(path, &run, err));
+    /* SQLite has followed symbolic links: whatever the file was called, its lock is one. */
+    es_status status =
+        es_run_lock_take(sqlite3_db_filename(run->sql.db, "main"), run->path, &run->lock, err);
+    if (status == ES_OK)
+        status = make_writable(run, spec, true, err);
+    if (status != ES_OK) {
+        free_run(run);
+        return status;
+    }
+    *out = run;
+    return ES_OK;
+}
+
+/* A journal without its file, or one of the file that is about to be replaced, would be taken for
+ * the new file's, and undo it. */
+static es_status remove_journal(const char *path, es_error *err)
+{
+    static const char suffix[] = "-journal";
+    void *name;
+    ES_TRY(es_mem_new(NULL, strlen(path) + sizeof suffix, "a file name", &name, err));
+    memcpy(name, path, strlen(path));
+    memcpy((char *)name + strlen(path), suffix, sizeof suffix);
+    unlink(name);
+    es_mem_free(NULL, name);
+    return ES_OK;
+}
+
+static es_status write_new(const char *path, const es_run_spec *spec, bool overwrite, es_error *err)
+{
+    es_draft draft;
+    ES_TRY(es_draft_open(path, overwrite, &draft, err));
+    es_status status = es_run_file_write(draft.temp, path, spec, err);
+    if (status == ES_OK)
+        status = remove_journal(path, err);
+    if (status == ES_OK)
+        return es_draft_publish(&draft, err);
+    es_draft_discard(&draft);
+    return status;
+}
+
+es_status es_run_create(const char *path, const es_run_spec *spec, bool overwrite, es_run **out,
+                        es_error *err)
+{
+    es_run_lock lock;
+    es_run *run = NULL;
+    *out = NULL;
+    ES_TRY(es_run_spec_check(spec, err));
+    if (!path || !*path)
+        return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
+    ES_TRY(es_run_lock_take(path, path, &lock, err));
+    es_status status = write_new(path, spec, overwrite, err);
+    if (status == ES_OK)
+        status = new_run(path, &run, err);
+    if (status != ES_OK) {
+        es_run_lock_drop(&lock);
+        return status;
+    }
+    run->lock = lock;
+    status = make_writable(run, spec, false, err);
+    if (status != ES_OK) {
+        free_run(run);
+        return status;
+    }
+    *out = run;
+    return ES_OK;
+}
+
+/* ---- the end, and what is known ---- */
+
+es_status es_run_close(es_run *run, es_error *err)
+{
+    if (!run)
+        return ES_OK;
+    const es_status status = run->writable ? es_run_flush(run, err) : ES_OK;
+    free_run(run);
+    return status;
+}
+
+es_run_about es_run_info(const es_run *run)
+{
+    es_run_enter(run);
+    const es_run_about about = {.command = run->command,
+                                .schema = ES_RUN_SCHEMA,
+                                .created = run->created,
+                                .updated = run->updated,
+                                .params = run->params,
+                                .params_count = run->params_count,
+                                .facts = run->facts,
+                                .facts_count = run->facts_count,
+                                .stages_count = run->stages_count};
+    es_run_leave(run);
+    return about;
+}

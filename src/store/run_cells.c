@@ -1,0 +1,165 @@
+#include "store/run_inside.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "store/checksum.h"
+
+void es_run_encode(const double *values, size_t count, unsigned char *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits; /* never through a floating-point register: NaN keeps its payload */
+        memcpy(&bits, &values[i], sizeof bits);
+        es_encode_u64(bits, out + 8 * i);
+    }
+}
+
+void es_run_decode(const unsigned char *bytes, size_t count, double *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t bits = es_decode_u64(bytes + 8 * i);
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+static size_t count_of(const es_run_stage *stage) { return (size_t)(stage->rows * stage->cols); }
+
+/* ---- writing ---- */
+
+static uint64_t cell_checksum(const es_run *run, const es_run_stage *stage, int64_t index,
+                              const void *data)
+{
+    const uint64_t crc = es_crc_i64(es_crc_text(run->identity, stage->name), index);
+    return es_crc(crc, data, 8 * count_of(stage));
+}
+
+typedef struct cell_job {
+    int64_t stage, index;
+    const es_run_stage *shape;
+    const void *bytes;
+} cell_job;
+
+static es_status write_cell(es_run *run, const void *job, es_error *err)
+{
+    const cell_job *j = job;
+    return es_sql_run(&run->sql, err, "INSERT OR REPLACE INTO cell VALUES(?, ?, ?, ?)", "iiib",
+                      j->stage, j->index, (int64_t)cell_checksum(run, j->shape, j->index, j->bytes),
+                      j->bytes, 8 * count_of(j->shape));
+}
+
+es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
+                          es_error *err)
+{
+    cell_job job = {.stage = stage, .index = index};
+    void *bytes;
+    ES_TRY(es_run_stage_at(run, stage, &job.shape, err));
+    const size_t count = count_of(job.shape);
+    ES_TRY(es_mem_new(NULL, 8 * count, "a cell", &bytes, err));
+    es_run_encode(values, count, bytes);
+    job.bytes = bytes;
+    const es_status status = es_run_write(run, write_cell, &job, 8 * count, false, err);
+    es_mem_free(NULL, bytes);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* The numbers of the current row (index, checksum, data), or NULL if they are damaged. */
+static const unsigned char *sound_cell(const es_run *run, const es_run_stage *stage,
+                                       sqlite3_stmt *s)
+{
+    const unsigned char *data = es_sql_blob(s, 2, 8 * count_of(stage));
+    const uint64_t checksum = (uint64_t)sqlite3_column_int64(s, 1);
+    const bool sound =
+        data && checksum == cell_checksum(run, stage, sqlite3_column_int64(s, 0), data);
+    return sound ? data : NULL;
+}
+
+static es_status fail_cell(const es_run *run, const es_run_stage *stage, int64_t index,
+                           es_error *err)
+{
+    return es_sql_corrupt(&run->sql, "run.checksum", err, "cell %lld of stage %s is not sound",
+                          (long long)index, stage->name);
+}
+
+/* Find cell `index` of stage `id`; out may be NULL. */
+static es_status read_cell(es_run *run, int64_t id, const es_run_stage *stage, int64_t index,
+                           bool *found, bool *sound, double *out, es_error *err)
+{
+    sqlite3_stmt *s;
+    *found = *sound = false;
+    es_run_enter(run);
+    es_status status = es_sql_prepare(
+        &run->sql, err, &s, "SELECT idx, checksum, data FROM cell WHERE stage = ? AND idx = ?",
+        "ii", id, index);
+    if (status == ES_OK)
+        status = es_sql_step(&run->sql, s, found, err);
+    if (status == ES_OK && *found) {
+        const unsigned char *data = sound_cell(run, stage, s);
+        *sound = data != NULL;
+        if (data && out)
+            es_run_decode(data, count_of(stage), out);
+    }
+    sqlite3_finalize(s);
+    es_run_leave(run);
+    return status;
+}
+
+es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool *out, es_error *err)
+{
+    const es_run_stage *shape;
+    bool found;
+    *out = false;
+    ES_TRY(es_run_stage_at(run, stage, &shape, err));
+    return read_cell(run, stage, shape, index, &found, out, NULL, err);
+}
+
+es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, double *out, es_error *err)
+{
+    const es_run_stage *shape;
+    bool found, sound;
+    ES_TRY(es_run_stage_at(run, stage, &shape, err));
+    ES_TRY(read_cell(run, stage, shape, index, &found, &sound, out, err));
+    if (!found)
+        return es_fail_file(err, ES_E_EMPTY, run->path, -1, "run.cell", "resume the run",
+                            "stage %s has no cell %lld", shape->name, (long long)index);
+    return sound ? ES_OK : fail_cell(run, shape, index, err);
+}
+
+/* Every row of the statement, decoded into `values`. */
+static es_status walk(es_run *run, const es_run_stage *stage, sqlite3_stmt *s, double *values,
+                      es_run_cell_fn fn, void *user, es_error *err)
+{
+    bool row;
+    ES_TRY(es_sql_step(&run->sql, s, &row, err));
+    while (row) {
+        const int64_t index = sqlite3_column_int64(s, 0);
+        const unsigned char *data = sound_cell(run, stage, s);
+        if (!data)
+            return fail_cell(run, stage, index, err);
+        es_run_decode(data, count_of(stage), values);
+        ES_TRY(fn(user, index, values, err));
+        ES_TRY(es_sql_step(&run->sql, s, &row, err));
+    }
+    return ES_OK;
+}
+
+es_status es_run_each_cell(es_run *run, int64_t id, es_run_cell_fn fn, void *user, es_error *err)
+{
+    const es_run_stage *stage;
+    sqlite3_stmt *s;
+    void *values;
+    ES_TRY(es_run_stage_at(run, id, &stage, err));
+    ES_TRY(es_mem_new(NULL, 8 * count_of(stage), "a cell", &values, err));
+    es_run_enter(run);
+    es_status status = es_sql_prepare(
+        &run->sql, err, &s, "SELECT idx, checksum, data FROM cell WHERE stage = ? ORDER BY idx",
+        "i", id);
+    if (status == ES_OK)
+        status = walk(run, stage, s, values, fn, user, err);
+    sqlite3_finalize(s);
+    es_run_leave(run);
+    es_mem_free(NULL, values);
+    return status;
+}

@@ -1,0 +1,282 @@
+#include "store/run_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "store/checksum.h"
+
+void es_run_now(char out[32])
+{
+    struct tm parts;
+    const time_t now = time(NULL);
+    if (!gmtime_r(&now, &parts) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        out[0] = '\0';
+}
+
+bool es_run_name_ok(const char *name)
+{
+    return name && *name && strnlen(name, ES_RUN_NAME + 1) <= ES_RUN_NAME;
+}
+
+/* ---- checking ---- */
+
+static es_status check_pairs(const es_run_pair *pairs, int64_t count, const char *what, bool unique,
+                             es_error *err)
+{
+    static const char hint[] = "keys have 1 to 255 bytes, texts at most 1 MiB";
+    if (count < 0 || (count > 0 && !pairs))
+        return es_fail(err, ES_E_ARGUMENT, "run.spec", "", "no list of %ss", what);
+    for (int64_t i = 0; i < count; i++) {
+        if (!es_run_name_ok(pairs[i].key) || !pairs[i].text ||
+            strnlen(pairs[i].text, ES_RUN_LINE + 1) > ES_RUN_LINE)
+            return es_fail(err, ES_E_ARGUMENT, "run.spec", hint,
+                           "%s %lld has no key or no text, or one too long", what, (long long)i);
+        for (int64_t j = 0; unique && j < i; j++)
+            if (strcmp(pairs[i].key, pairs[j].key) == 0)
+                return es_fail(err, ES_E_ARGUMENT, "run.spec", "give each key once",
+                               "%s %s is given twice", what, pairs[i].key);
+    }
+    return ES_OK;
+}
+
+es_status es_run_spec_check(const es_run_spec *spec, es_error *err)
+{
+    if (!spec || !es_run_name_ok(spec->command))
+        return es_fail(err, ES_E_ARGUMENT, "run.spec", "name the command", "a run of no command");
+    ES_TRY(check_pairs(spec->params, spec->params_count, "parameter", true, err));
+    return check_pairs(spec->facts, spec->facts_count, "fact", false, err);
+}
+
+static uint64_t identity_of(const char *command, const es_run_pair *params, int64_t count)
+{
+    uint64_t crc = es_crc_text(0, command);
+    for (int64_t i = 0; i < count; i++)
+        crc = es_crc_text(es_crc_text(crc, params[i].key), params[i].text);
+    return es_crc_i64(crc, count);
+}
+
+uint64_t es_run_spec_identity(const es_run_spec *spec)
+{
+    return identity_of(spec->command, spec->params, spec->params_count);
+}
+
+static uint64_t fact_checksum(uint64_t identity, int64_t session, const char *key, const char *text)
+{
+    return es_crc_text(es_crc_text(es_crc_i64(identity, session), key), text);
+}
+
+/* ---- writing ---- */
+
+es_status es_run_spec_write(const es_sql *sql, const es_run_spec *spec, es_error *err)
+{
+    char now[32];
+    es_run_now(now);
+    const uint64_t identity = es_run_spec_identity(spec);
+    const uint64_t checksum = es_crc_text(es_crc_text(identity, now), now);
+    ES_TRY(es_sql_run(sql, err, "INSERT INTO run VALUES(1, ?, ?, ?, ?, ?)", "tttii", spec->command,
+                      now, now, (int64_t)identity, (int64_t)checksum));
+    for (int64_t i = 0; i < spec->params_count; i++)
+        ES_TRY(es_sql_run(sql, err, "INSERT INTO parameter VALUES(?, ?, ?)", "itt", i,
+                          spec->params[i].key, spec->params[i].text));
+    return ES_OK;
+}
+
+static es_status write_fact(const es_sql *sql, int64_t session, const es_run_pair *fact,
+                            uint64_t identity, es_error *err)
+{
+    return es_sql_run(sql, err, "INSERT INTO fact(session, key, text, checksum) VALUES(?, ?, ?, ?)",
+                      "itti", session, fact->key, fact->text,
+                      (int64_t)fact_checksum(identity, session, fact->key, fact->text));
+}
+
+es_status es_run_facts_write(const es_sql *sql, const es_run_spec *spec, uint64_t identity,
+                             es_error *err)
+{
+    int64_t session;
+    char now[32];
+    es_run_now(now);
+    ES_TRY(es_sql_number(sql, "SELECT ifnull(max(session), -1) + 1 FROM fact", &session, err));
+    const es_run_pair started = {"started", now};
+    ES_TRY(write_fact(sql, session, &started, identity, err));
+    for (int64_t i = 0; i < spec->facts_count; i++)
+        ES_TRY(write_fact(sql, session, &spec->facts[i], identity, err));
+    return ES_OK;
+}
+
+/* ---- reading ---- */
+
+static es_status load_run(es_run *run, es_error *err)
+{
+    sqlite3_stmt *s;
+    bool row;
+    ES_TRY(es_sql_prepare(&run->sql, err, &s,
+                          "SELECT command, created, updated, identity, checksum FROM run", ""));
+    es_status status = es_sql_step(&run->sql, s, &row, err);
+    if (status == ES_OK && !row)
+        status = es_sql_corrupt(&run->sql, "run.corrupt", err, "it has no command");
+    char **const texts[] = {&run->command, &run->created, &run->updated};
+    for (int i = 0; i < 3 && status == ES_OK; i++)
+        status = es_sql_text(&run->sql, s, i, ES_RUN_NAME, texts[i], err);
+    if (status == ES_OK) {
+        run->identity = (uint64_t)sqlite3_column_int64(s, 3);
+        const uint64_t checksum =
+            es_crc_text(es_crc_text(run->identity, run->created), run->updated);
+        if (checksum != (uint64_t)sqlite3_column_int64(s, 4))
+            status = es_sql_corrupt(&run->sql, "run.checksum", err, "its times are not sound");
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+static es_status load_param(es_run *run, sqlite3_stmt *s, es_error *err)
+{
+    char *key, *text;
+    ES_TRY(es_sql_text(&run->sql, s, 0, ES_RUN_NAME, &key, err));
+    const es_status status = es_sql_text(&run->sql, s, 1, ES_RUN_LINE, &text, err);
+    run->params[run->params_count++] = (es_run_pair){key, text};
+    return status;
+}
+
+static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
+{
+    char *key, *text;
+    ES_TRY(es_sql_text(&run->sql, s, 0, ES_RUN_NAME, &key, err));
+    es_status status = es_sql_text(&run->sql, s, 1, ES_RUN_LINE, &text, err);
+    const int64_t session = sqlite3_column_int64(s, 2);
+    run->facts[run->facts_count++] = (es_run_fact){session, key, text};
+    if (status == ES_OK &&
+        fact_checksum(run->identity, session, key, text) != (uint64_t)sqlite3_column_int64(s, 3))
+        status = es_sql_corrupt(&run->sql, "run.checksum", err, "fact %s is not sound", key);
+    return status;
+}
+
+/* Rows of `query` through `load`; there are no more than `room`. */
+static es_status load_rows(es_run *run, const char *query, int64_t room,
+                           es_status (*load)(es_run *, sqlite3_stmt *, es_error *), es_error *err)
+{
+    sqlite3_stmt *s;
+    bool row = false;
+    ES_TRY(es_sql_prepare(&run->sql, err, &s, query, ""));
+    es_status status = es_sql_step(&run->sql, s, &row, err);
+    for (int64_t i = 0; status == ES_OK && row; i++) {
+        status = i < room ? load(run, s, err)
+                          : es_sql_corrupt(&run->sql, "run.corrupt", err, "its rows multiply");
+        if (status == ES_OK)
+            status = es_sql_step(&run->sql, s, &row, err);
+    }
+    sqlite3_finalize(s);
+    return status;
+}
+
+es_status es_run_spec_load(es_run *run, es_error *err)
+{
+    int64_t params, facts; /* counted by walking over them, so memory is bounded by the file */
+    void *memory;
+    ES_TRY(load_run(run, err));
+    ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM parameter", &params, err));
+    ES_TRY(es_mem_array(NULL, params, 1, sizeof *run->params, "parameters", &memory, err));
+    run->params = memory;
+    ES_TRY(load_rows(run, "SELECT key, text FROM parameter ORDER BY position", params, load_param,
+                     err));
+    if (identity_of(run->command, run->params, run->params_count) != run->identity)
+        return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are not sound");
+    ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM fact", &facts, err));
+    ES_TRY(es_mem_array(NULL, facts, 1, sizeof *run->facts, "facts", &memory, err));
+    run->facts = memory;
+    return load_rows(run, "SELECT key, text, session, checksum FROM fact ORDER BY position", facts,
+                     load_fact, err);
+}
+
+void es_run_spec_free(es_run *run)
+{
+    for (int64_t i = 0; i < run->params_count; i++) {
+        es_mem_free(NULL, (void *)(uintptr_t)run->params[i].key);
+        es_mem_free(NULL, (void *)(uintptr_t)run->params[i].text);
+    }
+    for (int64_t i = 0; i < run->facts_count; i++) {
+        es_mem_free(NULL, (void *)(uintptr_t)run->facts[i].key);
+        es_mem_free(NULL, (void *)(uintptr_t)run->facts[i].text);
+    }
+    es_mem_free(NULL, run->params);
+    es_mem_free(NULL, run->facts);
+    es_mem_free(NULL, run->command);
+    es_mem_free(NULL, run->created);
+    es_mem_free(NULL, run->updated);
+}
+
+/* ---- comparing ---- */
+
+static const char *text_of(const es_run_pair *pairs, int64_t count, const char *key)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(pairs[i].key, key) == 0)
+            return pairs[i].text;
+    return NULL;
+}
+
+/* Text that grows at `out` while there is room; NULL room only counts. */
+typedef struct lines {
+    char *out;
+    size_t size, used;
+    const char *end; /* after each line */
+    int64_t count;
+} lines;
+
+static void add_line(lines *l, const char *key, const char *before, const char *now)
+{
+    enum { SHOWN = 60 }; /* of a text; a grid may be pages long */
+    char was_[SHOWN + 1], now_[SHOWN + 1];
+    snprintf(was_, sizeof was_, "%s", before ? before : "absent");
+    snprintf(now_, sizeof now_, "%s", now ? now : "absent");
+    l->count++;
+    if (l->used + 1 >= l->size)
+        return;
+    const size_t room = l->size - l->used;
+    const int wrote =
+        snprintf(l->out + l->used, room, "%s: %s in the file, %s now%s", key, was_, now_, l->end);
+    l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
+}
+
+static void diff(const es_run *run, const es_run_spec *spec, lines *l)
+{
+    if (strcmp(run->command, spec->command) != 0)
+        add_line(l, "command", run->command, spec->command);
+    for (int64_t i = 0; i < run->params_count; i++) {
+        const es_run_pair *p = &run->params[i];
+        const char *now = text_of(spec->params, spec->params_count, p->key);
+        if (!now || strcmp(now, p->text) != 0)
+            add_line(l, p->key, p->text, now);
+    }
+    for (int64_t i = 0; i < spec->params_count; i++) {
+        const es_run_pair *p = &spec->params[i];
+        if (!text_of(run->params, run->params_count, p->key))
+            add_line(l, p->key, NULL, p->text);
+    }
+}
+
+int64_t es_run_diff(const es_run *run, const es_run_spec *spec, char *out, size_t size)
+{
+    lines l = {.out = out, .size = out ? size : 0, .end = "\n"};
+    if (l.size)
+        out[0] = '\0';
+    diff(run, spec, &l);
+    return l.count;
+}
+
+es_status es_run_spec_compare(const es_run *run, const es_run_spec *spec, es_error *err)
+{
+    char text[256] = "";
+    lines l = {.out = text, .size = sizeof text, .end = "; "};
+    diff(run, spec, &l);
+    if (l.count == 0)
+        return ES_OK;
+    if (l.used >= 2 && strcmp(text + l.used - 2, "; ") == 0)
+        text[l.used - 2] = '\0';
+    return es_fail_file(err, ES_E_ARGUMENT, run->path, -1,
+                        strcmp(run->command, spec->command) ? "run.command" : "run.parameters",
+                        "resume with the parameters of the file, or write another file",
+                        "the run differs in %lld: %s", (long long)l.count, text);
+}
