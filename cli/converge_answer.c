@@ -162,37 +162,41 @@ es_status converge_answer(converge_job *job, es_error *err)
 /* ---- views ---- */
 
 static const cli_column row_columns[] = {
-    {"scale", "scale", "", CLI_REAL, "factor on A = Wk'Wq/sqrt(k)"},
-    {"n", "n", "tokens", CLI_COUNT},
-    {"mean_error", "mean error", "", CLI_REAL, "|m_n - m|, mean over replicates", "mean_error_se"},
-    {"cov_error", "cov error", "", CLI_REAL, "|C_n - C| in Frobenius norm", "cov_error_se"},
-    {"map_error", "map error", "", CLI_REAL,
-     "root mean square over queries of |Gamma_n(x) - Gamma(x)|", "map_error_se"},
-    {"cov_error_flag", "flag", "", CLI_TEXT,
-     "cov error is left out of the fit: 'floor', it is rounding; 'reference', it is the limit's "
-     "own error"},
+    {"scale", "scale", "", .format = CLI_REAL, .definition = "factor on A = Wk'Wq/sqrt(k)"},
+    {"n", "n", "tokens", .format = CLI_COUNT},
+    {"mean_error", "mean error", "", .format = CLI_REAL, .error = "mean_error_se",
+     .definition = "|m_n - m|, mean over replicates"},
+    {"cov_error", "cov error", "", .format = CLI_REAL, .error = "cov_error_se",
+     .definition = "|C_n - C| in Frobenius norm"},
+    {"map_error", "map error", "", .format = CLI_REAL, .error = "map_error_se",
+     .definition = "root mean square over queries of |Gamma_n(x) - Gamma(x)|"},
+    {"cov_error_flag", "flag", "", .format = CLI_TEXT,
+     .definition = "cov error is left out of the fit: floor, it is rounding; reference, it is the "
+                   "limit's own error"},
     {0}};
 
 const cli_table converge_rows_table = {
     .rows = "rows",
     .title = "Distance from the infinite-token limit",
     .columns = row_columns,
-    .note = "\u00b1: one standard error over replicates. Sizes of one replicate "
-            "are nested, so rows are dependent."};
+    .note = "Standard errors are over replicates. Sizes of one replicate are nested, so rows are\n"
+            "dependent; the bootstrap of the rates resamples whole replicates."};
 
 static const cli_column fit_columns[] = {
-    {"scale", "scale", "", CLI_REAL},
-    {"horizon", "H", "", CLI_SHORT, "two-sided horizon |S^1/2 A S^1/2|"},
-    {"frobenius", "F", "", CLI_SHORT,
-     "Frobenius norm of the same matrix: decides what happens at finite n"},
-    {"rate_mean", "mean rate", "", CLI_REAL, "error ~ n^-rate, weighted fit", "rate_mean_se"},
-    {"rate_mean_p", "p", "", CLI_SHORT, "of chi^2: is it a power law on this range?"},
-    {"rate_cov", "cov rate", "", CLI_REAL, NULL, "rate_cov_se"},
-    {"rate_cov_p", "p", "", CLI_SHORT},
-    {"rate_map", "map rate", "", CLI_REAL, NULL, "rate_map_se"},
-    {"rate_map_p", "p", "", CLI_SHORT},
-    {"rate_horizon", "1/(2(1+H^2))", "", CLI_SHORT,
-     "the paper's exponent, a bound for n to infinity"},
+    {"scale", "scale", "", .format = CLI_REAL},
+    {"horizon", "H", "", .format = CLI_SHORT, .definition = "two-sided horizon |S^1/2 A S^1/2|"},
+    {"frobenius", "F", "", .format = CLI_SHORT,
+     .definition = "Frobenius norm of the same matrix: what decides at finite n"},
+    {"rate_mean", "mean rate", "", .format = CLI_REAL, .error = "rate_mean_se",
+     .definition = "error ~ n^-rate, weighted fit; rate_mean_ci in the JSON is the bootstrap"},
+    {"rate_mean_p", "p", "", .format = CLI_SHORT,
+     .definition = "of chi^2: is it a power law on this range?"},
+    {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
+    {"rate_cov_p", "p", "", .format = CLI_SHORT},
+    {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
+    {"rate_map_p", "p", "", .format = CLI_SHORT},
+    {"rate_horizon", "1/(2(1+H^2))", "", .format = CLI_SHORT,
+     .definition = "the paper's exponent, a bound for n to infinity"},
     {0}};
 
 const cli_table converge_fits_table = {.rows = "fits", .title = "Rates", .columns = fit_columns};

@@ -37,7 +37,7 @@ static void a_line_has_its_reference_values(void **state)
 static void lines_agree_with_theory_json(void **state)
 {
     (void)state;
-    json_t *cases = golden_group("wls");
+    json_t *cases = golden("wls");
     size_t i;
     json_t *c;
     json_array_foreach(cases, i, c)
@@ -51,17 +51,17 @@ static void lines_agree_with_theory_json(void **state)
                 .n = json_number_value(json_array_get(n, k)),
                 .error = json_number_value(json_array_get(json_object_get(c, "err"), k)),
                 .se = json_number_value(json_array_get(json_object_get(c, "std"), k)) /
-                      sqrt(golden_number(c, "k"))};
+                      sqrt(golden_real(c, "k"))};
         es_fit fit;
         assert_ok(es_fit_power(p, count, &fit, &err));
-        assert_close(-fit.rate, golden_number(c, "slope"), 1e-10);
-        assert_close(fit.intercept, golden_number(c, "intercept"), 1e-10);
-        assert_close(fit.rate_se, golden_number(c, "slope_se"), 1e-10);
-        assert_close(fit.intercept_se, golden_number(c, "intercept_se"), 1e-10);
-        assert_close(fit.rate_se_known, golden_number(c, "slope_se_known"), 1e-10);
-        assert_close(fit.chi2, golden_number(c, "chi2"), 1e-10);
-        assert_close(-fit.ols_rate, golden_number(c, "ols_slope"), 1e-10);
-        assert_close(fit.ols_intercept, golden_number(c, "ols_intercept"), 1e-10);
+        assert_close(-fit.rate, golden_real(c, "slope"), 1e-10);
+        assert_close(fit.intercept, golden_real(c, "intercept"), 1e-10);
+        assert_close(fit.rate_se, golden_real(c, "slope_se"), 1e-10);
+        assert_close(fit.intercept_se, golden_real(c, "intercept_se"), 1e-10);
+        assert_close(fit.rate_se_known, golden_real(c, "slope_se_known"), 1e-10);
+        assert_close(fit.chi2, golden_real(c, "chi2"), 1e-10);
+        assert_close(-fit.ols_rate, golden_real(c, "ols_slope"), 1e-10);
+        assert_close(fit.ols_intercept, golden_real(c, "ols_intercept"), 1e-10);
     }
     json_decref(cases);
 }
@@ -323,11 +323,11 @@ static void psi2_norms_of_known_laws(void **state)
         x[i] *= 1e200;
     assert_ok(es_psi2_norm(x, N, &norm, &err));
     assert_close(norm, 0.7727077921631287e200, 1e-9);
-    json_t *golden = golden_group("psi2");
-    if (golden) {
-        assert_close(golden_number(golden, "uniform_m1_1"), norm / 1e200, 1e-9);
-        assert_close(golden_number(golden, "rademacher"), 1.0 / sqrt(log(2.0)), 1e-14);
-        json_decref(golden);
+    json_t *known = golden("psi2");
+    if (known) {
+        assert_close(golden_real(known, "uniform_m1_1"), norm / 1e200, 1e-9);
+        assert_close(golden_real(known, "rademacher"), 1.0 / sqrt(log(2.0)), 1e-14);
+        json_decref(known);
     }
     memset(x, 0, N * sizeof *x);
     assert_ok(es_psi2_norm(x, N, &norm, &err));

@@ -62,17 +62,17 @@ static void check_table(const json_t *table, es_hardmax_queries queries, double 
 static void everything_agrees_with_theory_json(void **state)
 {
     (void)state;
-    json_t *golden = golden_group("hardmax_d1"), *value;
-    if (!golden)
+    json_t *known = golden("hardmax_d1"), *value;
+    if (!known)
         return;
-    check_table(json_object_get(golden, "pop"), ES_HARDMAX_POPULATION, 1e-12);
-    check_table(json_object_get(golden, "emp"), ES_HARDMAX_SELF, 1e-9);
+    check_table(json_object_get(known, "pop"), ES_HARDMAX_POPULATION, 1e-12);
+    check_table(json_object_get(known, "emp"), ES_HARDMAX_SELF, 1e-9);
     const char *key;
-    json_object_foreach(json_object_get(golden, "lead"), key, value) assert_close(
+    json_object_foreach(json_object_get(known, "lead"), key, value) assert_close(
         es_hardmax_leading(strtoll(key, NULL, 10), 1.0), json_number_value(value), 1e-13);
-    json_object_foreach(json_object_get(golden, "second"), key, value) assert_close(
+    json_object_foreach(json_object_get(known, "second"), key, value) assert_close(
         es_hardmax_second(strtoll(key, NULL, 10), 1.0), json_number_value(value), 1e-12);
-    json_decref(golden);
+    json_decref(known);
 }
 
 static void asymptotic_forms_are_as_near_as_stated(void **state)
