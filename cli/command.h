@@ -105,6 +105,7 @@ struct cli_session {
 
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_info, cli_bench, cli_measure, cli_theory;
+extern const cli_command cli_info, cli_bench, cli_measure, cli_limit;
 
 const cli_command *cli_command_find(const char *name);
 
