@@ -104,7 +104,7 @@ struct cli_session {
 /* ---- the table of commands ---- */
 
 extern const cli_command *const cli_commands[]; /* NULL-ended */
-extern const cli_command cli_info, cli_bench, cli_measure;
+extern const cli_command cli_info, cli_bench, cli_measure, cli_hardmax;
 
 const cli_command *cli_command_find(const char *name);
 
