@@ -26,7 +26,8 @@ static const cli_option options[] = {
      "tokens (default: 10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions). Up to "
      "1e18 in one dimension, 1e7 in several",
      .field = offsetof(hardmax_options, n), .min = 1, .max = 1e18, .increasing = true},
-    {"replicates", 'r', CLI_WHOLE, "R", "independent samples (default: 10000; 200 in several dimensions)",
+    {"replicates", 'r', CLI_WHOLE, "R",
+     "independent samples (default: 10000; 200 in several dimensions)",
      .field = offsetof(hardmax_options, replicates), .min = 1, .max = 1e8},
     {"dim", 'd', CLI_WHOLE, "D", "dimensions of a token (default: 1)",
      .field = offsetof(hardmax_options, dim), .min = 1, .max = 64},
