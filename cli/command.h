@@ -106,6 +106,7 @@ struct cli_session {
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_info, cli_bench, cli_measure, cli_theory;
 extern const cli_command cli_info, cli_bench, cli_measure, cli_limit;
+extern const cli_command cli_info, cli_bench, cli_measure, cli_hardmax;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -91,18 +91,19 @@ static void steiner_constants(void **state)
 {
     (void)state;
     static const double J[] = {0, 1.6449340668482264, 6.7764286441, 29.5002446056, 132.665401670};
-    double rms, constant;
+    double constant;
     for (int d = 1; d <= 4; d++) { /* mpmath; the notes have four digits */
-        assert_ok(es_hardmax_steiner(d, 1000, 1.0, &rms, &constant, &err));
+        assert_ok(es_hardmax_steiner(d, &constant, &err));
         assert_close(constant, J[d], 1e-9);
     }
-    assert_ok(es_hardmax_steiner(2, 1000, 1.0, &rms, NULL, &err));
-    assert_near(rms, 0.290, 1e-3);
-    assert_ok(es_hardmax_steiner(3, 100000, 3.0, &rms, NULL, &err));
-    assert_near(rms / 3.0, 0.200, 1e-3);
-    assert_int_equal(es_hardmax_steiner(0, 10, 1.0, &rms, NULL, &err), ES_E_RANGE);
-    assert_int_equal(es_hardmax_steiner(2, 1, 1.0, &rms, NULL, &err), ES_E_RANGE);
-    assert_int_equal(es_hardmax_steiner(65, 10, 1.0, &rms, NULL, &err), ES_E_RANGE);
+    /* One dimension: (G - G')/(2b) of two Gumbel variables. */
+    assert_close(es_hardmax_rms(1, 1000, 1.0, J[1]), sqrt(J[1] / 2.0) / sqrt(2.0 * log(1000.0)),
+                 1e-14);
+    assert_near(es_hardmax_rms(2, 1000, 1.0, J[2]), 0.290, 1e-3);
+    assert_near(es_hardmax_rms(3, 100000, 3.0, J[3]), 3.0 * 0.200, 3e-3);
+    assert_true(isnan(es_hardmax_rms(2, 1, 1.0, J[2])));
+    assert_int_equal(es_hardmax_steiner(0, &constant, &err), ES_E_RANGE);
+    assert_int_equal(es_hardmax_steiner(65, &constant, &err), ES_E_RANGE);
 }
 
 /* ---- simulation in one dimension ---- */

@@ -60,13 +60,15 @@ ES_API double es_hardmax_second(int64_t n, double sigma);
  * logarithm belongs to Gaussian tails. */
 ES_API double es_hardmax_uniform(int64_t n);
 
-/*! es_hardmax_steiner() : the leading term of the root mean square of |Gbar| in `dim` dimensions,
+/*! es_hardmax_steiner() : J_d, the constant of the next function, by quadrature to 1e-9. A tenth of
+ * a second. @return : ES_OK; ES_E_RANGE unless dim is in [1, 64]. */
+ES_API es_status es_hardmax_steiner(int64_t dim, double *constant, es_error *err);
+
+/*! es_hardmax_rms() : the leading term of the root mean square of |Gbar| in d dimensions,
  *     sigma (d/b) sqrt(J_d/omega_d) b^{-(d-1)/2},   b = sqrt(2 ln n),
- * omega_d the area of the unit sphere; J_d, by quadrature to 1e-9, goes to *constant unless NULL.
- * It comes from a heuristic argument, and nears the truth slowly. A tenth of a second.
- *  @return : ES_OK; ES_E_RANGE unless dim in [1, 64], n in [2, 10^18], sigma > 0. */
-ES_API es_status es_hardmax_steiner(int64_t dim, int64_t n, double sigma, double *rms,
-                                    double *constant, es_error *err);
+ * omega_d the area of the unit sphere, `constant` J_d. It comes from a heuristic argument, and
+ * nears the truth slowly. NaN for n < 2 or dim < 1. */
+ES_API double es_hardmax_rms(int64_t dim, int64_t n, double sigma, double constant);
 
 /* ---- simulation ---- */
 

@@ -69,17 +69,19 @@ static double constant_of(double d)
                                    es_integrate(shell, &power, 1.0, end, (int)end));
 }
 
-es_status es_hardmax_steiner(int64_t dim, int64_t n, double sigma, double *rms, double *constant,
-                             es_error *err)
+es_status es_hardmax_steiner(int64_t dim, double *constant, es_error *err)
 {
-    if (dim < 1 || dim > ES_HARDMAX_MOST_DIM || n < 2 || n > ES_HARDMAX_MOST_N ||
-        !(sigma > 0.0 && isfinite(sigma)))
-        return es_fail(err, ES_E_RANGE, "hardmax.steiner",
-                       "dim from 1 to 64, n from 2 to 10^18, sigma above 0",
-                       "dim is %lld, n is %lld, sigma is %g", (long long)dim, (long long)n, sigma);
-    const double d = (double)dim, b = sqrt(2.0 * log((double)n)), J = constant_of(d);
-    *rms = sigma * d / b * sqrt(J / sphere_area(d)) * pow(b, -0.5 * (d - 1.0));
-    if (constant)
-        *constant = J;
+    if (dim < 1 || dim > ES_HARDMAX_MOST_DIM)
+        return es_fail(err, ES_E_RANGE, "hardmax.dim", "dim from 1 to 64", "dim is %lld",
+                       (long long)dim);
+    *constant = constant_of((double)dim);
     return ES_OK;
+}
+
+double es_hardmax_rms(int64_t dim, int64_t n, double sigma, double constant)
+{
+    if (n < 2 || dim < 1)
+        return (double)NAN;
+    const double d = (double)dim, b = sqrt(2.0 * log((double)n));
+    return sigma * d / b * sqrt(constant / sphere_area(d)) * pow(b, -0.5 * (d - 1.0));
 }
