@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { TALL = 4, HALF = ES_PANEL / 2 }; /* rows of z at a time: 8 sums in registers with AVX2 */
+enum { TALL = ES_PANEL_TALL, HALF = ES_PANEL / 2 }; /* 4 x 2 registers of sums with AVX2 */
 
 /* ---- packing ---- */
 
@@ -54,10 +54,10 @@ void es_affine_free(es_affine *a, es_budget *budget)
 
 typedef double vec __attribute__((vector_size(HALF * sizeof(double)), may_alias));
 
-/* sums (TALL, ES_PANEL) = z panel' for TALL rows of z. Sums start at +0 and so never become -0:
- * leaving out columns of zeros, whose products are +-0, changes no bit. */
+/* Sums start at +0 and so never become -0: leaving out columns of zeros, whose products are +-0,
+ * changes no bit. */
 static inline __attribute__((always_inline)) void
-panel_product(const double *panel, const int64_t *span, const double *const z[TALL], double *sums)
+panel_text(const double *panel, const int64_t span[2], const double *const z[TALL], double *sums)
 {
     vec s[TALL][2] = {{{0}}};
     for (int64_t k = span[0]; k < span[1]; k++) {
@@ -72,29 +72,26 @@ panel_product(const double *panel, const int64_t *span, const double *const z[TA
     memcpy(sums, s, sizeof s);
 }
 
-typedef void product_fn(const double *panel, const int64_t *span, const double *const z[TALL],
-                        double *sums);
-
-static void product_portable(const double *panel, const int64_t *span, const double *const z[TALL],
-                             double *sums)
+void es_panel_portable(const double *panel, const int64_t span[2], const double *const z[TALL],
+                       double *sums)
 {
-    panel_product(panel, span, z, sums);
+    panel_text(panel, span, z, sums);
 }
 
 /* The same text for wider registers. Without FMA, so that it computes the same roundings. */
 #ifdef __x86_64__
-__attribute__((target("avx2"))) static void product_avx2(const double *panel, const int64_t *span,
-                                                         const double *const z[TALL], double *sums)
+__attribute__((target("avx2"))) static void panel_avx2(const double *panel, const int64_t span[2],
+                                                       const double *const z[TALL], double *sums)
 {
-    panel_product(panel, span, z, sums);
+    panel_text(panel, span, z, sums);
 }
 
-static product_fn *best_product(void)
+es_panel_fn *es_panel_best(void)
 {
-    return es_isa_available(ES_ISA_AVX2) ? product_avx2 : product_portable;
+    return es_isa_available(ES_ISA_AVX2) ? panel_avx2 : es_panel_portable;
 }
 #else
-static product_fn *best_product(void) { return product_portable; }
+es_panel_fn *es_panel_best(void) { return es_panel_portable; }
 #endif
 
 static void add_mean(const es_affine *a, int64_t first, int64_t width, const double *x, double *y)
@@ -119,7 +116,7 @@ void es_affine_rows(const es_affine *a, const double *z, int64_t count, const in
             shift_rows(a, z, count, place, y);
         return;
     }
-    product_fn *const product = best_product();
+    es_panel_fn *const product = es_panel_best();
     double sums[TALL * ES_PANEL];
     for (int64_t p = 0, first = 0; first < dim; p++, first += ES_PANEL) {
         const int64_t width = dim - first < ES_PANEL ? dim - first : ES_PANEL;

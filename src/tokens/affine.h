@@ -10,7 +10,7 @@
 
 #include <esscher/exec.h>
 
-enum { ES_PANEL = 8 };
+enum { ES_PANEL = 8, ES_PANEL_TALL = 4 }; /* rows of a panel; rows of z it meets at a time */
 
 typedef struct es_affine {
     int64_t dim;
@@ -23,6 +23,14 @@ typedef struct es_affine {
 es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_budget *budget,
                         es_affine *out, es_error *err);
 void es_affine_free(es_affine *a, es_budget *budget);
+
+/* sums (ES_PANEL_TALL, ES_PANEL) = z panel', columns span[0] .. span[1]-1 of the panel. */
+typedef void es_panel_fn(const double *panel, const int64_t span[2],
+                         const double *const z[ES_PANEL_TALL], double *sums);
+
+/*! es_panel_portable() : for any CPU; es_panel_best() : the fastest this one runs. Same bits. */
+es_panel_fn es_panel_portable;
+es_panel_fn *es_panel_best(void);
 
 /*! es_affine_rows() : row i of z (count, dim) becomes row place[i] of y; place NULL: row i. z and y
  *  do not overlap, except that without a factor and without places they may be the same. */

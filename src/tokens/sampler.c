@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
 
 /* A stage holds STAGE numbers, which stay in the second cache beside a panel of B, but at least
@@ -105,31 +106,30 @@ static es_status stage_new(const es_sampler *s, int64_t count, bool image, es_st
 
 /* ---- how much memory ---- */
 
-/* What a law takes beside its parts: panels and spans, or a direction; the rest is small. */
-static bool add_law_bytes(const es_law *law, size_t *bytes)
+enum { BESIDE = 2 * ES_ALIGN }; /* what an allocation takes beside its bytes, at most */
+
+/* What a law of at most ES_MAX_DIM dimensions takes without its parts: panels and spans, a
+ * direction, its place among parts and weights. */
+static size_t law_bytes(const es_law *law)
 {
-    const int64_t panels = (law->dim + ES_PANEL - 1) / ES_PANEL;
-    size_t factor = 0, other = 0;
-    if (law->factor && !es_size_of_array(panels, ES_PANEL * law->dim + 2, 1, 8, &factor))
-        return false;
-    if (!es_size_of_array(law->dim, 1, 1, sizeof(double), &other))
-        return false;
-    return es_add_size(*bytes, factor, bytes) && es_add_size(*bytes, other, bytes) &&
-           es_add_size(*bytes, sizeof(es_sampler) + sizeof(double) + 6 * 2 * ES_ALIGN, bytes);
+    const size_t dim = (size_t)law->dim, panels = (dim + ES_PANEL - 1) / ES_PANEL;
+    const size_t factor = law->factor ? panels * (ES_PANEL * dim + 2) * sizeof(double) : 0;
+    return factor + (dim + 1) * sizeof(double) + sizeof(es_sampler) + 6 * BESIDE;
 }
 
 size_t es_tokens_bytes(const es_law *law, int threads)
 {
-    size_t bytes = 0, stages;
-    const int64_t parts = law->kind == ES_LAW_MIXTURE ? law->n_parts : 0;
-    bool fits = law->dim >= 1 && threads >= 1 && add_law_bytes(law, &bytes);
-    for (int64_t i = 0; fits && i < parts; i++)
-        fits = add_law_bytes(&law->parts[i], &bytes);
-    fits = fits && es_size_of_array(stage_rows(law->dim, INT64_MAX), law->dim, 3 * (int64_t)threads,
-                                    sizeof(double), &stages);
-    fits = fits && es_add_size(bytes, stages, &bytes);
-    fits = fits && es_add_size(bytes, (size_t)threads * 3 * 2 * ES_ALIGN, &bytes);
-    return fits ? bytes : SIZE_MAX;
+    const int64_t parts = law->kind == ES_LAW_MIXTURE && law->parts ? law->n_parts : 0;
+    if (law->dim < 1 || law->dim > ES_MAX_DIM || threads < 1)
+        return SIZE_MAX;
+    const int64_t numbers = stage_rows(law->dim, INT64_MAX) * law->dim;
+    size_t bytes = law_bytes(law);
+    bytes += (size_t)threads * 3 * ((size_t)numbers * sizeof(double) + BESIDE);
+    for (int64_t i = 0; i < parts; i++) {
+        if (law->parts[i].dim != law->dim || !es_add_size(bytes, law_bytes(&law->parts[i]), &bytes))
+            return SIZE_MAX;
+    }
+    return bytes;
 }
 
 /* ---- drawing ---- */

@@ -19,7 +19,7 @@
 #include "tokens/sampler.h"
 
 enum {
-    ATTEMPTS = 64,       /* each kept with probability above 0.6 (tested) */
+    ATTEMPTS = 64,       /* each kept with probability above 0.65, worst in the plane */
     ATTEMPT_LANES = 256, /* 128 for the beta, then one for U */
     LANE_U = 128,
     CHUNK = 128 /* tokens whose first attempts are made together */
@@ -88,7 +88,7 @@ static es_status proposals(const es_vmf *c, const es_address *first, int64_t cou
 }
 
 /* v = 1 - cosine of count <= CHUNK tokens. Should all attempts of a token fail (probability below
- * 1e-25), it gets the most likely place of the proposal. */
+ * 1e-29), it gets the most likely place of the proposal. */
 static es_status cosine_gaps(const es_vmf *c, const es_address *first, int64_t count, double *v,
                              es_error *err)
 {

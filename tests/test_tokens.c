@@ -1,0 +1,447 @@
+/* test_tokens.c : what all laws have in common, empirical laws, refusals. */
+#include "token_laws.h"
+
+#include "tokens/affine.h"
+
+enum { ROWS = 3000 };
+static const es_address start = {.seed = 2026, .experiment = 9, .cell = 77, .token = 100};
+
+/* ---- the same rows, whoever asks ---- */
+
+static void rows_do_not_depend_on_the_calls(void **state)
+{
+    (void)state;
+    static const int64_t splits[] = {1, 7, 256, 1025};
+    static double whole[ROWS * DIM], piece[1025 * DIM];
+    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
+        es_sampler *s;
+        assert_ok(es_sampler_new(law, NULL, &s, &err));
+        assert_ok(es_sampler_rows(s, &start, ROWS, whole, &err));
+        for (int k = 0; k < 4; k++) {
+            const int64_t step = splits[k], end = step == 1 ? 200 : ROWS;
+            for (int64_t i = 0, n; i < end; i += n) {
+                n = end - i < step ? end - i : step;
+                es_address at = start;
+                at.token += (uint64_t)i;
+                assert_ok(es_sampler_rows(s, &at, n, piece, &err));
+                assert_memory_equal(piece, whole + i * law->dim, (size_t)(n * law->dim) * 8);
+            }
+        }
+        es_sampler_free(s);
+    }
+}
+
+static void rows_do_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    static double whole[ROWS * DIM], other[ROWS * DIM];
+    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
+        assert_ok(es_tokens_rows(law, &start, ROWS, whole, &err));
+        for (int threads = 1; threads <= 5; threads += 2) {
+            const es_exec exec = {.threads = threads};
+            memset(other, 0, sizeof other);
+            assert_ok(es_tokens_fill(law, &start, ROWS, &exec, other, &err));
+            assert_memory_equal(other, whole, (size_t)(ROWS * law->dim) * 8);
+        }
+    }
+}
+
+static void f32_is_the_same_rounded(void **state)
+{
+    (void)state;
+    static double whole[ROWS * DIM];
+    static float once[ROWS * DIM], many[ROWS * DIM];
+    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
+        assert_ok(es_tokens_rows(law, &start, ROWS, whole, &err));
+        assert_ok(es_tokens_rows_f32(law, &start, ROWS, once, &err));
+        assert_ok(es_tokens_fill_f32(law, &start, ROWS, NULL, many, &err));
+        for (int64_t i = 0; i < ROWS * law->dim; i++)
+            assert_true(once[i] == (float)whole[i] && many[i] == once[i]);
+    }
+}
+
+/* A fingerprint (FNV-1a) of many bytes. */
+static uint64_t fingerprint(const void *data, size_t size)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const unsigned char *p = data; size > 0; size--)
+        hash = (hash ^ *p++) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void bits_never_change(void **state)
+{
+    (void)state;
+    /* Recorded once. Any compiler, instruction set or optimisation level must reproduce them. */
+    static const uint64_t known[ALL_LAWS] = {
+        UINT64_C(0x40325d0576de18b0), UINT64_C(0xe5b7366441067e96), UINT64_C(0x38bfe758cd70a0d1),
+        UINT64_C(0x232d448b359c5642), UINT64_C(0xa4263f827a2c656e), UINT64_C(0x956214372da07963),
+        UINT64_C(0x649318c8e1836025), UINT64_C(0x7c72b71636eac992), UINT64_C(0x4db56b184601c637),
+        UINT64_C(0x160b2aa582d55fd7), UINT64_C(0x7348cf5301025232), UINT64_C(0x7052713819f30c80),
+        UINT64_C(0x5ebdc2ac605f1025), UINT64_C(0x9cc73f2cf59e0ca3), UINT64_C(0x6f64738716ce6fd9),
+        UINT64_C(0x4eef1d66a3117022), UINT64_C(0x7452d1df12595bf2), UINT64_C(0xeadbbab54a3c2aa3),
+    };
+    static double x[ROWS * DIM];
+    for (int l = 0; l < ALL_LAWS; l++) {
+        assert_ok(es_tokens_rows(&all_laws[l], &start, ROWS, x, &err));
+        const uint64_t seen = fingerprint(x, (size_t)(ROWS * all_laws[l].dim) * 8);
+        if (seen != known[l])
+            fail_msg("law %d: %#llx", l, (unsigned long long)seen);
+    }
+}
+
+static void addresses_matter(void **state)
+{
+    (void)state;
+    /* Other seeds, experiments, cells and lanes are other tokens. */
+    double x[DIM], y[DIM];
+    const es_law *law = &all_laws[9];
+    assert_ok(es_tokens_rows(law, &start, 1, x, &err));
+    es_address other[4] = {start, start, start, start};
+    other[0].seed++;
+    other[1].experiment++;
+    other[2].cell++;
+    other[3].lane += ES_TOKENS_LANES;
+    for (int i = 0; i < 4; i++) {
+        assert_ok(es_tokens_rows(law, &other[i], 1, y, &err));
+        for (int j = 0; j < DIM; j++)
+            assert_true(x[j] != y[j]);
+    }
+}
+
+/* ---- the image mean + B z ---- */
+
+static void image_is_the_sum_in_order(void **state)
+{
+    (void)state;
+    enum { D = 37, N = 11 };
+    static double b[D * D], mean[D], z[N * D], y[N * D];
+    const es_address at = {.seed = 4};
+    const int64_t place[N] = {3, 1, 0, 2, 10, 9, 8, 7, 6, 5, 4};
+    for (int shape = 0; shape < 3; shape++) {
+        assert_ok(es_normal_rows(&at, D, D, b, &err));
+        assert_ok(es_normal_rows(&(es_address){.seed = 5}, N, D, z, &err));
+        assert_ok(es_normal_rows(&(es_address){.seed = 6}, 1, D, mean, &err));
+        for (int i = 0; i < D * D; i++) /* full, lower triangular, banded */
+            if ((shape == 1 && i % D > i / D) || (shape == 2 && abs(i % D - i / D) > 3))
+                b[i] = 0.0;
+        es_affine a;
+        assert_ok(es_affine_new(D, mean, b, NULL, &a, &err));
+        es_affine_rows(&a, z, N, place, y);
+        es_affine_free(&a, NULL);
+        for (int r = 0; r < N; r++) {
+            for (int i = 0; i < D; i++) {
+                double sum = 0.0;
+                for (int k = 0; k < D; k++)
+                    sum += b[i * D + k] * z[r * D + k];
+                assert_true(y[place[r] * D + i] == mean[i] + sum);
+            }
+        }
+    }
+}
+
+static void panels_have_the_same_bits_on_every_cpu(void **state)
+{
+    (void)state;
+    enum { K = 100 };
+    static double z[ES_PANEL_TALL * K], sums[2][ES_PANEL_TALL * ES_PANEL];
+    double *panel = NULL;
+    assert_int_equal(posix_memalign((void **)&panel, 64, K * ES_PANEL * sizeof *panel), 0);
+    assert_ok(es_normal_rows(&(es_address){.seed = 1}, K, ES_PANEL, panel, &err));
+    assert_ok(es_normal_rows(&(es_address){.seed = 2}, ES_PANEL_TALL, K, z, &err));
+    const double *const rows[ES_PANEL_TALL] = {z, z + K, z + 2 * K, z + 3 * K};
+    es_panel_portable(panel, (int64_t[]){3, K}, rows, sums[0]);
+    es_panel_best()(panel, (int64_t[]){3, K}, rows, sums[1]);
+    assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+    free(panel);
+}
+
+/* ---- empirical laws ---- */
+
+static void without_replacement_visits_every_point_once(void **state)
+{
+    (void)state;
+    static double x[POINTS * DIM];
+    static int visits[POINTS];
+    const es_law law = all_laws[16];
+    const es_address at = {.seed = 3};
+    assert_ok(es_tokens_fill(&law, &at, POINTS, NULL, x, &err));
+    int in_place = 0;
+    for (int i = 0; i < POINTS; i++) {
+        const int point = (int)x[i * DIM];
+        visits[point]++;
+        in_place += point == i;
+        assert_memory_equal(x + i * DIM, numbers_of_points + point * DIM, DIM * 8);
+    }
+    for (int i = 0; i < POINTS; i++)
+        assert_int_equal(visits[i], 1);
+    assert_true(in_place < 10); /* Poisson(1) */
+}
+
+static void with_replacement_repeats_itself(void **state)
+{
+    (void)state;
+    static double x[POINTS * DIM];
+    static bool seen[POINTS];
+    const es_address at = {.seed = 3};
+    assert_ok(es_tokens_rows(&all_laws[15], &at, POINTS, x, &err));
+    int distinct = 0;
+    for (int i = 0; i < POINTS; i++) {
+        const int point = (int)x[i * DIM];
+        distinct += !seen[point];
+        seen[point] = true;
+    }
+    /* Mean n (1 - 1/e), variance n (1/e - 2/e^2): within 5 standard deviations. */
+    assert_near(distinct, POINTS * 0.63212, 5.0 * sqrt(POINTS * 0.0972));
+}
+
+static void NU06_identical_points_and_one_point(void **state)
+{
+    (void)state;
+    float same[3] = {7.5f, -1.0f, 0.25f};
+    const es_view points = {.data = same, .dtype = ES_F32, .rows = 100, .cols = 3, .col_stride = 4};
+    double x[100 * 3];
+    es_law law = {.kind = ES_LAW_EMPIRICAL, .dim = 3, .points = &points};
+    for (int without = 0; without < 2; without++) {
+        law.without_replacement = without;
+        assert_ok(es_tokens_rows(&law, &(es_address){.seed = 1}, 100, x, &err));
+        for (int i = 0; i < 300; i++)
+            assert_true(x[i] == (double)same[i % 3]);
+    }
+}
+
+/* ---- refusals ---- */
+
+#define assert_refused(call, status, name)                                                         \
+    do {                                                                                           \
+        assert_int_equal(call, status);                                                            \
+        assert_string_equal(err.rule, name);                                                       \
+    } while (0)
+
+static void laws_that_are_none(void **state)
+{
+    (void)state;
+    static const double zeros[DIM], nan_at_2[DIM] = {0, 0, NAN};
+    static const double bad_weights[] = {1, -1, 1, 1}, huge_weights[] = {1e308, 1e308, 1e308, 1};
+    static const es_law nested[] = {{.kind = ES_LAW_MIXTURE, .dim = DIM}};
+    static const es_law narrow[] = {{.kind = ES_LAW_GAUSSIAN, .dim = DIM - 1, .size = 1}};
+    static const es_law pool[] = {
+        {.kind = ES_LAW_EMPIRICAL, .dim = DIM, .points = &points_of_laws}};
+    static const es_law sick[] = {{.kind = ES_LAW_CUBE, .dim = DIM, .size = -1}};
+    es_view empty = points_of_laws, nowhere = points_of_laws, wide = points_of_laws;
+    empty.rows = 0;
+    nowhere.data = NULL;
+    wide.cols--;
+#define VMF       .kind = ES_LAW_VMF, .dim = DIM, .size = 1
+#define MIX       .kind = ES_LAW_MIXTURE, .dim = DIM
+#define GAUSS     .kind = ES_LAW_GAUSSIAN, .dim = DIM
+#define EMPIRICAL .kind = ES_LAW_EMPIRICAL, .dim = DIM
+#define STUDENT   .kind = ES_LAW_STUDENT, .dim = DIM, .size = 1
+    const struct {
+        es_law law;
+        es_status status;
+        const char *rule;
+    } cases[] = {
+        {{.kind = 0, .dim = DIM, .size = 1}, ES_E_ARGUMENT, "law.kind"},
+        {{.kind = 11, .dim = DIM, .size = 1}, ES_E_ARGUMENT, "law.kind"},
+        {{.kind = ES_LAW_GAUSSIAN, .dim = 0, .size = 1}, ES_E_SHAPE, "law.dim"},
+        {{.kind = ES_LAW_GAUSSIAN, .dim = 4097, .size = 1}, ES_E_SHAPE, "law.dim"},
+        {{GAUSS}, ES_E_RANGE, "law.size"},
+        {{GAUSS, .size = -1}, ES_E_RANGE, "law.size"},
+        {{GAUSS, .size = NAN}, ES_E_RANGE, "law.size"},
+        {{GAUSS, .size = INFINITY}, ES_E_RANGE, "law.size"},
+        {{GAUSS, .size = 1, .mean = nan_at_2}, ES_E_NONFINITE, "view.finite"},
+        {{STUDENT}, ES_E_RANGE, "law.freedom"},
+        {{STUDENT, .freedom = -3}, ES_E_RANGE, "law.freedom"},
+        {{STUDENT, .freedom = INFINITY}, ES_E_RANGE, "law.freedom"},
+        {{STUDENT, .freedom = 0.1}, ES_E_RANGE, "tokens.freedom"},
+        {{STUDENT, .freedom = 1e10}, ES_E_RANGE, "tokens.freedom"},
+        {{VMF, .direction = zeros}, ES_E_RANGE, "law.direction"},
+        {{VMF}, ES_E_ARGUMENT, "law.direction"},
+        {{VMF, .direction = nan_at_2}, ES_E_NONFINITE, "view.finite"},
+        {{VMF, .direction = mean_of_laws, .concentration = -1}, ES_E_RANGE, "law.concentration"},
+        {{VMF, .direction = mean_of_laws, .concentration = NAN}, ES_E_RANGE, "law.concentration"},
+        {{VMF, .direction = mean_of_laws, .concentration = 1e16},
+         ES_E_RANGE,
+         "tokens.concentration"},
+        {{MIX}, ES_E_EMPTY, "law.parts"},
+        {{MIX, .n_parts = 4, .parts = parts_of_laws}, ES_E_ARGUMENT, "law.parts"},
+        {{MIX, .n_parts = 4, .weights = bad_weights}, ES_E_ARGUMENT, "law.parts"},
+        {{MIX, .n_parts = 4, .parts = parts_of_laws, .weights = bad_weights},
+         ES_E_RANGE,
+         "law.weight"},
+        {{MIX, .n_parts = 4, .parts = parts_of_laws, .weights = huge_weights},
+         ES_E_RANGE,
+         "law.weight"},
+        {{MIX, .n_parts = 1, .parts = nested, .weights = weights_of_laws},
+         ES_E_ARGUMENT,
+         "law.part"},
+        {{MIX, .n_parts = 1, .parts = pool, .weights = weights_of_laws}, ES_E_ARGUMENT, "law.part"},
+        {{MIX, .n_parts = 1, .parts = narrow, .weights = weights_of_laws}, ES_E_SHAPE, "law.part"},
+        {{MIX, .n_parts = 1, .parts = sick, .weights = weights_of_laws}, ES_E_RANGE, "law.size"},
+        {{EMPIRICAL}, ES_E_ARGUMENT, "view.data"},
+        {{EMPIRICAL, .points = &nowhere}, ES_E_ARGUMENT, "view.data"},
+        {{EMPIRICAL, .points = &empty}, ES_E_EMPTY, "law.points"},
+        {{EMPIRICAL, .points = &wide}, ES_E_SHAPE, "law.points"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double x[DIM] = {42};
+        assert_refused(es_tokens_rows(&cases[i].law, &start, 1, x, &err), cases[i].status,
+                       cases[i].rule);
+        assert_true(x[0] == 42);
+    }
+    double x[DIM];
+    assert_refused(es_tokens_rows(NULL, &start, 1, x, &err), ES_E_ARGUMENT, "law.null");
+    const es_law nan_mean = {GAUSS, .size = 1, .mean = nan_at_2};
+    assert_int_equal(es_law_check(&nan_mean, &err), ES_E_NONFINITE);
+    assert_int_equal(err.col, 2);
+    assert_int_equal(es_law_check(&nan_mean, NULL), ES_E_NONFINITE);
+    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++)
+        assert_ok(es_law_check(law, &err));
+}
+
+static void a_bad_number_anywhere_is_found(void **state)
+{
+    (void)state;
+    double factor[DIM * DIM];
+    const es_law law = {GAUSS, .size = 1, .factor = factor};
+    memcpy(factor, full_factor, sizeof factor);
+    factor[3 * DIM + 4] = INFINITY;
+    assert_refused(es_law_check(&law, &err), ES_E_NONFINITE, "view.finite");
+    assert_int_equal(err.row, 3);
+    assert_int_equal(err.col, 4);
+    numbers_of_points[4321 * DIM + 1] = NAN;
+    assert_refused(es_law_check(&all_laws[15], &err), ES_E_NONFINITE, "view.finite");
+    assert_int_equal(err.row, 4321);
+    make_points(NULL);
+}
+
+static void directions_of_any_length(void **state)
+{
+    (void)state;
+    /* The same direction, so short or long that its square is not a number. */
+    static const double lengths[] = {1.0, 0x1p-1000, 0x1p1020};
+    double x[3][DIM], direction[DIM];
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < DIM; j++)
+            direction[j] = direction_of_laws[j] * lengths[i];
+        const es_law law = {VMF, .concentration = 5, .direction = direction};
+        assert_ok(es_tokens_rows(&law, &start, 1, x[i], &err));
+        assert_memory_equal(x[i], x[0], sizeof x[0]);
+    }
+}
+
+static void calls_that_make_no_sense(void **state)
+{
+    (void)state;
+    const es_law *law = &all_laws[0], *shuffled = &all_laws[16];
+    double x[DIM] = {42};
+    es_address far = start;
+    assert_refused(es_tokens_rows(law, &start, -1, x, &err), ES_E_SHAPE, "tokens.count");
+    assert_refused(es_tokens_fill(law, &start, INT64_MAX, NULL, x, &err), ES_E_SHAPE,
+                   "tokens.count");
+    assert_refused(es_tokens_rows(law, &start, 1, NULL, &err), ES_E_ARGUMENT, "tokens.null");
+    assert_refused(es_tokens_rows(law, NULL, 1, x, &err), ES_E_ARGUMENT, "tokens.null");
+    assert_refused(es_sampler_rows(NULL, &start, 1, x, &err), ES_E_ARGUMENT, "tokens.null");
+    far.token = (UINT64_C(1) << 40) - 1;
+    assert_refused(es_tokens_rows(law, &far, 2, x, &err), ES_E_RANGE, "random.address");
+    far = start;
+    far.lane = (1 << 24) - ES_TOKENS_LANES + 1;
+    assert_refused(es_tokens_rows(law, &far, 1, x, &err), ES_E_RANGE, "random.address");
+    far.lane = (1 << 24) - ES_TOKENS_LANES;
+    assert_true(x[0] == 42);
+    assert_ok(es_tokens_rows(law, &far, 1, x, &err));
+
+    x[0] = 42;
+    far = start;
+    far.token = POINTS - 1;
+    assert_refused(es_tokens_rows(shuffled, &far, 2, x, &err), ES_E_RANGE, "tokens.points");
+    assert_refused(es_tokens_fill(shuffled, &far, 2000, NULL, x, &err), ES_E_RANGE,
+                   "tokens.points");
+    far.token = POINTS;
+    assert_refused(es_tokens_rows(shuffled, &far, 1, x, &err), ES_E_RANGE, "tokens.points");
+    assert_ok(es_tokens_rows(shuffled, &far, 0, x, &err));
+    assert_true(x[0] == 42);
+    far.token = POINTS - 1;
+    assert_ok(es_tokens_rows(shuffled, &far, 1, x, &err));
+}
+
+static void names_go_both_ways(void **state)
+{
+    (void)state;
+    for (int k = ES_LAW_GAUSSIAN; k <= ES_LAW_EMPIRICAL; k++) {
+        es_law_kind kind = 0;
+        assert_true(es_law_parse(es_law_name((es_law_kind)k), &kind));
+        assert_int_equal(kind, k);
+    }
+    es_law_kind kind = 0;
+    assert_false(es_law_parse("cauchy", &kind) || es_law_parse("", &kind));
+    assert_false(es_law_parse(NULL, &kind));
+    assert_string_equal(es_law_name(0), "?");
+    assert_string_equal(es_law_name(11), "?");
+}
+
+/* ---- memory and interruption ---- */
+
+static void memory_is_counted_bounded_and_returned(void **state)
+{
+    (void)state;
+    static double x[ROWS * DIM];
+    static float f[ROWS * DIM];
+    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
+        es_budget budget = {0};
+        const es_exec exec = {.threads = 1, .budget = &budget};
+        assert_ok(es_tokens_fill(law, &start, ROWS, &exec, x, &err));
+        assert_ok(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err));
+        assert_int_equal(budget.used, 0);
+        assert_true(budget.peak <= es_tokens_bytes(law, 1));
+        /* Whatever is refused, all of it comes back. */
+        const size_t most = budget.peak;
+        for (size_t limit = 1; limit < most; limit += 1 + most / 40) {
+            budget = (es_budget){.limit = limit};
+            assert_int_equal(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err), ES_E_LIMIT);
+            assert_int_equal(budget.used, 0);
+        }
+    }
+    const es_law silly = {.kind = ES_LAW_GAUSSIAN, .dim = INT64_MAX, .factor = full_factor};
+    assert_true(es_tokens_bytes(&silly, 1) == SIZE_MAX);
+}
+
+static bool stop_at_once(void *user, double done, double total)
+{
+    (void)user;
+    assert_true(done <= total);
+    return true;
+}
+
+static void filling_can_be_stopped(void **state)
+{
+    (void)state;
+    static double x[ROWS * DIM];
+    const es_exec exec = {.threads = 1, .progress = stop_at_once};
+    assert_refused(es_tokens_fill(&all_laws[0], &start, ROWS, &exec, x, &err), ES_E_INTERRUPTED,
+                   "exec.progress");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_do_not_depend_on_the_calls),
+        cmocka_unit_test(rows_do_not_depend_on_the_threads),
+        cmocka_unit_test(f32_is_the_same_rounded),
+        cmocka_unit_test(bits_never_change),
+        cmocka_unit_test(addresses_matter),
+        cmocka_unit_test(image_is_the_sum_in_order),
+        cmocka_unit_test(panels_have_the_same_bits_on_every_cpu),
+        cmocka_unit_test(without_replacement_visits_every_point_once),
+        cmocka_unit_test(with_replacement_repeats_itself),
+        cmocka_unit_test(NU06_identical_points_and_one_point),
+        cmocka_unit_test(laws_that_are_none),
+        cmocka_unit_test(a_bad_number_anywhere_is_found),
+        cmocka_unit_test(directions_of_any_length),
+        cmocka_unit_test(calls_that_make_no_sense),
+        cmocka_unit_test(names_go_both_ways),
+        cmocka_unit_test(memory_is_counted_bounded_and_returned),
+        cmocka_unit_test(filling_can_be_stopped),
+    };
+    return cmocka_run_group_tests_name("tokens", tests, make_points, NULL);
+}
