@@ -1,4 +1,5 @@
 /* test_tokens.c : what all laws have in common, empirical laws, refusals. */
+/* test_tokens.c : what all laws have in common; empirical laws; memory. */
 #include "token_laws.h"
 
 #include "tokens/affine.h"
@@ -28,6 +29,42 @@ static void rows_do_not_depend_on_the_calls(void **state)
             }
         }
         es_sampler_free(s);
+    }
+}
+
+/* Dimensions for which a call makes its rows in several goes, and the largest. */
+static void dimensions_from_one_to_the_largest(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t dim, rows;
+        bool factor;
+    } shapes[] = {
+        {1, 20000, true}, {2, 9000, false}, {64, 600, true}, {301, 130, true}, {4096, 20, false}};
+    for (int k = 0; k < 5; k++) {
+        const int64_t d = shapes[k].dim, n = shapes[k].rows, at_rows[] = {0, n / 2, n - 1};
+        double *b = malloc((size_t)(d * d) * 8), *x = malloc((size_t)(n * d) * 8), one[4096];
+        assert_true(b && x);
+        assert_ok(es_normal_rows(&start, d, d, b, &err));
+        for (int kind = ES_LAW_GAUSSIAN; kind <= ES_LAW_VMF; kind++) {
+            const es_law law = {.kind = (es_law_kind)kind,
+                                .dim = d,
+                                .size = 1.25,
+                                .freedom = 3,
+                                .concentration = 10,
+                                .direction = b,
+                                .mean = b,
+                                .factor = shapes[k].factor ? b : NULL};
+            assert_ok(es_tokens_rows(&law, &start, n, x, &err));
+            for (int i = 0; i < 3; i++) {
+                es_address at = start;
+                at.token += (uint64_t)at_rows[i];
+                assert_ok(es_tokens_rows(&law, &at, 1, one, &err));
+                assert_memory_equal(one, x + at_rows[i] * d, (size_t)d * 8);
+            }
+        }
+        free(b);
+        free(x);
     }
 }
 
@@ -420,12 +457,14 @@ static void filling_can_be_stopped(void **state)
     const es_exec exec = {.threads = 1, .progress = stop_at_once};
     assert_refused(es_tokens_fill(&all_laws[0], &start, ROWS, &exec, x, &err), ES_E_INTERRUPTED,
                    "exec.progress");
+    assert_int_equal(es_tokens_fill(&all_laws[0], &start, ROWS, &exec, x, &err), ES_E_INTERRUPTED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_do_not_depend_on_the_calls),
+        cmocka_unit_test(dimensions_from_one_to_the_largest),
         cmocka_unit_test(rows_do_not_depend_on_the_threads),
         cmocka_unit_test(f32_is_the_same_rounded),
         cmocka_unit_test(bits_never_change),

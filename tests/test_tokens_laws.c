@@ -165,6 +165,11 @@ static void vmf_has_its_mean_and_covariance(void **state)
 }
 
 /* ---- distribution functions ---- */
+/* test_tokens_laws.c : do the samplers have the laws they claim? Whole distribution functions, by
+ * Kolmogorov and Smirnov. */
+#include "token_sample.h"
+static const double least_p = 1e-4;
+enum { MOST = 768 };
 
 /* Angles on [0, pi] with density proportional to sin^(d-2) t e^(kappa cos t): the angle between a
  * vMF token of dimension d and its direction; for kappa = 0 between a point of the sphere and an
