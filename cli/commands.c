@@ -3,7 +3,7 @@
 
 #include "command.h"
 
-const cli_command *const cli_commands[] = {&cli_measure, &cli_info, &cli_bench, NULL};
+const cli_command *const cli_commands[] = {&cli_measure, &cli_export, &cli_info, &cli_bench, NULL};
 
 const cli_command *cli_command_find(const char *name)
 {
