@@ -104,7 +104,7 @@ void cli_answer_input(cli_session *session, const char *role, const char *path,
 
 void cli_answer_print(const cli_session *session)
 {
-    const cli_table *const *views = session->command->views;
+    const cli_table *const *views = session->views ? session->views : session->command->views;
     if (session->common.json) {
         json_dumpf(session->answer, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
         fputc('\n', stdout);

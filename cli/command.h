@@ -81,6 +81,7 @@ typedef struct cli_command {
     const char *about;             /* paragraphs for help and man page */
     const char *const *examples;   /* NULL-ended */
     const cli_option *options;     /* its own; may be NULL */
+    const cli_option *operand;     /* the one argument that has no dashes; NULL: none */
     unsigned common;               /* CLI_TAKES_... */
     const void *defaults;          /* of the struct its options go to */
     size_t size;                   /* of that struct */
@@ -97,8 +98,9 @@ struct cli_session {
     es_budget budget;
     es_exec exec; /* threads, kernels, budget, progress: ready to pass on */
     cli_progress progress;
-    json_t *answer;    /* the one result object; tables and CSV are views of it */
-    bool check_failed; /* a check the user asked for failed: exit code 1 */
+    json_t *answer;                /* the one result object; tables and CSV are views of it */
+    const cli_table *const *views; /* where the run decides which; NULL: the command's */
+    bool check_failed;             /* a check the user asked for failed: exit code 1 */
 };
 
 /* ---- the table of commands ---- */
@@ -107,6 +109,7 @@ extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_info, cli_bench, cli_measure, cli_theory;
 extern const cli_command cli_info, cli_bench, cli_measure, cli_limit;
 extern const cli_command cli_info, cli_bench, cli_measure, cli_hardmax;
+extern const cli_command cli_info, cli_bench, cli_measure, cli_export;
 
 const cli_command *cli_command_find(const char *name);
 

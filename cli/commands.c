@@ -6,6 +6,7 @@
 const cli_command *const cli_commands[] = {&cli_measure, &cli_theory, &cli_info, &cli_bench, NULL};
 const cli_command *const cli_commands[] = {&cli_measure, &cli_limit, &cli_info, &cli_bench, NULL};
 const cli_command *const cli_commands[] = {&cli_measure, &cli_hardmax, &cli_info, &cli_bench, NULL};
+const cli_command *const cli_commands[] = {&cli_measure, &cli_export, &cli_info, &cli_bench, NULL};
 
 const cli_command *cli_command_find(const char *name)
 {

@@ -272,22 +272,40 @@ static void tell_merged(const cli_command *command, const cli_option_list *list,
     }
 }
 
+/* A word that belongs to no option: the command's operand, once, if it takes one. */
+static es_status read_operand(const cli_command *command, const char *text, bool *seen, void *own,
+                              es_error *err)
+{
+    const cli_option *o = command->operand;
+    if (!o)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand",
+                        "every input has an option; --help lists them", "nothing to do with \"%s\"",
+                        text);
+    if (*seen)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand", "give one",
+                        "one %s is enough, and here is another: \"%s\"", o->argument, text);
+    *seen = true;
+    return store(o, text, (char *)own + o->field, err);
+}
+
 es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_common *common,
                             void *own, bool *help, es_error *err)
 {
     cli_option_list list;
     cli_options_of(command, &list);
-    bool options = true;
+    bool options = true, operand = false;
     for (int at = 0; at < argc; at++) {
         const char *arg = argv[at];
         if (options && strcmp(arg, "--") == 0) {
             options = false;
             continue;
         }
-        if (!options || arg[0] != '-' || arg[1] == '\0')
-            return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand",
-                            "every input has an option; --help lists them",
-                            "nothing to do with \"%s\"", arg);
+        if (!options || arg[0] != '-' || arg[1] == '\0') {
+            const es_status status = read_operand(command, arg, &operand, own, err);
+            if (status != ES_OK)
+                return status;
+            continue;
+        }
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             *help = true;
             return ES_OK;

@@ -50,7 +50,7 @@ static bool any_row_has(const json_t *rows, const char *key)
     for (size_t i = 0; i < row_count(rows); i++)
         if (json_object_get(row_at(rows, i), key))
             return true;
-    return false;
+    return row_count(rows) == 0; /* an empty table still has its header */
 }
 
 static void name_slot(slot *s, const json_t *label, const char *name, const char *between)

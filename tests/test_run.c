@@ -172,6 +172,9 @@ static void specs_stages_and_tables_are_checked(void **state)
     const es_run_column no_data = {.name = "x", .kind = ES_RUN_REAL};
     es_run_table table = {.name = "t", .rows = 1, .cols = 1, .columns = &no_data};
     assert_int_equal(es_run_put_table(run, &table, &err), ES_E_ARGUMENT);
+    const es_run_column same_name[] = {no_data, no_data};
+    const es_run_table doubled = {.name = "t", .rows = 0, .cols = 2, .columns = same_name};
+    assert_int_equal(es_run_put_table(run, &doubled, &err), ES_E_ARGUMENT);
     table.rows = 0; /* a mistake of the caller does not spoil the run */
     assert_ok(es_run_put_table(run, &table, &err));
     assert_ok(es_run_close(run, &err));

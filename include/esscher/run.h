@@ -33,7 +33,8 @@
  * payloads of NaN included. Clocks are written down and never compared, so they may jump.
  *
  * An es_run may be used by several threads at once, except for es_run_close(). Names and keys are
- * 1 to 255 bytes, texts at most 1 MiB; one cell or column of a table takes at most 256 MiB.
+ * 1 to 255 bytes, texts at most 1 MiB; a cell or a column of a table takes at most 256 MiB, and
+ * either has at most 4096 columns, those of a table with different names.
  */
 #ifndef ESSCHER_RUN_H
 #define ESSCHER_RUN_H
@@ -74,11 +75,12 @@ typedef struct es_run_spec {
     int64_t facts_count;
 } es_run_spec;
 
-/* Everything but the numbers. Strings belong to the run and live until it is closed. */
+/* Everything but the numbers, as it was when the run was opened. Strings belong to the run and live
+ * until it is closed. */
 typedef struct es_run_about {
     const char *command;
     int schema;
-    const char *created, *updated; /* UTC, ISO 8601; `updated` as it was when the run was opened */
+    const char *created, *updated; /* UTC, ISO 8601 */
     const es_run_pair *params;     /* in the order of the spec */
     int64_t params_count;
     const es_run_fact *facts; /* in order of session */
@@ -166,7 +168,8 @@ ES_API es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, doub
  * the walk and is returned from it. Must not put into the run. */
 typedef es_status (*es_run_cell_fn)(void *user, int64_t index, const double *values, es_error *err);
 
-/*! es_run_each_cell() : every cell of a stage in increasing order of index.
+/*! es_run_each_cell() : every cell of a stage that is there, in increasing order of index; whoever
+ *  needs all of them counts.
  *  @return : ES_OK; what `fn` returned; ES_E_FORMAT at the first damaged cell; ES_E_IO. */
 ES_API es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
                                   es_error *err);

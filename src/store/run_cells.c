@@ -65,14 +65,14 @@ es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const doubl
 
 /* ---- reading ---- */
 
-/* The numbers of the current row (index, checksum, data), or NULL if they are damaged. */
-static const unsigned char *sound_cell(const es_run *run, const es_run_stage *stage,
+/* The numbers of the current row (index, checksum, data), or NULL if they are damaged. A search in
+ * a damaged tree may lead to another row: `index` is the one that was asked for. */
+static const unsigned char *sound_cell(const es_run *run, const es_run_stage *stage, int64_t index,
                                        sqlite3_stmt *s)
 {
     const unsigned char *data = es_sql_blob(s, 2, 8 * count_of(stage));
     const uint64_t checksum = (uint64_t)sqlite3_column_int64(s, 1);
-    const bool sound =
-        data && checksum == cell_checksum(run, stage, sqlite3_column_int64(s, 0), data);
+    const bool sound = data && checksum == cell_checksum(run, stage, index, data);
     return sound ? data : NULL;
 }
 
@@ -96,7 +96,7 @@ static es_status read_cell(es_run *run, int64_t id, const es_run_stage *stage, i
     if (status == ES_OK)
         status = es_sql_step(&run->sql, s, found, err);
     if (status == ES_OK && *found) {
-        const unsigned char *data = sound_cell(run, stage, s);
+        const unsigned char *data = sound_cell(run, stage, index, s);
         *sound = data != NULL;
         if (data && out)
             es_run_decode(data, count_of(stage), out);
@@ -132,14 +132,16 @@ static es_status walk(es_run *run, const es_run_stage *stage, sqlite3_stmt *s, d
                       es_run_cell_fn fn, void *user, es_error *err)
 {
     bool row;
+    int64_t before = INT64_MIN;
     ES_TRY(es_sql_step(&run->sql, s, &row, err));
-    while (row) {
+    for (bool first = true; row; first = false) {
         const int64_t index = sqlite3_column_int64(s, 0);
-        const unsigned char *data = sound_cell(run, stage, s);
-        if (!data)
+        const unsigned char *data = sound_cell(run, stage, index, s);
+        if (!data || (!first && index <= before))
             return fail_cell(run, stage, index, err);
         es_run_decode(data, count_of(stage), values);
         ES_TRY(fn(user, index, values, err));
+        before = index;
         ES_TRY(es_sql_step(&run->sql, s, &row, err));
     }
     return ES_OK;

@@ -26,7 +26,7 @@ enum {
     ES_RUN_NAME = 255,      /* bytes of a name or key */
     ES_RUN_LINE = 1 << 20,  /* bytes of a text */
     ES_RUN_BLOCK = 1 << 28, /* bytes of a cell, or of a column of a table */
-    ES_RUN_COLUMNS = 1 << 16
+    ES_RUN_COLUMNS = 4096
 };
 
 struct es_run {

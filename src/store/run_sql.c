@@ -11,15 +11,17 @@
 /* ---- failures ---- */
 
 static const char resume_later[] =
-    "free some space, then resume: what was on disk before is still there";
+    "check the disk and the space left on it, then resume: finished cells are kept";
 
-/* Reading or writing failed below SQLite: the system's own words say most. */
+/* Reading or writing failed below SQLite: the system's own words say most, where it kept them. */
 static es_status fail_io(const es_sql *sql, es_error *err)
 {
-    const int number = sql->db ? sqlite3_system_errno(sql->db) : 0;
+    int number = sql->db ? sqlite3_system_errno(sql->db) : 0;
+    if (sql->db && !number)
+        sqlite3_file_control(sql->db, "main", SQLITE_FCNTL_LAST_ERRNO, &number);
     if (number)
         return es_file_fail(err, sql->path, "run.io", resume_later, "read or write", number);
-    return es_fail_file(err, ES_E_IO, sql->path, -1, "run.io", "check the disk",
+    return es_fail_file(err, ES_E_IO, sql->path, -1, "run.io", resume_later,
                         "cannot read or write: %s", sqlite3_errmsg(sql->db));
 }
 

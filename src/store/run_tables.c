@@ -36,11 +36,14 @@ static es_status check_table(const es_run_table *t, es_error *err)
 {
     bool good = t && es_run_name_ok(t->name) && t->rows >= 0 && t->cols >= 1 && t->columns &&
                 t->cols <= ES_RUN_COLUMNS;
-    for (int64_t j = 0; good && j < t->cols; j++)
+    for (int64_t j = 0; good && j < t->cols; j++) {
         good = column_complete(&t->columns[j], t->rows);
+        for (int64_t k = 0; good && k < j; k++) /* names will be keys of objects */
+            good = strcmp(t->columns[j].name, t->columns[k].name) != 0;
+    }
     if (!good)
         return es_fail(err, ES_E_ARGUMENT, "run.table",
-                       "names have 1 to 255 bytes; every column needs its data",
+                       "names differ and have 1 to 255 bytes; every column needs its data",
                        "the table %s is not complete", t && t->name ? t->name : "");
     for (int64_t j = 0; j < t->cols; j++) {
         size_t size;

@@ -5,6 +5,7 @@ esscher help info
 esscher info --help >again && esscher help info >again2 && cmp again again2 && echo same
 for command in measure limit bench; do
 for command in measure hardmax bench; do
+for command in measure bench export; do
     esscher help $command >text || exit 1
     head -1 text
     grep -c '^Examples:' text

@@ -1,0 +1,13 @@
+# What a run file holds: a list of tables, one of them, all of it.
+make_run a.run 7
+esscher export a.run
+esscher export a.run --csv
+esscher export a.run --table rows
+esscher export --table rows --csv a.run
+esscher export a.run --table fits --csv
+esscher export a.run --json >all.json && get_json all.json schema command run.command run.parameters.seed \
+    run.parameters.n run.sessions.0.cpu stages.0.cells tables.0.name tables.1.rows.2.mean_error tables.1.rows.1
+esscher export a.run --table rows --json >one.json && get_json one.json run.parameters.seed table rows.0
+make_run b.run 8 2
+esscher export b.run --json >part.json && get_json part.json tables stages.0.cells
+ls -A
