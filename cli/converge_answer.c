@@ -60,7 +60,9 @@ static void add_fit(json_t *fit, const struct measure *m, const es_rate *rate)
     const double interval[2] = {rate->low, rate->high};
     set(fit, m->rate, "", cli_real(rate->mean.rate));
     set(fit, m->rate, "_ci", cli_reals(interval, 2));
-    set(fit, m->rate, "_se", cli_real(rate->mean.rate_se_known));
+    /* of the bootstrap over replicates; the fit's own takes the nested sizes for independent */
+    set(fit, m->rate, "_se", cli_real((rate->high - rate->low) / (2.0 * 1.959963984540054)));
+    set(fit, m->rate, "_se_known", cli_real(rate->mean.rate_se_known));
     set(fit, m->rate, "_p", cli_real(rate->mean.p_value));
     set(fit, m->rate, "_median", cli_real(rate->median.rate));
 }
@@ -175,12 +177,11 @@ static const cli_column row_columns[] = {
                    "limit's own error"},
     {0}};
 
-const cli_table converge_rows_table = {
-    .rows = "rows",
-    .title = "Distance from the infinite-token limit",
-    .columns = row_columns,
-    .note = "Standard errors are over replicates. Sizes of one replicate are nested, so rows are\n"
-            "dependent; the bootstrap of the rates resamples whole replicates."};
+const cli_table converge_rows_table = {.rows = "rows",
+                                       .title = "Distance from the infinite-token limit",
+                                       .columns = row_columns,
+                                       .note = "Standard errors are over replicates. Sizes of one "
+                                               "replicate are nested, so rows are dependent."};
 
 static const cli_column fit_columns[] = {
     {"scale", "scale", "", .format = CLI_REAL},
@@ -188,7 +189,8 @@ static const cli_column fit_columns[] = {
     {"frobenius", "F", "", .format = CLI_SHORT,
      .definition = "Frobenius norm of the same matrix: what decides at finite n"},
     {"rate_mean", "mean rate", "", .format = CLI_REAL, .error = "rate_mean_se",
-     .definition = "error ~ n^-rate, weighted fit; rate_mean_ci in the JSON is the bootstrap"},
+     .definition =
+         "error ~ n^-rate, weighted fit; the error is that of a bootstrap over replicates"},
     {"rate_mean_p", "p", "", .format = CLI_SHORT,
      .definition = "of chi^2: is it a power law on this range?"},
     {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
