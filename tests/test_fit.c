@@ -100,6 +100,8 @@ static void NU10_what_has_no_line_is_refused(void **state)
     for (int i = 0; i < 5; i++)
         p[i].n = 77;
     assert_int_equal(refused(p, 5, "fit.equal"), ES_E_RANGE);
+    const es_fit_point hopeless[] = {{10, 1e-300, 1, 0}, {20, 1e-300, 1, 0}, {30, 1e-300, 1, 0}};
+    assert_int_equal(refused(hopeless, 3, "fit.weights"), ES_E_NUMERIC);
     static const struct {
         es_fit_point point;
         const char *rule;

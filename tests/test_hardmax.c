@@ -6,6 +6,7 @@
 #include <esscher/random.h>
 
 #include "golden.h"
+#include "lab/hardmax.h"
 #include "stats/special.h"
 
 static double exact(es_hardmax_queries queries, int64_t n)
@@ -173,6 +174,60 @@ static void extremes_have_the_law_of_tokens_drawn(void **state)
         }
 }
 
+/* Coins against their probabilities, cells of expected count above 10; the rest is one cell. */
+static double coins_p(int64_t n, int draws)
+{
+    enum { MOST = 1024 };
+    int seen[MOST] = {0};
+    const int64_t low = n / 2 - MOST / 2;
+    for (int r = 0; r < draws; r++) {
+        int64_t k;
+        const es_address at = {.seed = 9, .token = (uint64_t)r};
+        assert_ok(es_coins_draw(at, n, &k, &err));
+        assert_true(k >= 0 && k <= n && k >= low && k < low + MOST);
+        seen[k - low]++;
+    }
+    double chi2 = 0.0, rest = 0.0, rest_seen = 0.0, cells = 0.0;
+    for (int i = 0; i < MOST; i++) {
+        if (low + i < 0 || low + i > n)
+            continue;
+        const double expected = draws * exp(es_log_coins(n, low + i));
+        if (expected > 10.0) {
+            chi2 += (seen[i] - expected) * (seen[i] - expected) / expected;
+            cells += 1.0;
+        } else {
+            rest += expected;
+            rest_seen += seen[i];
+        }
+    }
+    chi2 += rest > 0.0 ? (rest_seen - rest) * (rest_seen - rest) / rest : 0.0;
+    return es_chi2_tail(rest > 0.0 ? cells : cells - 1.0, chi2);
+}
+
+static void coins_fall_as_they_should(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 64, 65, 66, 1001, 10000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const double p = coins_p(sizes[i], 100000);
+        if (!(p > 1e-3))
+            fail_msg("%d coins: p = %g", (int)sizes[i], p);
+    }
+    /* So many that only mean and variance can be looked at. */
+    const int64_t n = ES_HARDMAX_MOST_N;
+    double sum = 0.0, squares = 0.0;
+    for (int r = 0; r < 20000; r++) {
+        int64_t k;
+        const es_address at = {.seed = 10, .token = (uint64_t)r};
+        assert_ok(es_coins_draw(at, n, &k, &err));
+        const double z = (double)(2 * k - n) / 1e9;
+        sum += z;
+        squares += z * z;
+    }
+    assert_near(sum / sqrt(20000.0), 0.0, 4.0);
+    assert_near((squares - 20000.0) / sqrt(40000.0), 0.0, 4.0);
+}
+
 /* Means against the exact ones, at every size up to where only the logarithms still work. */
 static void means_agree_with_the_exact_ones(void **state)
 {
@@ -313,6 +368,7 @@ int main(void)
         cmocka_unit_test(asymptotic_forms_are_as_near_as_stated),
         cmocka_unit_test(steiner_constants),
         cmocka_unit_test(extremes_have_the_law_of_tokens_drawn),
+        cmocka_unit_test(coins_fall_as_they_should),
         cmocka_unit_test(means_agree_with_the_exact_ones),
         cmocka_unit_test(draws_depend_on_n_and_replicate_alone),
         cmocka_unit_test(hulls_shrink_as_the_notes_say),

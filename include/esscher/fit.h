@@ -25,7 +25,6 @@
 #ifndef ESSCHER_FIT_H
 #define ESSCHER_FIT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <esscher/exec.h>
@@ -68,7 +67,8 @@ typedef struct es_fit {
  * 1e-9 of the error.
  *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_EMPTY with fewer than 3 usable points;
  * ES_E_RANGE if one of them has n < 1 or an error or se that is not positive (se: negative), or if
- * all n are equal; ES_E_NONFINITE for NaN and infinities. err->row is the point. */
+ * all n are equal; ES_E_NONFINITE for NaN and infinities, with err->row the point; ES_E_NUMERIC if
+ * the standard errors are so far apart, or so large, that nothing finite comes out. */
 ES_API es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit *out,
                               es_error *err);
 

@@ -41,8 +41,8 @@ typedef enum es_hardmax_queries {
 /* ---- theory: pure functions ---- */
 
 /*! es_hardmax_exact() : E|Gbar| in one dimension, for n in [1, 10^18] and sigma > 0, with a bound
- * on its error: 1e-12 of it for population queries, 1e-9 for queries = tokens. Tens of
- * microseconds; some milliseconds for queries = tokens.
+ * on its error: 1e-12 of it for population queries, 1e-9 for queries = tokens. A tenth
+ * of a millisecond; ten milliseconds for queries = tokens.
  *  @return : ES_OK; ES_E_RANGE for another n or sigma; ES_E_ARGUMENT for other queries. */
 ES_API es_status es_hardmax_exact(es_hardmax_queries queries, int64_t n, double sigma, es_num *out,
                                   es_error *err);

@@ -123,6 +123,9 @@ es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit *out, e
     ES_TRY(check_points(points, count, &used, err));
     const line weighted = draw_line(points, count, weight_of);
     const line plain = draw_line(points, count, unit_weight);
+    if (!isfinite(weighted.slope) || !isfinite(weighted.intercept) || !(weighted.sxx > 0.0))
+        return es_fail(err, ES_E_NUMERIC, "fit.weights", "look at the standard errors",
+                       "the weights of the points leave no line");
     const double scatter = weighted.chi2 / (double)(used - 2);
     const double x2 = weighted.mean_x * weighted.mean_x;
     *out = (es_fit){
