@@ -127,6 +127,41 @@ static void FS01_kill_at_any_moment_and_resume_gives_the_same_table(void **state
     assert_true(partial > 0);
 }
 
+/* What another process would find: the cells that are on disk. */
+static int64_t cells_on_disk(void)
+{
+    es_run *run;
+    es_run_stage stage;
+    assert_ok(es_run_open(path, &run, &err));
+    assert_ok(es_run_get_stage(run, 0, &stage, &err));
+    assert_ok(es_run_close(run, &err));
+    return stage.cells;
+}
+
+static void FS01_slow_cells_are_on_disk_at_once_and_fast_ones_share(void **state)
+{
+    (void)state;
+    double values[CELL];
+    es_run *run;
+    int64_t stage;
+    start();
+    assert_ok(es_run_create(path, &spec, false, &run, &err));
+    assert_ok(es_run_add_stage(run, "error", ROWS, COLS, cell_columns, &stage, &err));
+    for (int64_t i = 0; i < 4; i++) { /* each took longer than a second */
+        run->last_commit -= ES_RUN_BATCH_SECONDS;
+        compute_cell(i, values);
+        assert_ok(es_run_put_cell(run, stage, i, values, &err));
+        assert_int_equal(cells_on_disk(), i + 1);
+    }
+    run->last_commit += 3600.0; /* whatever the machine does now, less than a second passes */
+    for (int64_t i = 4; i < 8; i++)
+        assert_ok(es_run_put_cell(run, stage, i, values, &err));
+    assert_int_equal(cells_on_disk(), 4);
+    assert_ok(es_run_flush(run, &err));
+    assert_int_equal(cells_on_disk(), 8);
+    assert_ok(es_run_close(run, &err));
+}
+
 /* ---- FS03 ---- */
 
 static void refuse(es_status status, const char *rule)
@@ -542,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(FS01_kill_at_any_moment_and_resume_gives_the_same_table),
+        cmocka_unit_test(FS01_slow_cells_are_on_disk_at_once_and_fast_ones_share),
         cmocka_unit_test(FS03_what_is_no_run_file_is_told_apart),
         cmocka_unit_test(FS03_newer_schemas_and_strange_tables_are_refused),
         cmocka_unit_test(FS03_a_damaged_cell_is_named_and_computed_again),
