@@ -152,6 +152,8 @@ typedef struct es_prediction {
     double query_rms;        /* root mean square error of one output, over queries and tokens */
     es_predicted population; /* infinitely many queries x ~ N(0, S), independent of the tokens */
     es_predicted self;       /* the n tokens are the queries */
+    double sampling;         /* relative standard error that sampling of queries left in
+                                population.mean_rms or cov_rms, the larger; 0 for quadrature */
 } es_prediction;
 
 /* How a rotation O relates queries to keys: what a token's score against itself looks like. */
@@ -169,6 +171,23 @@ typedef enum es_rotation {
 ES_API es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
                                       es_budget *budget, es_prediction *out, es_prediction *slope,
                                       es_error *err);
+
+/* How queries are sampled. */
+typedef struct es_predict_opts {
+    int64_t samples; /* 16 .. 4096; 0: 512 */
+    uint64_t seed;
+} es_predict_opts;
+
+/*! es_predict_general() : any covariance and head. Queries are sampled, at addresses of their own
+ *  (random.h), so that equal arguments give equal bits; the average over the tokens they share is
+ *  exact, by Hermite series of order 40. In fewer than about 4 dimensions those converge slowly
+ *  once scores freeze, and the square of the mean is left out of the covariance's fluctuation:
+ *  there it is some per cent off. O(samples^2 (d + 2000)) time, 48 samples^2 bytes; half a second
+ *  for 512 samples. opts may be NULL.
+ *  @return : as es_horizons_of() and es_predict_isotropic(). */
+ES_API es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head,
+                                    double n, const es_predict_opts *opts, es_budget *budget,
+                                    es_prediction *out, es_prediction *slope, es_error *err);
 
 #ifdef __cplusplus
 }

@@ -212,6 +212,7 @@ static es_status run(model *m, es_prediction *out, es_error *err)
     if (status != ES_OK)
         return status;
     out->query_rms = sqrt(m->query);
+    out->sampling = 0.0;
     predict_population(m, &out->population);
     predict_self(m, &out->self);
     return ES_OK;

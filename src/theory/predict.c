@@ -45,4 +45,5 @@ void es_predict_slope(const es_prediction *here, const es_prediction *next, doub
     out->query_rms = slope_of(here->query_rms, next->query_rms, distance);
     slopes_of(&here->population, &next->population, distance, &out->population);
     slopes_of(&here->self, &next->self, distance, &out->self);
+    out->sampling = here->sampling;
 }
