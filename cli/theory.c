@@ -89,11 +89,11 @@ static const cli_table exponent_table = {
 static const cli_column prediction_columns[] = {
     {"n", "n", "tokens", .format = CLI_COUNT},
     {"query_rms", "one query", "", .format = CLI_REAL,
-     .definition = "root mean square error of one output"},
+     .definition = "root mean square error of one output; the tokens are the queries"},
     {"slope_query", "slope", "", .format = CLI_SHORT,
      .definition = "-d ln error / d ln n of the column before it, at this n"},
     {"mean_rms", "mean", "", .format = CLI_REAL,
-     .definition = "root mean square error of the mean output; the tokens are the queries"},
+     .definition = "root mean square error of the mean output over queries"},
     {"slope_mean", "slope ", "", .format = CLI_SHORT},
     {"cov_rms", "covariance", "", .format = CLI_REAL,
      .definition =
@@ -101,6 +101,7 @@ static const cli_column prediction_columns[] = {
     {"slope_cov", "slope  ", "", .format = CLI_SHORT},
     {"mean_abs", "E|mean|", "", .format = CLI_REAL, .hidden = true},
     {"cov_bias", "bias", "", .format = CLI_REAL, .hidden = true},
+    {"population_query_rms", "", "", .format = CLI_REAL, .hidden = true},
     {"population_mean_rms", "", "", .format = CLI_REAL, .hidden = true},
     {"population_mean_abs", "", "", .format = CLI_REAL, .hidden = true},
     {"population_cov_rms", "", "", .format = CLI_REAL, .hidden = true},
@@ -242,14 +243,15 @@ static json_t *prediction_row(double n, const es_prediction *p, const es_predict
 {
     json_t *row = json_object();
     json_object_set_new(row, "n", json_integer((json_int_t)n));
-    json_object_set_new(row, "query_rms", cli_real(p->query_rms));
-    json_object_set_new(row, "slope_query", cli_real(slope->query_rms));
+    json_object_set_new(row, "query_rms", cli_real(p->self.query_rms));
+    json_object_set_new(row, "slope_query", cli_real(slope->self.query_rms));
     json_object_set_new(row, "mean_rms", cli_real(p->self.mean_rms));
     json_object_set_new(row, "slope_mean", cli_real(slope->self.mean_rms));
     json_object_set_new(row, "cov_rms", cli_real(p->self.cov_rms));
     json_object_set_new(row, "slope_cov", cli_real(slope->self.cov_rms));
     json_object_set_new(row, "mean_abs", cli_real(p->self.mean_abs));
     json_object_set_new(row, "cov_bias", cli_real(p->self.cov_bias));
+    json_object_set_new(row, "population_query_rms", cli_real(p->population.query_rms));
     json_object_set_new(row, "population_mean_rms", cli_real(p->population.mean_rms));
     json_object_set_new(row, "population_mean_abs", cli_real(p->population.mean_abs));
     json_object_set_new(row, "population_cov_rms", cli_real(p->population.cov_rms));

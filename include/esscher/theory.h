@@ -139,17 +139,17 @@ ES_API es_status es_rem_extra_at(double n, double q, const double *a, int64_t co
 
 /* ---- what n tokens will show (section 4.5) ---- */
 
-/* Errors of the moments of the outputs over queries, against their limit. */
+/* Errors of outputs and of their moments over queries, against the limit. */
 typedef struct es_predicted {
-    double mean_rms; /* root mean square of |mean - limit| */
-    double mean_abs; /* its expectation, as if the error were Gaussian: a few per cent high when
-                        rare samples dominate */
-    double cov_bias; /* norm of the expected error of the covariance, with the sign of its trace */
-    double cov_rms;  /* root mean square of the Frobenius norm of the covariance's error */
+    double query_rms; /* root mean square error of one output, over queries and tokens */
+    double mean_rms;  /* root mean square of |mean - limit| */
+    double mean_abs;  /* its expectation, as if the error were Gaussian: a few per cent high when
+                         rare samples dominate */
+    double cov_bias;  /* norm of the expected error of the covariance, with the sign of its trace */
+    double cov_rms;   /* root mean square of the Frobenius norm of the covariance's error */
 } es_predicted;
 
 typedef struct es_prediction {
-    double query_rms;        /* root mean square error of one output, over queries and tokens */
     es_predicted population; /* infinitely many queries x ~ N(0, S), independent of the tokens */
     es_predicted self;       /* the n tokens are the queries */
     double sampling;         /* relative standard error that sampling of queries left in
@@ -165,7 +165,9 @@ typedef enum es_rotation {
 /*! es_predict_isotropic() : S = I, A = H O, V = I in d dimensions, n tokens. Expectations over
  *  queries and the tokens' first-order (Hajek) influence are integrated; what a pair of tokens does
  *  beyond the sum of its parts is left out, some per cent of the covariance where n is small and H
- *  too. d in [1, 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 50 ms.
+ *  too. In self mode a token's own weight enters what it gets, not how much of it others still get:
+ *  where tokens attend mostly to themselves (no rotation, H sqrt(d) above 1 at n = 100) the mean
+ *  comes out up to half too large. d in [1, 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 50 ms.
  *  `slope`, unless NULL, gets -d log / d log n of each number.
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
 ES_API es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,

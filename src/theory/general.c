@@ -21,6 +21,7 @@ typedef struct asking {
     es_influence f;
     double m;      /* along e */
     double second; /* E |Gamma|^2 */
+    double missed; /* E |Gamma - q e|^2 */
 } asking;
 
 typedef struct model {
@@ -129,6 +130,8 @@ static void ask_as_tokens(model *m)
         const double along = s->eQe[k * N + k];
         a->second = a->f.weight_squared * s->zQz[k] + 2.0 * a->f.cross * s->eQz[k * N + k] +
                     a->f.square * along + a->f.part * (s->trace - along);
+        a->missed = a->second + s->q[k] * s->q[k] * along -
+                    2.0 * s->q[k] * (a->f.weight * s->eQz[k * N + k] + a->m * along);
     }
 }
 
@@ -306,18 +309,20 @@ static es_status combine(model *m, double *rows, es_prediction *out, es_error *e
     const int64_t N = m->s->count;
     const double n = m->n;
     const es_num c = pair_average(m, es_pair_mean, rows), T = pair_average(m, es_pair_cov, rows);
-    out->query_rms = sqrt(query_error(m));
+    out->population.query_rms = sqrt(query_error(m));
     out->sampling = fmax(0.5 * c.err / c.val, 0.5 * T.err / T.val);
     const double w = slope_of_mean(m), key = without_square_of_mean(m, w * w);
     ES_TRY(finish(m, false, n * c.val, n * (T.val + key), &out->population, err));
 
     ask_as_tokens(m);
-    double cross_mean, cross_cov, second = 0.0, fourth = 0.0, square, trace;
+    double cross_mean, cross_cov, second = 0.0, fourth = 0.0, missed = 0.0, square, trace;
     coherence(m, &cross_mean, &cross_cov);
     for (int64_t k = 0; k < N; k++) {
         second += m->self[k].second / (double)N;
+        missed += m->self[k].missed / (double)N;
         fourth += m->self[k].second * m->self[k].second / (double)N;
     }
+    out->self.query_rms = sqrt(fmax(missed, 0.0));
     fill_bias(m, true);
     ES_TRY(norm_of(m, 0.0, 1.0, &square, &trace, err)); /* |E Gamma Gamma'|^2 */
     double linear, limit;

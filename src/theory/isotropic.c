@@ -26,6 +26,7 @@ typedef struct token {
     double alpha, beta; /* E[Gamma Gamma' | eta] along and across */
     double b, bc;       /* |E Gamma(eta)| as a query, and its part along eta */
     double asked;       /* E |Gamma(eta)|^2 */
+    double missed;      /* E |Gamma(eta) - limit|^2 */
 } token;
 
 typedef struct model {
@@ -110,6 +111,7 @@ static es_status ask_as_token(const model *m, token *k, es_error *err)
     if (m->rotation == ES_ROTATION_HAAR) {
         k->b = r.mean;
         k->asked = r.second + others * r.participation;
+        k->missed = r.error + others * r.participation;
         return ES_OK;
     }
     es_rem_extra x;
@@ -117,6 +119,7 @@ static es_status ask_as_token(const model *m, token *k, es_error *err)
     const es_influence f = es_influence_of(&x, q, r.participation);
     k->b = k->bc = f.weight * k->r + f.along + r.mean;
     k->asked = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square + others * f.part;
+    k->missed = k->asked - 2.0 * q * k->b + q * q;
     return ES_OK;
 }
 
@@ -169,6 +172,7 @@ static void predict_population(const model *m, es_predicted *out)
         a[i] = k->alpha - k->C * k->C;
         b[i] = k->beta;
     }
+    out->query_rms = sqrt(m->query);
     set(m, variance, m->second, matrix_variance(m, a, b), out);
 }
 
@@ -178,11 +182,12 @@ static void predict_population(const model *m, es_predicted *out)
 static void predict_self(const model *m, es_predicted *out)
 {
     const double n = m->n, others = (double)(m->d - 1);
-    double a[NODES], b[NODES], mean = 0.0, second = 0.0, squares = 0.0;
+    double a[NODES], b[NODES], mean = 0.0, second = 0.0, squares = 0.0, missed = 0.0;
     for (int i = 0; i < NODES; i++) {
         const token *k = &m->tokens[i];
         mean += k->weight * ((n - 1.0) * k->C * k->C + 2.0 * k->C * k->bc + k->asked / n);
         second += k->weight * k->asked;
+        missed += k->weight * k->missed;
         squares += k->weight * k->asked * k->asked;
         /* the trace of what it asks is spread over all directions, minus that of the mean's */
         const double c = k->C + k->bc / n, rest = (k->b * k->b - k->bc * k->bc) / (n * n);
@@ -192,6 +197,7 @@ static void predict_self(const model *m, es_predicted *out)
     }
     /* share carries only the trace: the rest of what queries differ in adds by itself */
     const double apart = squares * (1.0 - 1.0 / (double)m->d) / n;
+    out->query_rms = sqrt(missed);
     set(m, mean, second, matrix_variance(m, a, b) + apart, out);
 }
 
@@ -211,7 +217,6 @@ static es_status run(model *m, es_prediction *out, es_error *err)
     es_mem_free(m->budget, memory);
     if (status != ES_OK)
         return status;
-    out->query_rms = sqrt(m->query);
     out->sampling = 0.0;
     predict_population(m, &out->population);
     predict_self(m, &out->self);

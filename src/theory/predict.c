@@ -33,6 +33,7 @@ static double slope_of(double here, double next, double distance)
 static void slopes_of(const es_predicted *here, const es_predicted *next, double distance,
                       es_predicted *out)
 {
+    out->query_rms = slope_of(here->query_rms, next->query_rms, distance);
     out->mean_rms = slope_of(here->mean_rms, next->mean_rms, distance);
     out->mean_abs = slope_of(here->mean_abs, next->mean_abs, distance);
     out->cov_bias = slope_of(here->cov_bias, next->cov_bias, distance);
@@ -42,7 +43,6 @@ static void slopes_of(const es_predicted *here, const es_predicted *next, double
 void es_predict_slope(const es_prediction *here, const es_prediction *next, double distance,
                       es_prediction *out)
 {
-    out->query_rms = slope_of(here->query_rms, next->query_rms, distance);
     slopes_of(&here->population, &next->population, distance, &out->population);
     slopes_of(&here->self, &next->self, distance, &out->self);
     out->sampling = here->sampling;

@@ -81,7 +81,8 @@ static es_status draw(es_sample *s, uint64_t seed, es_error *err)
             s->e[j * d + i] = square > 0.0 ? s->e[j * d + i] / s->q[j] : i == j % d;
         s->highest = fmax(s->highest, s->q[j]);
     }
-    s->lowest = fmax(ES_SCORES_MIN_Q, 1e-3 * s->highest);
+    /* Below 0.05 nothing depends on q by more than q^2. */
+    s->lowest = fmax(ES_SCORES_MIN_Q, fmin(0.05, 0.05 * s->highest));
     s->highest = fmax(s->highest, s->lowest);
     for (int64_t j = 0; j < N; j++)
         s->q[j] = fmax(s->q[j], s->lowest);

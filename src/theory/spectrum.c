@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#define SPACE 0.12 /* of nodes in log q: cubic interpolation is then good to 1e-4 */
+#define SPACE 0.15 /* of nodes in log q: cubic interpolation is then good to 1e-4 */
 
 /* Project the functions of one table on h_0 .. h_ES_HERMITE under the normal law of t. */
 static void expand(const es_influence_table *table, es_spectrum *out)
