@@ -135,9 +135,28 @@ static void ask_as_tokens(model *m)
     }
 }
 
+/* tr(Q T Q R) of what a token does through query j, T = [eta e] C [eta e]' + p I, and what it gets
+ * itself, R = [eta f] D [eta f]' + P I. G holds the products Q between (eta, e) and (eta, f). */
+static double contract(const es_sample *s, int64_t j, int64_t k, double sign, const es_influence *t,
+                       const es_influence *r)
+{
+    const int64_t N = s->count, jk = j * N + k, kk = k * N + k, jj = j * N + j;
+    const double C[3] = {t->weight_squared, t->cross, t->square - t->part};
+    const double D[3] = {r->weight_squared, r->cross, r->square - r->part};
+    const double G[4] = {s->zQz[k], s->eQz[kk], sign * s->eQz[jk], sign * s->eQe[jk]};
+    /* X = C G, Y = D G' */
+    const double X[4] = {C[0] * G[0] + C[1] * G[2], C[0] * G[1] + C[1] * G[3],
+                         C[1] * G[0] + C[2] * G[2], C[1] * G[1] + C[2] * G[3]};
+    const double Y[4] = {D[0] * G[0] + D[1] * G[1], D[0] * G[2] + D[1] * G[3],
+                         D[1] * G[0] + D[2] * G[1], D[1] * G[2] + D[2] * G[3]};
+    const double both = X[0] * Y[0] + X[1] * Y[2] + X[2] * Y[1] + X[3] * Y[3];
+    const double T = C[0] * s->zQQz[k] + 2.0 * C[1] * sign * s->eQQz[jk] + C[2] * s->eQQe[jj];
+    const double R = D[0] * s->zQQz[k] + 2.0 * D[1] * s->eQQz[kk] + D[2] * s->eQQe[kk];
+    return both + r->part * T + t->part * R + r->part * t->part * s->trace2;
+}
+
 /* What a token does as a key against what it gets as a query, averaged over all other queries and
- * both signs of theirs: E <c(eta), Q b(eta)> and E tr(Q (T(eta) - E T) Q R(eta)). In the second,
- * R's part in eta itself is left out: it is of second order. */
+ * both signs of theirs: E <c(eta), Q b(eta)> and E tr(Q (T(eta) - E T) Q R(eta)). */
 static void coherence(const model *m, double *mean, double *cov)
 {
     const es_sample *s = m->s;
@@ -145,7 +164,6 @@ static void coherence(const model *m, double *mean, double *cov)
     const double pairs = 2.0 * (double)N * (double)(N - 1);
     *mean = *cov = 0.0;
     for (int64_t j = 0; j < N; j++) {
-        const es_rem *r = &m->at[j].moments;
         for (int64_t k = 0; k < 2 * N; k++) {
             const int64_t token = k / 2, jk = j * N + token, kk = token * N + token;
             const double sign = k % 2 ? -1.0 : 1.0;
@@ -153,18 +171,14 @@ static void coherence(const model *m, double *mean, double *cov)
             const asking *a = &m->self[token];
             if (token == j)
                 continue;
-            const es_influence f = es_spectra_influence(&m->spectra, s->q[j], t);
-            const double zQf = s->eQz[kk], eQf = sign * s->eQe[jk], eQz = sign * s->eQz[jk];
-            *mean += (f.weight * (a->f.weight * s->zQz[token] + a->m * zQf) +
-                      f.along * (a->f.weight * eQz + a->m * eQf)) /
-                     pairs;
-            const double Y = f.square - r->second, P = f.part - r->participation;
-            const double inside = f.weight_squared * zQf * zQf + 2.0 * f.cross * zQf * eQf +
-                                  Y * eQf * eQf + P * (s->eQQe[kk] - eQf * eQf);
-            const double whole = f.weight_squared * s->zQQz[token] +
-                                 2.0 * f.cross * sign * s->eQQz[jk] + Y * s->eQQe[j * N + j] +
-                                 P * (s->trace2 - s->eQQe[j * N + j]);
-            *cov += ((a->f.square - a->f.part) * inside + a->f.part * whole) / pairs;
+            es_influence f = es_spectra_influence(&m->spectra, s->q[j], t);
+            const double along = sign * (a->f.weight * s->eQz[jk] + a->m * s->eQe[jk]);
+            *mean +=
+                (f.weight * (a->f.weight * s->zQz[token] + a->m * s->eQz[kk]) + f.along * along) /
+                pairs;
+            f.square -= m->at[j].moments.second;
+            f.part -= m->at[j].moments.participation;
+            *cov += contract(s, j, token, sign, &f, &a->f) / pairs;
         }
     }
 }

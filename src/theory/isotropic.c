@@ -21,12 +21,12 @@ enum { NODES = 48, ANGLES = 600 };
 
 /* A token of norm r: its influence on others, and what it asks for itself. */
 typedef struct token {
-    double r, weight;   /* quadrature over chi_d */
-    double C;           /* c(eta) along eta */
-    double alpha, beta; /* E[Gamma Gamma' | eta] along and across */
-    double b, bc;       /* |E Gamma(eta)| as a query, and its part along eta */
-    double asked;       /* E |Gamma(eta)|^2 */
-    double missed;      /* E |Gamma(eta) - limit|^2 */
+    double r, weight;     /* quadrature over chi_d */
+    double C;             /* c(eta) along eta */
+    double alpha, beta;   /* E[Gamma Gamma' | eta] along and across */
+    double b;             /* |E Gamma(eta)| as a query */
+    double along, across; /* E[Gamma Gamma'](eta) as a query, along e and across */
+    double missed;        /* E |Gamma(eta) - limit|^2 */
 } token;
 
 typedef struct model {
@@ -110,16 +110,18 @@ static es_status ask_as_token(const model *m, token *k, es_error *err)
     ES_TRY(es_rem_moments(m->n, q, m->budget, &r, err));
     if (m->rotation == ES_ROTATION_HAAR) {
         k->b = r.mean;
-        k->asked = r.second + others * r.participation;
+        k->along = r.second;
+        k->across = r.participation;
         k->missed = r.error + others * r.participation;
         return ES_OK;
     }
     es_rem_extra x;
     ES_TRY(es_rem_extra_at(m->n - 1.0, q, &a, 1, m->budget, &x, err));
     const es_influence f = es_influence_of(&x, q, r.participation);
-    k->b = k->bc = f.weight * k->r + f.along + r.mean;
-    k->asked = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square + others * f.part;
-    k->missed = k->asked - 2.0 * q * k->b + q * q;
+    k->b = f.weight * k->r + f.along + r.mean;
+    k->along = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square;
+    k->across = f.part;
+    k->missed = k->along - 2.0 * q * k->b + q * q + others * k->across;
     return ES_OK;
 }
 
@@ -181,22 +183,25 @@ static void predict_population(const model *m, es_predicted *out)
  * query sees beyond its own expectation and the common c's is independent between queries. */
 static void predict_self(const model *m, es_predicted *out)
 {
-    const double n = m->n, others = (double)(m->d - 1);
-    double a[NODES], b[NODES], mean = 0.0, second = 0.0, squares = 0.0, missed = 0.0;
+    const double n = m->n, d = (double)m->d, others = d - 1.0;
+    const bool turned = m->rotation == ES_ROTATION_HAAR;
+    double a[NODES], b[NODES], mean = 0.0, second = 0.0, apart = 0.0, missed = 0.0;
     for (int i = 0; i < NODES; i++) {
         const token *k = &m->tokens[i];
-        mean += k->weight * ((n - 1.0) * k->C * k->C + 2.0 * k->C * k->bc + k->asked / n);
-        second += k->weight * k->asked;
+        const double asked = k->along + others * k->across, bc = turned ? 0.0 : k->b;
+        const double c = k->C + bc / n;
+        mean += k->weight * ((n - 1.0) * k->C * k->C + 2.0 * k->C * bc + asked / n);
+        second += k->weight * asked;
         missed += k->weight * k->missed;
-        squares += k->weight * k->asked * k->asked;
-        /* the trace of what it asks is spread over all directions, minus that of the mean's */
-        const double c = k->C + k->bc / n, rest = (k->b * k->b - k->bc * k->bc) / (n * n);
-        const double share = (k->asked / n - rest) / (double)m->d;
-        a[i] = k->alpha - c * c + (others > 0.0 ? share : k->asked / n);
-        b[i] = k->beta + share;
+        /* what b b'/n^2 takes from E[Gamma Gamma']/n, as long as it is not part of c c' */
+        const double share = (asked / n - (turned ? k->b * k->b / (n * n) : 0.0)) / d;
+        a[i] = k->alpha - c * c + (turned ? share : k->along / n);
+        b[i] = k->beta + (turned ? share : k->across / n);
+        /* the rest of E|Gamma|^4, of what is not coherent */
+        const double coherent =
+            turned ? asked * asked / d : k->along * k->along + others * k->across * k->across;
+        apart += k->weight * (asked * asked - coherent) / n;
     }
-    /* share carries only the trace: the rest of what queries differ in adds by itself */
-    const double apart = squares * (1.0 - 1.0 / (double)m->d) / n;
     out->query_rms = sqrt(missed);
     set(m, mean, second, matrix_variance(m, a, b) + apart, out);
 }
