@@ -8,13 +8,14 @@
 #include "grid.h"
 #include "talk.h"
 
-enum { COV, WQ, WK, A, WV, FILES };
+enum { COV, WQ, WK, A, V, WV, FILES };
 
 typedef struct theory_options {
     const char *paths[FILES];
     int64_t dim; /* 0: not given */
     double rho, tolerance;
     cli_grid n;
+    int64_t samples;
 } theory_options;
 
 static const theory_options defaults = {.rho = NAN};
@@ -36,6 +37,14 @@ static const cli_option options[] = {
      "eigenvalues of S down to -X times their mean count as 0 (default: rounding of f64; a "
      "covariance that was stored as f32 may need 1e-5)",
      .field = offsetof(theory_options, tolerance), .min = 0.0, .max = 0.1},
+    {"V", 0, CLI_STRING, "FILE", "value weights (dv, d) (default: the identity)",
+     .field = offsetof(theory_options, paths[V])},
+    {"Wv", 0, CLI_STRING, "FILE", "the same under its other name",
+     .field = offsetof(theory_options, paths[WV])},
+    {"n", 0, CLI_COUNTS, "GRID", "predict the errors that n Gaussian tokens will show, for each n",
+     .field = offsetof(theory_options, n), .min = 3, .max = 1e12},
+    {"samples", 0, CLI_WHOLE, "N", "queries sampled for the prediction (default: 512)",
+     .field = offsetof(theory_options, samples), .min = 16, .max = 4096},
     {0}};
 
 /* ---- what people see ---- */
@@ -77,7 +86,35 @@ static const cli_table exponent_table = {
              "Gaussian tokens",
     .columns = exponent_columns};
 
-static const cli_table *const views[] = {&horizon_table, &exponent_table, NULL};
+static const cli_column prediction_columns[] = {
+    {"n", "n", "tokens", .format = CLI_COUNT},
+    {"query_rms", "one query", "", .format = CLI_REAL,
+     .definition = "root mean square error of one output; the tokens are the queries"},
+    {"slope_query", "slope", "", .format = CLI_SHORT,
+     .definition = "-d ln error / d ln n of the column before it, at this n"},
+    {"mean_rms", "mean", "", .format = CLI_REAL,
+     .definition = "root mean square error of the mean output over queries"},
+    {"slope_mean", "slope ", "", .format = CLI_SHORT},
+    {"cov_rms", "covariance", "", .format = CLI_REAL,
+     .definition =
+         "root mean square of the Frobenius norm of the error of the outputs' covariance"},
+    {"slope_cov", "slope  ", "", .format = CLI_SHORT},
+    {"mean_abs", "E|mean|", "", .format = CLI_REAL, .hidden = true},
+    {"cov_bias", "bias", "", .format = CLI_REAL, .hidden = true},
+    {"population_query_rms", "", "", .format = CLI_REAL, .hidden = true},
+    {"population_mean_rms", "", "", .format = CLI_REAL, .hidden = true},
+    {"population_mean_abs", "", "", .format = CLI_REAL, .hidden = true},
+    {"population_cov_rms", "", "", .format = CLI_REAL, .hidden = true},
+    {"population_cov_bias", "", "", .format = CLI_REAL, .hidden = true},
+    {"sampling", "sampling", "", .format = CLI_SHORT,
+     .definition = "relative standard error that sampled queries leave in mean or covariance"},
+    {0}};
+static const cli_table prediction_table = {
+    .rows = "prediction",
+    .title = "Prediction for n Gaussian tokens, no fitted constants",
+    .columns = prediction_columns};
+
+static const cli_table *const views[] = {&prediction_table, &horizon_table, &exponent_table, NULL};
 
 /* ---- input ---- */
 
@@ -105,6 +142,10 @@ static es_status check_options(const theory_options *o, es_error *err)
     if (o->paths[A] ? o->paths[WQ] || o->paths[WK] : !o->paths[WQ] || !o->paths[WK])
         return fail_usage("give --A A.npy, or --Wq Wq.npy --Wk Wk.npy",
                           o->paths[A] ? "--A and --Wq or --Wk at once" : "no head", err);
+    if (o->paths[V] && o->paths[WV])
+        return fail_usage("they are one matrix", "--V and --Wv at once", err);
+    if ((o->samples || o->paths[V] || o->paths[WV]) && !o->n.count)
+        return fail_usage("add --n GRID", "--samples, --V and --Wv are for the prediction", err);
     return ES_OK;
 }
 
@@ -112,7 +153,7 @@ static es_status check_options(const theory_options *o, es_error *err)
  * file here where only its own content matters. */
 static es_status load(theory_job *job, int which, es_error *err)
 {
-    static const char *const roles[] = {"cov", "Wq", "Wk", "A", "Wv"};
+    static const char *const roles[] = {"cov", "Wq", "Wk", "A", "V", "Wv"};
     const char *path = job->o->paths[which];
     es_npy_info info;
     es_status status = es_npy_inspect(path, &info, err);
@@ -153,6 +194,8 @@ static es_status load_all(theory_job *job, es_error *err)
         job->head.A = &job->views[A];
     else
         job->head = (es_head){.Wq = &job->views[WQ], .Wk = &job->views[WK]};
+    if (o->paths[V] || o->paths[WV])
+        job->head.V = &job->views[o->paths[V] ? V : WV];
     return ES_OK;
 }
 
@@ -196,15 +239,60 @@ static es_status answer_exponents(theory_job *job, double horizon, es_error *err
     return ES_OK;
 }
 
+static json_t *prediction_row(double n, const es_prediction *p, const es_prediction *slope)
+{
+    json_t *row = json_object();
+    json_object_set_new(row, "n", json_integer((json_int_t)n));
+    json_object_set_new(row, "query_rms", cli_real(p->self.query_rms));
+    json_object_set_new(row, "slope_query", cli_real(slope->self.query_rms));
+    json_object_set_new(row, "mean_rms", cli_real(p->self.mean_rms));
+    json_object_set_new(row, "slope_mean", cli_real(slope->self.mean_rms));
+    json_object_set_new(row, "cov_rms", cli_real(p->self.cov_rms));
+    json_object_set_new(row, "slope_cov", cli_real(slope->self.cov_rms));
+    json_object_set_new(row, "mean_abs", cli_real(p->self.mean_abs));
+    json_object_set_new(row, "cov_bias", cli_real(p->self.cov_bias));
+    json_object_set_new(row, "population_query_rms", cli_real(p->population.query_rms));
+    json_object_set_new(row, "population_mean_rms", cli_real(p->population.mean_rms));
+    json_object_set_new(row, "population_mean_abs", cli_real(p->population.mean_abs));
+    json_object_set_new(row, "population_cov_rms", cli_real(p->population.cov_rms));
+    json_object_set_new(row, "population_cov_bias", cli_real(p->population.cov_bias));
+    json_object_set_new(row, "sampling", cli_real(p->sampling));
+    return row;
+}
+
+static es_status answer_prediction(theory_job *job, es_error *err)
+{
+    const es_predict_opts opts = {.samples = job->o->samples, .seed = job->session->common.seed};
+    const cli_grid *grid = &job->o->n;
+    json_t *rows = json_array();
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < grid->count && status == ES_OK; i++) {
+        es_prediction p, slope;
+        const double n = (double)grid->counts[i];
+        status = es_predict_general(&job->views[COV], job->o->tolerance, &job->head, n, &opts,
+                                    &job->session->budget, &p, &slope, err);
+        if (status == ES_OK)
+            json_array_append_new(rows, prediction_row(n, &p, &slope));
+        if (status == ES_OK &&
+            cli_progress_tell(&job->session->progress, (double)(i + 1), (double)grid->count))
+            status = ES_E_INTERRUPTED;
+    }
+    if (grid->count)
+        json_object_set(job->session->answer, "prediction", rows);
+    json_decref(rows);
+    return status;
+}
+
 static es_status compute(theory_job *job, es_error *err)
 {
     es_horizons h;
-    const es_status status = es_horizons_of(&job->views[COV], job->o->tolerance, &job->head,
-                                            &job->session->budget, &h, err);
+    es_status status = es_horizons_of(&job->views[COV], job->o->tolerance, &job->head,
+                                      &job->session->budget, &h, err);
     if (status != ES_OK)
         return status;
     answer_horizons(job, &h);
-    return answer_exponents(job, h.horizon.val, err);
+    status = answer_exponents(job, h.horizon.val, err);
+    return status == ES_OK ? answer_prediction(job, err) : status;
 }
 
 static es_status run(cli_session *session, void *opts, es_error *err)
@@ -222,19 +310,24 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     return status;
 }
 
-static const char *const examples[] = {"esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy",
-                                       "esscher theory --dim 50 --rho 0.1 --A A.npy --json", NULL};
+static const char *const examples[] = {
+    "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy",
+    "esscher theory --dim 50 --rho 0.1 --A A.npy --json",
+    "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --n 1e3..3e4*4", NULL};
 
 const cli_command cli_theory = {
     .name = "theory",
     .summary = "horizons, rates and predicted errors from a covariance and a head's weights",
     .usage = "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options]",
-    .about = "Says, without running attention, how fast a head's output on n tokens approaches its "
-             "limit: the norms that the papers' theorems are stated in, and the exponents of n "
-             "that follow for Gaussian tokens. Scores are x'A'y with the 1/sqrt(k) inside A.",
+    .about =
+        "Says, without running attention, how fast a head's output on n tokens approaches its "
+        "limit: the norms that the papers' theorems are stated in, and the exponents of n "
+        "that follow for Gaussian tokens. With --n also the errors that an experiment on n tokens "
+        "will measure, and their local slopes, which at any n one can afford differ from the "
+        "exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
     .examples = examples,
     .options = options,
-    .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS | CLI_TAKES_MEMORY,
+    .common = CLI_TAKES_FORMAT | CLI_TAKES_MEMORY | CLI_TAKES_PROGRESS | CLI_TAKES_SEED,
     .defaults = &defaults,
     .size = sizeof(theory_options),
     .views = views,

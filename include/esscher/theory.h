@@ -8,7 +8,9 @@
  *   1. horizons: norms of M = S^{1/2} A S^{1/2} and the exponents that hold for
  *      n -> infinity (es_horizons_of, es_exponents_at, es_rem_phase, es_mean_clt);
  *   2. exact finite-n expectations for one query: sum of squared weights, error, entropy
- *      (es_rem_moments), also with one given token among them (es_rem_extra_at).
+ *      (es_rem_moments), also with one given token among them (es_rem_extra_at);
+ *   3. what an experiment on n tokens will measure, without fitted constants
+ *      (es_predict_isotropic, es_predict_general).
  *
  *     es_horizons h;
  *     es_horizons_of(&cov, 0, &head, NULL, &h, &err);      h.horizon.val, within h.horizon.err
@@ -134,6 +136,60 @@ typedef struct es_rem_extra {
  *  magnitude. @return : as es_rem_moments(). */
 ES_API es_status es_rem_extra_at(double n, double q, const double *a, int64_t count,
                                  es_budget *budget, es_rem_extra *out, es_error *err);
+
+/* ---- what n tokens will show (section 4.5) ---- */
+
+/* Errors of outputs and of their moments over queries, against the limit. */
+typedef struct es_predicted {
+    double query_rms; /* root mean square error of one output, over queries and tokens */
+    double mean_rms;  /* root mean square of |mean - limit| */
+    double mean_abs;  /* its expectation, as if the error were Gaussian: a few per cent high when
+                         rare samples dominate */
+    double cov_bias;  /* norm of the expected error of the covariance, with the sign of its trace */
+    double cov_rms;   /* root mean square of the Frobenius norm of the covariance's error */
+} es_predicted;
+
+typedef struct es_prediction {
+    es_predicted population; /* infinitely many queries x ~ N(0, S), independent of the tokens */
+    es_predicted self;       /* the n tokens are the queries */
+    double sampling;         /* relative standard error that sampling of queries left in
+                                population.mean_rms or cov_rms, the larger; 0 for quadrature */
+} es_prediction;
+
+/* How a rotation O relates queries to keys: what a token's score against itself looks like. */
+typedef enum es_rotation {
+    ES_ROTATION_NONE = 1, /* O = I: a token attends to itself; in one dimension always this */
+    ES_ROTATION_HAAR = 2  /* O uniformly random: to itself no more than to others */
+} es_rotation;
+
+/*! es_predict_isotropic() : S = I, A = H O, V = I in d dimensions, n tokens. Expectations over
+ *  queries and the tokens' first-order (Hajek) influence are integrated; what a pair of tokens does
+ *  beyond the sum of its parts is left out, some per cent of the covariance where n is small and H
+ *  too. In self mode a token's own weight enters what it gets, not how much of it others still get:
+ *  where tokens attend mostly to themselves (no rotation, H sqrt(d) above 1 at n = 100) the mean
+ *  comes out up to half too large. d in [1, 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 50 ms.
+ *  `slope`, unless NULL, gets -d log / d log n of each number.
+ *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
+ES_API es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
+                                      es_budget *budget, es_prediction *out, es_prediction *slope,
+                                      es_error *err);
+
+/* How queries are sampled. */
+typedef struct es_predict_opts {
+    int64_t samples; /* 16 .. 4096; 0: 512 */
+    uint64_t seed;
+} es_predict_opts;
+
+/*! es_predict_general() : any covariance and head. Queries are sampled, at addresses of their own
+ *  (random.h), so that equal arguments give equal bits; the average over the tokens they share is
+ *  exact, by Hermite series of order 40. In fewer than about 4 dimensions those converge slowly
+ *  once scores freeze, and the square of the mean is left out of the covariance's fluctuation:
+ *  there it is some per cent off. O(samples^2 (d + 2000)) time, 48 samples^2 bytes; half a second
+ *  for 512 samples. opts may be NULL.
+ *  @return : as es_horizons_of() and es_predict_isotropic(). */
+ES_API es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head,
+                                    double n, const es_predict_opts *opts, es_budget *budget,
+                                    es_prediction *out, es_prediction *slope, es_error *err);
 
 #ifdef __cplusplus
 }

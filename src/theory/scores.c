@@ -15,10 +15,11 @@
 #define GONE      90.0 /* e^-GONE is 0 beside anything it is added to */
 
 /* The lattice of g: g_i = i h, i in [low, high], with weights h phi(g), times 1 and (g-q)^2, and
- * the sum of the weights from i upwards. */
+ * the sum of the weights from i upwards. q h = skip * delta: every skip-th point of the common
+ * lattice will do where that is finer than these sums need. */
 typedef struct gauss_lattice {
     double h;
-    int64_t low, high;
+    int64_t low, high, skip;
     double *one, *square, *above;
 } gauss_lattice;
 
@@ -85,15 +86,16 @@ static double leftmost(double q, double tau)
 static void sum_row(es_scores *s, const gauss_lattice *g, int64_t j)
 {
     const int64_t at = s->top_index - j * s->stride; /* l_j / delta */
-    const double tau = (double)at * g->h;
-    int64_t first = (int64_t)floor(leftmost(s->q, tau) / g->h), last = at + s->kernel_high;
+    const double tau = (double)at * s->delta / s->q;
+    int64_t first = (int64_t)floor(leftmost(s->q, tau) / g->h);
+    int64_t last = (int64_t)floor((double)(at + s->kernel_high) / (double)g->skip);
     first = first < g->low ? g->low : first;
     last = last > g->high ? g->high : last;
     const int64_t beyond = last + 1 < g->low ? g->low : last + 1; /* there 1 - e^-s is 1 */
     double tail = beyond <= g->high ? g->above[beyond - g->low] : 0.0;
     double m1 = 0.0, m2 = 0.0, e2 = 0.0;
     for (int64_t i = first; i <= last; i++) {
-        const int64_t x = i - at - s->kernel_low, y = i - g->low;
+        const int64_t x = i * g->skip - at - s->kernel_low, y = i - g->low;
         tail += g->one[y] * s->kernel[0][x];
         m1 += g->one[y] * s->kernel[1][x];
         m2 += g->one[y] * s->kernel[2][x];
@@ -130,10 +132,11 @@ es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_budg
 {
     *out = (es_scores){.q = q, .n = n, .budget = budget};
     choose_lattice(out, grid);
-    gauss_lattice g = {.h = out->delta / q};
+    gauss_lattice g = {.skip = (int64_t)fmax(1.0, floor(fmin(STEP, GAUSS * q) / out->delta))};
+    g.h = out->delta * (double)g.skip / q;
     g.low = (int64_t)floor(-(WIDE + 1.0) / g.h);
     g.high = (int64_t)ceil((fmin(out->top / q, 2.0 * q) + WIDE + OVERFLOWS / q) / g.h);
-    out->kernel_low = g.low - out->top_index;
+    out->kernel_low = g.low * g.skip - out->top_index;
     out->kernel_high = (int64_t)ceil(OVERFLOWS / out->delta);
     void *gauss_memory;
     ES_TRY(carve(out, &g, &gauss_memory, err));

@@ -1,0 +1,252 @@
+/* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (4.5).
+ *
+ * A query has q = H r, r ~ chi_d, and a direction e, uniform and independent of q, so that a
+ * token's influence, averaged over queries, depends on r = |eta| alone: c(eta) = C(r) eta/r, and
+ * the conditional second moment is alpha(r) along eta, beta(r) across. */
+#include <esscher/theory.h>
+
+#include <float.h>
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "theory/influence.h"
+#include "theory/predict.h"
+#include "theory/quadrature.h"
+#include "theory/scores.h"
+
+enum { NODES = 48, ANGLES = 600 };
+#define SPREAD 8.5  /* chi_d stays within sqrt(d) +- SPREAD */
+#define WIDEST 13.0 /* t = <e, eta> is a standard normal */
+
+/* A token of norm r: its influence on others, and what it asks for itself. */
+typedef struct token {
+    double r, weight;     /* quadrature over chi_d */
+    double C;             /* c(eta) along eta */
+    double alpha, beta;   /* E[Gamma Gamma' | eta] along and across */
+    double b;             /* |E Gamma(eta)| as a query */
+    double along, across; /* E[Gamma Gamma'](eta) as a query, along e and across */
+    double missed;        /* E |Gamma(eta) - limit|^2 */
+} token;
+
+typedef struct model {
+    int64_t d;
+    double H, n;
+    es_rotation rotation;
+    es_budget *budget;
+    es_influence_table table; /* averaged over q */
+    double query;             /* E |Gamma_n - Gamma|^2 */
+    double second;            /* E |Gamma_n|^2 */
+    token tokens[NODES];
+} model;
+
+/* ---- queries ---- */
+
+/* Nodes in r = q/H. What happens at the freezing point q ~ sqrt(2 log n) gets half of them. */
+static int query_nodes(const model *m, double *r, double *w)
+{
+    const double root = sqrt((double)m->d), low = fmax(0.0, root - SPREAD), high = root + SPREAD;
+    const double split = 1.5 * sqrt(2.0 * log(m->n)) / m->H;
+    if (split < low + 0.1 || split > high - 0.1) {
+        es_legendre(NODES, low, high, r, w);
+    } else {
+        es_legendre(NODES / 2, low, split, r, w);
+        es_legendre(NODES / 2, split, high, r + NODES / 2, w + NODES / 2);
+    }
+    return NODES;
+}
+
+static es_status ask(model *m, es_error *err)
+{
+    double r[NODES], w[NODES];
+    const int count = query_nodes(m, r, w);
+    const double others = (double)(m->d - 1);
+    for (int i = 0; i < count; i++) {
+        const double factor = w[i] * es_chi_density(r[i], m->d);
+        if (factor < DBL_EPSILON)
+            continue;
+        es_rem moments;
+        ES_TRY(es_influence_add(m->n, fmax(m->H * r[i], ES_SCORES_MIN_Q), factor, m->budget,
+                                &m->table, &moments, err));
+        m->query += factor * (moments.error + others * moments.participation);
+        m->second += factor * (moments.second + others * moments.participation);
+    }
+    return ES_OK;
+}
+
+/* ---- tokens ---- */
+
+/* C, alpha, beta of a token: average over the angle between e and eta, cos = u. */
+static void influence_of_token(const model *m, token *k)
+{
+    const int angles = m->d == 1 ? 2 : ANGLES;
+    const double across = fmax(1.0, (double)(m->d - 1)),
+                 limit = (double)m->table.half * ES_INFLUENCE_STEP;
+    double total = 0.0;
+    for (int i = 0; i < angles; i++) {
+        const double angle = 3.14159265358979323846 * (i + 0.5) / angles;
+        const double u = m->d == 1 ? (i ? 1.0 : -1.0) : cos(angle), u2 = u * u;
+        const double p = m->d <= 2 ? 1.0 : pow(sin(angle), (double)(m->d - 2));
+        if (p < DBL_MIN || fabs(k->r * u) > limit)
+            continue;
+        const es_influence f = es_influence_at(&m->table, k->r * u);
+        total += p;
+        k->C += p * (f.weight * k->r + u * f.along);
+        k->alpha += p * (f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r * u + f.square * u2 +
+                         f.part * (1.0 - u2));
+        k->beta += p * (f.square * (1.0 - u2) / across + f.part * (1.0 - (1.0 - u2) / across));
+    }
+    k->C /= total;
+    k->alpha /= total;
+    k->beta /= total;
+}
+
+/* What the token gets as a query. With a random rotation its own key is one of n random ones;
+ * without, it has the score q r. */
+static es_status ask_as_token(const model *m, token *k, es_error *err)
+{
+    const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q), others = (double)(m->d - 1), a = q * k->r;
+    es_rem r;
+    ES_TRY(es_rem_moments(m->n, q, m->budget, &r, err));
+    if (m->rotation == ES_ROTATION_HAAR) {
+        k->b = r.mean;
+        k->along = r.second;
+        k->across = r.participation;
+        k->missed = r.error + others * r.participation;
+        return ES_OK;
+    }
+    es_rem_extra x;
+    ES_TRY(es_rem_extra_at(m->n - 1.0, q, &a, 1, m->budget, &x, err));
+    const es_influence f = es_influence_of(&x, q, r.participation);
+    k->b = f.weight * k->r + f.along + r.mean;
+    k->along = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square;
+    k->across = f.part;
+    k->missed = k->along - 2.0 * q * k->b + q * q + others * k->across;
+    return ES_OK;
+}
+
+static es_status meet_tokens(model *m, es_error *err)
+{
+    double r[NODES], w[NODES];
+    const double root = sqrt((double)m->d);
+    es_legendre(NODES, fmax(0.0, root - SPREAD), root + SPREAD, r, w);
+    for (int i = 0; i < NODES; i++) {
+        token *k = &m->tokens[i];
+        *k = (token){.r = r[i], .weight = w[i] * es_chi_density(r[i], m->d)};
+        influence_of_token(m, k);
+        ES_TRY(ask_as_token(m, k, err));
+    }
+    return ES_OK;
+}
+
+/* ---- errors ---- */
+
+/* Variance of the sum over tokens of a matrix a ee' + b (I - ee'), e = eta/r, which is n times that
+ * of one; a and b come with their weights in tokens[]. */
+static double matrix_variance(const model *m, const double *a, const double *b)
+{
+    const double others = (double)(m->d - 1);
+    double mean = 0.0, variance = 0.0;
+    for (int i = 0; i < NODES; i++)
+        mean += m->tokens[i].weight * (a[i] + others * b[i]) / (double)m->d;
+    for (int i = 0; i < NODES; i++)
+        variance += m->tokens[i].weight *
+                    ((a[i] - mean) * (a[i] - mean) + others * (b[i] - mean) * (b[i] - mean));
+    return m->n * variance;
+}
+
+static void set(const model *m, double mean_variance, double second, double cov_variance,
+                es_predicted *out)
+{
+    const double d = (double)m->d;
+    out->mean_rms = sqrt(mean_variance);
+    out->mean_abs = out->mean_rms * es_norm_ratio(m->d);
+    out->cov_bias = ((second - mean_variance) / d - m->H * m->H) * sqrt(d);
+    out->cov_rms = sqrt(out->cov_bias * out->cov_bias + cov_variance);
+}
+
+static void predict_population(const model *m, es_predicted *out)
+{
+    double a[NODES], b[NODES], variance = 0.0;
+    for (int i = 0; i < NODES; i++) {
+        const token *k = &m->tokens[i];
+        variance += m->n * k->weight * k->C * k->C;
+        a[i] = k->alpha - k->C * k->C;
+        b[i] = k->beta;
+    }
+    out->query_rms = sqrt(m->query);
+    set(m, variance, m->second, matrix_variance(m, a, b), out);
+}
+
+/* Self mode: a token acts as key, c(eta), and as query, b(eta)/n, and the two add coherently where
+ * they point the same way: b along eta for O = I; for a random rotation only traces do. What a
+ * query sees beyond its own expectation and the common c's is independent between queries. */
+static void predict_self(const model *m, es_predicted *out)
+{
+    const double n = m->n, d = (double)m->d, others = d - 1.0;
+    const bool turned = m->rotation == ES_ROTATION_HAAR;
+    double a[NODES], b[NODES], mean = 0.0, second = 0.0, apart = 0.0, missed = 0.0;
+    for (int i = 0; i < NODES; i++) {
+        const token *k = &m->tokens[i];
+        const double asked = k->along + others * k->across, bc = turned ? 0.0 : k->b;
+        const double c = k->C + bc / n;
+        mean += k->weight * ((n - 1.0) * k->C * k->C + 2.0 * k->C * bc + asked / n);
+        second += k->weight * asked;
+        missed += k->weight * k->missed;
+        /* what b b'/n^2 takes from E[Gamma Gamma']/n, as long as it is not part of c c' */
+        const double share = (asked / n - (turned ? k->b * k->b / (n * n) : 0.0)) / d;
+        a[i] = k->alpha - c * c + (turned ? share : k->along / n);
+        b[i] = k->beta + (turned ? share : k->across / n);
+        /* the rest of E|Gamma|^4, of what is not coherent */
+        const double coherent =
+            turned ? asked * asked / d : k->along * k->along + others * k->across * k->across;
+        apart += k->weight * (asked * asked - coherent) / n;
+    }
+    out->query_rms = sqrt(missed);
+    set(m, mean, second, matrix_variance(m, a, b) + apart, out);
+}
+
+static es_status run(model *m, es_prediction *out, es_error *err)
+{
+    const double widest = fmin(WIDEST, sqrt((double)m->d) + SPREAD);
+    m->table.half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2;
+    m->table.count = 2 * m->table.half + 1;
+    m->query = m->second = 0.0;
+    void *memory;
+    ES_TRY(es_mem_array(m->budget, m->table.count, 1, sizeof(es_influence), "influence", &memory,
+                        err));
+    m->table.at = memory;
+    es_status status = ask(m, err);
+    if (status == ES_OK)
+        status = meet_tokens(m, err);
+    es_mem_free(m->budget, memory);
+    if (status != ES_OK)
+        return status;
+    out->sampling = 0.0;
+    predict_population(m, &out->population);
+    predict_self(m, &out->self);
+    return ES_OK;
+}
+
+es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
+                               es_budget *budget, es_prediction *out, es_prediction *slope,
+                               es_error *err)
+{
+    ES_TRY(es_predict_check(d, n, err));
+    if (!(horizon >= 1e-4 && horizon <= 1e3))
+        return es_fail(err, ES_E_RANGE, "theory.predict.horizon", "scale A",
+                       "a horizon of %g is outside [1e-4, 1e3]", horizon);
+    if (rotation != ES_ROTATION_NONE && rotation != ES_ROTATION_HAAR)
+        return es_fail(err, ES_E_ARGUMENT, "theory.predict.rotation", "", "no such rotation: %d",
+                       (int)rotation);
+    model m = {.d = d, .H = horizon, .n = n, .budget = budget};
+    m.rotation = d == 1 ? ES_ROTATION_NONE : rotation;
+    ES_TRY(run(&m, out, err));
+    if (!slope)
+        return ES_OK;
+    es_prediction next;
+    m.n = es_predict_next(n);
+    ES_TRY(run(&m, &next, err));
+    es_predict_slope(out, &next, log(m.n / n), slope);
+    return ES_OK;
+}

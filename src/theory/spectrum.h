@@ -1,0 +1,47 @@
+/* spectrum.h : a token's influence expanded in Hermite polynomials of t, tabulated over q.
+ *
+ * For a query (q, e) and a token eta, t = <e, eta>, eta_ = eta - t e (4.5, influence.h):
+ *
+ *     E[Gamma | eta]        = A1(t) e + W(t) eta_
+ *     E[Gamma Gamma' | eta] = A2(t) ee' + C2(t) (I-ee') + B2(t) (e eta_' + eta_ e') + W2(t) :eta_
+ * eta_':
+ *
+ * with :eta_ eta_': = eta_ eta_' - (I - ee'). Each is a series in the orthonormal h_k(t), and the
+ * average over eta of a product of two of them, for two queries, is a series in rho = <e, e'>
+ * (pairs.h). No sampling of tokens is needed, in which a rare one would carry everything.
+ */
+#ifndef ES_THEORY_SPECTRUM_H
+#define ES_THEORY_SPECTRUM_H
+
+#include "theory/influence.h"
+
+enum { ES_HERMITE = 40 }; /* highest order */
+
+typedef struct es_spectrum {
+    es_rem moments;
+    double q;
+    double A1[ES_HERMITE + 1], W[ES_HERMITE + 1];
+    double A2[ES_HERMITE + 1], C2[ES_HERMITE + 1], B2[ES_HERMITE + 1], W2[ES_HERMITE + 1];
+} es_spectrum;
+
+/* Everything above at `nodes` values of q, equally spaced in log q, for n tokens. */
+typedef struct es_spectra {
+    int64_t nodes;
+    double low, space; /* of log q */
+    es_spectrum *at;
+    es_influence_table *tables;
+    es_budget *budget;
+} es_spectra;
+
+/*! es_spectra_make() : tables for q in [low, high], |t| <= widest. A few ms per node. */
+es_status es_spectra_make(double n, double low, double high, double widest, es_budget *budget,
+                          es_spectra *out, es_error *err);
+void es_spectra_free(es_spectra *s);
+
+/*! es_spectra_at() : the expansion at q. */
+void es_spectra_at(const es_spectra *s, double q, es_spectrum *out);
+
+/*! es_spectra_influence() : the functions themselves at (q, t). */
+es_influence es_spectra_influence(const es_spectra *s, double q, double t);
+
+#endif

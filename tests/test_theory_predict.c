@@ -1,0 +1,183 @@
+/* test_theory_predict.c : finite-n predictions against golden values and limits. */
+#include "golden.h"
+
+#include <esscher/theory.h>
+
+static es_prediction isotropic(int64_t d, double H, double n)
+{
+    es_prediction p;
+    assert_ok(es_predict_isotropic(d, H, ES_ROTATION_HAAR, n, NULL, &p, NULL, &err));
+    return p;
+}
+
+static void predictions_are_the_golden_ones(void **state)
+{
+    (void)state;
+    json_t *group = golden("prediction"), *rows = json_object_get(group, "items");
+    double worst = 0.0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const es_prediction p =
+            isotropic((int64_t)golden_real(row, "d"), golden_real(row, "H"), golden_real(row, "n"));
+        const double sd = sqrt(p.population.cov_rms * p.population.cov_rms -
+                               p.population.cov_bias * p.population.cov_bias);
+        const double got[] = {p.population.query_rms,
+                              p.population.mean_rms,
+                              p.self.mean_rms,
+                              p.population.cov_bias,
+                              sd,
+                              p.self.cov_rms};
+        static const char *const keys[] = {"rms_query",  "rms_mean_pop", "rms_mean_self",
+                                           "cov_bias_F", "cov_sd_pop",   "rms_cov_self"};
+        for (int k = 0; k < 6; k++) {
+            const double want = golden_real(row, keys[k]);
+            assert_close(got[k], want, 2e-3);
+            worst = fmax(worst, fabs(got[k] / want - 1));
+        }
+    }
+    print_message("largest relative difference %.1e\n", worst);
+    json_decref(group);
+}
+
+/* THEORY 4.5 quotes these two. */
+static void predictions_known_by_heart(void **state)
+{
+    (void)state;
+    es_prediction p = isotropic(1, 1, 1000);
+    assert_close(p.population.query_rms, .12188, 1e-4);
+    assert_close(p.self.mean_rms, .07467, 1e-3);
+    assert_close(p.self.cov_rms, .17672, 1e-3);
+    p = isotropic(50, 1, 1000);
+    assert_close(p.population.query_rms, 6.5203, 1e-4);
+    assert_close(p.self.mean_rms, .36523, 1e-3);
+    assert_close(p.self.cov_rms, 2.9994, 1e-3);
+}
+
+/* For n -> infinity and H < 1 the variance of the mean is that of the CLT. */
+static void mean_approaches_its_clt(void **state)
+{
+    (void)state;
+    const double h[3] = {.4, .4, .4};
+    double want;
+    assert_ok(es_mean_clt(h, 3, &want, &err));
+    es_prediction p = isotropic(3, .4, 1e7);
+    assert_close(p.population.mean_rms * p.population.mean_rms * 1e7, want, 1e-4);
+    /* random rotation: |M|_F^2 more; none: 2 tr M more than that */
+    assert_close(p.self.mean_rms * p.self.mean_rms * 1e7, want + 3 * .16, 1e-4);
+    assert_ok(es_predict_isotropic(3, .4, ES_ROTATION_NONE, 1e7, NULL, &p, NULL, &err));
+    assert_close(p.self.mean_rms * p.self.mean_rms * 1e7, want + 3 * .16 + 2 * 3 * .4, 1e-4);
+    /* d = 1, H = 1/2: variance of the covariance, 4.4 */
+    p = isotropic(1, .5, 1e7);
+    assert_close(p.population.cov_rms * p.population.cov_rms * 1e7, .6059067279, 2e-3);
+    assert_close(p.self.cov_rms * p.self.cov_rms * 1e7, 1.2309067279, 2e-3);
+}
+
+static void slopes_are_those_of_the_table(void **state)
+{
+    (void)state;
+    es_prediction p, s;
+    assert_ok(es_predict_isotropic(50, .5, ES_ROTATION_HAAR, 5000, NULL, &p, &s, &err));
+    assert_near(s.population.query_rms, .149, .03); /* 4.5: n = 1e3 .. 3e4 */
+    assert_near(s.self.mean_rms, .446, .03);
+    assert_ok(es_predict_isotropic(1, .2, ES_ROTATION_NONE, 1e5, NULL, &p, &s, &err));
+    assert_near(s.population.query_rms, .5, .002);
+    assert_near(s.self.mean_rms, .5, .002);
+    assert_near(s.self.cov_rms, .5, .002);
+}
+
+/* The general road on an isotropic head whose rotation has no trace, within its sampling error. */
+static void general_agrees_with_isotropic(void **state)
+{
+    (void)state;
+    enum { D = 8 };
+    double A[D * D] = {0}, S[D * D] = {0};
+    for (int i = 0; i < D; i++) {
+        S[i * D + i] = 2.0;
+        A[i * D + (i + 1) % D] = i % 2 ? 0.4 : -0.4; /* M = 0.8 O */
+    }
+    const es_view cov = es_view_f64(S, D, D), a = es_view_f64(A, D, D);
+    const es_head head = {.A = &a};
+    const es_predict_opts opts = {.samples = 256, .seed = 3};
+    es_prediction p, again, slope, want = isotropic(D, .8, 2000);
+    assert_ok(es_predict_general(&cov, 0, &head, 2000, &opts, NULL, &p, &slope, &err));
+    assert_ok(es_predict_general(&cov, 0, &head, 2000, &opts, NULL, &again, NULL, &err));
+    assert_memory_equal(&p, &again, sizeof p);
+    assert_true(p.sampling > 0 && p.sampling < 0.06);
+    const double unit = sqrt(2.0); /* outputs are sqrt(2) times whitened ones */
+    const double allowed = 3 * p.sampling + 0.01;
+    assert_close(p.population.query_rms, unit * want.population.query_rms, allowed);
+    assert_close(p.population.mean_rms, unit * want.population.mean_rms, allowed);
+    assert_close(p.self.mean_rms, unit * want.self.mean_rms, allowed);
+    assert_close(p.population.cov_rms, 2 * want.population.cov_rms, allowed);
+    assert_close(p.self.cov_rms, 2 * want.self.cov_rms, allowed);
+    /* values enter through V S V': V = 3 scales what is linear by 3, the covariance by 9 */
+    double V[D * D] = {0};
+    for (int i = 0; i < D; i++)
+        V[i * D + i] = 3.0;
+    const es_view v = es_view_f64(V, D, D);
+    const es_head valued = {.A = &a, .V = &v};
+    assert_ok(es_predict_general(&cov, 0, &valued, 2000, &opts, NULL, &again, NULL, &err));
+    assert_close(again.self.mean_rms, 3 * p.self.mean_rms, 1e-10);
+    assert_close(again.self.cov_rms, 9 * p.self.cov_rms, 1e-10);
+    assert_true(slope.self.mean_rms > 0.3 && slope.self.mean_rms <= 0.51);
+}
+
+/* No scores: the output is the mean of n tokens. */
+static void general_without_scores_is_a_plain_mean(void **state)
+{
+    (void)state;
+    const double S[9] = {1, 0, 0, 0, 2, 0, 0, 0, 3}, A[9] = {0};
+    const es_view cov = es_view_f64(S, 3, 3), a = es_view_f64(A, 3, 3);
+    const es_head head = {.A = &a};
+    const es_predict_opts opts = {.samples = 64};
+    es_prediction p;
+    assert_ok(es_predict_general(&cov, 0, &head, 600, &opts, NULL, &p, NULL, &err));
+    assert_close(p.population.query_rms, .1, 1e-3); /* sqrt(tr S / n) */
+    assert_close(p.population.mean_rms, .1, 1e-3);
+    assert_close(p.self.mean_rms, .1, 2e-3);
+    const double none[9] = {0};
+    const es_view zero = es_view_f64(none, 3, 3);
+    assert_int_equal(es_predict_general(&zero, 0, &head, 600, &opts, NULL, &p, NULL, &err),
+                     ES_E_NUMERIC);
+    const es_predict_opts few = {.samples = 3};
+    assert_int_equal(es_predict_general(&cov, 0, &head, 600, &few, NULL, &p, NULL, &err),
+                     ES_E_RANGE);
+    es_budget tiny = {.limit = 300000};
+    assert_int_equal(es_predict_general(&cov, 0, &head, 600, &opts, &tiny, &p, NULL, &err),
+                     ES_E_LIMIT);
+    assert_int_equal(tiny.used, 0);
+}
+
+static void predictions_refuse_what_they_cannot_do(void **state)
+{
+    (void)state;
+    es_prediction p;
+    const struct {
+        int64_t d;
+        double H, n;
+    } bad[] = {{0, 1, 100}, {5000, 1, 100}, {2, -1, 100}, {2, NAN, 100}, {2, 1, 2}, {2, 1, 10.5}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(es_predict_isotropic(bad[i].d, bad[i].H, ES_ROTATION_HAAR, bad[i].n, NULL,
+                                              &p, NULL, &err),
+                         ES_E_RANGE);
+    assert_int_equal(es_predict_isotropic(2, 1, (es_rotation)7, 100, NULL, &p, NULL, &err),
+                     ES_E_ARGUMENT);
+    es_budget tiny = {.limit = 1000};
+    assert_int_equal(es_predict_isotropic(2, 1, ES_ROTATION_HAAR, 100, &tiny, &p, NULL, &err),
+                     ES_E_LIMIT);
+    assert_int_equal(tiny.used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(predictions_are_the_golden_ones),
+        cmocka_unit_test(predictions_known_by_heart),
+        cmocka_unit_test(mean_approaches_its_clt),
+        cmocka_unit_test(slopes_are_those_of_the_table),
+        cmocka_unit_test(general_agrees_with_isotropic),
+        cmocka_unit_test(general_without_scores_is_a_plain_mean),
+        cmocka_unit_test(predictions_refuse_what_they_cannot_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
