@@ -23,7 +23,7 @@ typedef struct converge_options {
     const char *head[HEAD_FILES];
     int queries, preset; /* indices into the choices below; -1: not given */
     const char *out;
-    bool resume, force;
+    bool resume, force, predict;
 } converge_options;
 
 static const char *const query_choices[] = {"self", "population", NULL};
@@ -54,6 +54,10 @@ static const cli_option options[] = {
      "quick, or paper: Gaussian, d = 50, rho = 0.1, n = 1e3..3e4*12, 200 replicates, scales "
      "0.05..50*12; other options win",
      .field = offsetof(converge_options, preset), .choices = preset_choices},
+    {"predict", 0, CLI_FLAG, NULL,
+     "also the errors that theory expects at every scale and n, without fitted constants; Gaussian "
+     "tokens around 0, some 0.2 s each",
+     .field = offsetof(converge_options, predict)},
     {"out", 'o', CLI_STRING, "RUN", "run file: every replicate is kept as soon as it is finished",
      .field = offsetof(converge_options, out)},
     {"resume", 0, CLI_FLAG, NULL, "go on with the run file of --out",
@@ -63,7 +67,7 @@ static const cli_option options[] = {
     {0}};
 
 static const cli_table *const views[] = {&cli_cost_table, &converge_rows_table,
-                                         &converge_fits_table, NULL};
+                                         &converge_fits_table, &converge_predictions_table, NULL};
 
 /* ---- what was asked ---- */
 
@@ -215,6 +219,8 @@ static es_status compute(converge_job *job, const converge_options *o, es_error 
         status = measure(job, &run, err);
     if (status == ES_OK)
         status = converge_answer(job, err);
+    if (status == ES_OK && o->predict)
+        status = converge_predict(job, err);
     if (status == ES_OK)
         status = converge_run_tables(&run, job->session->answer, err);
     es_error closing;
@@ -257,6 +263,8 @@ static es_status run(cli_session *session, void *opts, es_error *err)
         o->law.dim = 10;
     if (status == ES_OK)
         status = cli_law_make(session, &o->law, dim, &law, err);
+    if (status == ES_OK && o->predict)
+        status = converge_predictable(&law.law, err);
     if (status == ES_OK)
         status = head_make(session, o, law.law.dim, &head, err);
     converge_job job = {.session = session,

@@ -20,6 +20,12 @@ typedef struct converge_job {
 /* Put "rows" and "fits" into the answer. */
 es_status converge_answer(converge_job *job, es_error *err);
 
-extern const cli_table converge_rows_table, converge_fits_table;
+/* Are there predictions for this law? ES_E_ARGUMENT if not. */
+es_status converge_predictable(const es_law *law, es_error *err);
+
+/* Put "predictions" beside them: what theory.h expects at every scale and n. */
+es_status converge_predict(converge_job *job, es_error *err);
+
+extern const cli_table converge_rows_table, converge_fits_table, converge_predictions_table;
 
 #endif
