@@ -195,14 +195,18 @@ static es_status measure(converge_job *job, converge_run *run, es_error *err)
             if (status == ES_OK)
                 status = converge_run_keep(run, r, out, err);
         }
+        if (status == ES_OK) {
+            progress->part = (double)(r + 1);
+            status = cli_progress_tell(progress, 0.0, 1.0) ? ES_E_INTERRUPTED : ES_OK;
+        }
+        if (status == ES_E_INTERRUPTED)
+            return cli_fail(err, status, NULL, "converge.interrupted",
+                            run->run ? "go on with --resume"
+                                     : "with --out RUN it could go on later",
+                            "interrupted after %.0f of %lld replicates", progress->part,
+                            (long long)job->replicates);
         if (status != ES_OK)
             return status;
-        progress->part = (double)(r + 1);
-        if (cli_progress_tell(progress, 0.0, 1.0))
-            return cli_fail(err, ES_E_INTERRUPTED, NULL, "converge.interrupted",
-                            run->run ? "go on with --resume" : "with --out RUN it could be resumed",
-                            "interrupted after %lld of %lld replicates", (long long)(r + 1),
-                            (long long)job->replicates);
     }
     return ES_OK;
 }

@@ -85,7 +85,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
         cli_progress_wipe(&session.progress);
     }
     int code = cli_exit_of(status);
-    if (status == ES_E_INTERRUPTED) /* wherever in the library it was noticed */
+    /* Wherever in the library it was noticed; a command that has kept something says so itself. */
+    if (status == ES_E_INTERRUPTED && strcmp(err.rule, "exec.progress") == 0)
         cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");
     if (status != ES_OK)
         cli_report(command->name, &err);
