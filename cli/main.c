@@ -60,7 +60,7 @@ static int finish_stdout(const char *command, int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    es_error err;
+    es_error err = {0};
     cli_fail(&err, ES_E_IO, NULL, "stdout.write", "", "cannot write to stdout: the output is cut");
     cli_report(command, &err);
     return CLI_IO;
@@ -86,7 +86,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     }
     int code = cli_exit_of(status);
     /* Wherever in the library it was noticed; a command that has kept something says so itself. */
-    if (status == ES_E_INTERRUPTED && strcmp(err.rule, "exec.progress") == 0)
+    if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
         cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");
     if (status != ES_OK)
         cli_report(command->name, &err);
