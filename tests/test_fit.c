@@ -338,6 +338,18 @@ static void psi2_norms_of_known_laws(void **state)
     free(x);
 }
 
+static void a_refused_line_leaves_its_summary(void **state)
+{
+    (void)state;
+    const double errors[4] = {1.0, 4.0, 3.0, 8.0}, n[2] = {10.0, 20.0};
+    const es_rate_opts opts = {.seed = 1};
+    es_fit_summary summary[2] = {{0}};
+    es_rate rate;
+    assert_int_equal(es_fit_replicates(errors, 2, 2, n, NULL, &opts, summary, &rate, &err),
+                     ES_E_EMPTY);
+    assert_true(summary[0].mean == 2.0 && summary[1].mean == 6.0 && summary[1].sd == 2.0);
+}
+
 static void psi2_constants_are_those_of_theory_json(void **state)
 {
     (void)state;
@@ -363,6 +375,7 @@ int main(void)
         cmocka_unit_test(zeros_and_flags_among_replicates),
         cmocka_unit_test(psi2_norms_of_known_laws),
         cmocka_unit_test(psi2_constants_are_those_of_theory_json),
+        cmocka_unit_test(a_refused_line_leaves_its_summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

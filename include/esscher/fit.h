@@ -100,10 +100,10 @@ typedef struct es_rate {
 } es_rate;
 
 /*! es_fit_replicates() : rate and interval from errors (replicates, points), row-major, at n
- * (points). `flags` (points) and `summary` (points, filled) may be NULL. Same bits for any number
- * of threads. O(resamples replicates points) time; memory of twice the errors, and of two rows per
- * thread. One replicate has no interval: low and high, chi2 and the known standard error are NaN.
- * Where a median is 0 so is the median line.
+ * (points). `flags` (points) and `summary` (points, filled even if the line is refused) may be
+ * NULL. Same bits for any number of threads. O(resamples replicates points) time; memory of twice
+ * the errors, and of two rows per thread. One replicate has no interval: low and high, chi2 and the
+ * known standard error are NaN. Where a median is 0 so is the median line.
  *  @return : as es_fit_power(), about the means; ES_E_SHAPE if replicates or points is below 1, or
  * replicates above 2^18; ES_E_NONFINITE, ES_E_RANGE if an unflagged error is NaN, infinite or
  * negative (err->row, err->col); ES_E_ARGUMENT if level is not in (0,1) or resamples is not in

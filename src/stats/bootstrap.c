@@ -240,12 +240,12 @@ static es_status run_job(job *j, double level, const es_exec *exec, es_fit_summa
     es_rate rate = {.low = NAN, .high = NAN, .median_low = NAN, .median_high = NAN};
     for (int64_t r = 0; r < j->R; r++)
         j->counts[r] = 1;
-    ES_TRY(fit_both(j, j->counts, j->points, &rate.mean, &rate.median, err));
     for (int64_t p = 0; summary && p < j->P; p++) {
         summary[p] = summarise(j, j->counts, p);
         if (j->R == 1)
             summary[p].se = (double)NAN;
     }
+    ES_TRY(fit_both(j, j->counts, j->points, &rate.mean, &rate.median, err));
     if (j->R == 1) {
         forget_spread(&rate);
         *out = rate;

@@ -9,4 +9,5 @@ get_json answer command fits.0.predicted.exponent_mean rows.2.n
 esscher converge --law rademacher --dim 2 --n 100,200,400 --replicates 4 --quiet | grep -c reference
 esscher converge --n 100,200 --replicates 1 --json --quiet >answer
 get_json answer fits.0.rate_mean_reason
+get_json answer rows.0.mean_error | awk '{ print ($1 > 0.01 && $1 < 2) ? "an error" : $1 }'
 esscher converge --preset paper --dry-run | grep operations:
