@@ -40,19 +40,23 @@ static void gather(const converge_job *job, int64_t s, const struct measure *m, 
 }
 
 /* A point is left out of a fit where rounding of the kernels or the error of the limit is what was
- * measured. */
+ * measured. Rounding is relative to the size of an output, which at small n is mostly error; in a
+ * covariance one factor of two is the spread. Population queries are compared with the limit at the
+ * very same queries, which has no error to speak of. */
 static void flag_points(const converge_job *job, int64_t s, int m, const es_fit_summary *summary,
                         unsigned *flags)
 {
-    const double rounding = job->spec.precision == ES_F64 ? 1e-13 : 1e-6;
-    double mean, cov;
+    const double rounding = job->spec.precision == ES_F64 ? 1e-14 : 5e-7;
+    double mean, cov, rms, spread, largest = 0.0;
     es_converge_limit_error(job->limit, s, &mean, &cov);
-    const double reference = m == MEAN ? mean : m == MAP ? 0.0 : cov;
-    double size = 0.0; /* the largest error seen stands for the size of what is summed */
+    es_converge_limit_size(job->limit, s, &rms, &spread);
     for (int64_t i = 0; i < job->spec.n_sizes; i++)
-        size = fmax(size, summary[i].mean);
+        largest = fmax(largest, summary[i].mean);
+    const bool is_cov = m == COV || m == SPECTRAL;
+    const double floor = rounding * (is_cov ? rms * spread : rms + largest);
+    const double reference = job->spec.population || m == MAP ? 0.0 : is_cov ? cov : mean;
     for (int64_t i = 0; i < job->spec.n_sizes; i++)
-        flags[i] = es_fit_flags_of(summary[i].mean, 0.1 * rounding * size, reference);
+        flags[i] = es_fit_flags_of(summary[i].mean, floor, reference);
 }
 
 static void add_fit(json_t *fit, const struct measure *m, const es_rate *rate)

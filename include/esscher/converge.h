@@ -62,6 +62,12 @@ ES_API void es_converge_limit_free(es_converge_limit *limit);
 ES_API void es_converge_limit_error(const es_converge_limit *limit, int64_t s, double *mean,
                                     double *cov);
 
+/*! es_converge_limit_size() : of the limit at scale s: `rms`, root mean square norm of an output,
+ * and `spread`, root of the trace of the outputs' covariance. Rounding errors are in proportion to
+ * these. */
+ES_API void es_converge_limit_size(const es_converge_limit *limit, int64_t s, double *rms,
+                                   double *spread);
+
 /*! es_converge_replicate() : one replicate: out (n_scales, n_sizes). Threads of spec->exec work on
  * it together. O(n_max^2 (k + n_scales channels)) time, O(n_max dim) memory. */
 ES_API es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,

@@ -191,3 +191,15 @@ void es_converge_limit_error(const es_converge_limit *limit, int64_t s, double *
     *mean = limit->error[2 * s];
     *cov = limit->error[2 * s + 1];
 }
+
+void es_converge_limit_size(const es_converge_limit *limit, int64_t s, double *rms, double *spread)
+{
+    const int64_t dv = limit->channels;
+    double trace = 0.0, square = 0.0;
+    for (int64_t c = 0; c < dv; c++) {
+        trace += limit->cov[(s * dv + c) * dv + c];
+        square += limit->mean[s * dv + c] * limit->mean[s * dv + c];
+    }
+    *spread = sqrt(fmax(0.0, trace));
+    *rms = sqrt(square + fmax(0.0, trace));
+}
