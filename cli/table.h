@@ -12,13 +12,15 @@
 
 #include <jansson.h>
 
-typedef enum cli_format {
-    CLI_TEXT,    /* strings, and anything else as it is */
-    CLI_COUNT,   /* whole numbers */
-    CLI_REAL,    /* six significant digits; with an error key: value +- error */
-    CLI_SHORT,   /* three significant digits: errors, ratios, speeds */
-    CLI_BINARY,  /* bytes as KiB, MiB, GiB */
-    CLI_DURATION /* seconds, as minutes and hours when long */
+#include <esscher/format.h>
+
+typedef enum cli_format { /* what esscher/format.h says */
+                          CLI_TEXT = ES_FORMAT_TEXT,
+                          CLI_COUNT = ES_FORMAT_COUNT,
+                          CLI_REAL = ES_FORMAT_REAL, /* with an error key: value +- error */
+                          CLI_SHORT = ES_FORMAT_SHORT,
+                          CLI_BINARY = ES_FORMAT_BYTES,
+                          CLI_DURATION = ES_FORMAT_DURATION
 } cli_format;
 
 typedef struct cli_column {
