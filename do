@@ -37,12 +37,15 @@ need_to_build() {
     need librandom123-dev /usr/include/Random123/philox.h
     need libsqlite3-dev '/usr/lib/*/pkgconfig/sqlite3.pc' /usr/lib/pkgconfig/sqlite3.pc
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
+    need nodejs node # figures of reports are bundled from npm packages
+    need npm npm
     need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
 }
 
 need_to_test() {
     need g++ c++ g++ clang++ # the headers are compiled as C++, too
     need binutils readelf    # symbols and SONAME are looked at
+    need chromium chromium chromium-browser google-chrome # reports are opened in it
     need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
 }
 

@@ -146,7 +146,7 @@ int cli_help_unknown(const char *name)
     es_error err;
     cli_fail(&err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "there is no command \"%s\"",
              name);
-    cli_report(NULL, &err);
+    cli_complain(NULL, &err);
     return CLI_USAGE;
 }
 
