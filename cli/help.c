@@ -161,7 +161,7 @@ static int complete_for(int argc, char **argv)
         return CLI_OK;
     cli_fail(&err, ES_E_ARGUMENT, NULL, "completion.shell", "esscher help --completion bash",
              "completion is for bash or zsh");
-    cli_report("help", &err);
+    cli_complain("help", &err);
     return CLI_USAGE;
 }
 

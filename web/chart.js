@@ -3,7 +3,7 @@
 // A figure is data:
 //
 //   { title, caption, table,                 table: name of the table that holds its numbers
-//     x: {title, log, domain}, y: {...},
+//     x: {title, log, domain, names}, y: ...  names: of the whole numbers from 1 on
 //     series: [{name, colour, dash}],        colour: number of the palette; what legend buttons switch
 //     layers: [{kind, rows}] }               rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
 //
@@ -112,6 +112,14 @@ function logDomain(values, air) {
   return e ? [e[0] / air, e[1] * air] : null;
 }
 
+// Ticks where we say and as we call them. Names may come from a run file: they enter the expression as JSON strings.
+const naming = (ticks) => ({
+  values: ticks.map((t) => t.value),
+  labelExpr: `[${ticks.map((t) => JSON.stringify(t.name))}][indexof([${ticks.map((t) => t.value)}], datum.value)]`,
+  labelLimit: 150,
+  labelOverlap: false,
+});
+
 function axisOf(axis, channel) {
   const base = { field: channel, type: "quantitative", title: axis.title };
   const grid = channel === "y";
@@ -119,18 +127,14 @@ function axisOf(axis, channel) {
     return {
       ...base,
       scale: { zero: axis.zero ?? false, nice: axis.nice ?? true, ...(axis.domain ? { domain: axis.domain } : {}) },
-      axis: { format: axis.format ?? "~g", grid, tickCount: axis.ticks ?? 6 },
+      axis: { grid, tickCount: axis.ticks ?? 6, ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}) },
     };
   const domain = axis.domain ?? logDomain(axis.values, channel === "x" ? 1.08 : 1.15);
   const ticks = domain && logTicks(...domain);
-  const named = ticks && {
-    values: ticks.map((t) => t.value),
-    labelExpr: `[${ticks.map((t) => `'${t.name}'`)}][indexof([${ticks.map((t) => t.value)}], datum.value)]`,
-  };
   return {
     ...base,
     scale: { type: "log", nice: false, ...(domain ? { domain } : {}) },
-    axis: { grid, labelOverlap: true, ...(named ?? { tickCount: 5, format: ".3~g" }) },
+    axis: { grid, labelOverlap: true, ...(ticks ? naming(ticks) : { tickCount: 5, format: ".3~g" }) },
   };
 }
 

@@ -77,7 +77,7 @@ const plainName = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").rep
 
 function saveBar(figure, link) {
   const name = plainName(figure.title);
-  const still = () => viewOf(specOf(figure, paperTheme, { width: 680, height: figure.height ?? 420, legend: true }), { renderer: "none" });
+  const still = () => viewOf(specOf(figure, paperTheme, { width: 680, height: Math.max(heightOf(figure), 420), legend: true }), { renderer: "none" });
   const ways = {
     SVG: async () => download(`${name}.svg`, new Blob([await still().toSVG()], { type: "image/svg+xml" })),
     PNG: async () => (await still().toCanvas(2)).toBlob((blob) => download(`${name}.png`, blob)),
@@ -122,9 +122,11 @@ export async function drawAll() {
 
 // ---- all of it ----
 
+const heightOf = (figure) => figure.height ?? 320;
+
 function describe(figure) {
   const names = figure.series.map((s) => s.name).join("; ");
-  return `${figure.title}. Horizontally: ${figure.x.title}; vertically: ${figure.y.title}.${names ? ` Series: ${names}.` : ""} The numbers are in the table below.`;
+  return `${figure.title}. Horizontally: ${figure.x.title}; vertically: ${figure.y.title ?? "one line for each name"}.${names ? ` Series: ${names}.` : ""} The numbers are in the table below.`;
 }
 
 export function mount(place, given, run, id) {
@@ -139,6 +141,7 @@ export function mount(place, given, run, id) {
   let drawn = 0; // width of the plot in its last drawing
   const frame = element("figure", { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title` }, element("h3", { id: `${id}-title` }, figure.title));
   if (figure.series.length > 1) frame.append(legendOf(figure, hidden, () => view?.signal("hidden", [...hidden]).runAsync()));
+  plot.style.minHeight = `${heightOf(figure)}px`; // the page does not jump when it is drawn
   frame.append(plot, caption);
   place.append(frame);
   if (empty) {
@@ -153,8 +156,9 @@ export function mount(place, given, run, id) {
     drawn = plot.clientWidth;
     view?.finalize();
     plot.replaceChildren();
-    view = viewOf(specOf(figure, themeNow(), { width: drawn, height: figure.height ?? 320 }), { renderer, container: plot, hover: true });
+    view = viewOf(specOf(figure, themeNow(), { width: drawn, height: heightOf(figure) }), { renderer, container: plot, hover: true });
     view.tooltip(showTip).signal("hidden", [...hidden]).run();
+    plot.firstElementChild.setAttribute("aria-hidden", "true"); // the label says it; marks have no names of their own
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   addEventListener("beforeprint", draw);

@@ -94,8 +94,23 @@ static es_book_column describe(const es_book *book, const es_book_table *t, int6
     return c;
 }
 
+/* Is row `i` of "_columns" for people? Numbers that the terminal hides are details, texts that it
+ * hides were too long for its lines: a page has room for them. */
+static bool is_shown(const es_book *book, int64_t i, const es_run_column *c)
+{
+    return c->kind == ES_RUN_TEXT || strcmp(es_book_text(&book->columns, "hidden", i), "yes") != 0;
+}
+
+static bool is_there_already(const es_book_table *t, const es_run_column *c)
+{
+    for (int64_t j = 0; j < t->shown; j++)
+        if (t->columns[j].value == c)
+            return true;
+    return false;
+}
+
 /* Columns of a table in the order in which they are described; a key that stands for an array
- * stands for all its elements. */
+ * stands for all its elements. Several views of one table become one here. */
 static void choose_described(const es_book *book, es_book_table *t)
 {
     const es_run_table *said = &book->columns;
@@ -103,14 +118,15 @@ static void choose_described(const es_book *book, es_book_table *t)
         const char *key = es_book_text(said, "key", i);
         if (strcmp(es_book_text(said, "table", i), t->data.name) != 0)
             continue;
+        if (!t->described) {
+            t->title = es_book_text(said, "title", i);
+            t->note = es_book_text(said, "note", i);
+        }
         t->described = true;
-        t->title = es_book_text(said, "title", i);
-        t->note = es_book_text(said, "note", i);
-        if (strcmp(es_book_text(said, "hidden", i), "yes") == 0)
-            continue;
-        for (int64_t j = 0; j < t->data.cols && t->shown < t->data.cols; j++) {
+        for (int64_t j = 0; j < t->data.cols; j++) {
             const es_run_column *c = &t->data.columns[j];
-            if (strcmp(c->name, key) == 0 || is_element_of(c->name, key))
+            if ((strcmp(c->name, key) == 0 || is_element_of(c->name, key)) &&
+                is_shown(book, i, c) && !is_there_already(t, c))
                 t->columns[t->shown++] = describe(book, t, i, c);
         }
     }

@@ -94,6 +94,20 @@ static void tell_converge(es_sink *s, const es_book *book)
 
 /* ---- hardmax ---- */
 
+/* A number of tokens, which may have many digits: "4096", "3.2 · 10^8". */
+static void put_size(es_sink *s, double n)
+{
+    if (!(n >= 1e6)) {
+        put_number(s, ES_FORMAT_COUNT, n, (double)NAN);
+        return;
+    }
+    const int k = (int)floor(log10(n) + 1e-9);
+    const double lead = n / pow(10.0, k);
+    if (fabs(lead - 1.0) > 5e-3)
+        es_sink_format(s, "%.3g · ", lead);
+    es_sink_format(s, "10<sup>%d</sup>", k);
+}
+
 static void tell_hardmax(es_sink *s, const es_book *book)
 {
     const es_book_table *table = es_book_find(book, "rows");
@@ -104,7 +118,7 @@ static void tell_hardmax(es_sink *s, const es_book *book)
     const double exact = es_book_real(t, "exact", last);
     const double leading = es_book_real(t, "asymptotic", last);
     es_sink_put(s, "<p class=\"finding\">At <i>n</i> = ");
-    put_number(s, ES_FORMAT_SHORT, es_book_real(t, "n", last), (double)NAN);
+    put_size(s, es_book_real(t, "n", last));
     es_sink_put(s, " the mean output still has size ");
     put_number(s, ES_FORMAT_REAL, es_book_real(t, "mean_abs", last),
                es_book_real(t, "mean_abs_se", last));
@@ -125,19 +139,22 @@ static void tell_claims(es_sink *s, const es_book *book)
     const es_book_table *table = es_book_find(book, "claims");
     if (!table || table->data.rows == 0)
         return;
-    long long holds = 0, fails = 0;
+    long long holds = 0, fails = 0, known = 0;
     for (int64_t i = 0; i < table->data.rows; i++) {
         const char *verdict = es_book_text(&table->data, "verdict", i);
+        const bool failed = strcmp(verdict, "does not hold") == 0;
         holds += strcmp(verdict, "holds") == 0;
-        fails += strncmp(verdict, "does not hold", 13) == 0;
+        fails += failed;
+        known += failed && strcmp(es_book_text(&table->data, "expected", i), verdict) == 0;
     }
     const long long rest = (long long)table->data.rows - holds - fails;
-    es_sink_format(s, "<p class=\"finding\">Of %lld statements, %lld hold%s here, %lld do%s not",
+    es_sink_format(s, "<p class=\"finding\">Of %lld statements, %lld hold%s and %lld do%s not",
                    (long long)table->data.rows, holds, holds == 1 ? "s" : "", fails,
                    fails == 1 ? "es" : "");
+    if (known > 0)
+        es_sink_format(s, " (%lld of these known to mislead)", known);
     if (rest > 0)
-        es_sink_format(s, ", and %lld %s not decided at this effort", rest,
-                       rest == 1 ? "is" : "are");
+        es_sink_format(s, "; %lld %s not decided at this effort", rest, rest == 1 ? "is" : "are");
     es_sink_put(s, ".</p>\n");
 }
 

@@ -7,6 +7,7 @@
 #include "report/assets.h"
 #include "report/findings.h"
 #include "report/table.h"
+#include "report/verdicts.h"
 
 /* ---- what a command is about ---- */
 
@@ -107,7 +108,7 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
         return;
     es_sink_format(s,
                    "<div class=\"table\"><h3 id=\"run-%lld-answer\">Single results</h3>\n<div "
-                   "class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                   "class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
                    number, number);
     for (int64_t i = 0; i < book->answer.rows; i++)
@@ -157,13 +158,10 @@ static void put_data(es_sink *s, const es_book *book, long long number, int64_t 
     es_sink_put(s, "}}</script>\n");
 }
 
-static void put_heading(es_sink *s, const es_book *book, long long number, bool figures)
+static void put_heading(es_sink *s, const es_book *book, long long number)
 {
     const es_asset *about = about_of(book->about.command);
-    es_sink_format(s,
-                   "<section class=\"run\" id=\"run-%lld\" aria-labelledby=\"run-%lld-title\">\n"
-                   "<h2 id=\"run-%lld-title\">",
-                   number, number, number);
+    es_sink_format(s, "<section class=\"run\" id=\"run-%lld\">\n<h2>", number);
     put_title(s, book->about.command);
     es_sink_put(s, "</h2>\n<p class=\"origin\"><code>esscher ");
     es_sink_text(s, book->about.command);
@@ -176,21 +174,40 @@ static void put_heading(es_sink *s, const es_book *book, long long number, bool 
         es_sink_bytes(s, about->bytes + title_length(about), about->size - title_length(about));
         es_sink_put(s, "</div>\n");
     }
-    if (figures)
-        es_sink_format(s,
-                       "<div class=\"figures\" data-run=\"run-%lld-data\"></div>\n"
-                       "<noscript><p class=\"note\">Figures are drawn by JavaScript, which is "
-                       "switched off here. The tables below hold their numbers.</p></noscript>\n",
-                       number);
+}
+
+/* Claims come first: for them the figure is the detail. */
+static void put_verdicts(es_sink *s, const es_book *book, long long number)
+{
+    char id[ID];
+    for (int64_t i = 0; i < book->count; i++)
+        if (es_verdicts_fit(&book->tables[i])) {
+            table_id(id, number, i);
+            es_verdicts_html(s, &book->tables[i], id);
+        }
+}
+
+static void put_place_of_figures(es_sink *s, long long number)
+{
+    es_sink_format(s,
+                   "<div class=\"figures\" data-run=\"run-%lld-data\"></div>\n"
+                   "<noscript><p class=\"note\">Figures are drawn by JavaScript, which is "
+                   "switched off here. The tables hold their numbers.</p></noscript>\n",
+                   number);
 }
 
 es_status es_page_run(es_sink *s, const es_book *book, int64_t at, int64_t values, bool figures,
                       es_error *err)
 {
     const long long number = (long long)at + 1;
-    put_heading(s, book, number, figures);
+    put_heading(s, book, number);
+    put_verdicts(s, book, number);
+    if (figures)
+        put_place_of_figures(s, number);
     for (int64_t i = 0; i < book->count; i++) {
         char id[ID];
+        if (es_verdicts_fit(&book->tables[i]))
+            continue;
         table_id(id, number, i);
         ES_TRY(es_table_html(s, book, &book->tables[i], id, err));
     }
@@ -212,7 +229,7 @@ static void put_parameters(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "<h4>Parameters</h4>\n<p class=\"note\">Everything that determines the "
                    "numbers; options without a value are left out.</p>\n<div class=\"scroll\" "
-                   "tabindex=\"0\" role=\"region\" "
+                   "tabindex=\"0\" role=\"group\" "
                    "aria-label=\"Parameters\"><table class=\"pairs\"><tbody>\n");
     for (int64_t i = 0; i < book->about.params_count; i++)
         if (*book->about.params[i].text)
@@ -229,7 +246,7 @@ static void put_sessions(es_sink *s, const es_book *book)
             es_sink_put(s, open >= 0 ? "</tbody></table></div>\n" : "");
             open = fact->session;
             es_sink_format(s,
-                           "<h4>%s</h4>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                           "<h4>%s</h4>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
                            "aria-label=\"Start %lld\"><table class=\"pairs\"><tbody>\n",
                            open == 0 ? "Computed by" : "Resumed by", (long long)open + 1);
         }

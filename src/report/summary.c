@@ -59,7 +59,7 @@ es_status es_table_summary(es_sink *s, const es_book *book, const es_book_table 
                         err));
     es_sink_format(s,
                    "<h4 id=\"%s-summary\">All %lld rows in summary</h4>\n"
-                   "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                   "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"%s-summary\"><table class=\"summary\">\n<thead><tr>"
                    "<th scope=\"col\">column</th><th scope=\"col\" class=\"n\">numbers</th>"
                    "<th scope=\"col\" class=\"n\">least</th><th scope=\"col\" "

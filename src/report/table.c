@@ -3,29 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/verdicts.h"
+
 /* ---- cells ---- */
-
-/* A verdict of `esscher claims` gets a badge: words first, colour second. */
-static const char *badge_of(const es_book_column *c, const char *text)
-{
-    if (strcmp(c->value->name, "verdict") != 0)
-        return NULL;
-    if (strcmp(text, "holds") == 0)
-        return "good";
-    if (strncmp(text, "does not hold", 13) == 0 || strncmp(text, "fails", 5) == 0)
-        return "bad";
-    return "open";
-}
-
-static void text_cell(es_sink *s, const es_book_column *c, const char *text)
-{
-    const char *badge = badge_of(c, text);
-    if (badge)
-        es_sink_format(s, "<span class=\"badge %s\">", badge);
-    es_sink_text(s, text);
-    if (badge)
-        es_sink_put(s, "</span>");
-}
 
 static void number_cell(es_sink *s, const es_book_column *c, int64_t row)
 {
@@ -40,8 +20,9 @@ static void number_cell(es_sink *s, const es_book_column *c, int64_t row)
         es_sink_put(s, es_format_number(c->format, value, error, text, sizeof text));
 }
 
-static void put_cell(es_sink *s, const es_book_column *c, int64_t row, bool prose)
+static void put_cell(es_sink *s, const es_book_table *t, int64_t column, int64_t row, bool prose)
 {
+    const es_book_column *c = &t->columns[column];
     const bool number = c->value->kind == ES_RUN_REAL;
     es_sink_put(s, number ? "<td class=\"n\"" : "<td");
     if (prose) { /* on a narrow screen each row becomes a card, whose lines need names */
@@ -52,8 +33,10 @@ static void put_cell(es_sink *s, const es_book_column *c, int64_t row, bool pros
     es_sink_put(s, ">");
     if (number)
         number_cell(s, c, row);
+    else if (strcmp(c->value->name, "verdict") == 0)
+        es_verdict_badge(s, &t->data, row);
     else
-        text_cell(s, c, c->value->texts[row]);
+        es_sink_text(s, c->value->texts[row]);
     es_sink_put(s, "</td>");
 }
 
@@ -142,7 +125,7 @@ static void put_body(es_sink *s, const es_book_table *t, const es_book_pick *pic
     for (int64_t i = 0; i < pick->count; i++) {
         es_sink_put(s, prose ? "<tr role=\"row\">" : "<tr>");
         for (int64_t j = 0; j < t->shown; j++)
-            put_cell(s, &t->columns[j], es_book_row(pick, i), prose);
+            put_cell(s, t, j, es_book_row(pick, i), prose);
         es_sink_put(s, "</tr>\n");
     }
     es_sink_put(s, "</tbody>\n");
@@ -173,7 +156,7 @@ es_status es_table_html(es_sink *s, const es_book *book, const es_book_table *t,
         es_sink_put(s, "<p class=\"note empty\">This table has no rows.</p>\n");
     else
         es_sink_format(s,
-                       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
                        "aria-labelledby=\"%s-title\">\n<table%s aria-labelledby=\"%s-title\">\n",
                        id, prose ? " class=\"prose\" role=\"table\"" : "", id);
     if (t->data.rows > 0) {

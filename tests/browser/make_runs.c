@@ -1,5 +1,5 @@
-/* make_runs FOLDER : the run files that the tests of the report look at, small and hostile ones and
- * large ones.
+/* make_runs FOLDER CELLS : the run files that the tests of the report look at, small and hostile
+ * ones and large ones.
  *
  * Their numbers are made up from formulas; only their shape is that of a command's. */
 #include <math.h>
@@ -74,8 +74,9 @@ static void make_claims(void)
         "For a small horizon the error falls like one over the square root of n.",
         "The exponent 1/(2(1+H^2)) predicts the slope that is seen at reachable n.",
         "Twice the coupling bounds the squared horizon from below."};
-    static const char *const verdict[] = {"holds", "holds", "does not hold",
-                                          "not decided at this effort"};
+    static const char *const verdict[] = {"holds", "does not hold", "does not hold", "not decided"};
+    static const char *const expected[] = {"holds", "holds", "does not hold", "holds"};
+    static const char *const relation[] = {"=", "=", "=", ">="};
     static const char *const conclusion[] = {
         "The identity can be used as a test of any implementation.",
         "Below H = 0.7 more context helps like more samples.",
@@ -87,20 +88,29 @@ static void make_claims(void)
     const es_run_column columns[] = {{"id", ES_RUN_TEXT, NULL, id},
                                      {"source", ES_RUN_TEXT, NULL, source},
                                      {"statement", ES_RUN_TEXT, NULL, statement},
-                                     {"prediction", ES_RUN_REAL, prediction, NULL},
-                                     {"measurement", ES_RUN_REAL, measurement, NULL},
-                                     {"measurement_se", ES_RUN_REAL, se, NULL},
+                                     {"predicted", ES_RUN_REAL, prediction, NULL},
+                                     {"measured", ES_RUN_REAL, measurement, NULL},
+                                     {"measured_se", ES_RUN_REAL, se, NULL},
                                      {"verdict", ES_RUN_TEXT, NULL, verdict},
+                                     {"expected", ES_RUN_TEXT, NULL, expected},
                                      {"conclusion", ES_RUN_TEXT, NULL, conclusion}};
+    const es_run_column evidence[] = {{"id", ES_RUN_TEXT, NULL, id},
+                                      {"label", ES_RUN_TEXT, NULL, source},
+                                      {"relation", ES_RUN_TEXT, NULL, relation},
+                                      {"predicted", ES_RUN_REAL, prediction, NULL},
+                                      {"measured", ES_RUN_REAL, measurement, NULL},
+                                      {"measured_se", ES_RUN_REAL, se, NULL},
+                                      {"verdict", ES_RUN_TEXT, NULL, verdict}};
     static const char *const said[][SAID] = {
         {"claims", "statement", "statement", "text", "", ""},
         {"claims", "source", "source", "text", "", ""},
-        {"claims", "prediction", "predicted", "real", "", "from theory alone"},
-        {"claims", "measurement", "measured", "real", "measurement_se", "on this machine"},
+        {"claims", "predicted", "predicted", "real", "", "from theory alone"},
+        {"claims", "measured", "measured", "real", "measured_se", "on this machine"},
         {"claims", "verdict", "verdict", "text", "", ""},
         {"claims", "conclusion", "conclusion", "text", "", ""}};
     es_run *run = create("claims", "claims", "esscher claims --effort quick --out claims.run");
-    put(run, "claims", 4, columns, 8);
+    put(run, "claims", 4, columns, 9);
+    put(run, "evidence", 4, evidence, 7);
     describe(run, "The papers' statements", said, 6);
     finish(run);
 }
@@ -167,6 +177,47 @@ static void make_ball(void)
     es_run *run = create("ball", "ball", "esscher ball --out ball.run");
     put(run, "rows", ROWS, rows, 8);
     put(run, "growth", SIZES, growth, 4);
+    finish(run);
+}
+
+/* A heat map and curves with a law: the shapes of collapse and regimes. */
+static void make_collapse(void)
+{
+    enum { ROWS = 36 };
+    static double gamma[ROWS], rho[ROWS], ratio[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        gamma[i] = 0.5 + 0.5 * (i % 6);
+        rho[i] = 0.1 * (1 + i / 6);
+        ratio[i] = 1.0 / (1.0 + exp(-4.0 * (gamma[i] * (1.0 - rho[i]) - 1.0)));
+    }
+    const es_run_column columns[] = {{"gamma", ES_RUN_REAL, gamma, NULL},
+                                     {"rho", ES_RUN_REAL, rho, NULL},
+                                     {"angle_ratio", ES_RUN_REAL, ratio, NULL}};
+    es_run *run = create("collapse", "collapse", "esscher collapse --out collapse.run");
+    put(run, "rows", ROWS, columns, 3);
+    finish(run);
+}
+
+static void make_regimes(void)
+{
+    enum { ROWS = 12 };
+    static double n[ROWS], b[ROWS], top[ROWS], law[ROWS], squares[ROWS], squares_law[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        n[i] = i < 6 ? 100 : 10000;
+        b[i] = pow(10.0, -1.0 + 0.5 * (i % 6));
+        law[i] = b[i] / (0.4 + b[i]);
+        top[i] = law[i] + 0.01 * sin(i);
+        squares_law[i] = law[i] * law[i];
+        squares[i] = top[i] * top[i];
+    }
+    const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
+                                     {"b", ES_RUN_REAL, b, NULL},
+                                     {"top_weight", ES_RUN_REAL, top, NULL},
+                                     {"top_weight_law", ES_RUN_REAL, law, NULL},
+                                     {"inverse_ess", ES_RUN_REAL, squares, NULL},
+                                     {"inverse_ess_law", ES_RUN_REAL, squares_law, NULL}};
+    es_run *run = create("regimes", "regimes", "esscher regimes --out regimes.run");
+    put(run, "rows", ROWS, columns, 6);
     finish(run);
 }
 
@@ -266,8 +317,8 @@ static void make_hostile(void)
     finish(run);
 }
 
-/* RP03: a million rows of a table, and a million cells of a stage. */
-static void make_large(void)
+/* RP03: a million rows of a table, and CELLS cells of a stage. */
+static void make_large(int64_t cells)
 {
     enum { ROWS = 1000000, COLS = 6 };
     static const char *const names[COLS] = {"scale",         "n",         "mean_error",
@@ -289,7 +340,7 @@ static void make_large(void)
     es_run *run = create("large", "converge", "esscher converge --out large.run");
     int64_t stage;
     must(es_run_add_stage(run, "replicate", 1, 1, cell, &stage, &err), "stage");
-    for (int64_t i = 0; i < ROWS; i++)
+    for (int64_t i = 0; i < cells; i++)
         must(es_run_put_cell(run, stage, i, (double[]){1.0}, &err), "cell");
     put(run, "rows", ROWS, columns, COLS);
     finish(run);
@@ -298,16 +349,18 @@ static void make_large(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
+    if (argc != 3)
         return 2;
     folder = argv[1];
     make_claims();
     make_hardmax();
     make_ball();
+    make_collapse();
+    make_regimes();
     make_probe();
     make_odd();
     make_few();
     make_hostile();
-    make_large();
+    make_large(strtoll(argv[2], NULL, 10));
     return 0;
 }
