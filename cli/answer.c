@@ -171,7 +171,7 @@ es_status cli_cost_admit(cli_session *session, const cli_cost *cost, es_error *e
  * are not. */
 static es_status best_peak(const cli_session *session, double *gflops, es_error *err)
 {
-    enum { WINDOWS = 64 };
+    enum { WINDOWS = 24 };
     *gflops = 0.0;
     for (int i = 0; i < WINDOWS; i++) {
         double once;

@@ -71,7 +71,7 @@ static const cli_option options[] = {
     {"preset", 0, CLI_CHOICE, "NAME",
      "quick, or paper: Gaussian, d = 50, rho = 0.1, n = 1e3..3e4*12, 200 replicates, scales "
      "0.05..50*12; with --law sphere d = 50, n = 1e4..1e5*12, 200 replicates, scales "
-     "5e3..5e11*12. Other options win",
+     "5e3..5e11*12, f64. Other options win",
      .field = offsetof(converge_options, preset), .choices = preset_choices, .aside = true},
     {"predict", 0, CLI_FLAG, NULL,
      "also the errors that theory expects at every scale and n, without fitted constants; Gaussian "
@@ -110,7 +110,15 @@ static const preset quick = {.rho = 1.0, .sizes = "250..4000*5", .scales = "1", 
                     paper_gaussian = {50, 0.1, "1e3..3e4*12", "0.05..50*12", 200},
                     paper_sphere = {50, 1.0, "1e4..1e5*12", "5e3..5e11*12", 200};
 
-static void complete(converge_options *o)
+static void set_f64(cli_session *session)
+{
+    json_t *provenance = json_object_get(session->answer, "provenance");
+    session->common.precision = 1;
+    json_object_set_new(provenance, "precision",
+                        json_string(es_dtype_name(cli_precision(session))));
+}
+
+static void complete(cli_session *session, converge_options *o)
 {
     if (o->law.kind < 0)
         o->law.kind = ES_LAW_GAUSSIAN - 1;
@@ -121,6 +129,8 @@ static void complete(converge_options *o)
         o->law.dim = p->dim;
         o->law.rho = o->law.rho == 1.0 ? p->rho : o->law.rho;
     }
+    if (p == &paper_sphere && session->common.precision < 0)
+        set_f64(session); /* scores are up to 1e12 */
     default_grid(&o->sizes, p->sizes, true);
     default_grid(&o->scales, p->scales, false);
     if (o->replicates == 0)
@@ -269,7 +279,7 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     converge_head head = {0};
     int64_t reference;
     cli_cost cost;
-    complete(o);
+    complete(session, o);
     es_status status = read_reference(o, &reference, err);
     if (status == ES_OK)
         status = make_inputs(session, o, &law, &head, err);
