@@ -84,44 +84,12 @@ static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_er
 
 /* ---- attention ---- */
 
-static double longest_row(const es_view *x)
-{
-    double longest = 0.0;
-    for (int64_t i = 0; i < x->rows; i++) {
-        double sum = 0.0;
-        for (int64_t j = 0; j < x->cols; j++) {
-            const double value = es_view_get(x, i, j);
-            sum += value * value;
-        }
-        longest = fmax(longest, sum);
-    }
-    return sqrt(longest);
-}
-
-/* f32 kernels that share scores between scales round a score of 2^20 by some 1/16; far beyond, what
- * is left after the largest is taken off overflows. */
-static es_status check_scores(const es_converge_spec *spec, const es_converge_sample *x,
-                              es_error *err)
-{
-    double scale = 0.0;
-    for (int64_t s = 0; s < spec->n_scales; s++)
-        scale = fmax(scale, x->scales[s]);
-    if (spec->n_scales == 1 || spec->precision == ES_F64 || scale < 1.0)
-        return ES_OK;
-    const double largest = scale * longest_row(&x->q_view) * longest_row(&x->k_view);
-    if (largest <= 0x1p20)
-        return ES_OK;
-    return es_fail(err, ES_E_RANGE, "converge.scores", "use f64, or one scale at a time",
-                   "scores up to %.3g are more than f32 tells apart", largest);
-}
-
 /* Moments of all queries; outputs of the first few, which meet the same keys. */
 static es_status attend(const es_converge_spec *spec, replicate *r, es_error *err)
 {
     const es_converge_sample *x = &r->sample;
     const es_view first = es_view_rows(&x->q_view, 0, map_queries_of(spec));
     es_attend_opts opts = es_converge_attend_opts(spec, x->scales);
-    ES_TRY(check_scores(spec, x, err));
     const es_attend_out outputs = {.output = r->output}, moments = {.moments = r->moments};
     ES_TRY(es_attend(&first, &x->k_view, &x->v_view, &opts, &outputs, err));
     opts.self = !spec->population;

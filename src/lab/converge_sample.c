@@ -1,5 +1,6 @@
 #include "lab/converge_sample.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <esscher/experiment.h>
@@ -94,12 +95,45 @@ static es_status fill(const es_converge_spec *spec, es_address at, es_converge_s
     return project(s->tokens, n, d, h->V, s->budget, s->v, err);
 }
 
+static double longest_row(const es_view *x)
+{
+    double longest = 0.0;
+    for (int64_t i = 0; i < x->rows; i++) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < x->cols; j++) {
+            const double value = es_view_get(x, i, j);
+            sum += value * value;
+        }
+        longest = fmax(longest, sum);
+    }
+    return sqrt(longest);
+}
+
+/* f32 kernels that share scores between scales round a score of 2^20 by some 1/16; far beyond, what
+ * is left after the largest is taken off overflows. */
+static es_status check_scores(const es_converge_spec *spec, const es_converge_sample *x,
+                              es_error *err)
+{
+    double scale = 0.0;
+    for (int64_t s = 0; s < spec->n_scales; s++)
+        scale = fmax(scale, x->scales[s]);
+    if (spec->n_scales == 1 || spec->precision == ES_F64 || scale < 1.0)
+        return ES_OK;
+    const double largest = scale * longest_row(&x->q_view) * longest_row(&x->k_view);
+    if (largest <= 0x1p20)
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, "converge.scores", "use f64, or one scale at a time",
+                   "scores up to %.3g are more than f32 tells apart", largest);
+}
+
 es_status es_converge_sample_draw(const es_converge_spec *spec, uint16_t experiment, uint64_t cell,
                                   es_converge_sample *out, es_error *err)
 {
     const es_address at = {.seed = spec->seed, .experiment = experiment, .cell = cell};
     ES_TRY(allocate(spec, out, err));
-    const es_status status = fill(spec, at, out, err);
+    es_status status = fill(spec, at, out, err);
+    if (status == ES_OK)
+        status = check_scores(spec, out, err);
     if (status != ES_OK)
         es_converge_sample_free(out);
     return status;

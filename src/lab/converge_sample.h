@@ -18,7 +18,8 @@ typedef struct es_converge_sample {
 } es_converge_sample;
 
 /*! es_converge_sample_draw() : the largest size of the spec, tokens at (experiment, cell); fresh
- * queries, in population mode, at the same cell of their own experiment. */
+ * queries, in population mode, at the same cell of their own experiment.
+ *  @return : ES_E_RANGE if f32 kernels cannot tell the scores apart (converge.scores). */
 es_status es_converge_sample_draw(const es_converge_spec *spec, uint16_t experiment, uint64_t cell,
                                   es_converge_sample *out, es_error *err);
 void es_converge_sample_free(es_converge_sample *sample);
