@@ -44,8 +44,7 @@ static double plain_error(const double *y, int64_t n, int64_t d, const double *x
 static es_ball_cell *measure(const es_ball_spec *spec, int64_t replicates)
 {
     es_ball *ball;
-    es_ball_cell *out =
-        calloc((size_t)(replicates * spec->n_sizes * spec->n_radii), sizeof *out);
+    es_ball_cell *out = calloc((size_t)(replicates * spec->n_sizes * spec->n_radii), sizeof *out);
     assert_non_null(out);
     assert_ok(es_ball_new(spec, &ball, &err));
     assert_ok(es_ball_replicates(ball, 0, replicates, out, &err));
@@ -199,8 +198,8 @@ static void gradient_is_that_of_the_error(void **state)
     const int64_t n = 501;
     const double R = 1.5;
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
-        const es_ball_spec spec = {.law = &laws[k], .head = &head, .sizes = &n, .n_sizes = 1,
-                                   .radii = &R, .n_radii = 1};
+        const es_ball_spec spec = {
+            .law = &laws[k], .head = &head, .sizes = &n, .n_sizes = 1, .radii = &R, .n_radii = 1};
         es_ball *ball;
         es_ball_sample sample;
         assert_ok(es_ball_new(&spec, &ball, &err));
@@ -248,8 +247,13 @@ static void ascent_finds_what_a_polar_grid_finds(void **state)
     const es_head head = {.A = &unit};
     const int64_t n = 1000;
     const double radii[4] = {0.25, 1.0, 2.0, 3.0};
-    const es_ball_spec spec = {.law = &law, .head = &head, .sizes = &n, .n_sizes = 1,
-                               .radii = radii, .n_radii = 4, .seed = 12};
+    const es_ball_spec spec = {.law = &law,
+                               .head = &head,
+                               .sizes = &n,
+                               .n_sizes = 1,
+                               .radii = radii,
+                               .n_radii = 4,
+                               .seed = 12};
     enum { REPLICATES = 3 };
     es_ball_cell *cells = measure(&spec, REPLICATES);
     double *y = malloc(2 * (size_t)n * sizeof *y);

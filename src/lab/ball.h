@@ -11,7 +11,7 @@
 #include <esscher/tokens.h>
 
 enum {
-    ES_BALL_LANES = 8,   /* queries that are looked at together */
+    ES_BALL_LANES = 4,   /* queries that are looked at together */
     ES_BALL_PAIRS = 8,   /* starts +-R v_k, v_k the leading singular vectors */
     ES_BALL_LONGEST = 8, /* starts towards the tokens of largest norm */
     ES_BALL_RANDOM = 4
@@ -34,8 +34,8 @@ struct es_ball {
 typedef struct es_ball_sample {
     const es_ball *ball;
     int64_t n;
-    double *tokens;  /* (largest n, d) */
-    double *weights; /* (largest n, LANES) scores, then unnormalised softmax weights */
+    double *tokens;  /* (largest n, d), up to a few rows of zeros more */
+    double *weights; /* (as many, LANES) scores, then unnormalised softmax weights */
     double *lanes;   /* (3, d, LANES): tilts Ax or z; sums of tokens; sums of their products */
     double *tilts;   /* (LANES, d) Ax */
     double *mean;    /* (LANES, d) softmax mean of tokens */
@@ -69,6 +69,7 @@ typedef struct es_ball_climber {
     double *x, *grad; /* (d) */
     double size;      /* |Gamma_n - Gamma| there */
     double step;
+    double moved; /* by the last step that led higher */
 } es_ball_climber;
 
 typedef struct es_ball_climb {

@@ -135,7 +135,8 @@ static void add_start(es_ball_climb *c, double R)
         if (distance(c->climbers[i].x, c->x, d) < close * R)
             return;
     memcpy(c->climbers[c->count].x, c->x, (size_t)d * sizeof(double));
-    c->climbers[c->count++].step = first_step * R;
+    c->climbers[c->count].step = first_step * R;
+    c->climbers[c->count++].moved = R;
 }
 
 /* Random directions at random distances, the same for every n and R of a replicate up to scale. */
@@ -233,6 +234,7 @@ static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double
         }
         who->size = size[l];
         who->step *= 1.5;
+        who->moved = distance(who->x, c->x + l * d, d);
         memcpy(who->x, c->x + l * d, (size_t)d * sizeof(double));
         memcpy(who->grad, c->grad + l * d, (size_t)d * sizeof(double));
     }
@@ -266,7 +268,8 @@ static void thin(es_ball_climb *c, double R)
     c->count = kept;
 }
 
-/* The best so far is written down; those whose step has become small are at their top. */
+/* The best so far is written down. Those whose step has become small are at their top, and so are
+ * those on the sphere whose step, however long, the projection takes back. */
 static void retire(es_ball_climb *c, double R)
 {
     int64_t going = 0;
@@ -276,7 +279,7 @@ static void retire(es_ball_climb *c, double R)
             c->best_size = who.size;
             memcpy(c->best, who.x, (size_t)c->sample->ball->d * sizeof(double));
         }
-        if (who.step > last_step * R) {
+        if (fmin(who.step, who.moved) > last_step * R) {
             c->climbers[i] = c->climbers[going];
             c->climbers[going++] = who;
         }

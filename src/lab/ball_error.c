@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { L = ES_BALL_LANES };
+enum { L = ES_BALL_LANES, BLOCK = 4 };
 
 /* ---- memory ---- */
 
@@ -23,12 +23,13 @@ static int64_t fixed_doubles(const es_ball *b)
     return 3 * b->d * L + 2 * b->d * L + b->dv * L + 2 * b->d + b->d * b->d;
 }
 
-static int64_t largest(const es_ball *b) { return b->spec.sizes[b->spec.n_sizes - 1]; }
-
-int64_t es_ball_sample_doubles(const es_ball *b)
+/* Tokens there is room for: whole blocks. */
+static int64_t room(const es_ball *b)
 {
-    return largest(b) * (b->d + L) + fixed_doubles(b);
+    return (b->spec.sizes[b->spec.n_sizes - 1] + BLOCK - 1) / BLOCK * BLOCK;
 }
+
+int64_t es_ball_sample_doubles(const es_ball *b) { return room(b) * (b->d + L) + fixed_doubles(b); }
 
 void es_ball_sample_free(es_ball_sample *s)
 {
@@ -43,10 +44,9 @@ es_status es_ball_sample_new(const es_ball *b, es_ball_sample *s, es_error *err)
     const int64_t d = b->d;
     void *tokens = NULL, *weights = NULL, *memory = NULL;
     *s = (es_ball_sample){.ball = b};
-    es_status status =
-        es_mem_array(b->budget, largest(b), d, sizeof(double), "tokens", &tokens, err);
+    es_status status = es_mem_array(b->budget, room(b), d, sizeof(double), "tokens", &tokens, err);
     if (status == ES_OK)
-        status = es_mem_array(b->budget, largest(b), L, sizeof(double), "weights", &weights, err);
+        status = es_mem_array(b->budget, room(b), L, sizeof(double), "weights", &weights, err);
     if (status == ES_OK)
         status =
             es_mem_array(b->budget, fixed_doubles(b), 1, sizeof(double), "queries", &memory, err);
@@ -66,65 +66,87 @@ es_status es_ball_sample_new(const es_ball *b, es_ball_sample *s, es_error *err)
     return ES_OK;
 }
 
-/* ---- passes over the tokens, all lanes at once ---- */
+/* ---- passes over the tokens, all lanes at once ----
+ * A block of four tokens meets four queries: what is loaded of either is used four times. The last
+ * block may reach beyond n, into tokens that are not in use or zeros; they get no weight. */
 
-/* scores (n, L) = tokens (n, d) tilts (d, L), and their maxima (L). */
-static void score(const double *restrict y, int64_t n, int64_t d, const double *restrict tilts,
-                  double *restrict scores, double *restrict most)
+typedef double lanes __attribute__((vector_size(L * sizeof(double)), may_alias));
+
+/* t[b] (L) += y_b[j] m[j] over j, for the block's tokens b and m (d, L). */
+static inline void project(const double *y, int64_t d, const lanes *m, lanes t[BLOCK])
 {
-    for (int l = 0; l < L; l++)
-        most[l] = -INFINITY;
-    for (int64_t i = 0; i < n; i++, y += d, scores += L) {
-        double sum[L] = {0};
-        for (int64_t j = 0; j < d; j++)
-            for (int l = 0; l < L; l++)
-                sum[l] += y[j] * tilts[j * L + l];
-        for (int l = 0; l < L; l++) {
-            scores[l] = sum[l];
-            most[l] = sum[l] > most[l] ? sum[l] : most[l];
-        }
+    for (int64_t j = 0; j < d; j++)
+        for (int b = 0; b < BLOCK; b++)
+            t[b] += y[b * d + j] * m[j];
+}
+
+/* sums[j] (L) += y_b[j] u[b] over b. */
+static inline void gather(const double *y, int64_t d, const lanes u[BLOCK], lanes *sums)
+{
+    for (int64_t j = 0; j < d; j++) {
+        lanes sum = sums[j];
+        for (int b = 0; b < BLOCK; b++)
+            sum += y[b * d + j] * u[b];
+        sums[j] = sum;
     }
 }
 
-/* Scores become weights e^{score - most}; their sums, and those of weight times token (d, L). Lanes
- * from `count` on weigh nothing. */
-static void tilt(const double *restrict y, int64_t n, int64_t d, int64_t count,
-                 const double *restrict most, double *restrict w, double *restrict total,
-                 double *restrict sums)
+/* scores (n, L) = tokens (n, d) tilts (d, L), and their maxima (L). */
+static void score(const double *y, int64_t n, int64_t d, const lanes *tilts, double *scores,
+                  double most[L])
 {
-    double all[L] = {0};
-    for (int64_t i = 0; i < d * L; i++)
-        sums[i] = 0.0;
-    for (int64_t i = 0; i < n; i++, y += d, w += L) {
-        for (int l = 0; l < L; l++) {
-            w[l] = l < count ? exp(w[l] - most[l]) : 0.0;
-            all[l] += w[l];
+    for (int l = 0; l < L; l++)
+        most[l] = -INFINITY;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        lanes t[BLOCK] = {{0}};
+        project(y + i * d, d, tilts, t);
+        for (int64_t b = 0; b < BLOCK; b++)
+            for (int l = 0; l < L; l++) {
+                scores[(i + b) * L + l] = t[b][l];
+                if (i + b < n && t[b][l] > most[l])
+                    most[l] = t[b][l];
+            }
+    }
+}
+
+/* Scores become weights e^{score - most}, and sums (d, L) those of weight times token. Lanes from
+ * `count` on weigh nothing. */
+static void tilt(const double *y, int64_t n, int64_t d, int64_t count, const double most[L],
+                 double *w, double total[L], lanes *sums)
+{
+    lanes all = {0};
+    for (int64_t j = 0; j < d; j++)
+        sums[j] = all;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        lanes u[BLOCK] = {{0}};
+        for (int64_t b = 0; b < BLOCK && i + b < n; b++)
+            for (int64_t l = 0; l < count; l++)
+                u[b][l] = exp(w[(i + b) * L + l] - most[l]);
+        for (int64_t b = 0; b < BLOCK; b++) {
+            *(lanes *)(w + (i + b) * L) = u[b];
+            all += u[b];
         }
-        for (int64_t j = 0; j < d; j++)
-            for (int l = 0; l < L; l++)
-                sums[j * L + l] += y[j] * w[l];
+        gather(y + i * d, d, u, sums);
     }
     for (int l = 0; l < L; l++)
         total[l] = all[l];
 }
 
 /* sums (d, L) of w_i (<y_i, z> - centre) y_i, z (d, L). */
-static void second_moment(const double *restrict y, int64_t n, int64_t d, const double *restrict w,
-                          const double *restrict z, const double *restrict centre,
-                          double *restrict sums)
+static void second_moment(const double *y, int64_t n, int64_t d, const double *w, const lanes *z,
+                          const double centre[L], lanes *sums)
 {
-    for (int64_t i = 0; i < d * L; i++)
-        sums[i] = 0.0;
-    for (int64_t i = 0; i < n; i++, y += d, w += L) {
-        double u[L] = {0};
-        for (int64_t j = 0; j < d; j++)
-            for (int l = 0; l < L; l++)
-                u[l] += y[j] * z[j * L + l];
-        for (int l = 0; l < L; l++)
-            u[l] = w[l] * (u[l] - centre[l]);
-        for (int64_t j = 0; j < d; j++)
-            for (int l = 0; l < L; l++)
-                sums[j * L + l] += y[j] * u[l];
+    lanes zero = {0}, middle;
+    for (int l = 0; l < L; l++)
+        middle[l] = centre[l];
+    for (int64_t j = 0; j < d; j++)
+        sums[j] = zero;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        lanes u[BLOCK] = {{0}};
+        project(y + i * d, d, z, u);
+        for (int64_t b = 0; b < BLOCK; b++)
+            u[b] = *(const lanes *)(w + (i + b) * L) * (u[b] - middle);
+        gather(y + i * d, d, u, sums);
     }
 }
 
@@ -149,8 +171,8 @@ es_status es_ball_errors(es_ball_sample *s, const double *x, int64_t count, doub
             const double t = l < count ? dot(b->A + i * d, x + l * d, d) : 0.0;
             s->tilts[l * d + i] = tilts[i * L + l] = t;
         }
-    score(s->tokens, s->n, d, tilts, s->weights, most);
-    tilt(s->tokens, s->n, d, count, most, s->weights, s->total, sums);
+    score(s->tokens, s->n, d, (const lanes *)tilts, s->weights, most);
+    tilt(s->tokens, s->n, d, count, most, s->weights, s->total, (lanes *)sums);
     for (int64_t l = 0; l < count; l++) {
         double *limit = s->vector, *difference = s->vector + d, *mean = s->mean + l * d;
         es_log_mgf K = {.grad = limit};
@@ -193,7 +215,7 @@ es_status es_ball_gradients(es_ball_sample *s, int64_t count, double *grad, es_e
         for (int64_t i = 0; i < d; i++)
             z[i * L + l] = one[i];
     }
-    second_moment(s->tokens, s->n, d, s->weights, z, centre, sums);
+    second_moment(s->tokens, s->n, d, s->weights, (const lanes *)z, centre, (lanes *)sums);
     for (int64_t l = 0; l < count; l++) {
         es_log_mgf K = {.grad = inner, .hess = s->hess};
         ES_TRY(es_limit_log_mgf(b->spec.law, s->tilts + l * d, b->budget, &K, err));
