@@ -2,6 +2,7 @@
  */
 #include "ball.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "answer.h"
@@ -172,6 +173,13 @@ static es_status predict(ball_job *job, const es_ball_spec *spec, es_error *err)
     if (status == ES_OK)
         status = es_ball_predict(spec->law, spec->head, spec->radii, spec->n_radii, budget,
                                  job->constants, err);
+    for (int64_t r = 0; r < spec->n_radii && status == ES_OK; r++) {
+        /* where the field is too wild to be sampled there is nothing to compare with, that is all
+         */
+        if (d > 2 || es_ball_sup(spec->law, spec->head, spec->radii[r], spec->seed, budget,
+                                 &job->sups[r], NULL) != ES_OK)
+            job->sups[r] = (es_num){NAN, NAN};
+    }
     job->h1 = values[0];
     free(A);
     free(values);
@@ -187,6 +195,7 @@ static es_status compute(ball_job *job, const ball_options *o, const es_ball *ba
     const int64_t cells = job->spec.n_sizes * job->spec.n_radii;
     job->cells = cli_alloc_array((size_t)(job->replicates * cells), sizeof *job->cells);
     job->constants = cli_alloc_array((size_t)job->spec.n_radii, sizeof *job->constants);
+    job->sups = cli_alloc_array((size_t)job->spec.n_radii, sizeof *job->sups);
     es_status status = cli_run_open(job->session, o, &o->run, &file, err);
     if (status == ES_OK)
         status = cli_run_stage(&file, "replicate", cells, 2, columns, &stage, err);
@@ -199,6 +208,7 @@ static es_status compute(ball_job *job, const ball_options *o, const es_ball *ba
     status = cli_run_close(&file, job->session, status, err);
     free(job->cells);
     free(job->constants);
+    free(job->sups);
     return status;
 }
 
@@ -207,12 +217,16 @@ static cli_cost cost_of(const ball_job *job, const es_ball *ball)
     const es_ball_cost one = es_ball_cost_of(ball);
     const double d = (double)job->spec.law->dim;
     const double cells = (double)(job->replicates * job->spec.n_sizes * job->spec.n_radii);
+    /* where the limit field is sampled: two covariances of up to 260 points, and draws */
+    const double dv = job->spec.head->V ? (double)job->spec.head->V->rows : d;
+    const double field =
+        job->spec.law->dim <= 2 ? 8.0 * 260.0 * dv * (3.0 * 260.0 * dv + 512.0) : 0.0;
     return (cli_cost){.flops = (double)job->replicates * one.flops,
                       .output_bytes = cells * (double)sizeof(es_ball_cell),
                       /* the threads', and some (d, d) matrices of the limit and the head */
                       .work_bytes = (double)job->session->exec.threads * (double)one.bytes +
                                     (16.0 + 4.0 * job->session->exec.threads) * 8.0 * d * d +
-                                    65536.0 + 16.0 * cells};
+                                    65536.0 + 16.0 * cells + field};
 }
 
 static es_status run(cli_session *session, void *opts, es_error *err)
@@ -269,8 +283,9 @@ const cli_command cli_ball = {
         "Beside what is measured stand the constant that follows from the law (for Gaussian tokens "
         "it grows with half that exponent, for bounded ones like a power or not at all), the rate "
         "in n, and the growth in R^2.\n\n"
-        "Where R is so large that a few tokens carry the softmax (D^2 > 0.05 n, D = n/ESS), the "
-        "distance stops growing; such points are flagged as saturated and left out of the fits. "
+        "Where R is so large that n tokens hardly hold one of those that make the variance "
+        "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points are "
+        "flagged as saturated and left out of the fits. "
         "The search is an ascent from many starts: in high dimension what it finds is a lower "
         "bound.\n\n"
         "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",

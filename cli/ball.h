@@ -12,7 +12,8 @@ typedef struct ball_job {
     es_ball_spec spec;
     int64_t replicates;
     double h1;                   /* H1 = |S^{1/2} A| */
-    es_ball_constant *constants; /* (radii) */
+    es_ball_constant *constants; /* (radii) of the worst single query */
+    es_num *sups;                /* (radii) of the supremum, in at most 2 dimensions; else NaN */
     es_ball_cell *cells;         /* (replicates, sizes, radii) */
 } ball_job;
 

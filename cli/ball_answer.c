@@ -103,6 +103,8 @@ static json_t *make_row(const ball_job *job, int64_t p, int64_t r, const es_fit_
     json_object_set_new(row, "scaled_se", cli_real(root * summary->se));
     json_object_set_new(row, "scaled_rms", cli_real(root * sqrt(squares)));
     json_object_set_new(row, "predicted_rms", cli_real(job->constants[r].rms));
+    json_object_set_new(row, "predicted", cli_real(job->sups[r].val));
+    json_object_set_new(row, "predicted_se", cli_real(job->sups[r].err));
     json_object_set_new(row, "predicted_line",
                         cli_real(es_ball_line(R * job->h1, line_variance(job))));
     json_object_set_new(row, "maximiser_radius", cli_real(radius));
@@ -150,13 +152,14 @@ static double unit_of(const ball_job *job)
     return 8.0 / (most * most);
 }
 
-/* The slope that the predicted constants have at the same radii, with the same weights. */
-static double predicted_slope(const ball_job *job, const line *l)
+/* The slope that constants (radii) have at the same radii, with the same weights; NaN if one of
+ * them is. */
+static double slope_of(const ball_job *job, const line *l, const double *constants)
 {
     es_fit_point *points = cli_alloc_array((size_t)l->points, sizeof *points);
     es_fit fit;
     for (int64_t r = 0; r < l->points; r++) {
-        const double constant = job->constants[r].rms;
+        const double constant = constants[r];
         points[r] = (es_fit_point){.n = l->at[r],
                                    .error = constant,
                                    .se = constant * l->summary[r].se / l->summary[r].mean,
@@ -167,6 +170,21 @@ static double predicted_slope(const ball_job *job, const line *l)
     const es_status status = es_fit_power(points, l->points, &fit, NULL);
     free(points);
     return status == ES_OK ? -fit.rate * unit_of(job) : (double)NAN;
+}
+
+static void put_predicted(const ball_job *job, const line *l, json_t *row)
+{
+    double *constants = cli_alloc_array((size_t)l->points, sizeof *constants);
+    const bool good = l->status == ES_OK;
+    for (int64_t r = 0; r < l->points; r++)
+        constants[r] = job->sups[r].val;
+    json_object_set_new(row, "slope_predicted",
+                        cli_real(good ? slope_of(job, l, constants) : (double)NAN));
+    for (int64_t r = 0; r < l->points; r++)
+        constants[r] = job->constants[r].rms;
+    json_object_set_new(row, "slope_one_query",
+                        cli_real(good ? slope_of(job, l, constants) : (double)NAN));
+    free(constants);
 }
 
 static es_status answer_size(const ball_job *job, int64_t p, json_t *growth, es_error *err)
@@ -189,8 +207,7 @@ static es_status answer_size(const ball_job *job, int64_t p, json_t *growth, es_
     json_object_set_new(row, "slope_ci", cli_reals(interval, 2));
     json_object_set_new(row, "slope_se",
                         cli_real((interval[1] - interval[0]) / (2.0 * 1.959963984540054)));
-    json_object_set_new(row, "slope_predicted",
-                        cli_real(good ? predicted_slope(job, &l) : (double)NAN));
+    put_predicted(job, &l, row);
     json_object_set_new(row, "slope_sharp", cli_real(gaussian ? 0.5 * h2 : (double)NAN));
     json_object_set_new(row, "slope_bound", cli_real(h2));
     json_object_set_new(row, "reason", json_string(good ? "" : err->message));
@@ -226,8 +243,11 @@ static const cli_column row_columns[] = {
     {"sup_error_median", "median", "", .format = CLI_REAL},
     {"scaled", "sqrt(n) sup", "", .format = CLI_REAL, .error = "scaled_se",
      .definition = "what the papers call C(R), measured"},
+    {"predicted", "predicted", "", .format = CLI_REAL, .error = "predicted_se",
+     .definition = "its limit for n to infinity, by sampling the limit field, in at most two "
+                   "dimensions"},
     {"scaled_rms", "rms", "", .format = CLI_REAL,
-     .definition = "the same, root of the mean square over replicates"},
+     .definition = "the same as sqrt(n) sup, root of the mean square over replicates"},
     {"predicted_rms", "one query", "", .format = CLI_REAL,
      .definition =
          "largest sqrt(n) rms error of a single query of the ball for n to infinity, from "
@@ -268,8 +288,10 @@ static const cli_column growth_columns[] = {
     {"radii", "radii", "", .format = CLI_COUNT, .definition = "that are not saturated"},
     {"slope", "slope", "", .format = CLI_REAL, .error = "slope_se",
      .definition = "of ln(sqrt(n) sup) on R^2, weighted fit; error as above"},
-    {"slope_predicted", "one query", "", .format = CLI_REAL,
-     .definition = "slope of the constant of a single query at the same radii"},
+    {"slope_predicted", "predicted", "", .format = CLI_REAL,
+     .definition = "slope of the predicted constants at the same radii, in at most two dimensions"},
+    {"slope_one_query", "one query", "", .format = CLI_REAL,
+     .definition = "slope of the constants of a single query at the same radii"},
     {"slope_sharp", "H1^2/2", "", .format = CLI_SHORT,
      .definition = "for large R, Gaussian tokens"},
     {"slope_bound", "H1^2", "", .format = CLI_SHORT, .definition = "exponent of the papers' bound"},

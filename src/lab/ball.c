@@ -219,8 +219,10 @@ es_status es_ball_replicates(const es_ball *ball, int64_t first, int64_t count, 
 es_ball_cost es_ball_cost_of(const es_ball *ball)
 {
     const es_ball_spec *spec = &ball->spec;
-    /* looks at all starts, then at the halves that thinning leaves: some nine looks a start */
-    const double looks = 9.0 * (double)ball->starts, d = (double)ball->d;
+    /* looks at all starts, then at the halves that thinning leaves: some nine looks a start. Our
+     * loops reach half the speed of the attention kernels, by which times are estimated, so they
+     * count twice; an exponential counts as forty. */
+    const double looks = 2.0 * 9.0 * (double)ball->starts, d = (double)ball->d;
     double tokens = 0.0;
     for (int64_t p = 0; p < spec->n_sizes; p++)
         tokens += (double)spec->sizes[p];

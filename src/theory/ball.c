@@ -68,12 +68,13 @@ es_status es_ball_point_at(const es_law *law, const double *A, const double *V, 
     if (status == ES_OK) {
         status = es_limit_log_mgf(law, s, budget, &at_2s, err);
         if (status == ES_E_RANGE) { /* weights have a mean but no variance */
-            *out = (es_ball_point){.log_mse = INFINITY, .log_ess = INFINITY};
+            *out = (es_ball_point){INFINITY, INFINITY, INFINITY};
             es_mem_free(budget, work);
             return ES_OK;
         }
     }
     if (status == ES_OK) {
+        out->entropy = dot(s, twice, d) - at_2s.val.val;
         for (int64_t i = 0; i < d; i++)
             twice[i] -= once[i];
         out->log_ess = at_2s.val.val - 2.0 * at_s.val.val;
@@ -145,7 +146,7 @@ static es_ball_point gaussian_point(field *f, const double *x, double *grad)
         if (grad)
             grad[j] = 2.0 * a + 2.0 * b / size;
     }
-    return (es_ball_point){.log_mse = q2 + log(size), .log_ess = q2};
+    return (es_ball_point){.log_mse = q2 + log(size), .log_ess = q2, .entropy = 2.0 * q2};
 }
 
 static es_status point(field *f, const double *x, es_ball_point *out, es_error *err)
@@ -178,11 +179,11 @@ static es_status gradient(field *f, double *x, double R, es_error *err)
     return ES_OK;
 }
 
-/* Keep x if it is the largest so far; the largest D is of interest wherever it is. */
+/* Keep x if it is the largest so far; the largest entropy is of interest wherever it is. */
 static void meet(field *f, const double *x, const es_ball_point *p, double *most,
                  es_ball_constant *c)
 {
-    c->log_ess = fmax(c->log_ess, p->log_ess);
+    c->entropy = fmax(c->entropy, p->entropy);
     if (!(p->log_mse > *most))
         return;
     *most = p->log_mse;
@@ -290,7 +291,7 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
     ES_TRY(check_radii(radii, n_radii, err));
     field f;
     double most = -INFINITY;
-    es_ball_constant c = {.log_ess = -INFINITY};
+    es_ball_constant c = {0};
     es_status status = new_field(law, head, budget, &f, err);
     for (int64_t i = 0; i < n_radii && status == ES_OK; i++) {
         status = scan(&f, radii[i], &most, &c, err);
@@ -307,7 +308,7 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
 
 bool es_ball_saturated(const es_ball_constant *constant, double n)
 {
-    return !(2.0 * constant->log_ess <= log(0.05 * n));
+    return !(constant->entropy <= log(0.05 * n));
 }
 
 double es_ball_line(double q, double v)
