@@ -69,7 +69,6 @@ typedef struct es_ball_climber {
     double *x, *grad; /* (d) */
     double size;      /* |Gamma_n - Gamma| there */
     double step;
-    double moved; /* by the last step that led higher */
 } es_ball_climber;
 
 typedef struct es_ball_climb {
@@ -86,7 +85,7 @@ typedef struct es_ball_climb {
 es_status es_ball_climb_new(es_ball_sample *sample, es_ball_climb *out, es_error *err);
 void es_ball_climb_free(es_ball_climb *climb);
 
-/*! es_ball_climb_sizes() : numbers that a climb holds. */
+/*! es_ball_climb_doubles() : numbers that a climb holds. */
 int64_t es_ball_climb_doubles(const es_ball *ball);
 
 /*! es_ball_climb_prefix() : forget the maximiser; from now on the first n tokens are in use. */

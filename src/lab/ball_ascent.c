@@ -1,8 +1,10 @@
 /* ball_ascent.c : the supremum, by projected normalised ascent from many starts.
  *
  * A climber at x tries P(x + step g/|g|), P the projection onto the ball; step grows by 1.5 if that
- * is higher and halves if not. Every few rounds climbers that have come close to a higher one, and
- * the lower half of the others, give up: a start costs little unless it leads somewhere. */
+ * is higher and halves if not. On the sphere, where the gradient usually points outwards, g is its
+ * tangential part: the other would only be projected away, and with it most of the step. Every few
+ * rounds climbers that have come close to a higher one, and the lower half of the others, give up:
+ * a start costs little unless it leads somewhere. */
 #include "lab/ball.h"
 
 #include <math.h>
@@ -135,8 +137,7 @@ static void add_start(es_ball_climb *c, double R)
         if (distance(c->climbers[i].x, c->x, d) < close * R)
             return;
     memcpy(c->climbers[c->count].x, c->x, (size_t)d * sizeof(double));
-    c->climbers[c->count].step = first_step * R;
-    c->climbers[c->count++].moved = R;
+    c->climbers[c->count++].step = first_step * R;
 }
 
 /* Random directions at random distances, the same for every n and R of a replicate up to scale. */
@@ -206,21 +207,30 @@ static es_status look_around(es_ball_climb *c, int64_t first, int64_t count, es_
     return ES_OK;
 }
 
+/* Where `who` would step to. */
+static void step_from(const es_ball_climber *who, int64_t d, double R, double *x)
+{
+    double outward = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        outward += who->grad[i] * who->x[i];
+    const bool along = outward > 0.0 && norm(who->x, d) >= R * (1.0 - 1e-9);
+    for (int64_t i = 0; i < d; i++)
+        x[i] = who->grad[i] - (along ? outward / (R * R) * who->x[i] : 0.0);
+    const double length = norm(x, d), pace = length > 0.0 ? who->step / length : 0.0;
+    for (int64_t i = 0; i < d; i++)
+        x[i] = who->x[i] + pace * x[i];
+    if (norm(x, d) > R)
+        to_length(x, d, R);
+}
+
 /* And try a step; the gradient is computed only if somebody got higher. */
 static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double R, es_error *err)
 {
     const int64_t d = c->sample->ball->d;
     double size[L];
     bool higher = false;
-    for (int64_t l = 0; l < count; l++) {
-        const es_ball_climber *who = &c->climbers[first + l];
-        double *x = c->x + l * d;
-        const double slope = norm(who->grad, d), pace = slope > 0.0 ? who->step / slope : 0.0;
-        for (int64_t i = 0; i < d; i++)
-            x[i] = who->x[i] + pace * who->grad[i];
-        if (norm(x, d) > R)
-            to_length(x, d, R);
-    }
+    for (int64_t l = 0; l < count; l++)
+        step_from(&c->climbers[first + l], d, R, c->x + l * d);
     ES_TRY(es_ball_errors(c->sample, c->x, count, size, err));
     for (int64_t l = 0; l < count; l++)
         higher = higher || size[l] > c->climbers[first + l].size;
@@ -234,7 +244,6 @@ static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double
         }
         who->size = size[l];
         who->step *= 1.5;
-        who->moved = distance(who->x, c->x + l * d, d);
         memcpy(who->x, c->x + l * d, (size_t)d * sizeof(double));
         memcpy(who->grad, c->grad + l * d, (size_t)d * sizeof(double));
     }
@@ -247,8 +256,8 @@ static int by_height(const void *a, const void *b)
     return (one->size < two->size) - (one->size > two->size);
 }
 
-/* The highest first; the finished, the close and the lower half swap places with those who go on,
- * and are forgotten. The best one found so far stays known in c->best. */
+/* The highest first; those close to a higher one and the lower half swap places with those who go
+ * on, and are forgotten. */
 static void thin(es_ball_climb *c, double R)
 {
     const int64_t d = c->sample->ball->d;
@@ -268,8 +277,7 @@ static void thin(es_ball_climb *c, double R)
     c->count = kept;
 }
 
-/* The best so far is written down. Those whose step has become small are at their top, and so are
- * those on the sphere whose step, however long, the projection takes back. */
+/* The best so far is written down; those whose step has become small are at their top. */
 static void retire(es_ball_climb *c, double R)
 {
     int64_t going = 0;
@@ -279,7 +287,7 @@ static void retire(es_ball_climb *c, double R)
             c->best_size = who.size;
             memcpy(c->best, who.x, (size_t)c->sample->ball->d * sizeof(double));
         }
-        if (fmin(who.step, who.moved) > last_step * R) {
+        if (who.step > last_step * R) {
             c->climbers[i] = c->climbers[going];
             c->climbers[going++] = who;
         }
