@@ -14,30 +14,6 @@
 
 enum { LIMIT_DRAWS = 65536 }; /* for limits that have no closed form */
 
-/* ---- a head ---- */
-
-/* A = Wk'Wq/sqrt(k), or as given, written out. */
-static void write_out_a(const es_converge_spec *spec, double *a)
-{
-    const es_head *h = spec->head;
-    const int64_t d = spec->law->dim;
-    for (int64_t i = 0; i < d; i++)
-        for (int64_t j = 0; j < d; j++) {
-            double sum = h->A ? es_view_get(h->A, i, j) : 0.0;
-            for (int64_t r = 0; h->Wq && r < h->Wq->rows; r++)
-                sum += es_view_get(h->Wk, r, i) * es_view_get(h->Wq, r, j);
-            a[i * d + j] = unit_scale(spec) * sum;
-        }
-}
-
-static void write_out_v(const es_converge_spec *spec, double *v)
-{
-    const int64_t d = spec->law->dim;
-    for (int64_t c = 0; c < channels_of(spec); c++)
-        for (int64_t j = 0; j < d; j++)
-            v[c * d + j] = spec->head->V ? es_view_get(spec->head->V, c, j) : (double)(c == j);
-}
-
 /* ---- the question, checked ---- */
 
 static es_status check_matrix(const es_view *m, int64_t rows, int64_t cols, const char *name,
@@ -157,8 +133,7 @@ static es_status fill_limits(const es_converge_spec *spec, es_converge_limit *li
     const int64_t d = spec->law->dim;
     double *points = NULL;
     void *a;
-    write_out_a(spec, limit->a);
-    write_out_v(spec, limit->v);
+    ES_TRY(es_head_write(spec->head, d, limit->a, limit->v, err));
     ES_TRY(es_mem_array(limit->budget, d, d, sizeof(double), "A", &a, err));
     es_status status = ES_OK;
     for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++) {
