@@ -14,13 +14,14 @@
 
 #include <esscher/format.h>
 
-typedef enum cli_format { /* what esscher/format.h says */
-                          CLI_TEXT = ES_FORMAT_TEXT,
-                          CLI_COUNT = ES_FORMAT_COUNT,
-                          CLI_REAL = ES_FORMAT_REAL, /* with an error key: value +- error */
-                          CLI_SHORT = ES_FORMAT_SHORT,
-                          CLI_BINARY = ES_FORMAT_BYTES,
-                          CLI_DURATION = ES_FORMAT_DURATION
+/* As esscher/format.h says; a real number with an error key is shown as value +- error. */
+typedef enum cli_format {
+    CLI_TEXT = ES_FORMAT_TEXT,
+    CLI_COUNT = ES_FORMAT_COUNT,
+    CLI_REAL = ES_FORMAT_REAL,
+    CLI_SHORT = ES_FORMAT_SHORT,
+    CLI_BINARY = ES_FORMAT_BYTES,
+    CLI_DURATION = ES_FORMAT_DURATION
 } cli_format;
 
 typedef struct cli_column {

@@ -132,6 +132,36 @@ static void tell_hardmax(es_sink *s, const es_book *book)
     es_sink_put(s, "</p>\n");
 }
 
+/* ---- ball ---- */
+
+static void tell_ball(es_sink *s, const es_book *book)
+{
+    const es_book_table *growth = es_book_find(book, "growth");
+    const int64_t last = growth ? growth->data.rows - 1 : -1;
+    if (last < 0 || !isfinite(es_book_real(&growth->data, "slope", last)))
+        return;
+    const double predicted = es_book_real(&growth->data, "slope_predicted", last);
+    const double sharp = es_book_real(&growth->data, "slope_sharp", last);
+    es_sink_put(s, "<p class=\"finding\">At <i>n</i> = ");
+    put_size(s, es_book_real(&growth->data, "n", last));
+    es_sink_put(s, " the logarithm of the worst error on a ball grows by ");
+    put_number(s, ES_FORMAT_REAL, es_book_real(&growth->data, "slope", last),
+               es_book_real(&growth->data, "slope_se", last));
+    es_sink_put(s, " per unit of <i>R</i>²; ");
+    if (isfinite(predicted)) {
+        put_number(s, ES_FORMAT_SHORT, predicted, (double)NAN);
+        es_sink_put(s, " is predicted for these radii. For large <i>R</i> ");
+    }
+    if (isfinite(sharp)) {
+        es_sink_put(s, "the sharp constant of Gaussian tokens grows by ");
+        put_number(s, ES_FORMAT_SHORT, sharp, (double)NAN);
+        es_sink_put(s, isfinite(predicted) ? ", " : " for large <i>R</i>, ");
+    }
+    es_sink_put(s, "the papers’ bound by ");
+    put_number(s, ES_FORMAT_SHORT, es_book_real(&growth->data, "slope_bound", last), (double)NAN);
+    es_sink_put(s, ".</p>\n");
+}
+
 /* ---- claims ---- */
 
 static void tell_claims(es_sink *s, const es_book *book)
@@ -163,7 +193,10 @@ static void tell_claims(es_sink *s, const es_book *book)
 static const struct {
     const char *command;
     void (*tell)(es_sink *s, const es_book *book);
-} findings[] = {{"converge", tell_converge}, {"hardmax", tell_hardmax}, {"claims", tell_claims}};
+} findings[] = {{"converge", tell_converge},
+                {"hardmax", tell_hardmax},
+                {"ball", tell_ball},
+                {"claims", tell_claims}};
 
 void es_findings_html(es_sink *s, const es_book *book)
 {

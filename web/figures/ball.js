@@ -11,27 +11,32 @@ function growthFigure(run) {
   for (const [n, rows] of groups)
     for (const r of rows) {
       const [x, y] = [r.radius ** 2, r.scaled];
-      const tip = [["R", show(r.radius)], ["√n sup", show(y, r.scaled_se)], ["one query", show(r.predicted_rms)], ...(r.flag ? [["flag", r.flag]] : [])];
+      const tip = [["R", show(r.radius)], ["√n sup", show(y, r.scaled_se)], ...(isNumber(r.predicted) ? [["predicted", show(r.predicted, r.predicted_se)]] : []), ["one query", show(r.predicted_rms)], ...(r.flag ? [["flag", r.flag]] : [])];
       (r.flag ? saturated : points).push({ series: name(n), x, y, tip });
       if (isNumber(r.scaled_se)) bars.push({ series: name(n), x, lo: y - Z * r.scaled_se, hi: y + Z * r.scaled_se });
     }
   const last = groups.at(-1)[1];
-  const one = last.map((r) => ({ series: "one query, n → ∞", x: r.radius ** 2, y: r.predicted_rms }));
+  const limits = [
+    { name: "predicted, n → ∞", key: "predicted", colour: 6 },
+    { name: "one query, n → ∞", key: "predicted_rms", colour: 7 },
+  ].filter(({ key }) => last.some((r) => isNumber(r[key])));
   const slopes = slopeLines(run, points, extent([...points, ...saturated].map((p) => p.x)));
   return {
     title: "Growth of C(R) = √n sup |Γₙ − Γ| with the ball",
     caption:
       "Logarithm over R², so that e^(s R²) is straight. Filled: used in the fits. Open: saturated, a few tokens carry the softmax there and the growth must stop. " +
+      "Predicted: the limit of √n sup; one query: the largest error of a single query, which is below it. " +
       "Lines through the first point: the sharp slope H₁²/2 of Gaussian tokens and the slope H₁² of the papers' bound.",
     table: "rows",
     x: { title: "R²", zero: true },
     y: { title: "√n · sup error", log: true },
     series: [
-      ...groups.map(([n], i) => ({ name: name(n), colour: i % 7 })), { name: "one query, n → ∞", colour: 7 },
+      ...groups.map(([n], i) => ({ name: name(n), colour: i % 6 })),
+      ...limits.map(({ name: limit, colour }) => ({ name: limit, colour })),
       ...slopes.map(({ name: slope, dash }) => ({ name: slope, colour: 7, dash })),
     ],
     layers: [
-      { kind: "line", name: "one query", width: 1.8, rows: one },
+      ...limits.map(({ name: limit, key }) => ({ kind: "line", name: limit, width: 1.8, rows: last.map((r) => ({ series: limit, x: r.radius ** 2, y: r[key] })) })),
       ...slopes.map(({ dash, rows, name: slope }) => ({ kind: "line", name: slope, dash, width: 1.3, rows })),
       { kind: "bars", name: "95 % interval", rows: bars },
       { kind: "points", name: "measured", rows: points },
