@@ -45,9 +45,9 @@ need_to_build() {
     need librandom123-dev /usr/include/Random123/philox.h
     need libsqlite3-dev '/usr/lib/*/pkgconfig/sqlite3.pc' /usr/lib/pkgconfig/sqlite3.pc
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
+    need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
     wish nodejs node # figures of reports are bundled from npm packages
     wish npm npm
-    need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
 }
 
 need_to_test() {
@@ -79,6 +79,7 @@ install_missing() {
     log=$(mktemp)
     # An update may fail for a reason that does not concern us; installing tells.
     $as_root apt-get update -qq >"$log" 2>&1 || say "apt-get update failed, going on"
+    # shellcheck disable=SC2086  # a list of words is meant
     if [ -n "$missing" ] && ! apt_install $missing; then
         cat "$log" >&2
         rm -f "$log"

@@ -24,7 +24,7 @@ else()
     if(NOT EXISTS ${page}/fetched-${lock})
       message(STATUS "Fetching what figures are bundled from (npm ci)")
       file(COPY ${web}/package.json ${web}/package-lock.json ${web}/.npmrc DESTINATION ${page})
-      execute_process(COMMAND ${NPM} ci --no-audit --no-fund --loglevel=error WORKING_DIRECTORY ${page}
+      execute_process(COMMAND ${NPM} ci --no-audit --no-fund --loglevel=error --prefer-offline --fetch-retries=1 WORKING_DIRECTORY ${page}
                       RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said TIMEOUT 300)
       if(failed)
         message(STATUS "npm ci failed:\n${said}")
