@@ -127,7 +127,7 @@ function axisOf(axis, channel) {
     return {
       ...base,
       scale: { zero: axis.zero ?? false, nice: axis.nice ?? true, ...(axis.domain ? { domain: axis.domain } : {}) },
-      axis: { grid, tickCount: axis.ticks ?? 6, ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}) },
+      axis: { grid, labelOverlap: true, tickCount: axis.narrow ? 4 : 6, ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}) },
     };
   const domain = axis.domain ?? logDomain(axis.values, channel === "x" ? 1.08 : 1.15);
   const ticks = domain && logTicks(...domain);
@@ -138,11 +138,17 @@ function axisOf(axis, channel) {
   };
 }
 
+// A saved figure has one kind of key, a short line, so that dashes are said in words.
+function legendNames(series) {
+  const words = ({ name, dash }) => JSON.stringify(name + (!dash ? "" : dash[0] > 3 ? " (dashed)" : " (dotted)"));
+  return `[${series.map(words)}][indexof([${series.map((s) => JSON.stringify(s.name))}], datum.label)]`;
+}
+
 function colourOf(figure, theme, legend) {
   return {
     field: "series", type: "nominal",
     scale: { domain: figure.series.map((s) => s.name), range: figure.series.map((s) => theme.palette[s.colour % theme.palette.length]) },
-    legend: legend ? { title: null, orient: "bottom", columns: 2, labelLimit: 400, symbolType: "stroke", symbolStrokeWidth: 2.5 } : null,
+    legend: legend ? { title: null, orient: "bottom", columns: 2, labelLimit: 400, symbolType: "stroke", symbolStrokeWidth: 2.5, labelExpr: legendNames(figure.series) } : null,
   };
 }
 
@@ -191,7 +197,7 @@ function cellsOf(figure, layer, theme) {
 export function specOf(figure, theme, { width, height, legend = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
-  const known = { ...figure, values };
+  const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values };
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
     width, height, autosize: { type: "fit", contains: "padding" }, padding: 2, background: legend ? theme.paper : null,

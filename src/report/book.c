@@ -94,6 +94,15 @@ static es_book_column describe(const es_book *book, const es_book_table *t, int6
     return c;
 }
 
+/* A column of flags of which none is set says nothing. */
+static bool is_blank(const es_run_column *c, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (c->kind == ES_RUN_REAL || *c->texts[i])
+            return false;
+    return rows > 0;
+}
+
 /* Is row `i` of "_columns" for people? Numbers that the terminal hides are details, texts that it
  * hides were too long for its lines: a page has room for them. */
 static bool is_shown(const es_book *book, int64_t i, const es_run_column *c)
@@ -126,7 +135,7 @@ static void choose_described(const es_book *book, es_book_table *t)
         for (int64_t j = 0; j < t->data.cols; j++) {
             const es_run_column *c = &t->data.columns[j];
             if ((strcmp(c->name, key) == 0 || is_element_of(c->name, key)) &&
-                is_shown(book, i, c) && !is_there_already(t, c))
+                is_shown(book, i, c) && !is_there_already(t, c) && !is_blank(c, t->data.rows))
                 t->columns[t->shown++] = describe(book, t, i, c);
         }
     }

@@ -66,7 +66,7 @@ function fallFigure(run) {
     title: "Worst error on the ball against the number of tokens",
     caption: "Mean over replicates, 95 % bands. The papers promise C(R)/√n; where the softmax is carried by few tokens the fall is slower.",
     table: "rows",
-    x: { title: "n, tokens", log: true, ticks: 5 },
+    x: { title: "n, tokens", log: true },
     y: { title: "sup error", log: true },
     series: groups.map(([R], i) => ({ name: name(R), colour: i })),
     layers: [

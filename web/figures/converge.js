@@ -59,7 +59,7 @@ function errorFigure(run, measure) {
     title: `${measure.what} against the number of tokens`,
     caption: `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.${theory}`,
     table: "rows",
-    x: { title: "n, tokens", log: true, ticks: 5 },
+    x: { title: "n, tokens", log: true },
     y: { title: measure.name, log: true },
     series: groups.map(([scale], i) => ({ name: seriesName(scale, fits.get(scale)), colour: i })),
     layers: [
@@ -90,24 +90,26 @@ function predictedSlope(run, scale, key) {
 
 function rateFigure(run) {
   const fits = run.tables.fits.filter((f) => isNumber(f.horizon));
-  const curve = (series, f) => grid(0, Math.max(1, ...fits.map((r) => r.horizon)) * 1.12, 80).map((x) => ({ series, x, y: f(x) }));
+  const reach = Math.max(1, ...fits.map((r) => r.horizon)) * 1.12;
+  const curve = (series, f) => grid(0, reach, 80).map((x) => ({ series, x, y: f(x) }));
   const points = [], bars = [], expected = [];
-  for (const { key, rate, name } of measures)
+  for (const [i, { key, rate, name }] of measures.entries())
     for (const fit of fits) {
+      const x = fit.horizon + (i - 1) * 0.011 * reach; // side by side
       const [lo, hi] = [fit[`${rate}_ci.0`], fit[`${rate}_ci.1`]];
       const slope = predictedSlope(run, fit.scale, key);
       const tip = [["H", show(fit.horizon)], ["scale", show(fit.scale)], ["rate", show(fit[rate], fit[`${rate}_se`])]];
       if (isNumber(slope)) tip.push(["predicted here", show(Number((-slope).toFixed(3)))]);
       tip.push(["bound", show(Number(exponents.bound(fit.horizon).toFixed(3)))]);
-      points.push({ series: name, x: fit.horizon, y: fit[rate], tip });
-      if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, x: fit.horizon, lo, hi });
-      if (isNumber(slope)) expected.push({ series: name, x: fit.horizon, y: -slope, tip });
+      points.push({ series: name, horizon: fit.horizon, x, y: fit[rate], tip });
+      if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, horizon: fit.horizon, x, lo, hi });
+      if (isNumber(slope)) expected.push({ series: name, horizon: fit.horizon, x, y: -slope, tip });
     }
   const bound = "bound 1/(2(1 + H²))";
   return {
     title: "Rates against the horizon",
     caption:
-      "Error ∼ n^−rate. Points with 95 % intervals: fitted to the measured errors." +
+      "Error ∼ n^−rate. Points with 95 % intervals: fitted to the measured errors; marks of one H stand side by side." +
       (expected.length ? " Open diamonds: the slope that theory predicts over these very n." : "") +
       " Grey: the paper's exponent, a lower bound for n → ∞. Dashed: our asymptotic exponents, min(½, 1/(1 + H²)) of the mean and ¼(√(1 + 4/H²) − 1), at most ½, of single outputs.",
     table: "fits",
