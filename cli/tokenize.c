@@ -124,11 +124,11 @@ static es_status locate(const reader *r, es_status status, es_error *err)
 
 static es_status finish_line(reader *r, es_error *err)
 {
-    const es_status status = es_token_stream_finish(r->stream, err);
+    const es_status status = locate(r, es_token_stream_finish(r->stream, err), err);
     end_line(r->printer);
     r->open = false;
     r->start = r->at;
-    return locate(r, status, err);
+    return status;
 }
 
 static es_status read_block(reader *r, const char *block, size_t bytes, es_error *err)

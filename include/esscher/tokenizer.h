@@ -25,10 +25,11 @@
  *
  * What is like Hugging Face's tokenizers, and what is not. Ids are those of BertNormalizer,
  * BertPreTokenizer and WordPiece. Three details depend on who implements them. Which characters
- * are accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has
- * tables some years older, which matters for scripts no vocabulary has. Ideographs include
- * U+2B820..U+2B91F, as in BERT's own code and transformers.js; Rust leaves them out. Lower case is
- * made character by character, as in Rust: a capital sigma at the end of a word becomes U+03C3.
+ * are accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has older
+ * tables, which differ in 658 characters of scripts that no vocabulary has. Ideographs of the
+ * supplementary planes stand alone, as in BERT's own code; transformers.js overlooks them, and Rust
+ * those of U+2B820..U+2B91F. Lower case is made character by character, as in Rust: a capital sigma
+ * at the end of a word becomes U+03C3.
  * Truncation and padding that a tokenizer.json may ask for are left to the caller.
  */
 #ifndef ESSCHER_TOKENIZER_H
