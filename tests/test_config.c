@@ -209,8 +209,8 @@ static void names_are_found_in_the_hub_cache(void **state)
     assert_ok(es_model_locate(whole, out, sizeof out, &err));
     assert_string_equal(out, whole);
     assert_int_equal(es_model_locate(whole, small, sizeof small, &err), ES_E_ARGUMENT);
-    static const char *const bad[] = {"../x/y", "a/b/c", "/none/here", "org/",
-                                      "/",      "a b",   "org/..",     "x@../y"};
+    static const char *const bad[] = {"../x/y", "a/b/c",  "/none/here", "org/",
+                                      "a b",    "org/..", "x@../y"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refuse_location(bad[i], "model.locate");
     refuse_location("", "model.name");
