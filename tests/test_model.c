@@ -8,6 +8,7 @@
 #include "model/gelu.h"
 #include "tiny_model.h"
 #include <esscher/model.h>
+#include <esscher/tokenizer.h>
 
 /* ---- the small one ---- */
 
@@ -535,6 +536,51 @@ static void sst2_classifier_is_found(void **state)
     es_model_close(m);
 }
 
+/* Every sentence of SST-2's validation set through tokenizer, encoder and classifier, in batches
+ * on all threads. 0.8888 is what the checkpoint reached where it was trained. */
+static void sst2_accuracy(void **state)
+{
+    (void)state;
+    enum { BATCH = 64, LONGEST = 512 };
+    static int32_t ids[BATCH][LONGEST];
+    static char line[BATCH][1024];
+    double logits[BATCH][2];
+    es_block blocks[BATCH];
+    es_token_list list = {0};
+    es_tokenizer *tokenizer;
+    if (getenv("ESSCHER_QUICK_TESTS")) {
+        print_message("skipped: ESSCHER_QUICK_TESTS is set\n");
+        skip();
+    }
+    es_model *m = open_real("minilm-l6-sst2-f16");
+    FILE *file = fopen(shared("data/tasks/sst2-test.tsv"), "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line[0], sizeof line[0], file)); /* the header */
+    assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &tokenizer, &err));
+    assert_ok(es_model_check_vocab(m, es_tokenizer_describe(tokenizer).size, &err));
+    int right = 0, total = 0;
+    for (int count = BATCH; count == BATCH; total += count) {
+        for (count = 0; count < BATCH && fgets(line[count], sizeof line[count], file); count++) {
+            const size_t length = strcspn(line[count], "\t");
+            assert_ok(es_tokenizer_encode(tokenizer, line[count], length, NULL, &list, &err));
+            assert_true(list.count <= LONGEST);
+            for (int64_t i = 0; i < list.count; i++)
+                ids[count][i] = list.tokens[i].id;
+            blocks[count] = (es_block){.ids = ids[count], .n = list.count, .logits = logits[count]};
+        }
+        assert_ok(es_model_forward(m, blocks, count, NULL, &err));
+        for (int i = 0; i < count; i++)
+            right += (logits[i][1] > logits[i][0]) == (strchr(line[i], '\t')[1] == '1');
+    }
+    fclose(file);
+    assert_int_equal(total, 872);
+    print_message("SST-2 accuracy: %d of %d, %.4f\n", right, total, (double)right / total);
+    assert_near((double)right / total, 0.8888, 0.002);
+    es_token_list_free(&list);
+    es_tokenizer_free(tokenizer);
+    es_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +600,7 @@ int main(void)
         cmocka_unit_test(gelu_is_exact_to_f32),
         cmocka_unit_test(minilm_hidden_states_and_entropies),
         cmocka_unit_test(sst2_classifier_is_found),
+        cmocka_unit_test(sst2_accuracy),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -3,7 +3,7 @@ esscher --help
 esscher -h >again && esscher help >again2 && cmp again again2 && echo same
 esscher help info
 esscher info --help >again && esscher help info >again2 && cmp again again2 && echo same
-for command in measure converge hardmax limit bench export tokenize; do
+for command in measure converge hardmax limit bench export tokenize encode; do
     esscher help $command >text || exit 1
     head -1 text
     grep -c '^Examples:' text
