@@ -243,6 +243,9 @@ static void TX02_blocks_that_make_no_sense(void **state)
     assert_int_equal(
         es_model_forward(m, blocks, 3, &(es_exec){.threads = 1, .progress = stop}, &err),
         ES_E_INTERRUPTED);
+    assert_ok(es_model_products(m, 40, 3, NULL, &err));
+    assert_int_equal(es_model_products(m, 41, 3, NULL, &err), ES_E_RANGE);
+    assert_int_equal(es_model_products(m, 0, 3, NULL, &err), ES_E_RANGE);
     es_model_close(m);
     es_model_close(NULL);
     tiny_free(&t);

@@ -148,6 +148,12 @@ typedef struct es_block {
 ES_API es_status es_model_forward(const es_model *model, const es_block *blocks, int64_t count,
                                   const es_exec *exec, es_error *err);
 
+/*! es_model_products() : the products of `count` blocks of n tokens with the layers' matrices and
+ *  nothing else, on as many threads: what es_model_forward() is timed against. It has no result.
+ *  @return : ES_OK; ES_E_RANGE unless 1 <= n <= positions; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_model_products(const es_model *model, int64_t n, int64_t count,
+                                   const es_exec *exec, es_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,16 +28,30 @@ void es_gelu_prepare(es_gelu_table *table)
     }
 }
 
-void es_gelu_f32(const es_gelu_table *table, float *x, int64_t count)
+/* What the table says of x[0 .. count), count <= PIECE, in two loops: the first is arithmetic that
+ * a compiler turns into vectors, the second looks up. */
+enum { PIECE = 64 };
+
+static void gelu_piece(const es_gelu_table *table, float *x, int64_t count)
 {
+    const float last = (float)ES_GELU_CELLS - 0.5f;
+    int32_t cell[PIECE];
+    float d[PIECE];
     for (int64_t i = 0; i < count; i++) {
         const float at = (x[i] + (float)MOST) * (float)CELLS;
-        const float last = (float)ES_GELU_CELLS - 0.5f;
-        const int cell = (int)(at > 0.0f ? (at < last ? at : last) : 0.0f); /* NaN: 0 */
-        const float *c = table->cell[cell];
-        const float centre = ((float)cell + 0.5f) * (float)(1.0 / CELLS) - (float)MOST; /* exact */
-        const float d = x[i] - centre;
-        const float inside = c[0] + d * (c[1] + d * (c[2] + d * c[3]));
+        const float above = at > 0.0f ? at : 0.0f; /* NaN: 0 */
+        cell[i] = (int32_t)(above < last ? above : last);
+        d[i] = x[i] - (((float)cell[i] + 0.5f) * (float)(1.0 / CELLS) - (float)MOST); /* exact */
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const float *c = table->cell[cell[i]];
+        const float inside = c[0] + d[i] * (c[1] + d[i] * (c[2] + d[i] * c[3]));
         x[i] = x[i] >= (float)MOST ? x[i] : x[i] > -(float)MOST ? inside : 0.0f * x[i];
     }
+}
+
+void es_gelu_f32(const es_gelu_table *table, float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += PIECE)
+        gelu_piece(table, x + i, count - i < PIECE ? count - i : PIECE);
 }
