@@ -30,7 +30,7 @@ enum { BLOCKS_PER_THREAD = 4 };
 /* Times of one number of threads; ids do not matter to the speed. */
 typedef struct timing {
     const es_model *model;
-    es_block *blocks;
+    es_model_block *blocks;
     int64_t n, count;
     es_exec exec;
     double *forward, *products, *ratio; /* (repeat) */
@@ -86,7 +86,7 @@ static es_status time_threads(cli_session *session, const bench_options *o, cons
     for (int64_t i = 0; i < t.n; i++)
         ids[i] = (int32_t)(i * 7919 % c->vocab);
     for (int64_t i = 0; i < t.count; i++)
-        t.blocks[i] = (es_block){.ids = ids, .n = t.n};
+        t.blocks[i] = (es_model_block){.ids = ids, .n = t.n};
     es_status status = time_once(&t, 0, err); /* pages and caches get warm */
     for (int64_t i = 0; i < o->repeat && status == ES_OK; i++)
         status = time_once(&t, i, err);

@@ -303,13 +303,13 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
         job->stats[s] = cli_alloc_array(heads, sizeof(double));
     if (c->labels)
         job->logits = cli_alloc_array((size_t)c->labels, sizeof(double));
-    const es_block block = {.ids = job->block.ids,
-                            .n = job->block.n,
-                            .hidden = job->hidden,
-                            .entropy = job->stats[0],
-                            .top_weight = job->stats[1],
-                            .sum_squares = job->stats[2],
-                            .logits = job->logits};
+    const es_model_block block = {.ids = job->block.ids,
+                                  .n = job->block.n,
+                                  .hidden = job->hidden,
+                                  .entropy = job->stats[0],
+                                  .top_weight = job->stats[1],
+                                  .sum_squares = job->stats[2],
+                                  .logits = job->logits};
     es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
     if (status == ES_OK && job->logits)
         json_object_set_new(job->session->answer, "logits", cli_reals(job->logits, c->labels));

@@ -40,19 +40,21 @@ enum { IDS = sizeof some_ids / sizeof some_ids[0] };
 static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, double tolerance)
 {
     static double want[MOST], stats[64], logits[8], got_stats[3][64], got_logits[8];
+    static double pooled[64], got_pooled[64];
     static double hidden[MOST], last[MOST];
     const int64_t states = (t->layers + 1) * n * t->hidden;
     assert_true(states <= MOST);
     es_model *m = open_model(precision);
-    tiny_forward(t, some_ids, n, want, stats, logits);
-    const es_block block = {.ids = some_ids,
-                            .n = n,
-                            .hidden = hidden,
-                            .last = last,
-                            .entropy = got_stats[0],
-                            .top_weight = got_stats[1],
-                            .sum_squares = got_stats[2],
-                            .logits = t->labels ? got_logits : NULL};
+    tiny_forward(t, some_ids, n, want, stats, pooled, logits);
+    const es_model_block block = {.ids = some_ids,
+                                  .n = n,
+                                  .hidden = hidden,
+                                  .last = last,
+                                  .entropy = got_stats[0],
+                                  .top_weight = got_stats[1],
+                                  .sum_squares = got_stats[2],
+                                  .pooled = t->pooler ? got_pooled : NULL,
+                                  .logits = t->labels ? got_logits : NULL};
     assert_ok(es_model_forward(m, &block, 1, NULL, &err));
     for (int64_t i = 0; i < states; i++)
         assert_near(number_at(precision, hidden, i), want[i], tolerance);
@@ -62,6 +64,8 @@ static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, dou
     for (int64_t i = 0; i < t->layers * t->heads; i++)
         for (int s = 0; s < 3; s++)
             assert_near(got_stats[s][i], stats[3 * i + s], tolerance);
+    for (int64_t i = 0; t->pooler && i < t->hidden; i++)
+        assert_near(got_pooled[i], pooled[i], tolerance);
     for (int64_t i = 0; i < t->labels; i++)
         assert_near(got_logits[i], logits[i], tolerance);
     es_model_close(m);
@@ -100,7 +104,7 @@ static void without_a_pooler(void **state)
     compare_with_loops(&t, ES_F64, IDS, CLOSE_F64);
     es_model *m = open_model(ES_F32);
     double logits;
-    const es_block block = {.ids = some_ids, .n = 2, .logits = &logits};
+    const es_model_block block = {.ids = some_ids, .n = 2, .logits = &logits};
     assert_false(es_model_config_of(m)->pooler);
     assert_string_equal(es_model_folder(m), folder);
     assert_int_equal(es_model_precision(m), ES_F32);
@@ -178,13 +182,13 @@ static void same_bits_for_any_threads_and_company(void **state)
     enum { BLOCKS = 9, H = 12 };
     static float alone[BLOCKS][IDS * H], together[BLOCKS][IDS * H];
     double entropy[2][BLOCKS][9];
-    es_block blocks[BLOCKS];
+    es_model_block blocks[BLOCKS];
     tiny t = tiny_default();
     tiny_draw(&t);
     tiny_write(&t);
     es_model *m = open_model(ES_F32);
     for (int i = 0; i < BLOCKS; i++) {
-        blocks[i] = (es_block){
+        blocks[i] = (es_model_block){
             .ids = some_ids + i, .n = IDS - 2 * i, .last = alone[i], .entropy = entropy[0][i]};
         assert_ok(es_model_forward(m, &blocks[i], 1, &(es_exec){.threads = 1}, &err));
         blocks[i].last = together[i];
@@ -220,7 +224,7 @@ static void TX02_blocks_that_make_no_sense(void **state)
     tiny_draw(&t);
     tiny_write(&t);
     es_model *m = open_model(ES_F32);
-    es_block blocks[3] = {{.ids = ids, .n = 40}, {.ids = ids, .n = 41}, {.ids = ids, .n = 3}};
+    es_model_block blocks[3] = {{.ids = ids, .n = 40}, {.ids = ids, .n = 41}, {.ids = ids, .n = 3}};
     assert_int_equal(es_model_forward(m, blocks, 2, NULL, &err), ES_E_RANGE);
     assert_string_equal(err.rule, "forward.length");
     assert_int_equal(err.row, 1);
@@ -371,8 +375,8 @@ static void ST33_weights_that_are_no_numbers(void **state)
     es_model *m;
     float last[3 * 12];
     assert_ok(es_model_open(folder, &lenient, &m, &err));
-    const es_block without = {.ids = some_ids, .n = 3, .last = last};
-    const es_block with = {.ids = some_ids + 6, .n = 3, .last = last};
+    const es_model_block without = {.ids = some_ids, .n = 3, .last = last};
+    const es_model_block with = {.ids = some_ids + 6, .n = 3, .last = last};
     assert_ok(es_model_forward(m, &without, 1, NULL, &err));
     assert_int_equal(es_model_forward(m, &with, 1, NULL, &err), ES_E_NONFINITE);
     assert_string_equal(err.rule, "forward.overflow");
@@ -480,12 +484,12 @@ static double compare_text(const es_model *m, const json_t *text, size_t index)
     for (int64_t i = 0; i < n; i++)
         ids[i] =
             (int32_t)json_integer_value(json_array_get(json_object_get(text, "ids"), (size_t)i));
-    const es_block block = {.ids = ids,
-                            .n = n,
-                            .hidden = hidden,
-                            .entropy = stats[0],
-                            .top_weight = stats[1],
-                            .sum_squares = stats[2]};
+    const es_model_block block = {.ids = ids,
+                                  .n = n,
+                                  .hidden = hidden,
+                                  .entropy = stats[0],
+                                  .top_weight = stats[1],
+                                  .sum_squares = stats[2]};
     assert_ok(es_model_forward(m, &block, 1, NULL, &err));
     snprintf(name, sizeof name, "golden/minilm-l6-v2-f16/%zu.hidden.f32", index);
     const bool all = stat(shared(name), &st) == 0;
@@ -532,8 +536,8 @@ static void sst2_classifier_is_found(void **state)
     static const int32_t good[] = {101, 1037, 9882, 1010, 25591, 1010, 23182, 3185, 1012, 102};
     static const int32_t bad[] = {101, 1037, 16267, 10634, 4945, 102};
     double logits[2][2];
-    const es_block blocks[] = {{.ids = good, .n = 10, .logits = logits[0]},
-                               {.ids = bad, .n = 6, .logits = logits[1]}};
+    const es_model_block blocks[] = {{.ids = good, .n = 10, .logits = logits[0]},
+                                     {.ids = bad, .n = 6, .logits = logits[1]}};
     assert_ok(es_model_forward(m, blocks, 2, NULL, &err));
     assert_true(logits[0][1] > logits[0][0] && logits[1][0] > logits[1][1]);
     es_model_close(m);
@@ -548,7 +552,7 @@ static void sst2_accuracy(void **state)
     static int32_t ids[BATCH][LONGEST];
     static char line[BATCH][1024];
     double logits[BATCH][2];
-    es_block blocks[BATCH];
+    es_model_block blocks[BATCH];
     es_token_list list = {0};
     es_tokenizer *tokenizer;
     if (getenv("ESSCHER_QUICK_TESTS")) {
@@ -569,7 +573,8 @@ static void sst2_accuracy(void **state)
             assert_true(list.count <= LONGEST);
             for (int64_t i = 0; i < list.count; i++)
                 ids[count][i] = list.tokens[i].id;
-            blocks[count] = (es_block){.ids = ids[count], .n = list.count, .logits = logits[count]};
+            blocks[count] =
+                (es_model_block){.ids = ids[count], .n = list.count, .logits = logits[count]};
         }
         assert_ok(es_model_forward(m, blocks, count, NULL, &err));
         for (int i = 0; i < count; i++)

@@ -282,9 +282,9 @@ static inline void tiny_attend(const double *q, const double *k, const double *v
     free(w);
 }
 
-/* hidden (L + 1, n, H), stats (L, heads, 3), logits (labels). */
+/* hidden (L + 1, n, H), stats (L, heads, 3), pooled (H), logits (labels). */
 static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, double *hidden,
-                                double *stats, double *logits)
+                                double *stats, double *pooled, double *logits)
 {
     const int64_t H = t->hidden, I = t->intermediate, d = H / t->heads;
     double *q = malloc((size_t)(n * (5 * H + I)) * sizeof *q), *k = q + n * H, *v = k + n * H;
@@ -318,12 +318,13 @@ static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, do
         tiny_norm(t, LAYER("output.LayerNorm"), n, y);
 #undef LAYER
     }
-    if (t->labels) {
-        tiny_linear(t, t->prefix, "pooler.dense", hidden + t->layers * n * H, 1, H, H, a);
+    if (t->pooler) {
+        tiny_linear(t, t->prefix, "pooler.dense", hidden + t->layers * n * H, 1, H, H, pooled);
         for (int64_t i = 0; i < H; i++)
-            a[i] = tanh(a[i]);
-        tiny_linear(t, "", "classifier", a, 1, H, t->labels, logits);
+            pooled[i] = tanh(pooled[i]);
     }
+    if (t->labels)
+        tiny_linear(t, "", "classifier", pooled, 1, H, t->labels, logits);
     free(q);
 }
 

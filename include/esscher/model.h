@@ -17,7 +17,7 @@
  *     int32_t ids[] = {101, 4937, 102};                                  [CLS] cat [SEP]
  *     es_model_open("sentence-transformers/all-MiniLM-L6-v2", NULL, &m, &err);
  *     float hidden[7 * 3 * 384];                                         (L + 1, n, H)
- *     es_block block = {.ids = ids, .n = 3, .hidden = hidden};
+ *     es_model_block block = {.ids = ids, .n = 3, .hidden = hidden};
  *     es_model_forward(m, &block, 1, NULL, &err);
  *     es_model_close(m);
  *
@@ -126,7 +126,7 @@ ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t 
 /* ---- running it ---- */
 
 /* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". */
-typedef struct es_block {
+typedef struct es_model_block {
     const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong */
     int64_t n;           /* 1 .. positions */
     void *hidden;        /* (L + 1, n, H) in the model's precision; state 0 first */
@@ -134,19 +134,20 @@ typedef struct es_block {
     double *entropy;     /* (L, h) -sum w ln w in nats, mean over the block's queries */
     double *top_weight;  /* (L, h) largest weight, mean */
     double *sum_squares; /* (L, h) sum w^2, mean */
+    double *pooled;      /* (H) tanh of the pooler */
     double *logits;      /* (labels) of the classifier */
-} es_block;
+} es_model_block;
 
 /*! es_model_forward() : run every block through the model, one per thread at a time. 2 n L (4 H^2 +
  *  2 H intermediate) + 4 n^2 L H operations per block; memory per thread in the model's precision
  *  about n (5 H + intermediate) and what es_attend() takes, for the longest block.
  *  @return : ES_OK; ES_E_EMPTY if n is 0; ES_E_RANGE for a block longer than the model's positions
  *  (forward.length) or an id outside the vocabulary (forward.id, err->row the block and err->col
- *  the place in it); ES_E_ARGUMENT if logits are wanted of a model without classifier;
+ *  the place in it); ES_E_ARGUMENT if pooled or logits are wanted of a model without them;
  *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_LIMIT, ES_E_MEMORY,
  *  ES_E_INTERRUPTED (progress counts blocks). */
-ES_API es_status es_model_forward(const es_model *model, const es_block *blocks, int64_t count,
-                                  const es_exec *exec, es_error *err);
+ES_API es_status es_model_forward(const es_model *model, const es_model_block *blocks,
+                                  int64_t count, const es_exec *exec, es_error *err);
 
 /*! es_model_products() : the products of `count` blocks of n tokens with the layers' matrices and
  *  nothing else, on as many threads: what es_model_forward() is timed against. It has no result.

@@ -36,7 +36,7 @@ typedef struct scratch {
 
 typedef struct job {
     const es_model *model;
-    const es_block *blocks;
+    const es_model_block *blocks;
     const es_rows *rows;
     es_gelu_table gelu;
     es_exec inner; /* of the engine, which runs on our thread */
@@ -77,7 +77,7 @@ static double mean_of(const double *x, int64_t n)
     return sum / (double)n;
 }
 
-static es_status run_head(const job *j, const scratch *s, const es_block *b, int64_t layer,
+static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                           int64_t head, es_error *err)
 {
     const es_model_config *c = &j->model->config;
@@ -126,7 +126,7 @@ static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64
                    "NaN or infinity on the way to hidden state %lld", (long long)state);
 }
 
-static es_status run_layer(const job *j, const scratch *s, const es_block *b, int64_t layer,
+static es_status run_layer(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                            es_error *err)
 {
     const es_model_config *c = &j->model->config;
@@ -145,8 +145,15 @@ static es_status run_layer(const job *j, const scratch *s, const es_block *b, in
 
 /* ---- one block ---- */
 
-/* The classifier looks at the first token, through the pooler. */
-static void classify(const job *j, const scratch *s, double *logits)
+static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
+{
+    const es_view view = {
+        (void *)row, m->precision, 1, count, 0, (int64_t)es_dtype_size(m->precision)};
+    es_view_read_row(&view, 0, out);
+}
+
+/* The pooler looks at the first token, the classifier at the pooler. */
+static void classify(const job *j, const scratch *s, const es_model_block *b)
 {
     const es_model *m = j->model;
     const int64_t H = m->config.hidden;
@@ -154,16 +161,18 @@ static void classify(const job *j, const scratch *s, double *logits)
     es_view pooled = {s->a, m->precision, 1, H, 0, (int64_t)es_dtype_size(m->precision)};
     for (int64_t i = 0; i < H; i++)
         es_view_set(&pooled, 0, i, tanh(es_view_get(&pooled, 0, i)));
+    if (b->pooled)
+        copy_out(m, s->a, H, b->pooled);
+    if (!b->logits)
+        return;
     apply(j, &m->classifier, s->a, NULL, 1, H, m->config.labels, s->logits);
-    pooled.data = s->logits;
-    for (int64_t i = 0; i < m->config.labels; i++)
-        logits[i] = es_view_get(&pooled, 0, i);
+    copy_out(m, s->logits, m->config.labels, b->logits);
 }
 
 static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 {
     const job *j = job_;
-    const es_block *b = &j->blocks[unit];
+    const es_model_block *b = &j->blocks[unit];
     const scratch *s = &j->scratch[thread];
     const es_model_config *c = &j->model->config;
     const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(j->model->precision);
@@ -179,14 +188,15 @@ static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
         memcpy(hidden + (size_t)c->layers * state, s->x, state);
     if (b->last)
         memcpy(b->last, s->x, state);
-    if (b->logits)
-        classify(j, s, b->logits);
+    if (b->pooled || b->logits)
+        classify(j, s, b);
     return ES_OK;
 }
 
 /* ---- all blocks ---- */
 
-static es_status check_block(const es_model *m, const es_block *b, int64_t index, es_error *err)
+static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
+                             es_error *err)
 {
     const es_model_config *c = &m->config;
     if (!b->ids || b->n <= 0)
@@ -196,9 +206,9 @@ static es_status check_block(const es_model *m, const es_block *b, int64_t index
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
                           "block %lld has %lld tokens, the model positions for %lld",
                           (long long)index, (long long)b->n, (long long)c->positions);
-    if (b->logits && !c->labels)
+    if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
         return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
-                       "the model has no classifier");
+                       "the model has no %s", c->pooler ? "classifier" : "pooler");
     for (int64_t i = 0; i < b->n; i++) {
         if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
             return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
@@ -210,7 +220,7 @@ static es_status check_block(const es_model *m, const es_block *b, int64_t index
     return ES_OK;
 }
 
-es_status es_model_forward(const es_model *model, const es_block *blocks, int64_t count,
+es_status es_model_forward(const es_model *model, const es_model_block *blocks, int64_t count,
                            const es_exec *exec, es_error *err)
 {
     es_budget *budget = exec ? exec->budget : NULL;

@@ -26,8 +26,8 @@
 
 enum { ES_JSON_DEPTH = 64 }; /* objects and arrays inside each other */
 
-/* A text and where we are in it. Offsets of failures are at - 0: give the bytes of the whole file,
- * and `at` where the text begins. */
+/* A text and where we are in it. Failures name `at`, so `bytes` is the whole file, or its
+ * beginning, and `at` where in it the text begins. */
 typedef struct es_json {
     const unsigned char *bytes;
     size_t at, end;
