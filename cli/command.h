@@ -108,7 +108,7 @@ struct cli_session {
 
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_claims, cli_converge, cli_ball, cli_hardmax, cli_limit, cli_theory,
-    cli_measure, cli_tokenize, cli_export, cli_info, cli_bench;
+    cli_measure, cli_tokenize, cli_encode, cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include <esscher/model.h>
 #include <esscher/tokenizer.h>
 
 #include "answer.h"
@@ -24,7 +26,8 @@ static const cli_option operand = {"text",
 
 static const cli_option options[] = {
     {"model", 'm', CLI_STRING, "MODEL",
-     "a model's folder with tokenizer.json or vocab.txt, or one of these files",
+     "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
+     "hub's cache",
      .field = offsetof(tokenize_options, model)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
      "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would (default); error: "
@@ -205,7 +208,15 @@ static es_status run(cli_session *session, void *given, es_error *err)
     if (!o->model)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "tokenize.options",
                         "esscher tokenize --model FOLDER [FILE]", "no model is named");
-    es_status status = es_tokenizer_open(o->model, NULL, &tokenizer, err);
+    char folder[4096];
+    struct stat st;
+    es_status status = ES_OK;
+    if (stat(o->model, &st) == 0) /* a folder, or one of its files */
+        snprintf(folder, sizeof folder, "%s", o->model);
+    else
+        status = es_model_locate(o->model, folder, sizeof folder, err);
+    if (status == ES_OK)
+        status = es_tokenizer_open(folder, NULL, &tokenizer, err);
     if (status != ES_OK)
         return status;
     FILE *file = o->text ? fopen(o->text, "rb") : stdin;
