@@ -44,6 +44,7 @@ typedef struct cli_option {
     double min, max;
     bool increasing;            /* of a grid: must increase */
     const char *const *choices; /* of CLI_CHOICE, NULL-ended */
+    bool aside;                 /* changes no number: not a parameter of the run file */
 } cli_option;
 
 /* Options that mean the same in every command. A choice that was not given is -1. */
