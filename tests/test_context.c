@@ -151,25 +151,29 @@ static void intervals_cover(void **state)
     enum { TRIES = 300 };
     static const struct {
         double huber, bad;
-        int least, most;
-    } cases[] = {{-1.0, 0.0, 270, 300}, {0.0, 0.0, 265, 300}, {0.0, 0.15, 255, 300}};
-    for (int k = 0; k < 3; k++) {
+        int count, least, most;
+    } cases[] = {{-1.0, 0.0, 18, 270, 300},
+                 {0.0, 0.0, 18, 265, 300},
+                 {0.0, 0.15, 18, 255, 300},
+                 {0.0, 0.0, 8, 255, 300}};
+    for (int k = 0; k < 4; k++) {
         int beta = 0, gamma = 0, fitted = 0;
         state_of_rng = 77;
         for (int t = 0; t < TRIES; t++) {
             double c[18], L[18];
-            for (int i = 0; i < 18; i++)
-                L[i] = truth(c[i] = exp2(i)) +
+            for (int i = 0; i < cases[k].count; i++)
+                L[i] = truth(c[i] = pow(131072.0, i / (cases[k].count - 1.0))) +
                        0.01 * normal() * (uniform() < cases[k].bad ? 10.0 : 1.0);
             const es_context_opts opts = {.huber = cases[k].huber};
             es_context_fit fit;
-            assert_ok(es_context_fit_points(c, L, NULL, 18, &opts, NULL, NULL, &fit, &err));
+            assert_ok(
+                es_context_fit_points(c, L, NULL, cases[k].count, &opts, NULL, NULL, &fit, &err));
             fitted++;
             beta += fit.beta_low <= 0.51 && 0.51 <= fit.beta_high;
             gamma += fit.gamma_low <= 1.35 && 1.35 <= fit.gamma_high;
         }
-        print_message("huber %g, %g bad: beta %d, gamma %d of %d\n", cases[k].huber, cases[k].bad,
-                      beta, gamma, fitted);
+        print_message("%d points, huber %g, %g bad: beta %d, gamma %d of %d\n", cases[k].count,
+                      cases[k].huber, cases[k].bad, beta, gamma, fitted);
         assert_in_range(beta, cases[k].least, cases[k].most);
         assert_in_range(gamma, cases[k].least, cases[k].most);
     }

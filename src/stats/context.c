@@ -16,11 +16,13 @@ static es_status check_points(const double *c, const double *L, const double *se
         if (!isfinite(c[i]) || !isfinite(L[i]) || (se && !isfinite(se[i])))
             return es_fail_at(err, ES_E_NONFINITE, i, -1, "context.finite", "remove the point",
                               "point %lld is not finite", (long long)i);
-        if (!(c[i] > 0.0) || (se && !(se[i] > 0.0)))
+        if (!(c[i] > 0.0))
+            return es_fail_at(err, ES_E_RANGE, i, -1, "context.range", "contexts are positive",
+                              "point %lld has context %g", (long long)i, c[i]);
+        if (se && !(se[i] > 0.0))
             return es_fail_at(err, ES_E_RANGE, i, -1, "context.range",
-                              "contexts and standard errors are positive",
-                              "point %lld has context %g%s%.6g", (long long)i, c[i],
-                              se ? " and standard error " : "", se ? se[i] : 0.0);
+                              "standard errors are positive; leave them out if unknown",
+                              "point %lld has standard error %g", (long long)i, se[i]);
     }
     return ES_OK;
 }
