@@ -109,7 +109,7 @@ struct cli_session {
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_measure, cli_converge, cli_hardmax, cli_limit, cli_theory, cli_export,
     cli_info, cli_bench;
-extern const cli_command cli_collapse, cli_context_fit, cli_rope;
+extern const cli_command cli_collapse, cli_context_fit, cli_rope, cli_exponent;
 
 const cli_command *cli_command_find(const char *name);
 
