@@ -160,7 +160,7 @@ static json_t *lone_results(const json_t *answer)
 
 es_status cli_run_tables(es_run *run, const cli_session *session, es_error *err)
 {
-    const cli_table *const *views = session->views ? session->views : session->command->views;
+    const cli_table *const *views = session->command->views;
     json_t *columns = json_array(), *alone = lone_results(session->answer);
     es_status status = ES_OK;
     for (; *views && status == ES_OK; views++) {

@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/average.h"
 
-enum { MOST_N = 10000000, MOST_DIM = 4096, NUMBERS = sizeof(es_collapse_draw) / sizeof(double) };
+enum { MOST_N = 10000000, MOST_DIM = 4096 };
 
 /* Options with their defaults in place, and what threads work in. */
 typedef struct job {
@@ -264,18 +265,7 @@ es_status es_collapse_sample(const es_collapse_opts *opts, int64_t n, double rho
 void es_collapse_average(const es_collapse_draw *draws, int64_t count, int64_t betas,
                          es_collapse_row *rows)
 {
-    const double R = (double)count;
-    for (int64_t b = 0; b < betas; b++)
-        for (int f = 0; f < NUMBERS; f++) { /* every member of a draw is a double */
-            double sum = 0.0, squares = 0.0;
-            for (int64_t r = 0; r < count; r++)
-                sum += ((const double *)&draws[r * betas + b])[f];
-            const double mean = sum / R;
-            for (int64_t r = 0; r < count; r++) {
-                const double off = ((const double *)&draws[r * betas + b])[f] - mean;
-                squares += off * off;
-            }
-            ((double *)&rows[b].mean)[f] = mean;
-            ((double *)&rows[b].se)[f] = count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN;
-        }
+    /* Every member of a draw is a double, and a row is a mean and its errors. */
+    es_average_rows((const double *)draws, count, betas, sizeof *draws / sizeof(double),
+                    (double *)rows);
 }
