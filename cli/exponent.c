@@ -97,6 +97,7 @@ static const cli_column run_columns[] = {
      .definition = "1/sum of squared weights, mean over queries"},
     {"tokens", "freezes below", "tokens", .format = CLI_SHORT,
      .definition = "with fewer tokens than this it is frozen at this beta"},
+    {"statement", "in words", "", .format = CLI_TEXT},
     {0}};
 static const cli_table run_table = {.rows = "runs", .title = "As it runs", .columns = run_columns};
 static const cli_table *const views[] = {&estimate_table, &freezing_table, &run_table, &scan_table,
@@ -235,14 +236,19 @@ static es_status put_scan(exponent_job *job, es_error *err)
 
 /* ---- what it means ---- */
 
+/* Rows become unit vectors; the mean of their lengths is kept. No row is zero by now. */
 static void normalise(cli_input *x, double *mean)
 {
     *mean = 0.0;
     for (int64_t i = 0; i < x->rows; i++) {
-        double *row = x->data + i * x->cols, sum = 0.0;
+        double *row = x->data + i * x->cols, most = 0.0, sum = 0.0;
         for (int64_t c = 0; c < x->cols; c++)
+            most = fmax(most, fabs(row[c]));
+        for (int64_t c = 0; c < x->cols; c++) {
+            row[c] /= most;
             sum += row[c] * row[c];
-        *mean += sqrt(sum) / (double)x->rows;
+        }
+        *mean += most * sqrt(sum) / (double)x->rows;
         for (int64_t c = 0; c < x->cols; c++)
             row[c] /= sqrt(sum);
     }
@@ -272,6 +278,15 @@ static void put_freezing(exponent_job *job, double beta)
     json_object_set_new(job->session->answer, "freezing", list);
 }
 
+static json_t *statement(const exponent_job *job, double beta)
+{
+    const es_freezing f = es_exponent_freezing(&job->pooled, (double)job->keys.rows);
+    return json_sprintf(
+        "over %lld tokens this head freezes at beta = %.3g, give or take %.0f %%; it "
+        "runs at %.3g: %s",
+        (long long)job->keys.rows, f.frozen, 100.0 * f.log_se, beta, verdict(&f, beta));
+}
+
 /* Attention itself at this beta, over unit vectors. */
 static es_status put_run(exponent_job *job, double beta, es_error *err)
 {
@@ -299,6 +314,7 @@ static es_status put_run(exponent_job *job, double beta, es_error *err)
         json_object_set_new(row, "top_weight", cli_real(weight));
         json_object_set_new(row, "ess", cli_real(ess));
         json_object_set_new(row, "tokens", cli_real(es_exponent_tokens(&job->pooled, beta)));
+        json_object_set_new(row, "statement", statement(job, beta));
         json_object_set_new(job->session->answer, "runs", row);
     }
     free(top);

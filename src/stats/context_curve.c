@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stats/context.h"
+#include "stats/minimum.h"
 
 enum { GRID = 200, GOLDEN = 40, POLISH = 20, ROUNDS = 200 };
 
@@ -91,26 +92,7 @@ double es_curve_loss(const es_points *p, double beta, double gamma, double scale
     return before;
 }
 
-/* ---- a minimum by golden section ---- */
-
-typedef double (*objective)(const void *context, double t);
-
-static double golden_section(objective f, const void *context, double low, double high)
-{
-    const double ratio = 0.6180339887498949;
-    double a = high - ratio * (high - low), b = low + ratio * (high - low);
-    double fa = f(context, a), fb = f(context, b);
-    for (int i = 0; i < GOLDEN; i++) {
-        if (fa <= fb) {
-            high = b, b = a, fb = fa;
-            fa = f(context, a = high - ratio * (high - low));
-        } else {
-            low = a, a = b, fa = fb;
-            fb = f(context, b = low + ratio * (high - low));
-        }
-    }
-    return fa <= fb ? a : b;
-}
+/* ---- given gamma ---- */
 
 typedef struct at_gamma {
     const es_points *p;
@@ -128,7 +110,7 @@ double es_curve_loss_at_gamma(const es_points *p, double beta, double gamma, dou
     const at_gamma g = {p, gamma, scale};
     const double low = fmax(log(beta) - 1.5, log(ES_CONTEXT_BETA_MIN));
     const double high = fmin(log(beta) + 1.5, log(ES_CONTEXT_BETA_MAX));
-    return loss_of_log_beta(&g, golden_section(loss_of_log_beta, &g, low, high));
+    return loss_of_log_beta(&g, es_minimum(loss_of_log_beta, &g, low, high, GOLDEN));
 }
 
 /* ---- given weights: all three parameters ---- */
@@ -226,7 +208,7 @@ static void fit_weighted(const es_points *p, es_curve *out)
     }
     const double left = low + (high - low) * (best > 0 ? best - 1 : 0) / (GRID - 1);
     const double right = low + (high - low) * (best < GRID - 1 ? best + 1 : best) / (GRID - 1);
-    solve_linear(p, exp(golden_section(squares_of_log_beta, p, left, right)), out);
+    solve_linear(p, exp(es_minimum(squares_of_log_beta, p, left, right, GOLDEN)), out);
     polish(p, out);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "stats/exponent.h"
+#include "stats/minimum.h"
 
 /* ---- the law of keys on a great sphere ---- */
 
@@ -26,29 +27,18 @@ typedef struct likelihood {
     double x;    /* where the law is cut */
 } likelihood;
 
-/* Log-likelihood of one point, concave in a. */
-static double log_likelihood(const likelihood *l, double a)
+/* Minus the log-likelihood of one point at a = e^t; it is convex in a. */
+static double surprise(const void *context, double t)
 {
-    return (a - 1.0) * l->mean - es_log_half_beta(a, l->x);
+    const likelihood *l = context;
+    const double a = exp(t);
+    return es_log_half_beta(a, l->x) - (a - 1.0) * l->mean;
 }
 
-/* By golden section in ln a around Hill's estimate: a maximum within 1e-8 of itself. */
+/* Around Hill's estimate, to 1e-8 of itself. */
 static double most_likely(const likelihood *l, double hill)
 {
-    const double ratio = 0.6180339887498949;
-    double low = log(hill) - 1.5, high = log(hill) + 1.5;
-    double a = high - ratio * (high - low), b = low + ratio * (high - low);
-    double fa = log_likelihood(l, exp(a)), fb = log_likelihood(l, exp(b));
-    for (int i = 0; i < 45; i++) {
-        if (fa >= fb) {
-            high = b, b = a, fb = fa;
-            fa = log_likelihood(l, exp(a = high - ratio * (high - low)));
-        } else {
-            low = a, a = b, fa = fb;
-            fb = log_likelihood(l, exp(b = low + ratio * (high - low)));
-        }
-    }
-    return exp(0.5 * (a + b));
+    return exp(es_minimum(surprise, l, log(hill) - 1.5, log(hill) + 1.5, 45));
 }
 
 /* The second derivative of ln B in a, which is the information of one point; 1/a^2 for small x. */

@@ -10,6 +10,7 @@ within() { # FILE KEY TRUTH: within four standard errors
 within a.json estimates.0.alpha 1.5
 within a.json estimates.1.dimension 3
 get_json a.json runs.top_weight | cut -c1-4
+get_json a.json runs.statement | cut -c1-40
 esscher exponent --keys K.npy --sample 100 --beta 1 --json >b.json || exit 1
 within b.json estimates.0.alpha 1.5
 within b.json estimates.2.dimension 3
