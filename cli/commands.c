@@ -4,9 +4,9 @@
 #include "command.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_claims,   &cli_measure, &cli_converge,    &cli_hardmax, &cli_collapse,
-    &cli_exponent, &cli_heat,    &cli_context_fit, &cli_rope,    &cli_limit,
-    &cli_theory,   &cli_export,  &cli_info,        &cli_bench,   NULL};
+    &cli_claims, &cli_converge,    &cli_ball,  &cli_hardmax, &cli_collapse, &cli_exponent,
+    &cli_heat,   &cli_context_fit, &cli_rope,  &cli_limit,   &cli_theory,   &cli_measure,
+    &cli_export, &cli_info,        &cli_bench, NULL};
 
 const cli_command *cli_command_find(const char *name)
 {
