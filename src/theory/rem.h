@@ -7,9 +7,10 @@
 #include "theory/scores.h"
 
 /* Densities in l of the other tokens, to be met by the kernel of an extra one: phi^n, that of sum
- * w_i^2, and that of (sum w_i (g_i - q))^2. They live in the tables. */
+ * w_i^2, and that of (sum w_i (g_i - q))^2. They live in the tables. The density of sum w_i (g_i -
+ * q) is -q times that of sum w_i^2. */
 typedef struct es_rem_density {
-    const double *all, *one, *two;
+    double *all, *one, *two;
 } es_rem_density;
 
 /*! es_rem_integrate() : the moments of s->n tokens. */

@@ -114,6 +114,16 @@ void es_spectra_at(const es_spectra *s, double q, es_spectrum *out)
     out->q = q;
 }
 
+void es_spectra_moments(const es_spectra *s, double q, es_rem *out)
+{
+    double weights[4];
+    const int64_t first = around(s, q, weights);
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < 4; j++)
+        blend((const double *)&s->at[first + j].moments, weights[j], sizeof *out / sizeof(double),
+              (double *)out);
+}
+
 es_influence es_spectra_influence(const es_spectra *s, double q, double t)
 {
     double weights[4];

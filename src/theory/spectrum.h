@@ -41,6 +41,9 @@ void es_spectra_free(es_spectra *s);
 /*! es_spectra_at() : the expansion at q. */
 void es_spectra_at(const es_spectra *s, double q, es_spectrum *out);
 
+/*! es_spectra_moments() : those of n tokens at q. */
+void es_spectra_moments(const es_spectra *s, double q, es_rem *out);
+
 /*! es_spectra_influence() : the functions themselves at (q, t). */
 es_influence es_spectra_influence(const es_spectra *s, double q, double t);
 
