@@ -22,8 +22,10 @@ typedef struct model {
     es_budget *budget;
     es_spectra spectra;
     es_crowd crowd;
-    es_spectrum *at; /* (count) of each query */
-    es_asking *self; /* (count) */
+    es_spectrum *at;               /* (count) of each query */
+    es_spectrum *beside;           /* (count) the same when the query is one of the tokens */
+    es_influence_table *influence; /* (count) of the latter */
+    es_asking *self;               /* (count) what it gets then */
     double *rows; /* (ES_FEATURES + 1, count): shares in a pair average, and what explains them */
 } model;
 
@@ -55,6 +57,8 @@ static es_pair pair_of(const es_sample *s, int64_t j, int64_t k)
                      .trace = s->trace,
                      .trace2 = s->trace2};
 }
+
+typedef double (*pair_kernel)(const es_pair *, const es_spectrum *, const es_spectrum *);
 
 static double mean_of(const double *x, int64_t count)
 {
@@ -107,8 +111,7 @@ static void prepare_features(const model *m, double *features, double defects[ES
  * by features of the query whose means over the crowd are known, and corrected for having drawn
  * other ones: twice, once for each of the pair. The standard error is that of a U-statistic, twice
  * that of the mean over the first of the two, of what is left unexplained. */
-static es_num pair_average(const model *m, double (*kernel)(const es_pair *, const es_spectrum *,
-                                                            const es_spectrum *))
+static es_num pair_average(const model *m, const es_spectrum *at, pair_kernel kernel)
 {
     const int64_t N = m->s->count;
     double *rows = m->rows, *features = rows + N, defects[ES_FEATURES];
@@ -116,7 +119,7 @@ static es_num pair_average(const model *m, double (*kernel)(const es_pair *, con
     for (int64_t j = 0; j < N; j++) {
         for (int64_t k = 0; k < j; k++) {
             const es_pair pair = pair_of(m->s, j, k);
-            const double value = kernel(&pair, &m->at[j], &m->at[k]) / (double)(N - 1);
+            const double value = kernel(&pair, &at[j], &at[k]) / (double)(N - 1);
             rows[j] += value;
             rows[k] += value;
         }
@@ -140,7 +143,7 @@ static es_num pair_average(const model *m, double (*kernel)(const es_pair *, con
  * lambda eta eta', its leading part, with lambda = |c|^2/|eta|^2. In terms of pairs.h eta eta' is
  * the influence with A2 = t^2, B2 = t, C2 = W2 = 1 for every direction. Returns the change of
  * E|T|^2. */
-static double without_square_of_mean(const model *m, double lambda)
+static double without_square_of_mean(const model *m, const es_spectrum *at, double lambda)
 {
     const es_sample *s = m->s;
     es_spectrum square = {.W2 = {1.0}};
@@ -150,30 +153,22 @@ static double without_square_of_mean(const model *m, double lambda)
     for (int64_t j = 0; j < s->count; j++) {
         es_pair same = pair_of(s, j, j);
         same.rho = 1.0;
-        cross += es_pair_cov(&same, &m->at[j], &square) / (double)s->count;
+        cross += es_pair_cov(&same, &at[j], &square) / (double)s->count;
     }
     return lambda * (lambda * (s->trace * s->trace + s->trace2) - 2.0 * cross);
 }
 
 /* c(eta) = slope * eta to first order, on average over directions. */
-static double slope_of_mean(const model *m)
+static double slope_of_mean(const model *m, const es_spectrum *at)
 {
     const double d = (double)m->s->d;
     double sum = 0.0;
     for (int64_t j = 0; j < m->s->count; j++)
-        sum += (m->at[j].A1[1] + (d - 1.0) * m->at[j].W[0]) / d;
+        sum += (at[j].A1[1] + (d - 1.0) * at[j].W[0]) / d;
     return sum / (double)m->s->count;
 }
 
 /* ---- tokens as queries ---- */
-
-static void ask_as_tokens(model *m)
-{
-    for (int64_t k = 0; k < m->s->count; k++) {
-        const es_query x = query_of(m->s, k);
-        m->self[k] = es_ask(&m->spectra, &x, m->s->trace);
-    }
-}
 
 /* tr(Q T Q R) of what a token does through query j, T = [eta e] C [eta e]' + p I, and what it gets
  * itself, R = [eta f] D [eta f]' + P I. G holds the products Q between (eta, e) and (eta, f). */
@@ -211,13 +206,13 @@ static void coherence(const model *m, double *mean, double *cov)
             const es_asking *a = &m->self[token];
             if (token == j)
                 continue;
-            es_influence f = es_spectra_influence(&m->spectra, s->q[j], t);
+            es_influence f = es_influence_at(&m->influence[j], t);
             const double along = sign * (a->f.weight * s->eQz[jk] + a->m * s->eQe[jk]);
             *mean +=
                 (f.weight * (a->f.weight * s->zQz[token] + a->m * s->eQz[kk]) + f.along * along) /
                 pairs;
-            f.square -= m->at[j].moments.second;
-            f.part -= m->at[j].moments.participation;
+            f.square -= m->beside[j].A2[0];
+            f.part -= m->beside[j].C2[0];
             *cov += contract(s, j, token, sign, &f, &a->f) / pairs;
         }
     }
@@ -225,65 +220,106 @@ static void coherence(const model *m, double *mean, double *cov)
 
 /* ---- bias of the covariance ---- */
 
-/* For X = bias + shift I + factor MM': tr QX, tr QXQ and tr QXQX. */
-typedef struct traces {
-    double one, two, square;
-} traces;
-
-static es_status traces_of(const model *m, const double *bias, double shift, double factor,
-                           traces *out, es_error *err)
+/* X (d, d) = bias + a I + b (M + M') + c MM', whitened. */
+static es_status quadratic(const model *m, const double *bias, double a, double b, double c,
+                           double *X, es_error *err)
 {
     const int64_t d = m->s->d;
-    void *memory;
-    ES_TRY(es_mem_array(m->budget, 2 * d, d, sizeof(double), "prediction", &memory, err));
-    double *X = memory, *QX = X + d * d;
-    const es_view M = es_view_f64(m->s->M, d, d), Mt = es_view_transpose(&M);
-    const es_view Q = es_view_f64(m->s->Q, d, d), x = es_view_f64(X, d, d);
-    es_status status = es_mat_multiply(&M, &Mt, m->budget, X, err);
-    for (int64_t i = 0; i < d * d; i++)
-        X[i] = factor * X[i] + bias[i] + (i % (d + 1) ? 0.0 : shift);
-    if (status == ES_OK)
-        status = es_mat_multiply(&Q, &x, m->budget, QX, err);
-    *out = (traces){0};
-    for (int64_t i = 0; i < d; i++) {
-        out->one += QX[i * d + i];
-        out->two += dot(QX + i * d, m->s->Q + i * d, d);
+    const double *M = m->s->M;
+    const es_view view = es_view_f64(M, d, d), transposed = es_view_transpose(&view);
+    ES_TRY(es_mat_multiply(&view, &transposed, m->budget, X, err));
+    for (int64_t i = 0; i < d; i++)
         for (int64_t k = 0; k < d; k++)
-            out->square += QX[i * d + k] * QX[k * d + i];
+            X[i * d + k] = bias[i * d + k] + c * X[i * d + k] + b * (M[i * d + k] + M[k * d + i]) +
+                           (i == k ? a : 0.0);
+    return ES_OK;
+}
+
+/* tr QX and tr QXQX. QX (d, d) is scratch. */
+static es_status traces_of(const model *m, const double *X, double *QX, double *one, double *square,
+                           es_error *err)
+{
+    const int64_t d = m->s->d;
+    const es_view Q = es_view_f64(m->s->Q, d, d), x = es_view_f64(X, d, d);
+    ES_TRY(es_mat_multiply(&Q, &x, m->budget, QX, err));
+    *one = *square = 0.0;
+    for (int64_t i = 0; i < d; i++) {
+        *one += QX[i * d + i];
+        for (int64_t k = 0; k < d; k++)
+            *square += QX[i * d + k] * QX[k * d + i];
     }
+    return ES_OK;
+}
+
+/* The expected covariance of outputs: what it is off by, and its square. */
+typedef struct expected {
+    double trace;  /* tr Q (bias) */
+    double square; /* tr (Q bias)^2 */
+    double whole;  /* tr (Q C)^2 of the covariance C itself */
+} expected;
+
+/* From E[Gamma Gamma'] and E|m|^2 = mean. Cov m is taken to have the shape (I + kM)(I + kM)', in
+ * which a token acts as a key and, k times as much, through what it asks. The square of the bias
+ * is corrected for that of its sampling noise. */
+static es_status expect_covariance(const model *m, int mode, double mean, double k, expected *out,
+                                   es_error *err)
+{
+    const int64_t d = m->s->d;
+    const double N = (double)m->crowd.count, *bias = m->crowd.bias[mode];
+    void *memory;
+    ES_TRY(es_mem_array(m->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
+    double *zero = memory, *X = zero + d * d, *QX = X + d * d, trace, square, plain;
+    es_status status = quadratic(m, zero, 1.0, k, k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(m, X, QX, &trace, &square, err);
+    const double scale = trace > 0.0 ? -mean / trace : 0.0;
+    if (status == ES_OK)
+        status = traces_of(m, bias, QX, &trace, &plain, err);
+    if (status == ES_OK)
+        status = quadratic(m, bias, scale, scale * k, scale * k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(m, X, QX, &out->trace, &square, err);
+    /* |X_j + Cov m|^2 on average over queries */
+    out->square = fmax((N * square - (m->crowd.noise[mode] + square - plain)) / (N - 1.0), 0.0);
+    if (status == ES_OK)
+        status = quadratic(m, bias, scale, scale * k, 1.0 + scale * k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(m, X, QX, &trace, &out->whole, err);
     es_mem_free(m->budget, memory);
     return status;
 }
 
 /* ---- both modes ---- */
 
-/* The covariance of the mean is taken to have the shape of VSV', which it has at small horizons. */
-static es_status finish(const model *m, int mode, double mean, double fluctuation,
-                        es_predicted *out, es_error *err)
+static void finish(const model *m, double mean, const expected *cov, double fluctuation,
+                   es_predicted *out)
 {
-    const double N = (double)m->crowd.count, shift = -mean / m->s->trace;
-    traces plain, x;
-    ES_TRY(traces_of(m, m->crowd.bias[mode], 0.0, 0.0, &plain, err));
-    ES_TRY(traces_of(m, m->crowd.bias[mode], shift, 0.0, &x, err));
-    /* without the square of the sampling noise, |X_j + shift I|^2 on average over queries */
-    const double noise =
-        m->crowd.noise[mode] + 2.0 * shift * plain.two + shift * shift * m->s->trace2;
-    const double square = fmax((N * x.square - noise) / (N - 1.0), 0.0);
     const double freedom = m->s->trace * m->s->trace / m->s->trace2; /* effective dimension */
     out->mean_rms = sqrt(fmax(mean, 0.0));
     out->mean_abs = out->mean_rms * es_norm_ratio((int64_t)fmax(1.0, round(freedom)));
-    out->cov_bias = copysign(sqrt(square), x.one);
-    out->cov_rms = sqrt(square + fmax(fluctuation, 0.0));
-    return ES_OK;
+    out->cov_bias = copysign(sqrt(cov->square), cov->trace);
+    out->cov_rms = sqrt(cov->square + fmax(fluctuation, 0.0));
+}
+
+/* The part of its limit q that a query reaches, E G / q. */
+static double reached(const model *m)
+{
+    double mean = 0.0, q = 0.0;
+    for (int64_t j = 0; j < m->s->count; j++) {
+        mean += m->at[j].moments.mean;
+        q += m->s->q[j];
+    }
+    return mean / q;
 }
 
 /* With the tokens as queries the mean moves by c(eta) + M eta / n: |.|^2/|eta|^2 on average. */
 static double slope_squared_as_token(const model *m, double w)
 {
     const int64_t d = m->s->d;
+    const double part = reached(m);
     double lambda = w * w;
     for (int64_t i = 0; i < d * d; i++) {
-        const double M = m->s->M[i] / m->n;
+        const double M = part * m->s->M[i] / m->n;
         lambda += (M * M + (i % (d + 1) ? 0.0 : 2.0 * w * M)) / (double)d;
     }
     return lambda;
@@ -295,16 +331,13 @@ static double cross_defect(const model *m)
 {
     const es_sample *s = m->s;
     const int64_t d = s->d, N = s->count;
-    double cross = 0.0, mean = 0.0, q = 0.0;
+    double cross = 0.0;
     for (int64_t i = 0; i < d; i++)
         for (int64_t k = 0; k < d; k++)
             cross += s->Q[i * d + k] * s->M[k * d + i];
-    for (int64_t j = 0; j < N; j++) {
+    for (int64_t j = 0; j < N; j++)
         cross -= s->q[j] * s->eQz[j * N + j] / (double)N;
-        mean += m->at[j].moments.mean;
-        q += s->q[j];
-    }
-    return cross * mean / q;
+    return cross * reached(m);
 }
 
 /* The same for the crowd's average of |b|^2, whose limit is tr QMM'. */
@@ -319,58 +352,106 @@ static double square_defect(const model *m)
     return m->crowd.limit > 0.0 ? square * m->crowd.reached / m->crowd.limit : 0.0;
 }
 
-static es_status combine(model *m, es_prediction *out, es_error *err)
+static es_status predict_population(const model *m, es_prediction *out, es_error *err)
 {
-    const double n = m->n;
-    const es_num c = pair_average(m, es_pair_mean), T = pair_average(m, es_pair_cov);
+    const es_num c = pair_average(m, m->at, es_pair_mean), T = pair_average(m, m->at, es_pair_cov);
+    const double w = slope_of_mean(m, m->at);
+    const double square = without_square_of_mean(m, m->at, w * w);
     out->population.query_rms = sqrt(m->crowd.query);
     out->sampling = fmax(0.5 * c.err / c.val, 0.5 * T.err / T.val);
-    const double w = slope_of_mean(m), key = without_square_of_mean(m, w * w);
-    ES_TRY(finish(m, 0, n * c.val, n * (T.val + key), &out->population, err));
+    expected cov;
+    ES_TRY(expect_covariance(m, 0, m->n * c.val, 0.0, &cov, err));
+    finish(m, m->n * c.val, &cov, m->n * (T.val + square), &out->population);
+    return ES_OK;
+}
 
+/* Two queries that are tokens have n - 2 others in common, and each is a key of the other. Outputs
+ * are taken less their mean where they are squared: what all have in common is no covariance. */
+static es_status predict_self(const model *m, es_predicted *out, es_error *err)
+{
+    const double n = m->n, pairs = 1.0 - 1.0 / n;
+    const es_num c = pair_average(m, m->beside, es_pair_mean);
+    const es_num T = pair_average(m, m->beside, es_pair_cov);
+    const double w = slope_of_mean(m, m->beside);
     double cross_mean, cross_cov;
-    ask_as_tokens(m);
     coherence(m, &cross_mean, &cross_cov);
     cross_mean += w * cross_defect(m);
-    traces second;
-    ES_TRY(traces_of(m, m->crowd.bias[1], 0.0, 1.0, &second, err)); /* E Gamma Gamma' */
     const double mean =
-        (n - 1.0) * c.val + 2.0 * cross_mean + (m->crowd.second + square_defect(m)) / n;
-    const double both = without_square_of_mean(m, slope_squared_as_token(m, w));
+        pairs * ((n - 2.0) * c.val + 2.0 * cross_mean) + (m->crowd.second + square_defect(m)) / n;
+    expected cov;
+    ES_TRY(expect_covariance(m, 1, mean, reached(m) / (n * w), &cov, err));
+    const double fourth = m->crowd.fourth - 2.0 * mean * m->crowd.second + mean * mean;
+    const double square = without_square_of_mean(m, m->beside, slope_squared_as_token(m, w));
     const double fluctuation =
-        n * (T.val + both) + 2.0 * cross_cov + (m->crowd.fourth - second.square) / n;
-    out->self.query_rms = sqrt(fmax(m->crowd.missed, 0.0));
-    return finish(m, 1, mean, fluctuation, &out->self, err);
+        pairs * ((n - 2.0) * T.val + 2.0 * cross_cov) + n * square + (fourth - cov.whole) / n;
+    out->query_rms = sqrt(fmax(m->crowd.missed, 0.0));
+    finish(m, mean, &cov, fluctuation, out);
+    return ES_OK;
+}
+
+/* ---- memory ---- */
+
+static void model_free(model *m)
+{
+    for (int64_t j = 0; m->influence && j < m->s->count; j++)
+        es_mem_free(m->budget, m->influence[j].at);
+    es_mem_free(m->budget, m->influence);
+    es_mem_free(m->budget, m->at);
+    es_mem_free(m->budget, m->self);
+    es_mem_free(m->budget, m->rows);
+    es_crowd_free(&m->crowd);
+    es_spectra_free(&m->spectra);
+}
+
+static es_status model_allocate(model *m, es_error *err)
+{
+    const int64_t N = m->s->count;
+    void *at, *self, *rows, *influence;
+    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_spectrum), "prediction", &at, err));
+    m->at = at;
+    m->beside = m->at + N;
+    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_asking), "prediction", &self, err));
+    m->self = self;
+    ES_TRY(es_mem_array(m->budget, N, ES_FEATURES + 1, sizeof(double), "prediction", &rows, err));
+    m->rows = rows;
+    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_influence_table), "influence", &influence, err));
+    m->influence = influence;
+    return ES_OK;
+}
+
+/* Query j, fresh and as a token. */
+static es_status fill_query(model *m, int64_t j, es_error *err)
+{
+    const es_query x = query_of(m->s, j);
+    es_influence_table *table = &m->influence[j];
+    void *memory;
+    es_spectra_at(&m->spectra, x.q, &m->at[j]);
+    m->self[j] = es_ask(&m->spectra, &x, m->s->trace);
+    table->half = (int64_t)ceil(WIDEST / ES_INFLUENCE_STEP) + 2;
+    table->count = 2 * table->half + 1;
+    ES_TRY(
+        es_mem_array(m->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
+    table->at = memory;
+    return es_spectrum_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
 }
 
 static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *budget,
                      es_prediction *out, es_error *err)
 {
     model m = {.s = s, .n = n, .budget = budget};
-    const int64_t N = s->count;
-    void *at = NULL, *self = NULL, *rows = NULL;
-    ES_TRY(es_spectra_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget, &m.spectra,
-                           err));
-    es_status status = es_crowd_make(s, &m.spectra, seed, &m.crowd, err);
+    es_status status =
+        es_spectra_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget, &m.spectra, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, N, 1, sizeof(es_spectrum), "prediction", &at, err);
+        status = model_allocate(&m, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, N, 1, sizeof(es_asking), "prediction", &self, err);
+        status = es_crowd_make(s, &m.spectra, seed, &m.crowd, err);
+    for (int64_t j = 0; j < s->count && status == ES_OK; j++)
+        status = fill_query(&m, j, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, N, ES_FEATURES + 1, sizeof(double), "prediction", &rows, err);
-    if (status == ES_OK) {
-        m.at = at;
-        m.self = self;
-        m.rows = rows;
-        for (int64_t j = 0; j < N; j++)
-            es_spectra_at(&m.spectra, s->q[j], &m.at[j]);
-        status = combine(&m, out, err);
-    }
-    es_mem_free(budget, at);
-    es_mem_free(budget, self);
-    es_mem_free(budget, rows);
-    es_crowd_free(&m.crowd);
-    es_spectra_free(&m.spectra);
+        status = predict_population(&m, out, err);
+    if (status == ES_OK)
+        status = predict_self(&m, &out->self, err);
+    model_free(&m);
     return status;
 }
 

@@ -51,6 +51,15 @@ static es_status make_node(es_spectra *s, int64_t i, double n, int64_t half, es_
     return ES_OK;
 }
 
+es_status es_spectrum_beside(double n, double q, double r, es_budget *budget,
+                             es_influence_table *table, es_spectrum *out, es_error *err)
+{
+    *out = (es_spectrum){.q = q};
+    ES_TRY(es_influence_add_beside(n, q, r, 1.0, budget, table, err));
+    expand(table, out);
+    return ES_OK;
+}
+
 es_status es_spectra_make(double n, double low, double high, double widest, es_budget *budget,
                           es_spectra *out, es_error *err)
 {

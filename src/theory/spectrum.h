@@ -41,6 +41,11 @@ void es_spectra_free(es_spectra *s);
 /*! es_spectra_at() : the expansion at q. */
 void es_spectra_at(const es_spectra *s, double q, es_spectrum *out);
 
+/*! es_spectrum_beside() : table and expansion for a query that is a token itself, at r e among n
+ *  tokens; moments stay 0. table->at comes zeroed. */
+es_status es_spectrum_beside(double n, double q, double r, es_budget *budget,
+                             es_influence_table *table, es_spectrum *out, es_error *err);
+
 /*! es_spectra_moments() : those of n tokens at q. */
 void es_spectra_moments(const es_spectra *s, double q, es_rem *out);
 
