@@ -14,6 +14,7 @@
 #include "theory/predict.h"
 #include "theory/quadrature.h"
 #include "theory/scores.h"
+#include "theory/second.h"
 
 enum { NODES = 48, ANGLES = 600 };
 #define SPREAD 8.5  /* chi_d stays within sqrt(d) +- SPREAD */
@@ -40,10 +41,11 @@ typedef struct model {
     double H, n;
     es_rotation rotation;
     es_budget *budget;
-    es_influence_table table;  /* averaged over q */
-    es_influence_table beside; /* the same where the query is one of the tokens; NONE only */
-    double query;              /* E |Gamma_n - Gamma|^2 */
-    double second;             /* E |Gamma_n|^2 */
+    es_influence_table table;      /* averaged over q */
+    es_influence_table beside;     /* the same where the query is one of the tokens; NONE only */
+    es_second pairs, pairs_beside; /* of tokens, as the two tables */
+    double query;                  /* E |Gamma_n - Gamma|^2 */
+    double second;                 /* E |Gamma_n|^2 */
     token tokens[NODES];
 } model;
 
@@ -75,8 +77,11 @@ static es_status ask(model *m, es_error *err)
         es_rem moments;
         const double q = fmax(m->H * r[i], ES_SCORES_MIN_Q);
         ES_TRY(es_influence_add(m->n, q, factor, m->budget, &m->table, &moments, err));
-        if (m->rotation == ES_ROTATION_NONE)
+        ES_TRY(es_second_add(m->n, q, NAN, factor, m->budget, &m->pairs, err));
+        if (m->rotation == ES_ROTATION_NONE) {
             ES_TRY(es_influence_add_beside(m->n, q, r[i], factor, m->budget, &m->beside, err));
+            ES_TRY(es_second_add(m->n, q, r[i], factor, m->budget, &m->pairs_beside, err));
+        }
         m->query += factor * (moments.error + others * moments.participation);
         m->second += factor * (moments.second + others * moments.participation);
     }
@@ -109,27 +114,41 @@ static effect effect_of(const model *m, const es_influence_table *table, double 
     return (effect){k.C / total, k.alpha / total, k.beta / total};
 }
 
-/* What the token gets as a query. With a random rotation its own key is one of n random ones;
- * without, it has the score q r. */
+/* What the token gets as a query: its own key is at an angle to e whose cosine is u, 1 without
+ * rotation, and has the score q r u. Here for one u. */
+static void add_asked(const model *m, const es_rem_extra *x, double q, double u, double weight,
+                      token *k)
+{
+    const es_influence f = es_influence_of(x, q, 0.0);
+    const double own = k->r * u, others = (double)(m->d - 1);
+    const double b = f.weight * own + f.along + q;
+    const double along = f.weight_squared * own * own + 2.0 * f.cross * own + f.square;
+    const double aside = m->d > 1 ? f.weight_squared * (k->r * k->r - own * own) / others : 0.0;
+    k->b += weight * b;
+    k->along += weight * along;
+    k->across += weight * (f.part + aside);
+    k->missed += weight * (along - 2.0 * q * b + q * q + others * (f.part + aside));
+}
+
 static es_status ask_as_token(const model *m, token *k, es_error *err)
 {
-    const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q), others = (double)(m->d - 1), a = q * k->r;
-    es_rem r;
-    ES_TRY(es_rem_moments(m->n, q, m->budget, &r, err));
-    if (m->rotation == ES_ROTATION_HAAR) {
-        k->b = r.mean;
-        k->along = r.second;
-        k->across = r.participation;
-        k->missed = r.error + others * r.participation;
-        return ES_OK;
+    enum { TURNS = 64 };
+    const int turns = m->rotation == ES_ROTATION_HAAR ? TURNS : 1;
+    const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q);
+    double u[TURNS] = {1.0}, weight[TURNS] = {1.0}, a[TURNS], total = 0.0;
+    es_rem_extra x[TURNS];
+    for (int i = 0; i < turns; i++) {
+        const double angle = 3.14159265358979323846 * (i + 0.5) / TURNS;
+        if (turns > 1) {
+            u[i] = cos(angle);
+            weight[i] = pow(sin(angle), (double)(m->d - 2));
+        }
+        total += weight[i];
+        a[i] = q * k->r * u[i];
     }
-    es_rem_extra x;
-    ES_TRY(es_rem_extra_at(m->n - 1.0, q, &a, 1, m->budget, &x, err));
-    const es_influence f = es_influence_of(&x, q, r.participation);
-    k->b = f.weight * k->r + f.along + r.mean;
-    k->along = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square;
-    k->across = f.part;
-    k->missed = k->along - 2.0 * q * k->b + q * q + others * k->across;
+    ES_TRY(es_rem_extra_at(m->n - 1.0, q, a, turns, m->budget, x, err));
+    for (int i = 0; i < turns; i++)
+        add_asked(m, &x[i], q, u[i], weight[i] / total, k);
     return ES_OK;
 }
 
@@ -175,6 +194,17 @@ static void set(const model *m, double mean_variance, double second, double cov_
     out->cov_rms = sqrt(out->cov_bias * out->cov_bias + cov_variance);
 }
 
+/* c(eta) = w eta, as well as can be. */
+static double slope_of_mean(const model *m, bool self)
+{
+    double sum = 0.0;
+    for (int i = 0; i < NODES; i++) {
+        const token *k = &m->tokens[i];
+        sum += k->weight * k->r * (self ? k->on_tokens.C : k->on_others.C);
+    }
+    return sum / (double)m->d;
+}
+
 static void predict_population(const model *m, es_predicted *out)
 {
     double a[NODES], b[NODES], variance = 0.0;
@@ -185,7 +215,8 @@ static void predict_population(const model *m, es_predicted *out)
         b[i] = k->beta;
     }
     out->query_rms = sqrt(m->query);
-    set(m, variance, m->second, matrix_variance(m, a, b), out);
+    const double pairs = es_second_variance(&m->pairs, m->d, m->n, slope_of_mean(m, false));
+    set(m, variance, m->second, matrix_variance(m, a, b) + pairs, out);
 }
 
 /* Variance of the mean over n queries that are the tokens: E|Gamma|^2 / n, and what two queries
@@ -246,7 +277,9 @@ static void predict_self(const model *m, es_predicted *out)
         self_effect(m, k, &a[i], &b[i]);
     }
     out->query_rms = sqrt(missed);
-    set(m, mean, second, matrix_variance(m, a, b) + rest, out);
+    const es_second *both = m->rotation == ES_ROTATION_NONE ? &m->pairs_beside : &m->pairs;
+    const double pairs = es_second_variance(both, m->d, m->n, slope_of_mean(m, true));
+    set(m, mean, second, matrix_variance(m, a, b) + rest + pairs, out);
 }
 
 static es_status tables_make(model *m, void **memory, es_error *err)
@@ -266,6 +299,7 @@ static es_status run(model *m, es_prediction *out, es_error *err)
     void *memory;
     ES_TRY(tables_make(m, &memory, err));
     m->query = m->second = 0.0;
+    m->pairs = m->pairs_beside = (es_second){0};
     es_status status = ask(m, err);
     if (status == ES_OK)
         status = meet_tokens(m, err);
