@@ -108,12 +108,13 @@ ES_API es_status es_mean_clt(const double *h, int64_t count, double *out, es_err
 
 /* Scores q g_i with g_i independent N(0, 1), i < n; G = sum w_i g_i, whose limit is q. */
 typedef struct es_rem {
-    double participation; /* P = E sum w_i^2, 1/n .. 1 */
-    double mean;          /* E G = q (1 - P) */
-    double error;         /* v = E (G - q)^2 */
-    double second;        /* E G^2 */
-    double entropy;       /* E of -sum w log w */
-    double defect;        /* |E sum w_i - 1| of the same quadrature: a measure of its error */
+    double participation;         /* P = E sum w_i^2, 1/n .. 1 */
+    double participation_squared; /* E (sum w_i^2)^2, P^2 .. P */
+    double mean;                  /* E G = q (1 - P) */
+    double error;                 /* v = E (G - q)^2 */
+    double second;                /* E G^2 */
+    double entropy;               /* E of -sum w log w */
+    double defect; /* |E sum w_i - 1| of the same quadrature: a measure of its error */
 } es_rem;
 
 /*! es_rem_moments() : expectations by quadrature, relative error below 1e-10. n in [1, 1e16], a
@@ -124,12 +125,13 @@ ES_API es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *o
 /* The same with one token more, whose score a and value are given: the token itself in
  * self-attention, a sink, or the token on which one conditions (Hajek projections, 4.5). */
 typedef struct es_rem_extra {
-    double weight;         /* W = E w_a */
-    double weight_squared; /* W2 = E w_a^2 */
-    double participation;  /* P_o = E sum over the others of w_i^2 */
-    double cross;          /* R = E w_a sum over the others of w_i^2 */
-    double others_squared; /* GG_o = E (sum over the others of w_i (g_i - q))^2 */
-    double others;         /* G_o = E of that sum = -q P_o */
+    double weight;                /* W = E w_a */
+    double weight_squared;        /* W2 = E w_a^2 */
+    double participation;         /* P_o = E sum over the others of w_i^2 */
+    double participation_squared; /* E of the square of that sum */
+    double cross;                 /* R = E w_a sum over the others of w_i^2 */
+    double others_squared;        /* GG_o = E (sum over the others of w_i (g_i - q))^2 */
+    double others;                /* G_o = E of that sum = -q P_o */
 } es_rem_extra;
 
 /*! es_rem_extra_at() : n others, q in [1e-3, 4096], count scores a (count), each below 1e6 in

@@ -34,6 +34,7 @@ typedef struct token {
     double b;             /* |E Gamma(eta)| as a query */
     double along, across; /* E[Gamma Gamma'](eta) as a query, along e and across */
     double missed;        /* E |Gamma(eta) - limit|^2 */
+    double part, part2;   /* E sum w^2 and E (sum w^2)^2, over the keys of others */
 } token;
 
 typedef struct model {
@@ -124,6 +125,8 @@ static void add_asked(const model *m, const es_rem_extra *x, double q, double u,
     const double b = f.weight * own + f.along + q;
     const double along = f.weight_squared * own * own + 2.0 * f.cross * own + f.square;
     const double aside = m->d > 1 ? f.weight_squared * (k->r * k->r - own * own) / others : 0.0;
+    k->part += weight * f.part;
+    k->part2 += weight * x->participation_squared;
     k->b += weight * b;
     k->along += weight * along;
     k->across += weight * (f.part + aside);
@@ -254,15 +257,19 @@ static void self_effect(const model *m, const token *k, double *a, double *b)
     *b = key * f->beta + k->across / n;
 }
 
-/* What else a query's own output Gamma - m contributes: E|.|^4, less what was coherent. */
+/* What else a query's own output Gamma - m contributes: E|.|^4, less what was coherent. Given the
+ * weights, |.|^2 across e is sum w^2 times a chi-square, and both factors vary. */
 static double apart(const model *m, const token *k, double variance)
 {
     const double d = (double)m->d, along = k->along - variance / d,
                  across = k->across - variance / d;
     const double asked = along + (d - 1.0) * across;
-    if (m->rotation == ES_ROTATION_HAAR)
-        return (asked * asked - asked * asked / d) / m->n;
-    return (asked * asked - along * along - (d - 1.0) * across * across) / m->n;
+    const double spread =
+        (d * d - 1.0) * fmax(k->part2 - k->part * k->part, 0.0) + 2.0 * (d - 1.0) * across * across;
+    const double coherent = m->rotation == ES_ROTATION_HAAR
+                                ? asked * asked / d
+                                : along * along + (d - 1.0) * across * across;
+    return (asked * asked + spread - coherent) / m->n;
 }
 
 static void predict_self(const model *m, es_predicted *out)
