@@ -115,6 +115,15 @@ static double norm_of_one(const es_query *x, const es_influence *f, double trace
            2.0 * part * (own * x->zQQz + 2.0 * cross * x->eQQz + along * x->eQQe);
 }
 
+/* Variance of |Gamma|^2 across e: given the weights it is sum w^2 times a weighted chi-square, and
+ * both vary. What all queries have in common, 1/n of sum w^2, is no part of their covariance. */
+static double spread_of(const es_sample *s, const es_query *x, const es_rem *r, double n)
+{
+    const double T = s->trace - x->eQe, T2 = s->trace2 - 2.0 * x->eQQe + x->eQe * x->eQe;
+    const double P = r->participation, own = fmax(P - 1.0 / n, 0.0);
+    return fmax(r->participation_squared - P * P, 0.0) * (T * T + 2.0 * T2) + 2.0 * own * own * T2;
+}
+
 /* ---- sums ---- */
 
 /* Sample sums of everything but the bias; f[0] and f[1] get what a query's second moment has beyond
@@ -134,7 +143,7 @@ static void add_query(es_crowd *c, const es_sample *s, const es_spectra *spectra
     c->query += share * (x->eQe * r.error + (s->trace - x->eQe) * r.participation);
     c->missed += share * a.missed;
     c->second += share * a.second;
-    c->fourth += share * a.second * a.second;
+    c->fourth += share * (a.second * a.second + spread_of(s, x, &r, spectra->n));
     c->limit += share * q2 * x->eQe;
     c->reached += share * r.mean * r.mean * x->eQe;
     f[0] = (es_influence){.along = r.second - q2 - r.participation, .part = r.participation};
@@ -225,4 +234,65 @@ void es_crowd_free(es_crowd *c)
 {
     es_mem_free(c->budget, c->memory);
     c->memory = NULL;
+}
+
+/* ---- the covariance of outputs ---- */
+
+/* X (d, d) = bias + a I + b (M + M') + c MM', whitened. */
+static es_status quadratic(const es_sample *s, const double *bias, double a, double b, double c,
+                           double *X, es_error *err)
+{
+    const int64_t d = s->d;
+    const double *M = s->M;
+    const es_view view = es_view_f64(M, d, d), transposed = es_view_transpose(&view);
+    ES_TRY(es_mat_multiply(&view, &transposed, s->budget, X, err));
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t k = 0; k < d; k++)
+            X[i * d + k] = bias[i * d + k] + c * X[i * d + k] + b * (M[i * d + k] + M[k * d + i]) +
+                           (i == k ? a : 0.0);
+    return ES_OK;
+}
+
+/* tr QX and tr QXQX. QX (d, d) is scratch. */
+static es_status traces_of(const es_sample *s, const double *X, double *QX, double *one,
+                           double *square, es_error *err)
+{
+    const int64_t d = s->d;
+    const es_view Q = es_view_f64(s->Q, d, d), x = es_view_f64(X, d, d);
+    ES_TRY(es_mat_multiply(&Q, &x, s->budget, QX, err));
+    *one = *square = 0.0;
+    for (int64_t i = 0; i < d; i++) {
+        *one += QX[i * d + i];
+        for (int64_t k = 0; k < d; k++)
+            *square += QX[i * d + k] * QX[k * d + i];
+    }
+    return ES_OK;
+}
+
+es_status es_crowd_covariance(const es_crowd *c, const es_sample *s, int mode, double mean,
+                              double k, es_expected *out, es_error *err)
+{
+    const int64_t d = s->d;
+    const double N = (double)c->count, *bias = c->bias[mode];
+    void *memory;
+    ES_TRY(es_mem_array(s->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
+    double *zero = memory, *X = zero + d * d, *QX = X + d * d, trace, square, plain;
+    es_status status = quadratic(s, zero, 1.0, k, k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(s, X, QX, &trace, &square, err);
+    const double scale = trace > 0.0 ? -mean / trace : 0.0;
+    if (status == ES_OK)
+        status = traces_of(s, bias, QX, &trace, &plain, err);
+    if (status == ES_OK)
+        status = quadratic(s, bias, scale, scale * k, scale * k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(s, X, QX, &out->trace, &square, err);
+    /* |X_j + Cov m|^2 on average over queries */
+    out->square = fmax((N * square - (c->noise[mode] + square - plain)) / (N - 1.0), 0.0);
+    if (status == ES_OK)
+        status = quadratic(s, bias, scale, scale * k, 1.0 + scale * k * k, X, err);
+    if (status == ES_OK)
+        status = traces_of(s, X, QX, &trace, &out->whole, err);
+    es_mem_free(s->budget, memory);
+    return status;
 }

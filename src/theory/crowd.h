@@ -34,7 +34,7 @@ void es_query_features(const es_query *x, const es_rem *r, double out[ES_FEATURE
 typedef struct es_crowd {
     int64_t count, d;
     double query;                  /* E |Gamma - q e|^2 of a fresh query */
-    double missed, second, fourth; /* of a token: es_asking, and E second^2 */
+    double missed, second, fourth; /* of a token: es_asking, and E |Gamma|^4 */
     double limit;                  /* E q^2 e'Qe in the sample, which is tr Q M M' */
     double reached;                /* part of the limit's square that n tokens reach, on average */
     double features[ES_FEATURES];
@@ -51,5 +51,18 @@ es_status es_crowd_widen(es_sample *s, uint64_t seed, es_error *err);
 es_status es_crowd_make(const es_sample *s, const es_spectra *spectra, uint64_t seed, es_crowd *out,
                         es_error *err);
 void es_crowd_free(es_crowd *c);
+
+/* The expected covariance of outputs, and what it is off by. */
+typedef struct es_expected {
+    double trace;  /* tr Q (bias) */
+    double square; /* tr (Q bias)^2, less that of sampling noise */
+    double whole;  /* tr (Q C)^2 of the covariance C itself */
+} es_expected;
+
+/*! es_crowd_covariance() : from E[Gamma Gamma'] and E|m|^2 = mean, for fresh queries (mode 0) or
+ *  tokens (1). Cov m is taken to have the shape (I + kM)(I + kM)', in which a token acts as a key
+ *  and, k times as much, through what it asks. O(d^3). */
+es_status es_crowd_covariance(const es_crowd *c, const es_sample *s, int mode, double mean,
+                              double k, es_expected *out, es_error *err);
 
 #endif

@@ -218,80 +218,9 @@ static void coherence(const model *m, double *mean, double *cov)
     }
 }
 
-/* ---- bias of the covariance ---- */
-
-/* X (d, d) = bias + a I + b (M + M') + c MM', whitened. */
-static es_status quadratic(const model *m, const double *bias, double a, double b, double c,
-                           double *X, es_error *err)
-{
-    const int64_t d = m->s->d;
-    const double *M = m->s->M;
-    const es_view view = es_view_f64(M, d, d), transposed = es_view_transpose(&view);
-    ES_TRY(es_mat_multiply(&view, &transposed, m->budget, X, err));
-    for (int64_t i = 0; i < d; i++)
-        for (int64_t k = 0; k < d; k++)
-            X[i * d + k] = bias[i * d + k] + c * X[i * d + k] + b * (M[i * d + k] + M[k * d + i]) +
-                           (i == k ? a : 0.0);
-    return ES_OK;
-}
-
-/* tr QX and tr QXQX. QX (d, d) is scratch. */
-static es_status traces_of(const model *m, const double *X, double *QX, double *one, double *square,
-                           es_error *err)
-{
-    const int64_t d = m->s->d;
-    const es_view Q = es_view_f64(m->s->Q, d, d), x = es_view_f64(X, d, d);
-    ES_TRY(es_mat_multiply(&Q, &x, m->budget, QX, err));
-    *one = *square = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-        *one += QX[i * d + i];
-        for (int64_t k = 0; k < d; k++)
-            *square += QX[i * d + k] * QX[k * d + i];
-    }
-    return ES_OK;
-}
-
-/* The expected covariance of outputs: what it is off by, and its square. */
-typedef struct expected {
-    double trace;  /* tr Q (bias) */
-    double square; /* tr (Q bias)^2 */
-    double whole;  /* tr (Q C)^2 of the covariance C itself */
-} expected;
-
-/* From E[Gamma Gamma'] and E|m|^2 = mean. Cov m is taken to have the shape (I + kM)(I + kM)', in
- * which a token acts as a key and, k times as much, through what it asks. The square of the bias
- * is corrected for that of its sampling noise. */
-static es_status expect_covariance(const model *m, int mode, double mean, double k, expected *out,
-                                   es_error *err)
-{
-    const int64_t d = m->s->d;
-    const double N = (double)m->crowd.count, *bias = m->crowd.bias[mode];
-    void *memory;
-    ES_TRY(es_mem_array(m->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
-    double *zero = memory, *X = zero + d * d, *QX = X + d * d, trace, square, plain;
-    es_status status = quadratic(m, zero, 1.0, k, k * k, X, err);
-    if (status == ES_OK)
-        status = traces_of(m, X, QX, &trace, &square, err);
-    const double scale = trace > 0.0 ? -mean / trace : 0.0;
-    if (status == ES_OK)
-        status = traces_of(m, bias, QX, &trace, &plain, err);
-    if (status == ES_OK)
-        status = quadratic(m, bias, scale, scale * k, scale * k * k, X, err);
-    if (status == ES_OK)
-        status = traces_of(m, X, QX, &out->trace, &square, err);
-    /* |X_j + Cov m|^2 on average over queries */
-    out->square = fmax((N * square - (m->crowd.noise[mode] + square - plain)) / (N - 1.0), 0.0);
-    if (status == ES_OK)
-        status = quadratic(m, bias, scale, scale * k, 1.0 + scale * k * k, X, err);
-    if (status == ES_OK)
-        status = traces_of(m, X, QX, &trace, &out->whole, err);
-    es_mem_free(m->budget, memory);
-    return status;
-}
-
 /* ---- both modes ---- */
 
-static void finish(const model *m, double mean, const expected *cov, double fluctuation,
+static void finish(const model *m, double mean, const es_expected *cov, double fluctuation,
                    es_predicted *out)
 {
     const double freedom = m->s->trace * m->s->trace / m->s->trace2; /* effective dimension */
@@ -359,8 +288,8 @@ static es_status predict_population(const model *m, es_prediction *out, es_error
     const double square = without_square_of_mean(m, m->at, w * w);
     out->population.query_rms = sqrt(m->crowd.query);
     out->sampling = fmax(0.5 * c.err / c.val, 0.5 * T.err / T.val);
-    expected cov;
-    ES_TRY(expect_covariance(m, 0, m->n * c.val, 0.0, &cov, err));
+    es_expected cov;
+    ES_TRY(es_crowd_covariance(&m->crowd, m->s, 0, m->n * c.val, 0.0, &cov, err));
     finish(m, m->n * c.val, &cov, m->n * (T.val + square), &out->population);
     return ES_OK;
 }
@@ -378,8 +307,8 @@ static es_status predict_self(const model *m, es_predicted *out, es_error *err)
     cross_mean += w * cross_defect(m);
     const double mean =
         pairs * ((n - 2.0) * c.val + 2.0 * cross_mean) + (m->crowd.second + square_defect(m)) / n;
-    expected cov;
-    ES_TRY(expect_covariance(m, 1, mean, reached(m) / (n * w), &cov, err));
+    es_expected cov;
+    ES_TRY(es_crowd_covariance(&m->crowd, m->s, 1, mean, reached(m) / (n * w), &cov, err));
     const double fourth = m->crowd.fourth - 2.0 * mean * m->crowd.second + mean * mean;
     const double square = without_square_of_mean(m, m->beside, slope_squared_as_token(m, w));
     const double fluctuation =

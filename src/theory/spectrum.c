@@ -65,7 +65,7 @@ es_status es_spectra_make(double n, double low, double high, double widest, es_b
 {
     const double span = log(high / low);
     const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
-    *out = (es_spectra){.nodes = nodes, .low = log(low), .budget = budget};
+    *out = (es_spectra){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
     out->space = fmax(span, 1e-3) / (double)(nodes - 1);
     void *at, *tables;
     ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_spectrum), "influence", &at, err));

@@ -27,6 +27,7 @@ typedef struct es_spectrum {
 /* Everything above at `nodes` values of q, equally spaced in log q, for n tokens. */
 typedef struct es_spectra {
     int64_t nodes;
+    double n;
     double low, space; /* of log q */
     es_spectrum *at;
     es_influence_table *tables;
