@@ -135,7 +135,7 @@ static void add_asked(const model *m, const es_rem_extra *x, double q, double u,
 
 static es_status ask_as_token(const model *m, token *k, es_error *err)
 {
-    enum { TURNS = 64 };
+    enum { TURNS = 40 };
     const int turns = m->rotation == ES_ROTATION_HAAR ? TURNS : 1;
     const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q);
     double u[TURNS] = {1.0}, weight[TURNS] = {1.0}, a[TURNS], total = 0.0;

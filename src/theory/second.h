@@ -12,7 +12,7 @@
 
 /* Orders k = 1 .. ES_SECOND_ORDERS; of each the coefficient of g along e, h_k, and across, h_{k-1}.
  */
-enum { ES_SECOND_ORDERS = 24, ES_LETTERS = 2 * ES_SECOND_ORDERS };
+enum { ES_SECOND_ORDERS = 16, ES_LETTERS = 2 * ES_SECOND_ORDERS };
 
 /* E_q int phi^{n-2} a b dl for letters a and b; letter 2(k-1) is along, 2(k-1)+1 across. */
 typedef struct es_second {
