@@ -115,7 +115,8 @@ double es_second_variance(const es_second *s, int64_t d, double n, double w)
     /* against y z' it is one trace alone: along, and d - 1 times across */
     const double one =
         s->at[0][0] + 2.0 * (D - 1.0) * s->at[0][1] + (D - 1.0) * (D - 1.0) * s->at[1][1];
-    /* What is left out is smaller by 1/d, and against simulation negative: with the factor 1 - 1/d
-     * one dimension, where first order is good to 1 %, is left alone. */
+    /* Of leading order in 1/d, so that a factor 1 + O(1/d) is open. The traces alone suggest 1 +
+     * 1/d; 1 - 1/d was chosen by comparison with simulation, where one dimension needs no
+     * correction (docs/PREDICTION.md). */
     return n * n * (1.0 - 1.0 / D) * fmax(square - 2.0 * w * w * one + w * w * w * w * D * D, 0.0);
 }
