@@ -167,11 +167,12 @@ typedef enum es_rotation {
 /*! es_predict_isotropic() : S = I, A = H O, V = I in d dimensions, n tokens. Expectations over
  *  queries and the tokens' first-order (Hajek) influence are integrated, in self mode with the
  *  query's own token among the keys; to the covariance is added, to leading order in 1/d, what
- * pairs of tokens do beyond the sum of their parts. docs/PREDICTION.md compares with measurement:
- * single outputs agree to 0.3 %; the mean comes out 1 to 5 % low once scores freeze in few
- * dimensions (H >= 2, d <= 10), and the covariance within 3 %, but some 10 % high where n H is
- * below 10 (no rotation) or where the error is that small. d in [1, 4096], n in [3, 1e12], H in
- * [1e-4, 1e3]. Some 150 ms. `slope`, unless NULL, gets -d log / d log n of each number.
+ * pairs of tokens do beyond the sum of their parts (its factor 1 - 1/d was chosen by simulation).
+ * docs/PREDICTION.md compares with measurement: single outputs agree to 0.3 %; the mean comes out 1
+ * to 5 % low once scores freeze in few dimensions (H >= 2, d <= 10), and the covariance within 3 %,
+ * but some 10 % high where n H is below 10 (no rotation) or where the error is that small. d in [1,
+ * 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 150 ms. `slope`, unless NULL, gets -d log / d log n
+ * of each number.
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
 ES_API es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
                                       es_budget *budget, es_prediction *out, es_prediction *slope,
