@@ -61,6 +61,10 @@ static void name_slot(slot *s, const json_t *label, const char *name, const char
 {
     if (json_is_integer(label))
         snprintf(s->header, CELL, "%s%s%lld", name, between, (long long)json_integer_value(label));
+    else if (json_is_string(label))
+        snprintf(s->header, CELL, "%s%s%s", name, between, json_string_value(label));
+    else if (json_is_real(label))
+        snprintf(s->header, CELL, "%s%s%.6g", name, between, json_real_value(label));
     else
         snprintf(s->header, CELL, "%s", name);
 }

@@ -72,6 +72,7 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
                                        .n_sizes = spec->n_sizes,
                                        .seed = opts->seed,
                                        .population = spec->population,
+                                       .reference = spec->reference,
                                        .exec = opts->exec};
     es_converge_limit *limit;
     ES_TRY(es_converge_limit_new(&converge, &limit, err));

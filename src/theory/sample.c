@@ -63,6 +63,17 @@ static es_status whiten(const es_view *cov, double tolerance, const es_head *hea
     return es_mat_multiply(&transposed, &output, s->budget, s->Q, err);
 }
 
+double es_sample_normalise(double *row, int64_t d, int64_t j)
+{
+    double square = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        square += row[i] * row[i];
+    const double q = sqrt(square);
+    for (int64_t i = 0; i < d; i++) /* no scores at all: any direction will do */
+        row[i] = square > 0.0 ? row[i] / q : (double)(i == j % d);
+    return q;
+}
+
 static es_status draw(es_sample *s, uint64_t seed, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -72,12 +83,7 @@ static es_status draw(es_sample *s, uint64_t seed, es_error *err)
     const es_view transposed = es_view_transpose(&M);
     ES_TRY(es_mat_multiply(&z, &transposed, s->budget, s->e, err));
     for (int64_t j = 0; j < N; j++) {
-        double square = 0.0;
-        for (int64_t i = 0; i < d; i++)
-            square += s->e[j * d + i] * s->e[j * d + i];
-        s->q[j] = sqrt(square);
-        for (int64_t i = 0; i < d; i++) /* no scores at all: any direction will do */
-            s->e[j * d + i] = square > 0.0 ? s->e[j * d + i] / s->q[j] : i == j % d;
+        s->q[j] = es_sample_normalise(s->e + j * d, d, j);
         s->highest = fmax(s->highest, s->q[j]);
     }
     /* Below 0.05 nothing depends on q by more than q^2. */
