@@ -184,17 +184,19 @@ static void make_ball(void)
 static void make_collapse(void)
 {
     enum { ROWS = 36 };
-    static double gamma[ROWS], rho[ROWS], ratio[ROWS];
+    static double gamma[ROWS], times[ROWS], rho[ROWS], ratio[ROWS];
     for (int i = 0; i < ROWS; i++) {
         gamma[i] = 0.5 + 0.5 * (i % 6);
         rho[i] = 0.1 * (1 + i / 6);
+        times[i] = gamma[i] * (1.0 - rho[i]);
         ratio[i] = 1.0 / (1.0 + exp(-4.0 * (gamma[i] * (1.0 - rho[i]) - 1.0)));
     }
     const es_run_column columns[] = {{"gamma", ES_RUN_REAL, gamma, NULL},
+                                     {"times", ES_RUN_REAL, times, NULL},
                                      {"rho", ES_RUN_REAL, rho, NULL},
                                      {"angle_ratio", ES_RUN_REAL, ratio, NULL}};
     es_run *run = create("collapse", "collapse", "esscher collapse --out collapse.run");
-    put(run, "rows", ROWS, columns, 3);
+    put(run, "rows", ROWS, columns, 4);
     finish(run);
 }
 

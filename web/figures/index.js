@@ -5,9 +5,12 @@
 import { ball } from "./ball.js";
 import { claims } from "./claims.js";
 import { collapse } from "./collapse.js";
+import { contextFit } from "./context-fit.js";
 import { converge } from "./converge.js";
 import { hardmax } from "./hardmax.js";
+import { heatFlow } from "./heat-flow.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
+import { rope } from "./rope.js";
 
-export const registry = { ball, claims, collapse, converge, hardmax, probe, regimes };
+export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, hardmax, heat: heatFlow, probe, regimes, rope };

@@ -1,5 +1,5 @@
 // probe.js : what each head of a model does, layer by layer.
-import { heatMap } from "./heat.js";
+import { heatMap } from "./heat-map.js";
 
 const values = [
   { key: "horizon", title: "horizon H", caption: "Small: the head has converged at short context. Large: it will not, at any." },

@@ -1,4 +1,4 @@
-// heat.js : a table with two coordinates and a value, as a heat map; shared by commands that have one.
+// heat-map.js : a table with two coordinates and a value, as a heat map; shared by commands that have one.
 import { isNumber, show } from "../tables.js";
 
 // x, y, value: {key, title}. Nothing is drawn where a table lacks one of them.
