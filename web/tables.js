@@ -64,5 +64,7 @@ export function csvOf(rows) {
     const text = String(v);
     return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   };
-  return [names, ...rows.map((row) => names.map((n) => row[n]))].map((r) => r.map(field).join(",")).join("\r\n") + "\r\n";
+  return (
+    [names, ...rows.map((row) => names.map((n) => row[n]))].map((r) => r.map(field).join(",")).join("\r\n") + "\r\n"
+  );
 }

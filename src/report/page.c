@@ -303,8 +303,8 @@ es_status es_page_end(es_sink *s, const es_book *books, int64_t count, bool figu
                    "of threads.</p>\n");
     for (int64_t i = 0; i < count; i++)
         ES_TRY(put_provenance(s, &books[i], (long long)i + 1, err));
-    es_sink_put(s, "</section>\n</main>\n<footer class=\"page\">\n<p>Made by Esscher " //
-                ES_VERSION_STRING ", a laboratory for softmax attention at long context.</p>\n");
+    es_sink_put(s, "</section>\n</main>\n<footer class=\"page\">\n<p>Made by Esscher ");
+    es_sink_put(s, ES_VERSION_STRING ", a laboratory for softmax attention at long context.</p>\n");
     if (figures) {
         es_sink_put(s, "<details><summary>Licences of the code in this page</summary>\n<pre "
                        "tabindex=\"0\">");

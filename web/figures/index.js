@@ -13,4 +13,15 @@ import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
 
-export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, hardmax, heat: heatFlow, probe, regimes, rope };
+export const registry = {
+  ball,
+  claims,
+  collapse,
+  "context-fit": contextFit,
+  converge,
+  hardmax,
+  heat: heatFlow,
+  probe,
+  regimes,
+  rope,
+};

@@ -10,10 +10,15 @@ const weights = [
 export function regimes({ tables: { rows } }) {
   return weights.flatMap(({ key, title, unit }) =>
     curves({
-      rows, table: "rows", title,
+      rows,
+      table: "rows",
+      title,
       caption: "Over b = β n^(−2/(d−1)), the inverse temperature in units of its critical scale.",
-      x: { key: "b", title: "b", log: true }, y: { title: unit, zero: true },
-      name: (r) => `n = ${show(r.n)}`, measured: key, law: `${key}_law`,
+      x: { key: "b", title: "b", log: true },
+      y: { title: unit, zero: true },
+      name: (r) => `n = ${show(r.n)}`,
+      measured: key,
+      law: `${key}_law`,
     }),
   );
 }
