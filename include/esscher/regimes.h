@@ -219,15 +219,15 @@ typedef struct es_regimes_draw {
  *  @return : ES_OK; as es_keys_check(); ES_E_ARGUMENT for NULL; ES_E_RANGE for n outside [1, 10^18]
  * ([1, 10^9] and below N + 1 where keys are drawn), beta not in (0, 1e60], replicates outside
  * [1, 10^7], nearest outside [64, 10^6]; ES_E_NONFINITE (row, column) for points or query;
- * ES_E_UNSUPPORTED for density vanishing at q by brute force; ES_E_NUMERIC (regimes.zero) with
- * err->row for a point, or a query, that is 0; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED. */
+ * ES_E_SHAPE for points of other than 2 to 4096 columns; ES_E_NUMERIC (regimes.zero) for a query
+ * or, with err->row, a point that is 0; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED. */
 ES_API es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
                                    es_regimes_draw *draws, es_error *err);
 
 /*! es_critical_sample() : ordered weights of the critical limit, draws (replicates); `top` and
  * `squares` are filled, the other members are NaN. Its own experiment number, so that it is
- * independent of es_regimes_sample(). Keys until those left out weigh 1e-16 of the first, or
- * 65536.
+ * independent of es_regimes_sample(). Points in order until those left out weigh 1e-16 of the
+ * first; of more than 4096 the sum over the others is a Gaussian number.
  *  @return : ES_OK; ES_E_ARGUMENT; ES_E_RANGE as es_weights_critical(); ES_E_INTERRUPTED. */
 ES_API es_status es_critical_sample(uint64_t seed, double alpha, double scaled, int64_t replicates,
                                     const es_exec *exec, es_regimes_draw *draws, es_error *err);
@@ -246,14 +246,14 @@ typedef struct es_regimes_row {
     es_estimate top[ES_REGIMES_TOP];
     es_estimate squares, entropy, deficit, tangential; /* the last: mean square, as es_weights */
     double bulk, normality;                            /* largest over the replicates */
-    es_agreement law[ES_REGIMES_TOP];  /* of w_(k) with the critical limit, two samples */
-    es_agreement normal[2];            /* of the output with the Gaussian of es_average_at(), its
-                                          variance included: radial, tangential */
+    es_agreement law[ES_REGIMES_TOP]; /* of w_(k) with the critical limit, two samples */
+    es_agreement normal[2];           /* of the output with the Gaussian of es_average_at(), its
+                                         variance included: radial, tangential */
 } es_regimes_row;
 
 /*! es_regimes_run() : draws, averages and tests. `law` is made for keys of a law without a planted
- * one, against a sample of the same size. `normal` is made for uniform keys that were all drawn,
- * 20 replicates or more: a Gaussian sum would be found Gaussian.
+ * one, against a sample of the same size. `normal` is made for uniform keys, from 20 replicates on,
+ * if nearly all the weight is that of keys that were drawn: a Gaussian sum would be found Gaussian.
  *  @return : as es_regimes_sample(). */
 ES_API es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta,
                                 es_regimes_row *out, es_error *err);

@@ -18,8 +18,8 @@ double es_log_beta(double a, double b)
     return beta_rest(a, b) + a * log(a / (a + b)) + b * log(b / (a + b));
 }
 
-/* I_x(a,b) = x^a (1-x)^b / (a Beta(a,b)) * 1/(1 + d_1/(1 + d_2/(1 + ...))), Lentz; it converges fast
- * for x below the mean of the law. */
+/* I_x(a,b) = x^a (1-x)^b / (a Beta(a,b)) * 1/(1 + d_1/(1 + d_2/(1 + ...))), Lentz; it converges
+ * fast for x below the mean of the law. */
 static double lower_fraction(double a, double b, double x)
 {
     double c = 1.0, d = 1.0 / (1.0 - (a + b) * x / (a + 1.0)), h = d;

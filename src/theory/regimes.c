@@ -31,8 +31,7 @@ es_status es_cap_probability(int64_t dim, double t, es_num *out, es_error *err)
     const double a = 0.5 * (double)(dim - 1);
     const double log_p = t > 0.0 ? es_log_beta_lower(a, a, 0.5 * t, 0.5 * (2.0 - t)) : -INFINITY;
     const double p = exp(log_p);
-    *out = (es_num){.val = p,
-                    .err = p > 0.0 ? p * (1e-14 * (1.0 + 2.0 * a) - 1e-15 * log_p) : 0.0};
+    *out = (es_num){.val = p, .err = p > 0.0 ? p * (1e-14 * (1.0 + 2.0 * a) - 1e-15 * log_p) : 0.0};
     return ES_OK;
 }
 
@@ -58,8 +57,7 @@ double es_freezing_scale(double alpha, double n)
 
 void es_weights_supercritical(double alpha, double scaled, double *top, double *squares)
 {
-    const double loss =
-        alpha > 0.5 ? alpha / scaled * tgamma(2.0 - 1.0 / alpha) : (double)NAN;
+    const double loss = alpha > 0.5 ? alpha / scaled * tgamma(2.0 - 1.0 / alpha) : (double)NAN;
     *top = 1.0 - log_2 * loss;
     *squares = 1.0 - loss;
 }
@@ -128,8 +126,8 @@ void es_regime_of(double n, double top, double squares, es_regime_finding *out)
                  "the nearest key has %.3g %% of the weight on average", 100.0 * top);
     } else if (ess >= 100.0 || n * squares < 1.5) {
         out->regime = ES_REGIME_SUBCRITICAL;
-        snprintf(out->reason, sizeof out->reason,
-                 "%.3g of %.3g keys share the weight: it averages", ess, n);
+        snprintf(out->reason, sizeof out->reason, "%.3g of %.3g keys share the weight: it averages",
+                 ess, n);
     } else {
         out->regime = ES_REGIME_CRITICAL;
         snprintf(out->reason, sizeof out->reason,

@@ -14,8 +14,8 @@
  * Because everything is relative to the nearest key, averaging and frozen weights are alike.
  *
  * Both integrands are analytic in a strip of half width pi/2, so the trapezoidal rule of step h
- * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and since halving the
- * step squares the relative error, the difference tells it.
+ * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
+ * since halving the step squares the relative error, the difference tells it.
  */
 #include <esscher/regimes.h>
 
@@ -23,8 +23,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "theory/cap.h"
-#include "theory/quadrature.h"
+#include "tokens/cap.h"
 
 #define STEP  0.3
 #define DEEP  27.0 /* e^-DEEP is left out where integrands fall like e or v */
@@ -263,8 +262,7 @@ es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budge
     es_cap cap;
     double sums[2][SUMS];
     ES_TRY(es_cap_make(keys, budget, &cap, err));
-    const question q = {
-        .cap = &cap, .others = (double)n - 1.0, .beta = beta, .n = (double)n};
+    const question q = {.cap = &cap, .others = (double)n - 1.0, .beta = beta, .n = (double)n};
     const es_status status = answer(&q, keys->planted, budget, sums, out, err);
     es_cap_free(&cap);
     if (status == ES_OK && keys->n_parts == 0 && keys->vanish == 0.0 && !keys->planted) {
@@ -282,15 +280,14 @@ es_status es_weights_critical(double alpha, double scaled, es_budget *budget, es
         return es_fail(err, ES_E_RANGE, "weights.alpha", "from 1/16 to 4096",
                        "the local exponent is %g", alpha);
     if (!(scaled >= 1e-12 && scaled <= 1e12) || !(es_critical_mean(alpha, scaled) <= 1e15))
-        return es_fail(err, ES_E_RANGE, "weights.scaled",
-                       "the critical limit is for 1e-12 <= b' <= 1e12 and at most 10^15 keys within reach",
-                       "b' is %g, with %.3g keys within reach", scaled,
-                       es_critical_mean(alpha, scaled));
+        return es_fail(
+            err, ES_E_RANGE, "weights.scaled",
+            "the critical limit is for 1e-12 <= b' <= 1e12 and at most 10^15 keys within reach",
+            "b' is %g, with %.3g keys within reach", scaled, es_critical_mean(alpha, scaled));
     double sums[2][SUMS];
     const question q = {.others = 1.0, .beta = 1.0, .alpha = alpha, .scaled = scaled};
     ES_TRY(answer(&q, false, budget, sums, out, err));
     /* r^2 = 2 s in these units, so SQUARED_R is twice E sum w^2 s */
-    out->identity =
-        fabs(out->deficit.val - alpha - 0.5 * out->tangential.val) / out->deficit.val;
+    out->identity = fabs(out->deficit.val - alpha - 0.5 * out->tangential.val) / out->deficit.val;
     return ES_OK;
 }

@@ -1,4 +1,4 @@
-#include "theory/cap.h"
+#include "tokens/cap.h"
 
 #include <math.h>
 
@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "stats/special.h"
-#include "theory/quadrature.h"
 
 #define REACH 30.0 /* beyond |y| = 30 the law is a power of t or of 2 - t, to 1e-13 */
 enum { NODES = 6 };
@@ -79,8 +78,8 @@ static double log_tilt(const es_cap *cap, es_cap_place at)
         const es_keys_part *p = &keys->parts[j];
         const double across =
             p->kappa * sqrt((1.0 - p->cosine) * (1.0 + p->cosine) * at.t * at.rest);
-        const double a =
-            cap->log_weight[j] + p->kappa * p->cosine * (1.0 - at.t) + log_mgf(keys->dim - 1, across);
+        const double a = cap->log_weight[j] + p->kappa * p->cosine * (1.0 - at.t) +
+                         log_mgf(keys->dim - 1, across);
         if (a > most) {
             sum = sum * exp(most - a) + 1.0;
             most = a;
@@ -101,8 +100,7 @@ es_cap_place es_cap_place_of(double y)
     return (es_cap_place){.t = 2.0 / (1.0 + exp(-y)), .rest = 2.0 / (1.0 + exp(y))};
 }
 
-/* ln of the density of y. */
-static double log_density(const es_cap *cap, double y)
+double es_cap_log_density(const es_cap *cap, double y)
 {
     return -cap->A * log1p(exp(-y)) - cap->B * log1p(exp(y)) - cap->log_beta +
            log_tilt(cap, es_cap_place_of(y));
@@ -116,11 +114,11 @@ static double log_mass(const es_cap *cap, double from, double to)
     static const double w[NODES / 2] = {0.46791393457269104739, 0.36076157304813860757,
                                         0.17132449237917034504};
     const double centre = 0.5 * (from + to), half = 0.5 * (to - from);
-    const double middle = log_density(cap, centre);
+    const double middle = es_cap_log_density(cap, centre);
     double sum = 0.0;
     for (int i = 0; i < NODES / 2; i++)
-        sum += w[i] * (exp(log_density(cap, centre - half * x[i]) - middle) +
-                       exp(log_density(cap, centre + half * x[i]) - middle));
+        sum += w[i] * (exp(es_cap_log_density(cap, centre - half * x[i]) - middle) +
+                       exp(es_cap_log_density(cap, centre + half * x[i]) - middle));
     return middle + log(half * sum);
 }
 
@@ -150,8 +148,8 @@ es_status es_keys_exponent(const es_keys *keys, es_cap_exponent *out, es_error *
 static void fill(es_cap *cap)
 {
     const double end = cap->low + cap->step * (double)(cap->count - 1);
-    cap->below[0] = log_density(cap, cap->low) - log(cap->A);
-    cap->above[cap->count - 1] = log_density(cap, end) - log(cap->B);
+    cap->below[0] = es_cap_log_density(cap, cap->low) - log(cap->A);
+    cap->above[cap->count - 1] = es_cap_log_density(cap, end) - log(cap->B);
     for (int64_t j = 0; j + 1 < cap->count; j++) {
         const double y = cap->low + cap->step * (double)j;
         cap->above[j] = log_mass(cap, y, y + cap->step); /* for the moment */
@@ -161,7 +159,7 @@ static void fill(es_cap *cap)
         cap->above[j] = log_add(cap->above[j + 1], cap->above[j]);
     for (int64_t j = 0; j < cap->count; j++)
         cap->slope[j] = exp(cap->below[j] + cap->above[j] -
-                            log_density(cap, cap->low + cap->step * (double)j));
+                            es_cap_log_density(cap, cap->low + cap->step * (double)j));
 }
 
 es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err)
@@ -253,7 +251,7 @@ es_cap_place es_cap_refine(const es_cap *cap, double logit)
     double y = interpolate(cap, logit, &near);
     if (fabs(y) < REACH) {
         log_tails(cap, y, &below, &above);
-        y -= (below - above - logit) * exp(below + above - log_density(cap, y));
+        y -= (below - above - logit) * exp(below + above - es_cap_log_density(cap, y));
     }
     return es_cap_place_of(y);
 }

@@ -6,8 +6,8 @@
  * exponentially on both sides, and both P(T <= t) and P(T > t) are tabulated by their logarithms,
  * so that neither tail is ever a difference from 1.
  */
-#ifndef ES_THEORY_CAP_H
-#define ES_THEORY_CAP_H
+#ifndef ES_TOKENS_CAP_H
+#define ES_TOKENS_CAP_H
 
 #include <esscher/regimes.h>
 
@@ -36,6 +36,9 @@ void es_cap_free(es_cap *cap);
 
 /*! es_cap_density() : of T at a place inside (0, 2). */
 double es_cap_density(const es_cap *cap, es_cap_place at);
+
+/*! es_cap_log_density() : ln of the density of y. */
+double es_cap_log_density(const es_cap *cap, double y);
 
 /*! es_cap_quantile() : where ln(P/(1-P)) is `logit`; relative error of t below 1e-9. *near is where
  * in the table the search starts and ends; 0 at first. Increasing logits cost O(1) each. */
