@@ -43,6 +43,7 @@ need_to_build() {
 need_to_test() {
     need g++ c++ g++ clang++ # the headers are compiled as C++, too
     need binutils readelf    # symbols and SONAME are looked at
+    need mandoc mandoc       # man pages are checked
     need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
 }
 

@@ -44,6 +44,7 @@ typedef struct cli_option {
     double min, max;
     bool increasing;            /* of a grid: must increase */
     const char *const *choices; /* of CLI_CHOICE, NULL-ended */
+    bool aside;                 /* changes no number: not a parameter of the run file */
 } cli_option;
 
 /* Options that mean the same in every command. A choice that was not given is -1. */
@@ -106,8 +107,8 @@ struct cli_session {
 /* ---- the table of commands ---- */
 
 extern const cli_command *const cli_commands[]; /* NULL-ended */
-extern const cli_command cli_measure, cli_converge, cli_hardmax, cli_limit, cli_theory, cli_export,
-    cli_info, cli_bench;
+extern const cli_command cli_claims, cli_measure, cli_converge, cli_hardmax, cli_limit, cli_theory,
+    cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -9,9 +9,9 @@
 #include <esscher/random.h>
 
 #include "answer.h"
-#include "converge_run.h"
 #include "grid.h"
 #include "law_options.h"
+#include "run_file.h"
 #include "talk.h"
 
 enum { WQ, WK, WV, HEAD_FILES };
@@ -22,8 +22,8 @@ typedef struct converge_options {
     int64_t replicates;
     const char *head[HEAD_FILES];
     int queries, preset; /* indices into the choices below; -1: not given */
-    const char *out;
-    bool resume, force, predict;
+    bool predict;
+    cli_run_options run;
 } converge_options;
 
 static const char *const query_choices[] = {"self", "population", NULL};
@@ -53,17 +53,12 @@ static const cli_option options[] = {
     {"preset", 0, CLI_CHOICE, "NAME",
      "quick, or paper: Gaussian, d = 50, rho = 0.1, n = 1e3..3e4*12, 200 replicates, scales "
      "0.05..50*12; other options win",
-     .field = offsetof(converge_options, preset), .choices = preset_choices},
+     .field = offsetof(converge_options, preset), .choices = preset_choices, .aside = true},
     {"predict", 0, CLI_FLAG, NULL,
      "also the errors that theory expects at every scale and n, without fitted constants; Gaussian "
      "tokens around 0, some 0.2 s each",
-     .field = offsetof(converge_options, predict)},
-    {"out", 'o', CLI_STRING, "RUN", "run file: every replicate is kept as soon as it is finished",
-     .field = offsetof(converge_options, out)},
-    {"resume", 0, CLI_FLAG, NULL, "go on with the run file of --out",
-     .field = offsetof(converge_options, resume)},
-    {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out",
-     .field = offsetof(converge_options, force)},
+     .field = offsetof(converge_options, predict), .aside = true},
+    CLI_RUN_OPTIONS(converge_options, run),
     {0}};
 
 static const cli_table *const views[] = {&cli_cost_table, &converge_rows_table,
@@ -177,7 +172,7 @@ static bool only_interrupts(void *user, double done, double total)
     return cli_interrupted();
 }
 
-static es_status measure(converge_job *job, converge_run *run, es_error *err)
+static es_status measure(converge_job *job, const cli_run_file *file, int64_t stage, es_error *err)
 {
     cli_progress *progress = &job->session->progress;
     const int64_t cells = job->spec.n_scales * job->spec.n_sizes;
@@ -189,22 +184,19 @@ static es_status measure(converge_job *job, converge_run *run, es_error *err)
     for (int64_t r = 0; r < job->replicates; r++) {
         es_converge_cell *out = job->cells + r * cells;
         bool done = false;
-        es_status status = converge_run_find(run, r, out, &done, err);
+        es_status status = cli_run_find(file, stage, r, (double *)out, &done, err);
         if (status == ES_OK && !done) {
             status = es_converge_replicate(&spec, job->limit, r, out, err);
             if (status == ES_OK)
-                status = converge_run_keep(run, r, out, err);
+                status = cli_run_keep(file, stage, r, (const double *)out, err);
         }
         if (status == ES_OK) {
             progress->part = (double)(r + 1);
             status = cli_progress_tell(progress, 0.0, 1.0) ? ES_E_INTERRUPTED : ES_OK;
         }
         if (status == ES_E_INTERRUPTED)
-            return cli_fail(err, status, NULL, "converge.interrupted",
-                            run->run ? "go on with --resume"
-                                     : "with --out RUN it could go on later",
-                            "interrupted after %.0f of %lld replicates", progress->part,
-                            (long long)job->replicates);
+            return cli_run_interrupted(file, (int64_t)progress->part, job->replicates, "replicates",
+                                       err);
         if (status != ES_OK)
             return status;
     }
@@ -213,26 +205,24 @@ static es_status measure(converge_job *job, converge_run *run, es_error *err)
 
 static es_status compute(converge_job *job, const converge_options *o, es_error *err)
 {
-    converge_run run = {0};
-    es_status status = converge_run_open(&run, job, o->out, o->resume, o->force, err);
+    static const char *const columns[] = {"mean_error", "cov_frobenius", "cov_spectral",
+                                          "map_error"};
+    cli_run_file file;
+    int64_t stage;
+    const int64_t cells = job->spec.n_scales * job->spec.n_sizes;
+    es_status status = cli_run_open(job->session, o, &o->run, &file, err);
+    if (status == ES_OK)
+        status = cli_run_stage(&file, "replicate", cells, 4, columns, &stage, err);
     if (status == ES_OK)
         status = es_converge_limit_new(&job->spec, &job->limit, err);
-    job->cells = cli_alloc_array((size_t)(job->replicates * job->spec.n_scales * job->spec.n_sizes),
-                                 sizeof *job->cells);
+    job->cells = cli_alloc_array((size_t)(job->replicates * cells), sizeof *job->cells);
     if (status == ES_OK)
-        status = measure(job, &run, err);
+        status = measure(job, &file, stage, err);
     if (status == ES_OK)
         status = converge_answer(job, err);
     if (status == ES_OK && o->predict)
         status = converge_predict(job, err);
-    if (status == ES_OK)
-        status = converge_run_tables(&run, job->session->answer, err);
-    es_error closing;
-    const es_status closed = converge_run_close(&run, &closing);
-    if (status == ES_OK && closed != ES_OK) {
-        *err = closing;
-        status = closed;
-    }
+    status = cli_run_close(&file, job->session, status, err);
     es_converge_limit_free(job->limit);
     free(job->cells);
     return status;
@@ -258,9 +248,6 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     head_data head = {0};
     int64_t dim;
     complete(o);
-    if (o->resume && !o->out)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "converge.options",
-                        "name the run file with --out", "--resume without --out");
     es_status status = head_dim(o, &dim, err);
     if (status == ES_OK && dim == 0 && o->law.dim == 0 && !o->law.cov && !o->law.mean &&
         !o->law.points && !o->law.means)

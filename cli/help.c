@@ -4,6 +4,7 @@
 
 #include <esscher/status.h>
 
+#include "completion.h"
 #include "options.h"
 #include "talk.h"
 
@@ -57,8 +58,8 @@ void cli_help_program(FILE *out)
           "A laboratory for softmax attention at long context.\n\nCommands:\n",
           out);
     for (const cli_command *const *c = cli_commands; *c; c++)
-        fprintf(out, "  %-10s %s\n", (*c)->name, (*c)->summary);
-    fputs("  help       help for a command: esscher help COMMAND\n\n"
+        fprintf(out, "  %-12s %s\n", (*c)->name, (*c)->summary);
+    fputs("  help         help for a command: esscher help COMMAND\n\n"
           "Options:\n  --help, --version\n\nExit codes: ",
           out);
     print_wrapped(out, exit_codes, 12, 2);
@@ -86,6 +87,9 @@ void cli_help_command(const cli_command *command, FILE *out)
 
 /* ---- man pages ---- */
 
+#define PAGE_DATE                                                                                  \
+    "2026-11-15" /* when options last changed; not of the build, whose bytes must repeat */
+
 /* Text for troff: backslashes and hyphens escaped, no line that starts with a request. */
 static void print_roff(FILE *out, const char *text)
 {
@@ -110,8 +114,8 @@ void cli_help_man(const cli_command *command, FILE *out)
 {
     cli_option_list list;
     cli_options_of(command, &list);
-    fprintf(out, ".TH ESSCHER-%s 1 \"\" \"esscher %s\"\n.SH NAME\nesscher-%s \\- ", command->name,
-            ES_VERSION_STRING, command->name);
+    fprintf(out, ".TH ESSCHER-%s 1 \"" PAGE_DATE "\" \"esscher %s\"\n.SH NAME\nesscher-%s \\- ",
+            command->name, ES_VERSION_STRING, command->name);
     print_roff(out, command->summary);
     fprintf(out, ".SH SYNOPSIS\n.B esscher %s\n", command->name);
     print_roff(out, command->usage);
@@ -150,8 +154,21 @@ int cli_help_unknown(const char *name)
     return CLI_USAGE;
 }
 
+static int complete_for(int argc, char **argv)
+{
+    es_error err;
+    if (argc == 1 && cli_completion(argv[0], stdout))
+        return CLI_OK;
+    cli_fail(&err, ES_E_ARGUMENT, NULL, "completion.shell", "esscher help --completion bash",
+             "completion is for bash or zsh");
+    cli_report("help", &err);
+    return CLI_USAGE;
+}
+
 int cli_help_run(int argc, char **argv)
 {
+    if (argc > 0 && strcmp(argv[0], "--completion") == 0)
+        return complete_for(argc - 1, argv + 1);
     const bool man = argc > 0 && strcmp(argv[0], "--man") == 0;
     argc -= man;
     argv += man;

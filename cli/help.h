@@ -10,7 +10,7 @@ void cli_help_program(FILE *out);
 void cli_help_command(const cli_command *command, FILE *out);
 void cli_help_man(const cli_command *command, FILE *out);
 
-/* `esscher help [--man] [COMMAND]`; returns the exit code. */
+/* `esscher help [--man] [COMMAND]` and `esscher help --completion SHELL`; returns the exit code. */
 int cli_help_run(int argc, char **argv);
 
 /* Complain about a command that does not exist; returns the exit code. */

@@ -21,3 +21,6 @@ echo "rc=$?"
 echo "rc=$?"
 (run --out nowhere/x.run >/dev/null)
 echo "rc=$?"
+esscher export whole.run --csv
+esscher export whole.run --table _columns --json >about.json && get_json about.json rows.0.title rows.0.key rows.0.definition
+esscher export whole.run --json >whole.json && get_json whole.json run.parameters.n run.parameters.scales run.sessions.0.command

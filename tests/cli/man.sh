@@ -1,5 +1,9 @@
-# Man pages are made from the same tables as help.
-for command in measure converge hardmax limit theory export info bench; do
+# Man pages are made from the same tables as help: every command has one, with the same sections.
+for command in $(esscher --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
     esscher help --man $command >page || exit 1
-    grep -E '^\.(TH|SH)' page
+    [ "$(grep -c '^\.TH' page)" = 1 ] || echo "$command: no title"
+    for section in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES; do
+        grep -q "^\.SH \"*$section" page || echo "$command: no $section"
+    done
 done
+esscher help --man converge | grep -E '^\.(TH|SH)'

@@ -1,0 +1,252 @@
+#include "run_file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <esscher/machine.h>
+
+#include "grid.h"
+#include "options.h"
+#include "run_tables.h"
+#include "talk.h"
+
+/* ---- parameters: what determines the numbers ---- */
+
+enum { MOST_PARAMS = 96, TEXT = 8192 };
+
+typedef struct params {
+    es_run_pair pair[MOST_PARAMS];
+    int64_t count;
+} params;
+
+static void add(params *p, const char *key, const char *fmt, ...) ES_PRINTF(3, 4);
+
+static void add(params *p, const char *key, const char *fmt, ...)
+{
+    char *text = cli_alloc(TEXT);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, TEXT, fmt, args);
+    va_end(args);
+    if (p->count < MOST_PARAMS)
+        p->pair[p->count++] = (es_run_pair){.key = key, .text = text};
+    else
+        free(text);
+}
+
+static void free_params(params *p)
+{
+    for (int64_t i = 0; i < p->count; i++)
+        free((void *)(uintptr_t)p->pair[i].text);
+}
+
+static uint64_t fnv1a(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static const uint64_t fnv1a_start = UINT64_C(0xcbf29ce484222325);
+
+/* A file by its contents: two that differ are told apart, nothing more is asked of the hash. What
+ * cannot be read has been, or will be, complained of by whoever needs it. */
+static void add_file(params *p, const char *key, const char *path)
+{
+    unsigned char bytes[65536];
+    uint64_t h = fnv1a_start, size = 0;
+    FILE *f = fopen(path, "rb");
+    for (size_t got; f && (got = fread(bytes, 1, sizeof bytes, f)) > 0; size += got)
+        h = fnv1a(h, bytes, got);
+    if (f)
+        fclose(f);
+    add(p, key, "%llu bytes, %016llx", (unsigned long long)size, (unsigned long long)h);
+}
+
+/* The numbers of a grid; one too long for a line by its hash. */
+static void add_grid(params *p, const char *key, const cli_grid *grid)
+{
+    char list[TEXT];
+    size_t used = 0;
+    list[0] = '\0';
+    for (int64_t i = 0; i < grid->count && used < sizeof list - 32; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used,
+                                 grid->counts ? "%s%.0f" : "%s%.17g", i ? "," : "", grid->reals[i]);
+    if (used < sizeof list - 32)
+        add(p, key, "%s", list);
+    else
+        add(p, key, "%lld numbers, %016llx", (long long)grid->count,
+            (unsigned long long)fnv1a(fnv1a_start, grid->reals,
+                                      (size_t)grid->count * sizeof *grid->reals));
+}
+
+static void add_text(params *p, const cli_option *o, const char *text)
+{
+    if (text && strcmp(o->argument, "FILE") == 0)
+        add_file(p, o->name, text);
+    else
+        add(p, o->name, "%s", text ? text : "");
+}
+
+static void add_option(params *p, const cli_option *o, const void *options)
+{
+    const void *field = (const char *)options + o->field;
+    switch (o->kind) {
+    case CLI_FLAG:
+        add(p, o->name, "%s", *(const bool *)field ? "yes" : "no");
+        break;
+    case CLI_STRING:
+        add_text(p, o, *(const char *const *)field);
+        break;
+    case CLI_WHOLE:
+    case CLI_BYTES:
+        add(p, o->name, "%lld", (long long)*(const int64_t *)field);
+        break;
+    case CLI_NUMBER:
+        add(p, o->name, "%.17g", *(const double *)field);
+        break;
+    case CLI_SEED:
+        add(p, o->name, "%llu", (unsigned long long)*(const uint64_t *)field);
+        break;
+    case CLI_CHOICE:
+        add(p, o->name, "%s", *(const int *)field < 0 ? "" : o->choices[*(const int *)field]);
+        break;
+    case CLI_REALS:
+    case CLI_COUNTS:
+        add_grid(p, o->name, field);
+        break;
+    }
+}
+
+static void describe(const cli_session *session, const void *options, params *p)
+{
+    const cli_command *command = session->command;
+    if (command->common & CLI_TAKES_SEED)
+        add(p, "seed", "%llu", (unsigned long long)session->common.seed);
+    for (const cli_option *o = command->options; o && o->name; o++)
+        if (!o->aside)
+            add_option(p, o, options);
+    if (command->operand)
+        add_option(p, command->operand, options);
+    if (command->common & CLI_TAKES_PRECISION)
+        add(p, "precision", "%s", session->common.precision == 1 ? "f64" : "f32");
+    if (command->common & CLI_TAKES_ISA)
+        add(p, "kernels", "%s", es_isa_name(session->exec.isa));
+}
+
+/* ---- facts: who computed it, on what ---- */
+
+/* The command line, so that a shell gives it back. */
+static char *command_line(const cli_session *session)
+{
+    size_t size = 16;
+    for (int i = 0; i < session->argc; i++)
+        size += 4 * strlen(session->argv[i]) + 3; /* a quote becomes four characters */
+    char *line = cli_alloc(size);
+    size_t used = (size_t)snprintf(line, size, "esscher");
+    for (int i = 0; i < session->argc; i++) {
+        const char *word = session->argv[i];
+        const bool plain =
+            word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                    "WXYZ0123456789-_=.,/:+@%") == strlen(word);
+        line[used++] = ' ';
+        if (!plain)
+            line[used++] = '\'';
+        for (const char *c = word; *c; c++) {
+            if (*c == '\'')
+                used += (size_t)snprintf(line + used, size - used, "'\\''");
+            else
+                line[used++] = *c;
+        }
+        if (!plain)
+            line[used++] = '\'';
+    }
+    line[used] = '\0';
+    return line;
+}
+
+/* ---- the file ---- */
+
+es_status cli_run_open(cli_session *session, const void *options, const cli_run_options *run,
+                       cli_run_file *file, es_error *err)
+{
+    *file = (cli_run_file){0};
+    if (run->resume && !run->out)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "run.options", "name the run file with --out",
+                        "--resume without --out");
+    if (!run->out)
+        return ES_OK;
+    const es_build build = es_build_info();
+    char *line = command_line(session);
+    const es_run_pair facts[] = {{"command", line},
+                                 {"version", build.version},
+                                 {"compiler", build.compiler},
+                                 {"cpu", es_cpu_name()},
+                                 {"blas", build.blas}};
+    params *p = cli_alloc(sizeof *p);
+    p->count = 0;
+    describe(session, options, p);
+    const es_run_spec spec = {.command = session->command->name,
+                              .params = p->pair,
+                              .params_count = p->count,
+                              .facts = facts,
+                              .facts_count = sizeof facts / sizeof facts[0]};
+    const es_status status = run->resume
+                                 ? es_run_resume(run->out, &spec, &file->run, err)
+                                 : es_run_create(run->out, &spec, run->force, &file->run, err);
+    free_params(p);
+    free(p);
+    free(line);
+    return status;
+}
+
+es_status cli_run_stage(cli_run_file *file, const char *name, int64_t rows, int64_t cols,
+                        const char *const *columns, int64_t *stage, es_error *err)
+{
+    *stage = 0;
+    return file->run ? es_run_add_stage(file->run, name, rows, cols, columns, stage, err) : ES_OK;
+}
+
+es_status cli_run_find(const cli_run_file *file, int64_t stage, int64_t cell, double *out,
+                       bool *done, es_error *err)
+{
+    *done = false;
+    if (!file->run)
+        return ES_OK;
+    const es_status status = es_run_has_cell(file->run, stage, cell, done, err);
+    return status == ES_OK && *done ? es_run_get_cell(file->run, stage, cell, out, err) : status;
+}
+
+es_status cli_run_keep(const cli_run_file *file, int64_t stage, int64_t cell, const double *values,
+                       es_error *err)
+{
+    return file->run ? es_run_put_cell(file->run, stage, cell, values, err) : ES_OK;
+}
+
+es_status cli_run_interrupted(const cli_run_file *file, int64_t done, int64_t total,
+                              const char *what, es_error *err)
+{
+    return cli_fail(err, ES_E_INTERRUPTED, NULL, "run.interrupted",
+                    file->run ? "go on with --resume" : "with --out RUN it could go on later",
+                    "interrupted after %lld of %lld %s", (long long)done, (long long)total, what);
+}
+
+es_status cli_run_close(cli_run_file *file, const cli_session *session, es_status status,
+                        es_error *err)
+{
+    if (!file->run)
+        return status;
+    if (status == ES_OK)
+        status = cli_run_tables(file->run, session, err);
+    es_error closing;
+    const es_status closed = es_run_close(file->run, &closing);
+    file->run = NULL;
+    if (status == ES_OK && closed != ES_OK) {
+        *err = closing;
+        status = closed;
+    }
+    return status;
+}

@@ -1,0 +1,102 @@
+/* claims.h : what the papers say, checked on this machine.
+ *
+ * A claim is a statement of a paper, or a habit of its code, in our words. Checking it runs a small
+ * experiment and sets what was measured beside what was predicted, piece by piece of *evidence*. A
+ * verdict follows from the standard errors alone:
+ *
+ *     holds       every piece agrees, and the errors are small enough that it could have failed
+ *     fails       at least one piece disagrees by more than ES_CLAIM_SIGMAS standard errors
+ *     undecided   the errors are too large to tell: more effort is needed
+ *
+ * Some claims are expected to fail: an asymptotic exponent read as a prediction, a horizon without
+ * its 1/sqrt(k). They are here because people rely on them.
+ *
+ *     for (int64_t i = 0; i < es_claims_count(); i++) {
+ *         es_finding found;
+ *         es_claim_check(i, &(es_claim_opts){.effort = ES_EFFORT_QUICK}, &found, &err);
+ *         printf("%s: %s\n", es_claim_at(i)->statement, found.conclusion);
+ *     }
+ *
+ * Same seed, same bits, for any number of threads.
+ */
+#ifndef ESSCHER_CLAIMS_H
+#define ESSCHER_CLAIMS_H
+
+#include <esscher/exec.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    ES_CLAIM_SIGMAS = 4,   /* a claim with 30 pieces is then wrongly refused once in 500 seeds */
+    ES_CLAIM_EVIDENCE = 16 /* pieces that one claim can have */
+};
+
+typedef enum es_verdict {
+    ES_VERDICT_UNDECIDED = 0,
+    ES_VERDICT_HOLDS = 1,
+    ES_VERDICT_FAILS = 2
+} es_verdict;
+
+/*! es_verdict_name() : "holds", "does not hold", "not decided". */
+ES_API const char *es_verdict_name(es_verdict verdict);
+
+typedef enum es_effort {
+    ES_EFFORT_QUICK = 0, /* all claims in less than two minutes on two cores */
+    ES_EFFORT_PAPER = 1  /* the papers' sizes: hours */
+} es_effort;
+
+typedef struct es_claim {
+    const char *id;        /* one word, for --only and for links */
+    const char *source;    /* which paper or code says so */
+    const char *statement; /* in our words */
+    es_verdict expected;   /* HOLDS, or FAILS for what we know to mislead */
+} es_claim;
+
+/* How a measurement relates to its prediction when the claim is true. */
+typedef enum es_relation {
+    ES_RELATION_EQUAL = 1,
+    ES_RELATION_AT_LEAST = 2,
+    ES_RELATION_AT_MOST = 3
+} es_relation;
+
+typedef struct es_evidence {
+    char label[80];
+    es_relation relation;
+    double predicted;
+    double slack; /* what the prediction itself may be off by, from theory */
+    double measured, se;
+    es_verdict verdict;
+} es_evidence;
+
+typedef struct es_finding {
+    es_evidence evidence[ES_CLAIM_EVIDENCE];
+    int count;
+    int decisive; /* the piece that speaks for all: the worst, or the first if all agree */
+    es_verdict verdict;
+    char conclusion[320]; /* one line: what to conclude */
+} es_finding;
+
+/*! es_claims_count(), es_claim_at() : the claims, in a fixed order; NULL outside. */
+ES_API int64_t es_claims_count(void);
+ES_API const es_claim *es_claim_at(int64_t index);
+
+typedef struct es_claim_opts {
+    es_effort effort;
+    uint64_t seed;
+    const es_exec *exec; /* NULL: all threads, no limits */
+} es_claim_opts;
+
+/*! es_claim_check() : run the experiment of claim `index`. `out` needs no freeing. Quick effort:
+ *  a fraction of a second to some ten seconds each.
+ *  @return : ES_OK whatever the verdict; ES_E_RANGE for an index that is none; ES_E_INTERRUPTED,
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *out,
+                                es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

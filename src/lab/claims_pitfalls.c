@@ -1,0 +1,59 @@
+/* claims_pitfalls.c : habits of published code that mislead; expected to fail here. */
+#include <math.h>
+
+#include "base/error.h"
+#include "lab/claim_kit.h"
+#include "lab/claim_trial.h"
+
+#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
+
+static const char code_a[] = "public code of Token Sample Complexity of Attention";
+
+/* ---- the horizon without its 1/sqrt(k) ---- */
+
+static const double scales[] = {7.6};
+static const int64_t quick_sizes[] = {500, 1000, 2000, 4000},
+                     paper_sizes[] = {1000, 3107, 9655, 30000};
+
+static es_status gather_unscaled(const es_trial *trial, es_finding *out, es_error *err)
+{
+    es_horizons h;
+    es_measured rate;
+    ES_TRY(es_trial_horizons(trial, 0, &h, err));
+    ES_TRY(es_trial_rate(trial, 0, ES_TRIAL_MEAN, &rate, err));
+    const double H = h.unscaled.val;
+    es_evidence_equal(out, 1.0 / (2.0 * (1.0 + H * H)), 0.02, 0.2, rate,
+                      "rate of the mean, the papers' random head, d = 50, scale %.1f", scales[0]);
+    es_finding_conclude(out,
+                        "The softmax divides by sqrt(k), so the horizon must: H is %.2f, not %.2f, "
+                        "and the measured rate is %.2f, not %.2f.",
+                        h.horizon.val, H, rate.value, 1.0 / (2.0 * (1.0 + H * H)));
+    return ES_OK;
+}
+
+static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_error *err)
+{
+    es_trial trial;
+    es_status status = es_trial_run(
+        opts,
+        &(es_trial_spec){.dim = 50,
+                         .variance = 0.1,
+                         .head = ES_TRIAL_RANDOM,
+                         .scales = scales,
+                         .n_scales = COUNT(scales),
+                         .sizes = opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes,
+                         .n_sizes = COUNT(quick_sizes),
+                         .replicates = es_effort_pick(opts, 48, 200)},
+        &trial, err);
+    if (status == ES_OK)
+        status = gather_unscaled(&trial, out, err);
+    es_trial_free(&trial);
+    return status;
+}
+
+const es_claim_entry es_claims_pitfalls[] = {
+    {{"unscaled-horizon", code_a,
+      "The rate is 1/(2(1+H^2)) with H computed from Wk'Wq without the 1/sqrt(k) of the softmax",
+      ES_VERDICT_FAILS},
+     check_unscaled},
+    {{0}, 0}};
