@@ -167,11 +167,12 @@ ES_API void es_regime_of(double n, double top, double squares, es_regime_finding
 /*! es_regime_name() : "subcritical", "critical", "supercritical"; "?" otherwise. */
 ES_API const char *es_regime_name(es_regime regime);
 
-/*! es_critical_needs() : the n from which on the nearest of n keys is so near that P(T <= t) is
- * c t^alpha within `share` of it: where the critical limit starts to hold. From the first
- * correction of the power law; 0 if that vanishes (uniform keys in 3 dimensions), infinite if n
- * does not fit. NaN for what es_keys_check() refuses, and for parts. */
-ES_API double es_critical_needs(const es_keys *keys, double share);
+/*! es_critical_needs() : the n from which on, at the same b, the critical limit of E sum w^2 is off
+ * by at most `share` (0.05: 5 %). To first order it is off by 1.5 (B-1)/2 alpha/beta, B =
+ * (dim-1)/2, because the sphere is curved; that is the right size in the subcritical and critical
+ * regime, too much by up to 3 beyond. 0 in 3 dimensions, where caps are exact; infinite if n does
+ * not fit. NaN for what es_keys_check() refuses, and for parts. */
+ES_API double es_critical_needs(const es_keys *keys, double n, double beta, double share);
 
 /* ---- simulation ---- */
 

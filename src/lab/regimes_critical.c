@@ -55,7 +55,8 @@ static es_status draw_one(const job *j, int64_t replicate, es_regimes_draw *out,
         if (k < ES_REGIMES_TOP)
             sum.top[k] = e;
         /* Beyond, the mean sum is at most e^-(s-s_1) times twice the intensity, from 2 alpha on. */
-        over = s > 2.0 * j->alpha && s - sum.z > 38.0 + fmax(log(2.0 * j->alpha * m / s), 0.0);
+        over = k + 1 >= ES_REGIMES_TOP && s > 2.0 * j->alpha &&
+               s - sum.z > 38.0 + fmax(log(2.0 * j->alpha * m / s), 0.0);
     }
     if (!over)
         ES_TRY(add_rest(j, at, s, &sum, err));

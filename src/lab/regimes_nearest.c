@@ -94,7 +94,8 @@ static es_status walk_out(const es_nearest *job, es_address at, walk *w, es_erro
         place = es_cap_quantile(&job->cap, log(expm1(depth)), &near);
         meet(job, w, place);
         const int64_t left = job->n - k - 1;
-        if (left == 0 || log((double)left) - (job->beta * place.t - w->soft.z) < -NOTHING)
+        if (left == 0 || (w->count >= ES_REGIMES_TOP &&
+                          log((double)left) - (job->beta * place.t - w->soft.z) < -NOTHING))
             return ES_OK;
     }
     at.lane = 0;

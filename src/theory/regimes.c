@@ -62,17 +62,17 @@ void es_weights_supercritical(double alpha, double scaled, double *top, double *
     *squares = 1.0 - loss;
 }
 
-/* P(T <= t) = c t^A (1 - (B-1) A/(2(A+1)) t + ...). */
-double es_critical_needs(const es_keys *keys, double share)
+/* The density of T is t^{A-1} (1 - (B-1)/2 t + ...), and t is about A/beta where it counts: the
+ * mean of sum e^{-beta T} lacks (B-1)/2 A/beta of itself, that of sum e^{-2 beta T} half as much.
+ */
+double es_critical_needs(const es_keys *keys, double n, double beta, double share)
 {
     es_cap_exponent cap;
     if (es_keys_exponent(keys, &cap, NULL) != ES_OK || keys->n_parts > 0 || !(share > 0.0))
         return (double)NAN;
-    const double B = 0.5 * (double)(keys->dim - 1), A = cap.alpha;
-    const double slope = 0.5 * fabs(B - 1.0) * A / (A + 1.0);
-    if (slope == 0.0)
-        return 0.0;
-    return exp(A * log(slope / share) - cap.log_c);
+    const double B = 0.5 * (double)(keys->dim - 1);
+    const double off = 1.5 * 0.5 * fabs(B - 1.0) * cap.alpha / beta;
+    return off > 0.0 ? exp(log(n) + cap.alpha * log(off / share)) : 0.0;
 }
 
 /* ---- subcritical ---- */

@@ -9,7 +9,7 @@
  *     E sum w^2  = int v^2 e^-v psi^{n-1} + (n-1) E[s^2 e^-s] e^-v psi^{n-2}
  *     E ln Z     = int e^-v (1 - psi^{n-1})            and so on.
  *
- * The nearest key has P(T <= t) = 1 - e^{-e/n} with e exponential: the outer integral is over ln e.
+ * The nearest key has P(T <= t) = 1 - e^{-e/n} with e exponential: the outer integral is over that.
  * The critical limit has the same form with e^-J for the powers, J an integral over the intensity.
  * Because everything is relative to the nearest key, averaging and frozen weights are alike.
  *
@@ -26,9 +26,10 @@
 #include "tokens/cap.h"
 
 #define STEP  0.3
-#define DEEP  27.0 /* e^-DEEP is left out where integrands fall like e or v */
-#define HIGH  3.7  /* e^-e^HIGH is nothing */
-#define REACH 40.0 /* e^-REACH is nothing beside 1 */
+#define DEEP  24.5 /* the outer lattice starts at e = e^-DEEP */
+#define LOW   13.0 /* the inner one at v = e^-LOW of where 1/Z is */
+#define HIGH  3.5  /* e^-e^HIGH is nothing */
+#define REACH 33.0 /* e^-REACH is nothing beside 1 */
 
 enum { GAUSS = 12, SUMS = 7 };
 
@@ -41,6 +42,7 @@ typedef struct question {
     double others; /* n - 1; of the limit 1, for intensities are given whole */
     double beta;   /* of the limit 1 */
     double n;
+    double start, grain;  /* below this t, and beyond 2 minus this, there are no keys to count */
     double alpha, scaled; /* of the limit */
 } question;
 
@@ -113,17 +115,16 @@ static void lay_panels(const question *q, es_cap_place first, others *o)
     const double alpha = q->cap ? q->cap->A : q->alpha;
     const double far = (REACH + 2.0 * alpha) / q->beta;
     const double span = q->cap ? fmin(far, first.rest) : far;
-    const double grain = q->cap ? 2.0 * exp(-32.0 / q->cap->B) : 0.0;
     const double per = q->cap ? exp(-es_cap_log_above(q->cap, first)) : 1.0;
     double offset = 0.0, rest = q->cap ? first.rest : 2.0 * far;
     o->count = 0;
-    if (first.t == 0.0) { /* a planted key: [0, tiny] holds nothing */
-        offset = fmin(2.0 * exp(-34.0 / alpha), 0.5 * span);
+    if (first.t == 0.0) { /* a planted key */
+        offset = fmin(q->start, 0.5 * span);
         rest -= offset;
     }
     while (offset < span && rest > 0.0) {
         double width = fmin(width_most(q, first.t + offset), span - offset);
-        if (q->cap && rest <= grain)
+        if (q->cap && rest <= q->grain)
             width = rest;
         else if (q->cap)
             width = fmin(width, 0.6667 * rest);
@@ -149,6 +150,22 @@ static int64_t room_for(const question *q)
 
 /* ---- given the nearest key ---- */
 
+static int64_t even_below(double x) { return 2 * (int64_t)floor(0.5 * x); }
+
+/* Point k of a lattice of step h, weighed for the rule of step h and, if it is even, for that of
+ * 2h. Both rules start at an even point, below which integrands fall like e^x: what all points
+ * below add is a geometric sum of the first. */
+static void add_twice(const double *fine, const double *coarse, double weight, int64_t k,
+                      bool lowest, double out[2][SUMS])
+{
+    const double one = lowest ? weight / -expm1(-STEP) : weight;
+    const double two = k % 2 ? 0.0 : 2.0 * (lowest ? weight / -expm1(-2.0 * STEP) : weight);
+    for (int i = 0; i < SUMS; i++) {
+        out[0][i] += one * fine[i];
+        out[1][i] += two * coarse[i];
+    }
+}
+
 /* Sums over ln v on the lattice h k, and on its even half, which is the coarser rule. */
 static void inner(const question *q, const others *o, es_cap_place first, double out[2][SUMS])
 {
@@ -156,11 +173,11 @@ static void inner(const question *q, const others *o, es_cap_place first, double
     double mean = 0.0;
     for (int64_t i = 0; i < o->count; i++)
         mean += o->g[i] * o->shrink[i];
-    const double low = -log1p(q->others * mean) - DEEP;
+    const int64_t start = even_below((-log1p(q->others * mean) - LOW) / STEP);
     for (int i = 0; i < 2 * SUMS; i++)
         out[i / SUMS][i % SUMS] = 0.0;
     bool alive = q->others > 0.0;
-    for (int64_t k = (int64_t)floor(low / STEP); STEP * (double)k < HIGH; k++) {
+    for (int64_t k = start; STEP * (double)k < HIGH; k++) {
         const double v = exp(STEP * (double)k), e = exp(-v);
         const kernel s = alive ? kernel_at(o, v) : (kernel){0};
         const double log_psi = q->cap ? log1p(-fmin(s.J, 1.0 - 1e-16)) : -s.J;
@@ -177,45 +194,47 @@ static void inner(const question *q, const others *o, es_cap_place first, double
                                   [SQUARED_R] = r2 * v * own + each * s.r2,
                                   [R] = r2 * own + each * s.r1,
                                   [ONE] = own + each * s.s1};
-        for (int i = 0; i < SUMS; i++) {
-            out[0][i] += STEP * add[i];
-            out[1][i] += k % 2 == 0 ? 2.0 * STEP * add[i] : 0.0;
-        }
+        add_twice(add, add, STEP, k, k == start, out);
     }
     out[0][DEFICIT] += z; /* sum w z = z_1 + sum w y */
     out[1][DEFICIT] += z;
 }
 
-static es_cap_place nearest_at(const question *q, double e)
+/* The nearest key as point k of the outer lattice: where it is, and its weight in the integral. The
+ * lattice is one of x = ln(P/(1-P)), in which e = n ln(1 + exp(x)) and both ends of [0, 2] are far
+ * away; in the limit of x = ln e. False: nothing is left beyond. */
+static bool nearest_at(const question *q, int64_t k, es_cap_place *at, double *weight)
 {
+    const double x = STEP * (double)k;
     if (!q->cap) {
-        const double t = q->scaled * pow(e, 1.0 / q->alpha);
-        return (es_cap_place){.t = t, .rest = INFINITY};
+        const double e = exp(x);
+        *at = (es_cap_place){.t = q->scaled * pow(e, 1.0 / q->alpha), .rest = INFINITY};
+        *weight = STEP * e * exp(-e);
+        return x < HIGH;
     }
-    return es_cap_refine(q->cap, log(expm1(e / q->n)));
+    const double e = q->n * log1p(exp(x));
+    *at = es_cap_refine(q->cap, x);
+    *weight = STEP * q->n / (1.0 + exp(-x)) * exp(-e);
+    return e < REACH;
 }
 
 /* Averages over the nearest key, or at the planted one. */
 static void outer(const question *q, others *o, bool planted, double out[2][SUMS])
 {
+    es_cap_place first = {.t = 0.0, .rest = 2.0};
     for (int i = 0; i < 2 * SUMS; i++)
         out[i / SUMS][i % SUMS] = 0.0;
     if (planted) {
-        const es_cap_place at_query = {.t = 0.0, .rest = 2.0};
-        lay_panels(q, at_query, o);
-        inner(q, o, at_query, out);
+        lay_panels(q, first, o);
+        inner(q, o, first, out);
         return;
     }
-    for (int64_t k = (int64_t)floor(-DEEP / STEP); STEP * (double)k < HIGH; k++) {
-        const double e = exp(STEP * (double)k), weight = STEP * e * exp(-e);
-        const es_cap_place first = nearest_at(q, e);
-        double given[2][SUMS];
+    double weight, given[2][SUMS];
+    const int64_t start = even_below((-DEEP - (q->cap ? log(q->n) : 0.0)) / STEP);
+    for (int64_t k = start; nearest_at(q, k, &first, &weight); k++) {
         lay_panels(q, first, o);
         inner(q, o, first, given);
-        for (int i = 0; i < SUMS; i++) {
-            out[0][i] += weight * given[0][i];
-            out[1][i] += k % 2 == 0 ? 2.0 * weight * given[1][i] : 0.0;
-        }
+        add_twice(given[0], given[1], weight, k, k == start, out);
     }
 }
 
@@ -224,7 +243,7 @@ static void outer(const question *q, others *o, bool planted, double out[2][SUMS
 static es_num number(double sums[2][SUMS], int i, double scale)
 {
     const double value = scale * sums[0][i], coarse = fabs(sums[1][i] / sums[0][i] - 1.0);
-    const double off = fmin(coarse, pow(coarse, 1.5)) + fabs(sums[0][ONE] - 1.0) + 1e-11;
+    const double off = fmin(coarse, pow(coarse, 1.5)) + fabs(sums[0][ONE] - 1.0) + 3e-9;
     return (es_num){.val = value, .err = fabs(value) * off};
 }
 
@@ -262,7 +281,12 @@ es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budge
     es_cap cap;
     double sums[2][SUMS];
     ES_TRY(es_cap_make(keys, budget, &cap, err));
-    const question q = {.cap = &cap, .others = (double)n - 1.0, .beta = beta, .n = (double)n};
+    const question q = {.start = es_cap_refine(&cap, -REACH - log((double)n)).t,
+                        .grain = es_cap_refine(&cap, REACH).rest,
+                        .cap = &cap,
+                        .others = (double)n - 1.0,
+                        .beta = beta,
+                        .n = (double)n};
     const es_status status = answer(&q, keys->planted, budget, sums, out, err);
     es_cap_free(&cap);
     if (status == ES_OK && keys->n_parts == 0 && keys->vanish == 0.0 && !keys->planted) {
