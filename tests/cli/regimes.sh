@@ -5,9 +5,10 @@ get_json a.json command keys method replicates rows.0.dim rows.0.n rows.1.n rows
 get_json a.json rows.1.top_weight_limit rows.1.top_weight_law rows.1.inverse_ess_law | cut -c1-10
 for key in top_weight top_weight_se top_weight_z inverse_ess inverse_ess_se entropy entropy_law deficit deficit_law \
     deficit_limit tangential tangential_law tangential_limit ks ks_p ordered.7 ordered_se.7 ordered_ks_p.7 scaled_b \
-    keys_within_reach freezing_beta law_identity deficit_average radial_variance_average bulk_share limit_off; do
+    keys_within_reach freezing_beta law_identity bulk_share limit_off; do
     get_json a.json rows.1.$key >value && grep -q '[0-9]' value || echo "$key: $(cat value)"
 done
+get_json a.json rows.0.deficit_average rows.0.bias_series | cut -c1-8
 regime() { esscher regimes --replicates 50 --quiet --json "$@" >r.json && get_json r.json rows.0.regime rows.0.reason rows.0.limit_note; }
 regime --dim 3 --n 1e6 --b 100
 regime --dim 50 --n 1e4 --b 10
@@ -25,8 +26,8 @@ for threads in 1 2 3; do
 done
 cmp n_1 n_2 && cmp n_1 n_3 && cmp b_1 b_2 && cmp b_1 b_3 && echo same
 # Keys of a file: no law, a regime from what was measured. All keys equal share equally.
-make_npy keys.npy f64 50,3 randn 1
-make_npy equal.npy f64 20,3 fill 1
+make_npy keys.npy f64 50x3 normal 1
+make_npy equal.npy f64 20x3 constant 1
 regime --keys file --points keys.npy --n 20 --beta 1e6
 regime --keys file --points equal.npy --n 16 --beta 1e6
 esscher regimes --keys file --points keys.npy --alpha 1 --b 1 --n 20 --replicates 20 --json --quiet >f.json &&

@@ -22,9 +22,9 @@ try --brute --n 1e10
 try --keys file
 try --points x.npy
 try --keys file --points missing.npy --beta 1
-make_npy keys.npy f64 10,3 randn 1
-make_npy zero.npy f64 10,3 fill 0
-make_npy line.npy f64 10,1 fill 1
+make_npy keys.npy f64 10x3 normal 1
+make_npy zero.npy f64 10x3 constant 0
+make_npy line.npy f64 10x1 constant 1
 try --keys file --points keys.npy
 try --keys file --points keys.npy --beta 1 --dim 3
 try --keys file --points keys.npy --beta 1 --n 10
