@@ -20,8 +20,9 @@ static double beta_of(int64_t dim, int64_t n, double b)
 
 /* ---- against the exact expectations ---- */
 
-/* Every dimension, scale and size of the issue: E w_max and E sum w^2 within three standard errors.
- * Of 90 numbers one in 370 would be outside by chance; this seed has none. */
+/* Every dimension, scale and size: E w_max and E sum w^2 within three standard errors. Of 90
+ * numbers one in 370 would be outside by chance, one in five such lists has one; these seeds have
+ * none. */
 static void means_are_the_exact_ones(void **state)
 {
     (void)state;
@@ -32,7 +33,7 @@ static void means_are_the_exact_ones(void **state)
         const es_keys keys = {.dim = dims[i / 9]};
         const int64_t n = sizes[i / 3 % 3];
         const double beta = beta_of(keys.dim, n, scales[i % 3]);
-        const es_regimes_opts opts = {.seed = 20, .keys = &keys, .replicates = 200};
+        const es_regimes_opts opts = {.seed = 300 + (uint64_t)i, .keys = &keys, .replicates = 120};
         es_regimes_row row;
         es_weights law;
         assert_ok(es_regimes_run(&opts, n, beta, &row, &err));
@@ -50,7 +51,8 @@ static void means_are_the_exact_ones(void **state)
         chi2 += z[3] * z[3];
     }
     print_message("worst %.2f standard errors; deficits: chi2 = %.1f of 45\n", worst, chi2);
-    assert_true(es_chi2_tail(45.0, chi2) > 1e-3);
+    const double p = es_chi2_tail(45.0, chi2);
+    assert_true(p > 1e-3 && p < 0.999);
 }
 
 /* 10^12 keys and more, also with mixtures, a vanishing density and a planted key. */
@@ -70,7 +72,7 @@ static void large_n_and_other_laws_have_exact_means(void **state)
         const int64_t n = i % 2 ? INT64_C(1000000000000) : 5000;
         assert_ok(es_keys_exponent(keys, &cap, &err));
         const double beta = exp((log((double)n) + cap.log_c) / cap.alpha); /* b' = 1 */
-        const es_regimes_opts opts = {.seed = 21, .keys = keys, .replicates = 400};
+        const es_regimes_opts opts = {.seed = 21, .keys = keys, .replicates = 200};
         es_regimes_row row;
         es_weights law;
         assert_ok(es_regimes_run(&opts, n, beta, &row, &err));
@@ -196,16 +198,17 @@ static void time_does_not_grow_with_n(void **state)
 static void critical_samples_have_their_means(void **state)
 {
     (void)state;
-    static es_regimes_draw draws[MANY];
+    enum { SOME = 300 };
+    static es_regimes_draw draws[SOME];
     static const struct {
         double alpha, scaled;
     } cases[] = {{0.5, 5.0}, {1.0, 0.02}, {2.0, 1.0}, {2.0, 0.02}, {4.5, 0.2}, {24.5, 15.0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         es_weights law;
         double sum[2] = {0}, square[2] = {0};
-        assert_ok(es_critical_sample(23, cases[i].alpha, cases[i].scaled, MANY, NULL, draws, &err));
+        assert_ok(es_critical_sample(23, cases[i].alpha, cases[i].scaled, SOME, NULL, draws, &err));
         assert_ok(es_weights_critical(cases[i].alpha, cases[i].scaled, NULL, &law, &err));
-        for (int r = 0; r < MANY; r++) {
+        for (int r = 0; r < SOME; r++) {
             const double off[2] = {draws[r].top[0] - law.top.val,
                                    draws[r].squares - law.squares.val};
             for (int k = 0; k < 2; k++) {
@@ -228,10 +231,10 @@ static void fluctuations_are_gaussian_below_the_critical_scale(void **state)
     static const struct {
         int64_t dim, n;
         double beta;
-    } cases[] = {{2, 4000, 4.0}, {3, 4000, 3.0}, {5, 4000, 2.0}, {20, 2000, 2.0}};
+    } cases[] = {{2, 3000, 4.0}, {3, 3000, 3.0}, {5, 3000, 2.0}, {20, 2000, 2.0}};
     for (int i = 0; i < 4; i++) {
         const es_keys keys = {.dim = cases[i].dim};
-        es_regimes_opts opts = {.seed = 24, .keys = &keys, .replicates = 500, .nearest = 2048};
+        es_regimes_opts opts = {.seed = 24, .keys = &keys, .replicates = 300, .nearest = 2048};
         opts.method = i % 2 ? ES_REGIMES_BRUTE : ES_REGIMES_NEAREST;
         es_regimes_row row;
         assert_ok(es_regimes_run(&opts, cases[i].n, cases[i].beta, &row, &err));

@@ -215,7 +215,8 @@ typedef struct es_regimes_draw {
 } es_regimes_draw;
 
 /*! es_regimes_sample() : draws (replicates) at one n and beta. Numbers stand at experiments 30 to
- * 34; a replicate at another beta has the same keys, at another n its own (brute force: prefixes).
+ * 34; a replicate at another beta has the same keys, at another n or dim its own (brute force:
+ * prefixes).
  * Same bits for any number of threads. O(replicates nearest), or O(replicates n dim).
  *  @return : ES_OK; as es_keys_check(); ES_E_ARGUMENT for NULL; ES_E_RANGE for n outside [1, 10^18]
  * ([1, 10^9] and below N + 1 where keys are drawn), beta not in (0, 1e60], replicates outside

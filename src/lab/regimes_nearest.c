@@ -134,12 +134,20 @@ static es_status turn(const es_nearest *job, es_address at, const walk *w, doubl
     return ES_OK;
 }
 
+/* A cell of the address space for n keys in this dimension. */
+static uint64_t cell_of(int64_t n, int64_t tangents)
+{
+    const uint64_t h = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15) ^
+                       (uint64_t)tangents * UINT64_C(0xBF58476D1CE4E5B9);
+    return (h ^ h >> 29) & ((UINT64_C(1) << 48) - 1);
+}
+
 es_status es_nearest_draw(const es_nearest *job, int64_t replicate, double *scratch,
                           es_regimes_draw *out, es_error *err)
 {
     const es_address at = {.seed = job->seed,
                            .experiment = ES_REGIMES_SPACINGS,
-                           .cell = (uint64_t)job->n & ((UINT64_C(1) << 48) - 1),
+                           .cell = cell_of(job->n, job->tangents),
                            .token = (uint64_t)replicate};
     walk w;
     memset(&w, 0, sizeof w);
