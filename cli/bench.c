@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <esscher/experiment.h>
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
@@ -41,7 +42,7 @@ static es_status measure_normals(cli_session *session, const bench_options *o, e
     float *x = cli_alloc_array((size_t)ROWS * COLS, sizeof *x);
     double *rates = cli_alloc_array((size_t)o->repeat, sizeof *rates);
     es_status status = ES_OK;
-    es_address at = {.seed = session->common.seed, .experiment = 1};
+    es_address at = {.seed = session->common.seed, .experiment = ES_EXPERIMENT_BENCH};
     for (int64_t i = 0; i < o->repeat && status == ES_OK; i++) {
         const double start = cli_seconds();
         double count = 0.0;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/experiment.h>
 #include <esscher/linalg.h>
 #include <esscher/random.h>
 
@@ -11,8 +12,6 @@
 #include "base/memory.h"
 #include "theory/head.h"
 #include "theory/scores.h"
-
-enum { EXPERIMENT = 0x7468 }; /* "th": numbers nobody else uses */
 
 static es_status carve(es_sample *s, es_error *err)
 {
@@ -67,7 +66,7 @@ static es_status whiten(const es_view *cov, double tolerance, const es_head *hea
 static es_status draw(es_sample *s, uint64_t seed, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
-    const es_address at = {.seed = seed, .experiment = EXPERIMENT};
+    const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_PREDICT};
     ES_TRY(es_normal_rows(&at, N, d, s->z, err));
     const es_view z = es_view_f64(s->z, N, d), M = es_view_f64(s->M, d, d);
     const es_view transposed = es_view_transpose(&M);
