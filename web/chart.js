@@ -12,7 +12,7 @@
 //
 // What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
 // positive.
-import { extent, isNumber } from "./tables.js";
+import { extent, isNumber, superscript } from "./tables.js";
 
 const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 
@@ -95,8 +95,6 @@ const marks = {
 };
 
 // ---- axes ----
-
-const superscript = (k) => String(k).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 
 // 0.02, 500, 2·10⁵
 function tickName(digit, k) {

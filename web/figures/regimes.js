@@ -8,6 +8,7 @@ const weights = [
 ];
 
 export function regimes({ tables: { rows } }) {
+  const several = new Set(rows?.map((r) => r.dim)).size > 1;
   return weights.flatMap(({ key, title, unit }) =>
     curves({
       rows,
@@ -16,7 +17,7 @@ export function regimes({ tables: { rows } }) {
       caption: "Over b = β n^(−2/(d−1)), the inverse temperature in units of its critical scale.",
       x: { key: "b", title: "b", log: true },
       y: { title: unit, zero: true },
-      name: (r) => `n = ${show(r.n)}`,
+      name: (r) => `${several ? `d = ${show(r.dim)}, ` : ""}n = ${show(r.n)}`,
       measured: key,
       law: `${key}_law`,
     }),
