@@ -37,6 +37,7 @@ need_to_build() {
     need librandom123-dev /usr/include/Random123/philox.h
     need libsqlite3-dev '/usr/lib/*/pkgconfig/sqlite3.pc' /usr/lib/pkgconfig/sqlite3.pc
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
+    need libutf8proc-dev '/usr/lib/*/pkgconfig/libutf8proc.pc' /usr/lib/pkgconfig/libutf8proc.pc
     need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
 }
 

@@ -29,7 +29,8 @@ void cli_answer_print(const cli_session *session);
 
 /* What is written as "estimate": what a run costs, for --dry-run and for the refusal. */
 typedef struct cli_cost {
-    double flops;
+    double flops;   /* of attention */
+    double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
     double input_bytes, output_bytes, work_bytes;
 } cli_cost;
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <esscher/experiment.h>
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
@@ -20,6 +21,9 @@ static const cli_option options[] = {
      .field = offsetof(bench_options, repeat), .min = 1, .max = 1000},
     {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads (default: 1 and all processors)",
      .field = offsetof(bench_options, threads), .min = 1, .max = 1024, .increasing = true},
+    {"model", 'm', CLI_STRING, "MODEL",
+     "instead: the forward pass of this BERT, against its matrix products alone",
+     .field = offsetof(bench_options, model)},
     {0}};
 
 static const bench_options defaults = {.repeat = 5};
@@ -41,7 +45,7 @@ static es_status measure_normals(cli_session *session, const bench_options *o, e
     float *x = cli_alloc_array((size_t)ROWS * COLS, sizeof *x);
     double *rates = cli_alloc_array((size_t)o->repeat, sizeof *rates);
     es_status status = ES_OK;
-    es_address at = {.seed = session->common.seed, .experiment = 1};
+    es_address at = {.seed = session->common.seed, .experiment = ES_EXPERIMENT_BENCH};
     for (int64_t i = 0; i < o->repeat && status == ES_OK; i++) {
         const double start = cli_seconds();
         double count = 0.0;
@@ -64,7 +68,7 @@ static es_status measure_normals(cli_session *session, const bench_options *o, e
 /* ---- all of it ---- */
 
 static const cli_table *const views[] = {&cli_cost_table, &bench_speed_table, &bench_costs_table,
-                                         &normals_table, NULL};
+                                         &normals_table,  &bench_model_table, NULL};
 
 /* The shapes: one square for each d, and few queries against many keys. */
 typedef struct shape {
@@ -166,6 +170,11 @@ static es_status run(cli_session *session, void *given, es_error *err)
     bench_options *o = given;
     complete(o, session);
     session->exec.threads = (int)o->threads.counts[o->threads.count - 1];
+    if (o->model && session->common.dry_run)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "bench.options", "esscher encode --dry-run",
+                        "--dry-run is for attention, not for --model");
+    if (o->model)
+        return bench_model(session, o, err);
     double calls;
     const cli_cost cost = estimate(session, o, &calls);
     if (session->common.dry_run)
@@ -188,7 +197,8 @@ static es_status run(cli_session *session, void *given, es_error *err)
 }
 
 static const char *const examples[] = {"esscher bench --quick", "esscher bench --d 64 --threads 1",
-                                       "esscher bench --json > bench.json", NULL};
+                                       "esscher bench --json > bench.json",
+                                       "esscher bench --model models/minilm", NULL};
 
 const cli_command cli_bench = {
     .name = "bench",

@@ -3,6 +3,7 @@
  *     bench.c         options, the order of things
  *     bench_speed.c   share of the machine's peak, shape by shape
  *     bench_costs.c   what statistics, prefixes and scales cost beside the output alone
+ *     bench_model.c   a model's forward pass beside its products alone
  */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
@@ -16,6 +17,7 @@ typedef struct bench_options {
     bool quick;
     cli_grid d, threads;
     int64_t n, repeat;
+    const char *model;
 } bench_options;
 
 /* The inputs of one shape and room for what is computed; f32, standard normal. */
@@ -46,5 +48,9 @@ extern const cli_table bench_speed_table;
 
 es_status bench_costs(cli_session *session, const bench_options *o, json_t *costs, es_error *err);
 extern const cli_table bench_costs_table;
+
+/* Instead of attention: the model that --model names. */
+es_status bench_model(cli_session *session, const bench_options *o, es_error *err);
+extern const cli_table bench_model_table;
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include <esscher/experiment.h>
 #include <esscher/fit.h>
 
 #include "answer.h"
@@ -59,61 +61,118 @@ static void flag_points(const converge_job *job, int64_t s, int m, const es_fit_
         flags[i] = es_fit_flags_of(summary[i].mean, floor, reference);
 }
 
-static void add_fit(json_t *fit, const struct measure *m, const es_rate *rate)
+/* Half the width of an interval of 95 %, as a standard error. */
+static double spread_of(const es_rate *rate)
+{
+    return (rate->high - rate->low) / (2.0 * 1.959963984540054);
+}
+
+/* The standard error is that of the bootstrap over replicates, because the fit's own takes the
+ * nested sizes for independent; where they are, it is the fit's own. */
+static void add_fit(const converge_job *job, json_t *fit, const struct measure *m,
+                    const es_rate *rate)
 {
     const double interval[2] = {rate->low, rate->high};
     set(fit, m->rate, "", cli_real(rate->mean.rate));
     set(fit, m->rate, "_ci", cli_reals(interval, 2));
-    /* of the bootstrap over replicates; the fit's own takes the nested sizes for independent */
-    set(fit, m->rate, "_se", cli_real((rate->high - rate->low) / (2.0 * 1.959963984540054)));
+    set(fit, m->rate, "_se",
+        cli_real(job->spec.independent ? rate->mean.rate_se_known : spread_of(rate)));
     set(fit, m->rate, "_se_known", cli_real(rate->mean.rate_se_known));
     set(fit, m->rate, "_p", cli_real(rate->mean.p_value));
     set(fit, m->rate, "_median", cli_real(rate->median.rate));
 }
 
-/* One measure at one scale: its columns in the rows, its rate in the fit. */
-static es_status summarise(converge_job *job, int64_t s, int m, json_t *rows, json_t *fit,
-                           es_error *err)
+static const char *flag_name(unsigned flags)
+{
+    return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
+}
+
+/* Root mean square over replicates at point i, with its standard error to first order. */
+static double rms_of(const double *errors, int64_t replicates, int64_t points, int64_t i,
+                     double *se)
+{
+    const double R = (double)replicates;
+    double sum = 0.0, off = 0.0;
+    for (int64_t r = 0; r < replicates; r++)
+        sum += errors[r * points + i] * errors[r * points + i];
+    const double mean = sum / R;
+    for (int64_t r = 0; r < replicates; r++) {
+        const double x = errors[r * points + i] * errors[r * points + i] - mean;
+        off += x * x;
+    }
+    *se = replicates > 1 ? sqrt(off / (R - 1.0) / R) / (2.0 * sqrt(mean)) : (double)NAN;
+    return sqrt(mean);
+}
+
+/* What the replicates gave for one measure at one scale. */
+typedef struct measured {
+    double *errors; /* (replicates, sizes) */
+    double *n;      /* (sizes) */
+    es_fit_summary *summary;
+    unsigned *flags;
+} measured;
+
+static void add_columns(const converge_job *job, int64_t s, int m, const measured *x, json_t *rows)
 {
     const int64_t sizes = job->spec.n_sizes;
-    double *errors = cli_alloc_array((size_t)(job->replicates * sizes), sizeof *errors);
-    double *n = cli_alloc_array((size_t)sizes, sizeof *n);
-    es_fit_summary *summary = cli_alloc_array((size_t)sizes, sizeof *summary);
-    unsigned *flags = cli_alloc_array((size_t)sizes, sizeof *flags);
-    es_rate rate;
-    es_rate_opts opts = {.seed = job->spec.seed,
-                         .experiment = 100,
-                         .cell = (uint64_t)(s * MEASURES + m),
-                         .resamples = 2,
-                         .exec = &job->session->exec};
-    gather(job, s, &measures[m], errors);
-    for (int64_t i = 0; i < sizes; i++)
-        n[i] = (double)job->spec.sizes[i];
-    /* Flags need the means first; a fit that is refused for lack of points still leaves a summary.
-     */
-    (void)es_fit_replicates(errors, job->replicates, sizes, n, NULL, &opts, summary, &rate, err);
-    flag_points(job, s, m, summary, flags);
-    opts.resamples = 0;
-    const es_status status =
-        es_fit_replicates(errors, job->replicates, sizes, n, flags, &opts, summary, &rate, err);
+    const char *name = measures[m].error;
     for (int64_t i = 0; i < sizes; i++) {
         json_t *row = json_array_get(rows, (size_t)(s * sizes + i));
-        set(row, measures[m].error, "", cli_real(summary[i].mean));
-        set(row, measures[m].error, "_se", cli_real(summary[i].se));
-        set(row, measures[m].error, "_median", cli_real(summary[i].median));
-        set(row, measures[m].error, "_flag",
-            json_string(flags[i] & ES_FIT_REFERENCE ? "reference"
-                        : flags[i] & ES_FIT_FLOOR   ? "floor"
-                                                    : ""));
+        double se;
+        const double rms = rms_of(x->errors, job->replicates, sizes, i, &se);
+        set(row, name, "", cli_real(x->summary[i].mean));
+        set(row, name, "_se", cli_real(x->summary[i].se));
+        set(row, name, "_median", cli_real(x->summary[i].median));
+        set(row, name, "_rms", cli_real(rms));
+        set(row, name, "_rms_se", cli_real(se));
+        set(row, name, "_flag", json_string(flag_name(x->flags[i])));
     }
+}
+
+/* The rate that one would report who trusts the reference. */
+static void add_trusting(const struct measure *m, const es_rate *rate, json_t *reference)
+{
+    set(reference, m->rate, "", cli_real(rate->mean.rate));
+    set(reference, m->rate, "_se", cli_real(spread_of(rate)));
+}
+
+/* One measure at one scale: its columns in the rows, its rate in the fit; and in `reference`, if
+ * there is one, its rate through all points. */
+static es_status summarise(converge_job *job, int64_t s, int m, json_t *rows, json_t *fit,
+                           json_t *reference, es_error *err)
+{
+    const int64_t sizes = job->spec.n_sizes, R = job->replicates;
+    const measured x = {.errors = cli_alloc_array((size_t)(R * sizes), sizeof(double)),
+                        .n = cli_alloc_array((size_t)sizes, sizeof(double)),
+                        .summary = cli_alloc_array((size_t)sizes, sizeof(es_fit_summary)),
+                        .flags = cli_alloc_array((size_t)sizes, sizeof(unsigned))};
+    es_rate rate;
+    es_rate_opts opts = {.seed = job->spec.seed,
+                         .experiment = ES_EXPERIMENT_FIT,
+                         .cell = (uint64_t)(s * MEASURES + m),
+                         .resamples = reference ? 0 : 2,
+                         .exec = &job->session->exec};
+    gather(job, s, &measures[m], x.errors);
+    for (int64_t i = 0; i < sizes; i++)
+        x.n[i] = (double)job->spec.sizes[i];
+    /* Flags need the means first; a fit that is refused for lack of points still leaves a summary.
+     */
+    es_status status =
+        es_fit_replicates(x.errors, R, sizes, x.n, NULL, &opts, x.summary, &rate, err);
+    if (status == ES_OK && reference && m != MAP)
+        add_trusting(&measures[m], &rate, reference);
+    flag_points(job, s, m, x.summary, x.flags);
+    opts.resamples = 0;
+    status = es_fit_replicates(x.errors, R, sizes, x.n, x.flags, &opts, x.summary, &rate, err);
+    add_columns(job, s, m, &x, rows);
     if (status == ES_OK)
-        add_fit(fit, &measures[m], &rate);
+        add_fit(job, fit, &measures[m], &rate);
     else
         set(fit, measures[m].rate, "_reason", json_string(err->message));
-    free(errors);
-    free(n);
-    free(summary);
-    free(flags);
+    free(x.errors);
+    free(x.n);
+    free(x.summary);
+    free(x.flags);
     return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY ? status
                                                                                        : ES_OK;
 }
@@ -141,10 +200,31 @@ static es_status predict(const converge_job *job, int64_t s, json_t *fit, es_err
     return ES_OK;
 }
 
-es_status converge_answer(converge_job *job, es_error *err)
+/* ---- all scales ---- */
+
+/* "mean, cov: reference": which errors of a row are in no fit, for people. */
+static void add_flag(json_t *row)
 {
-    json_t *rows = json_array(), *fits = json_array();
-    es_status status = ES_OK;
+    char text[128] = "", key[64];
+    const char *last = "";
+    size_t used = 0;
+    for (int m = 0; m < MEASURES; m++) {
+        snprintf(key, sizeof key, "%s_flag", measures[m].error);
+        const char *flag = json_string_value(json_object_get(row, key));
+        if (!flag || !*flag || m == SPECTRAL)
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                                 measures[m].rate + strlen("rate_"));
+        last = flag;
+    }
+    if (used)
+        snprintf(text + used, sizeof text - used, ": %s", last);
+    json_object_set_new(row, "flag", json_string(text));
+}
+
+static json_t *empty_rows(const converge_job *job)
+{
+    json_t *rows = json_array();
     for (int64_t s = 0; s < job->spec.n_scales; s++)
         for (int64_t i = 0; i < job->spec.n_sizes; i++) {
             json_t *row = json_object();
@@ -152,57 +232,49 @@ es_status converge_answer(converge_job *job, es_error *err)
             json_object_set_new(row, "n", json_integer(job->spec.sizes[i]));
             json_array_append_new(rows, row);
         }
-    for (int64_t s = 0; s < job->spec.n_scales && status == ES_OK; s++) {
-        json_t *fit = json_object();
-        json_object_set_new(fit, "scale", cli_real(job->spec.scales[s]));
-        status = predict(job, s, fit, err);
-        for (int m = 0; m < MEASURES && status == ES_OK; m++)
-            status = summarise(job, s, m, rows, fit, err);
-        json_array_append_new(fits, fit);
+    return rows;
+}
+
+/* How far what is compared with is from the limit. */
+static void add_limit_error(const converge_job *job, int64_t s, json_t *to)
+{
+    double mean, cov;
+    es_converge_limit_error(job->limit, s, &mean, &cov);
+    json_object_set_new(to, "limit_mean_error", cli_real(mean));
+    json_object_set_new(to, "limit_cov_error", cli_real(cov));
+}
+
+static es_status add_scale(converge_job *job, int64_t s, json_t *rows, json_t *fits,
+                           json_t *references, es_error *err)
+{
+    json_t *fit = json_object(), *reference = references ? json_object() : NULL;
+    json_object_set_new(fit, "scale", cli_real(job->spec.scales[s]));
+    es_status status = predict(job, s, fit, err);
+    add_limit_error(job, s, fit);
+    if (reference) {
+        json_object_set_new(reference, "scale", cli_real(job->spec.scales[s]));
+        json_object_set_new(reference, "tokens", json_integer(job->spec.reference));
+        add_limit_error(job, s, reference);
+        json_array_append_new(references, reference);
     }
-    json_object_set_new(job->session->answer, "rows", rows);
-    json_object_set_new(job->session->answer, "fits", fits);
+    for (int m = 0; m < MEASURES && status == ES_OK; m++)
+        status = summarise(job, s, m, rows, fit, reference, err);
+    json_array_append_new(fits, fit);
     return status;
 }
 
-/* ---- views ---- */
-
-static const cli_column row_columns[] = {
-    {"scale", "scale", "", .format = CLI_REAL, .definition = "factor on A = Wk'Wq/sqrt(k)"},
-    {"n", "n", "tokens", .format = CLI_COUNT},
-    {"mean_error", "mean error", "", .format = CLI_REAL, .error = "mean_error_se",
-     .definition = "|m_n - m|, mean over replicates"},
-    {"cov_error", "cov error", "", .format = CLI_REAL, .error = "cov_error_se",
-     .definition = "|C_n - C| in Frobenius norm"},
-    {"map_error", "map error", "", .format = CLI_REAL, .error = "map_error_se",
-     .definition = "root mean square over queries of |Gamma_n(x) - Gamma(x)|"},
-    {"cov_error_flag", "flag", "", .format = CLI_TEXT,
-     .definition = "cov error is left out of the fit: floor, it is rounding; reference, it is the "
-                   "limit's own error"},
-    {0}};
-
-const cli_table converge_rows_table = {.rows = "rows",
-                                       .title = "Distance from the infinite-token limit",
-                                       .columns = row_columns,
-                                       .note = "Standard errors are over replicates. Sizes of one "
-                                               "replicate are nested, so rows are dependent."};
-
-static const cli_column fit_columns[] = {
-    {"scale", "scale", "", .format = CLI_REAL},
-    {"horizon", "H", "", .format = CLI_SHORT, .definition = "two-sided horizon |S^1/2 A S^1/2|"},
-    {"frobenius", "F", "", .format = CLI_SHORT,
-     .definition = "Frobenius norm of the same matrix: what decides at finite n"},
-    {"rate_mean", "mean rate", "", .format = CLI_REAL, .error = "rate_mean_se",
-     .definition =
-         "error ~ n^-rate, weighted fit; the error is that of a bootstrap over replicates"},
-    {"rate_mean_p", "p", "", .format = CLI_SHORT,
-     .definition = "of chi^2: is it a power law on this range?"},
-    {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
-    {"rate_cov_p", "p", "", .format = CLI_SHORT},
-    {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
-    {"rate_map_p", "p", "", .format = CLI_SHORT},
-    {"rate_horizon", "1/(2(1+H^2))", "", .format = CLI_SHORT,
-     .definition = "the paper's exponent, a bound for n to infinity"},
-    {0}};
-
-const cli_table converge_fits_table = {.rows = "fits", .title = "Rates", .columns = fit_columns};
+es_status converge_answer(converge_job *job, es_error *err)
+{
+    json_t *answer = job->session->answer, *rows = empty_rows(job), *fits = json_array(), *row;
+    json_t *references = job->spec.reference ? json_array() : NULL;
+    es_status status = ES_OK;
+    size_t i;
+    for (int64_t s = 0; s < job->spec.n_scales && status == ES_OK; s++)
+        status = add_scale(job, s, rows, fits, references, err);
+    json_array_foreach(rows, i, row) add_flag(row);
+    json_object_set_new(answer, "rows", rows);
+    json_object_set_new(answer, "fits", fits);
+    if (references)
+        json_object_set_new(answer, "references", references);
+    return status;
+}

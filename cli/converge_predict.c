@@ -2,56 +2,98 @@
  */
 #include "converge.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include <esscher/fit.h>
 #include <esscher/limit.h>
 
 #include "answer.h"
 #include "talk.h"
 
-/* What the prediction is made from: covariance of a token, and the head with one scale in its Wq.
- */
+/* ---- one prediction ---- */
+
+/* What predictions are made from: covariance of a token, and the head with one scale in its Wq or
+ * A. */
 typedef struct ingredients {
-    double *cov, *wq;
-    es_view cov_view, wq_view;
+    double *cov, *scaled;
+    es_view cov_view, scaled_view;
+    const es_view *unscaled; /* Wq or A of the head */
     es_head head;
+    es_rotation rotation; /* 0: not isotropic, or queries are the tokens of one given rotation */
 } ingredients;
 
-static void scale_head(const es_converge_spec *spec, double scale, const ingredients *in)
+/* Tokens N(0, s^2 I), A a multiple of a rotation O, V = I: quadrature without sampling. With the
+ * tokens as queries the trace of O matters, which for a random one is averaged over there. */
+static es_rotation rotation_of(const converge_job *job)
 {
-    const es_view *wq = spec->head->Wq;
-    for (int64_t i = 0; i < wq->rows; i++)
-        for (int64_t j = 0; j < wq->cols; j++)
-            es_view_set(&in->wq_view, i, j, scale * es_view_get(wq, i, j));
+    const es_converge_spec *spec = &job->spec;
+    if (spec->law->factor || spec->head->V || job->head_kind < HEAD_ROTATION)
+        return (es_rotation)0;
+    if (job->head_kind == HEAD_IDENTITY || spec->law->dim == 1)
+        return ES_ROTATION_NONE;
+    return spec->population ? ES_ROTATION_HAAR : (es_rotation)0;
 }
 
-static void add_pair(json_t *row, const json_t *measured, const char *key,
-                     const char *predicted_key, double predicted)
+static es_status ingredients_new(const converge_job *job, ingredients *in, es_error *err)
 {
-    json_t *value = json_object_get(measured, key);
-    json_object_set(row, key, value);
-    json_object_set_new(row, predicted_key, cli_real(predicted));
+    const es_law *law = job->spec.law;
+    const es_head *head = job->spec.head;
+    const size_t d = (size_t)law->dim;
+    const es_view *unscaled = head->A ? head->A : head->Wq;
+    *in = (ingredients){.cov = cli_alloc_array(d * d, sizeof(double)),
+                        .scaled = cli_alloc_array((size_t)unscaled->rows * d, sizeof(double)),
+                        .unscaled = unscaled,
+                        .head = *head,
+                        .rotation = rotation_of(job)};
+    in->cov_view = es_view_f64(in->cov, law->dim, law->dim);
+    in->scaled_view = es_view_f64(in->scaled, unscaled->rows, unscaled->cols);
+    return es_limit_token_moments(law, &job->session->budget, NULL, in->cov, err);
 }
 
-static es_status predict_row(converge_job *job, const ingredients *in, int64_t n,
-                             const json_t *measured, json_t *out, es_error *err)
+static void ingredients_free(ingredients *in)
 {
-    es_prediction p;
+    free(in->cov);
+    free(in->scaled);
+}
+
+/* From tokens N(0, I) to N(0, s^2 I). */
+static void stretch(es_predicted *p, double s)
+{
+    p->query_rms *= s;
+    p->mean_rms *= s;
+    p->mean_abs *= s;
+    p->cov_bias *= s * s;
+    p->cov_rms *= s * s;
+}
+
+static es_status predict_at(const converge_job *job, ingredients *in, double scale, int64_t n,
+                            es_predicted *out, double *sampling, es_error *err)
+{
+    const double size = job->spec.law->size, horizon = scale * size * size;
     const es_predict_opts opts = {.samples = 256, .seed = job->spec.seed};
-    const es_status status = es_predict_general(&in->cov_view, 0.0, &in->head, (double)n, &opts,
-                                                &job->session->budget, &p, NULL, err);
-    if (status != ES_OK)
-        return status;
-    const es_predicted *x = job->spec.population ? &p.population : &p.self;
-    json_t *row = json_object();
-    json_object_set(row, "scale", json_object_get(measured, "scale"));
-    json_object_set(row, "n", json_object_get(measured, "n"));
-    add_pair(row, measured, "mean_error", "predicted_mean_error", x->mean_abs);
-    add_pair(row, measured, "cov_error", "predicted_cov_error", x->cov_rms);
-    add_pair(row, measured, "map_error", "predicted_map_error", x->query_rms);
-    json_object_set_new(row, "sampling", cli_real(p.sampling));
-    json_array_append_new(out, row);
-    return ES_OK;
+    es_budget *budget = &job->session->budget;
+    es_prediction p;
+    es_status status;
+    if (in->rotation && horizon >= 1e-4 && horizon <= 1e3) {
+        status = es_predict_isotropic(job->spec.law->dim, horizon, in->rotation, (double)n, budget,
+                                      &p, NULL, err);
+        stretch(&p.population, size);
+        stretch(&p.self, size);
+    } else {
+        for (int64_t i = 0; i < in->unscaled->rows; i++)
+            for (int64_t j = 0; j < in->unscaled->cols; j++)
+                es_view_set(&in->scaled_view, i, j, scale * es_view_get(in->unscaled, i, j));
+        if (in->head.A)
+            in->head.A = &in->scaled_view;
+        else
+            in->head.Wq = &in->scaled_view;
+        status = es_predict_general(&in->cov_view, 0.0, &in->head, (double)n, &opts, budget, &p,
+                                    NULL, err);
+    }
+    *out = job->spec.population ? p.population : p.self;
+    *sampling = p.sampling;
+    return status;
 }
 
 es_status converge_predictable(const es_law *law, es_error *err)
@@ -62,45 +104,118 @@ es_status converge_predictable(const es_law *law, es_error *err)
                     "predictions are for Gaussian tokens around 0");
 }
 
+/* ---- beside what was measured ---- */
+
+static json_t *prediction_row(const json_t *measured, const es_predicted *p, double sampling)
+{
+    static const char *const copied[] = {"scale",
+                                         "n",
+                                         "mean_error",
+                                         "mean_error_rms",
+                                         "mean_error_rms_se",
+                                         "cov_error",
+                                         "cov_error_rms",
+                                         "cov_error_rms_se",
+                                         "map_error",
+                                         "map_error_rms",
+                                         "map_error_rms_se"};
+    json_t *row = json_object();
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        json_object_set(row, copied[i], json_object_get(measured, copied[i]));
+    json_object_set_new(row, "predicted_mean_error", cli_real(p->mean_abs));
+    json_object_set_new(row, "predicted_mean_error_rms", cli_real(p->mean_rms));
+    json_object_set_new(row, "predicted_cov_error", cli_real(p->cov_rms));
+    json_object_set_new(row, "predicted_map_error", cli_real(p->query_rms));
+    json_object_set_new(row, "sampling", cli_real(sampling));
+    return row;
+}
+
+/* The line through predicted errors, with the weights and without the points that the measured ones
+ * have. A single replicate gives no weights: all are equal. */
+static double rate_of(const converge_job *job, const json_t *rows, int64_t s, const char *error,
+                      const double *predicted)
+{
+    const int64_t sizes = job->spec.n_sizes;
+    es_fit_point *points = cli_alloc_array((size_t)sizes, sizeof *points);
+    for (int64_t i = 0; i < sizes; i++) {
+        const json_t *row = json_array_get(rows, (size_t)(s * sizes + i));
+        char key[64];
+        snprintf(key, sizeof key, "%s_se", error);
+        const json_t *se = json_object_get(row, key);
+        const double mean = json_number_value(json_object_get(row, error));
+        snprintf(key, sizeof key, "%s_flag", error);
+        const char *flag = json_string_value(json_object_get(row, key));
+        points[i] = (es_fit_point){.n = (double)job->spec.sizes[i],
+                                   .error = predicted[i],
+                                   .se = predicted[i] * (json_is_number(se) && mean > 0.0
+                                                             ? json_number_value(se) / mean
+                                                             : 1.0),
+                                   .flags = flag && *flag ? ES_FIT_REFERENCE : 0};
+    }
+    es_fit line;
+    es_error ignored;
+    const es_status status = es_fit_power(points, sizes, &line, &ignored);
+    free(points);
+    return status == ES_OK ? line.rate : (double)NAN;
+}
+
+/* All sizes of scale s. `errors` (3, sizes): mean, as E|.|, which is what the measured fit is of;
+ * covariance and map as root mean squares, which is what theory has. */
+static es_status predict_scale(const converge_job *job, ingredients *in, int64_t s, double *errors,
+                               json_t *out, es_error *err)
+{
+    const json_t *answer = job->session->answer, *rows = json_object_get(answer, "rows");
+    const int64_t sizes = job->spec.n_sizes;
+    for (int64_t i = 0; i < sizes; i++) {
+        es_predicted p;
+        double sampling;
+        const es_status status =
+            predict_at(job, in, job->spec.scales[s], job->spec.sizes[i], &p, &sampling, err);
+        if (status != ES_OK)
+            return status;
+        const json_t *measured = json_array_get(rows, (size_t)(s * sizes + i));
+        json_array_append_new(out, prediction_row(measured, &p, sampling));
+        errors[i] = p.mean_abs;
+        errors[sizes + i] = p.cov_rms;
+        errors[2 * sizes + i] = p.query_rms;
+        if (cli_interrupted())
+            return ES_E_INTERRUPTED;
+    }
+    json_t *fit = json_array_get(json_object_get(answer, "fits"), (size_t)s);
+    json_t *predicted = json_object_get(fit, "predicted");
+    json_object_set_new(predicted, "rate_mean",
+                        cli_real(rate_of(job, rows, s, "mean_error", errors)));
+    json_object_set_new(predicted, "rate_cov",
+                        cli_real(rate_of(job, rows, s, "cov_error", errors + sizes)));
+    json_object_set_new(predicted, "rate_map",
+                        cli_real(rate_of(job, rows, s, "map_error", errors + 2 * sizes)));
+    return ES_OK;
+}
+
 es_status converge_predict(converge_job *job, es_error *err)
 {
-    const es_law *law = job->spec.law;
-    const size_t d = (size_t)law->dim;
-    const es_view *wq = job->spec.head->Wq;
-    ingredients in = {.cov = cli_alloc_array(d * d, sizeof(double)),
-                      .wq = cli_alloc_array((size_t)wq->rows * d, sizeof(double))};
-    in.cov_view = es_view_f64(in.cov, law->dim, law->dim);
-    in.wq_view = es_view_f64(in.wq, wq->rows, wq->cols);
-    in.head = *job->spec.head;
-    in.head.Wq = &in.wq_view;
-    json_t *out = json_array(), *rows = json_object_get(job->session->answer, "rows");
-    es_status status = es_limit_token_moments(law, &job->session->budget, NULL, in.cov, err);
-    for (int64_t s = 0; s < job->spec.n_scales && status == ES_OK; s++) {
-        scale_head(&job->spec, job->spec.scales[s], &in);
-        for (int64_t i = 0; i < job->spec.n_sizes && status == ES_OK; i++)
-            status =
-                predict_row(job, &in, job->spec.sizes[i],
-                            json_array_get(rows, (size_t)(s * job->spec.n_sizes + i)), out, err);
-    }
+    ingredients in;
+    json_t *out = json_array();
+    double *errors = cli_alloc_array((size_t)(3 * job->spec.n_sizes), sizeof *errors);
+    es_status status = ingredients_new(job, &in, err);
+    for (int64_t s = 0; s < job->spec.n_scales && status == ES_OK; s++)
+        status = predict_scale(job, &in, s, errors, out, err);
     json_object_set_new(job->session->answer, "predictions", out);
-    free(in.cov);
-    free(in.wq);
+    ingredients_free(&in);
+    free(errors);
     return status;
 }
 
-static const cli_column columns[] = {
-    {"scale", "scale", "", .format = CLI_REAL},
-    {"n", "n", "tokens", .format = CLI_COUNT},
-    {"mean_error", "mean error", "", .format = CLI_REAL},
-    {"predicted_mean_error", "predicted", "", .format = CLI_REAL,
-     .definition = "without any fitted constant"},
-    {"cov_error", "cov error", "", .format = CLI_REAL},
-    {"predicted_cov_error", "predicted", "", .format = CLI_REAL},
-    {"map_error", "map error", "", .format = CLI_REAL},
-    {"predicted_map_error", "predicted", "", .format = CLI_REAL},
-    {"sampling", "sampling", "", .format = CLI_SHORT,
-     .definition = "relative standard error that sampling of queries leaves in the predictions"},
-    {0}};
-
-const cli_table converge_predictions_table = {
-    .rows = "predictions", .title = "Measured beside predicted", .columns = columns};
+es_status converge_predict_once(converge_job *job, es_error *err)
+{
+    const es_converge_spec *spec = &job->spec;
+    ingredients in;
+    es_predicted p;
+    double sampling;
+    es_status status = ingredients_new(job, &in, err);
+    if (status == ES_OK)
+        status = predict_at(job, &in, spec->scales[spec->n_scales / 2],
+                            spec->sizes[spec->n_sizes - 1], &p, &sampling, err);
+    ingredients_free(&in);
+    return status;
+}

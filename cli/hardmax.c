@@ -1,11 +1,14 @@
 /* esscher hardmax : infinite score scale, where attention converges like 1/sqrt(log n). */
+#include <esscher/experiment.h>
 #include <esscher/hardmax.h>
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "answer.h"
 #include "grid.h"
+#include "run_file.h"
 #include "talk.h"
 
 typedef struct hardmax_options {
@@ -13,13 +16,12 @@ typedef struct hardmax_options {
     int64_t replicates, dim, directions;
     double sigma;
     int queries;
+    cli_run_options run;
 } hardmax_options;
 
 static const hardmax_options defaults = {.dim = 1, .directions = 256, .sigma = 1.0};
 
 static const char *const queries_names[] = {"population", "self", NULL};
-
-enum { EXPERIMENT = 2 }; /* of the address of our random numbers; bench has 1 */
 
 static const cli_option options[] = {
     {"n", 'n', CLI_COUNTS, "GRID",
@@ -40,6 +42,7 @@ static const cli_option options[] = {
     {"directions", 0, CLI_WHOLE, "M",
      "in several dimensions: random directions that stand for all (default: 256)",
      .field = offsetof(hardmax_options, directions), .min = 2, .max = 65536},
+    CLI_RUN_OPTIONS(hardmax_options, run),
     {0}};
 
 static const cli_column columns[] = {
@@ -47,11 +50,9 @@ static const cli_column columns[] = {
     {"mean_abs", "mean |G|", "", .format = CLI_REAL, .error = "mean_abs_se",
      .definition = "size of the mean output over all queries, averaged over replicates, +- one "
                    "standard error; the limit is 0"},
-    {"mean_abs_se", "error of mean |G|", "", .format = CLI_SHORT, .hidden = true},
     {"rms", "rms |G|", "", .format = CLI_REAL, .error = "rms_se",
      .definition = "root of its mean square; in several dimensions without the bias that finitely "
                    "many directions give the mean"},
-    {"rms_se", "error of rms |G|", "", .format = CLI_SHORT, .hidden = true},
     {"exact", "exact", "", .format = CLI_REAL,
      .definition = "expected value of |G|, by quadrature (one dimension)"},
     {"z", "z", "errors", .format = CLI_SHORT,
@@ -162,6 +163,69 @@ static void put_question(cli_session *session, const hardmax_options *o)
                         o->dim > 1 ? json_integer(o->directions) : json_null());
 }
 
+/* ---- the simulation, in cells ---- */
+
+enum { NUMBERS = 4 };
+
+/* In one dimension a cell is one n, whose draws depend on no other n; in several, where the n are
+ * prefixes of one sample, all of them together. */
+static es_status simulate_cell(cli_session *session, const hardmax_options *o, int64_t first,
+                               int64_t count, es_hardmax_row *rows, es_error *err)
+{
+    const es_hardmax_opts opts = {.seed = session->common.seed,
+                                  .experiment = ES_EXPERIMENT_HARDMAX,
+                                  .queries = (es_hardmax_queries)o->queries,
+                                  .dim = o->dim,
+                                  .sigma = o->sigma,
+                                  .replicates = o->replicates,
+                                  .directions = o->directions,
+                                  .exec = &session->exec};
+    return es_hardmax_run(&opts, o->n.counts + first, count, rows, err);
+}
+
+static void pack(const es_hardmax_row *row, double *out)
+{
+    const double numbers[NUMBERS] = {row->mean_abs, row->mean_abs_se, row->rms, row->rms_se};
+    memcpy(out, numbers, sizeof numbers);
+}
+
+static es_hardmax_row unpack(const double *from, int64_t n)
+{
+    return (es_hardmax_row){
+        .n = n, .mean_abs = from[0], .mean_abs_se = from[1], .rms = from[2], .rms_se = from[3]};
+}
+
+static es_status simulate(cli_session *session, const hardmax_options *o, cli_run_file *file,
+                          es_hardmax_row *rows, es_error *err)
+{
+    static const char *const names[NUMBERS] = {"mean_abs", "mean_abs_se", "rms", "rms_se"};
+    const int64_t count = o->dim > 1 ? o->n.count : 1, cells = o->n.count / count;
+    double *numbers = cli_alloc_array((size_t)(NUMBERS * count), sizeof *numbers);
+    int64_t stage, cell = 0;
+    session->progress.parts = (double)cells;
+    es_status status =
+        cli_run_stage(file, o->dim > 1 ? "all n" : "n", count, NUMBERS, names, &stage, err);
+    for (; cell < cells && status == ES_OK; cell++) {
+        bool done;
+        session->progress.part = (double)cell;
+        status = cli_run_find(file, stage, cell, numbers, &done, err);
+        if (status == ES_OK && !done) {
+            status = simulate_cell(session, o, cell * count, count, rows + cell * count, err);
+            for (int64_t i = 0; i < count && status == ES_OK; i++)
+                pack(&rows[cell * count + i], numbers + NUMBERS * i);
+            if (status == ES_OK)
+                status = cli_run_keep(file, stage, cell, numbers, err);
+        }
+        for (int64_t i = 0; i < count && status == ES_OK; i++)
+            rows[cell * count + i] = unpack(numbers + NUMBERS * i, o->n.counts[cell * count + i]);
+        if (status == ES_E_INTERRUPTED)
+            status =
+                cli_run_interrupted(file, cell, cells, o->dim > 1 ? "runs" : "values of n", err);
+    }
+    free(numbers);
+    return status;
+}
+
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     hardmax_options *o = given;
@@ -172,26 +236,21 @@ static es_status run(cli_session *session, void *given, es_error *err)
     status = cli_cost_admit(session, &cost, err);
     if (status != ES_OK)
         return status;
-    const es_hardmax_opts opts = {.seed = session->common.seed,
-                                  .experiment = EXPERIMENT,
-                                  .queries = (es_hardmax_queries)o->queries,
-                                  .dim = o->dim,
-                                  .sigma = o->sigma,
-                                  .replicates = o->replicates,
-                                  .directions = o->directions,
-                                  .exec = &session->exec};
+    cli_run_file file;
     es_hardmax_row *rows = cli_alloc_array((size_t)o->n.count, sizeof *rows);
-    status = es_hardmax_run(&opts, o->n.counts, o->n.count, rows, err);
+    status = cli_run_open(session, o, &o->run, &file, err);
+    if (status == ES_OK)
+        status = simulate(session, o, &file, rows, err);
     if (status == ES_OK) {
         put_question(session, o);
         status = put_rows(session, o, rows, err);
     }
     free(rows);
-    return status;
+    return cli_run_close(&file, session, status, err);
 }
 
 static const char *const examples[] = {
-    "esscher hardmax", "esscher hardmax --n 10..1e15*15 --replicates 1e6",
+    "esscher hardmax", "esscher hardmax --n 10..1e15*15 --replicates 1e6 --out hardmax.run",
     "esscher hardmax --queries self --json", "esscher hardmax --dim 3 --n 100,1000,10000", NULL};
 
 const cli_command cli_hardmax = {

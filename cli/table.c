@@ -10,16 +10,20 @@ enum { CELL = 64 }; /* bytes a number may take; text is measured */
 
 /* ---- from JSON to cells ---- */
 
+/* Member `key` of an object, or, with a dot in it, of an object inside. */
+static const json_t *member(const json_t *object, const char *key)
+{
+    const char *dot = strchr(key, '.');
+    if (!dot)
+        return json_object_get(object, key);
+    char first[64];
+    snprintf(first, sizeof first, "%.*s", (int)(dot - key), key);
+    return json_object_get(json_object_get(object, first), dot + 1);
+}
+
 static const json_t *find_rows(const cli_table *table, const json_t *answer)
 {
-    const char *dot = strchr(table->rows, '.');
-    if (!*table->rows)
-        return answer;
-    if (!dot)
-        return json_object_get(answer, table->rows);
-    char first[64];
-    snprintf(first, sizeof first, "%.*s", (int)(dot - table->rows), table->rows);
-    return json_object_get(json_object_get(answer, first), dot + 1);
+    return *table->rows ? member(answer, table->rows) : answer;
 }
 
 bool cli_table_present(const cli_table *table, const json_t *answer)
@@ -48,7 +52,7 @@ typedef struct slot {
 static bool any_row_has(const json_t *rows, const char *key)
 {
     for (size_t i = 0; i < row_count(rows); i++)
-        if (json_object_get(row_at(rows, i), key))
+        if (member(row_at(rows, i), key))
             return true;
     return row_count(rows) == 0; /* an empty table still has its header */
 }
@@ -57,6 +61,10 @@ static void name_slot(slot *s, const json_t *label, const char *name, const char
 {
     if (json_is_integer(label))
         snprintf(s->header, CELL, "%s%s%lld", name, between, (long long)json_integer_value(label));
+    else if (json_is_string(label))
+        snprintf(s->header, CELL, "%s%s%s", name, between, json_string_value(label));
+    else if (json_is_real(label))
+        snprintf(s->header, CELL, "%s%s%.6g", name, between, json_real_value(label));
     else
         snprintf(s->header, CELL, "%s", name);
 }
@@ -85,7 +93,7 @@ static slot *make_slots(const cli_table *table, const json_t *answer, const json
 
 static const json_t *value_of(const json_t *row, const char *key, const slot *s)
 {
-    const json_t *value = json_object_get(row, key);
+    const json_t *value = member(row, key);
     return s->column->each ? json_array_get(value, s->index) : value;
 }
 

@@ -22,7 +22,7 @@ typedef enum cli_format {
 } cli_format;
 
 typedef struct cli_column {
-    const char *key;    /* in the row object; NULL ends a list */
+    const char *key;    /* in the row object, with at most one dot; NULL ends a list */
     const char *header; /* for people */
     const char *unit;   /* or "" */
     cli_format format;

@@ -146,7 +146,142 @@ static void memory_stays_within_the_cost(void **state)
     es_converge_cost cost;
     assert_ok(es_converge_cost_of(&spec, &cost, &err));
     free(measure(&spec, 1));
-    assert_true(budget.peak <= cost.bytes);
+    assert_true(budget.peak <= cost.bytes + cost.limit_bytes);
+    assert_int_equal(budget.used, 0);
+}
+
+/* d = 1, A = 1/2, four sizes: what the tests below vary. */
+static const double half = 0.5;
+static const int64_t four_sizes[4] = {50, 100, 200, 400};
+static const es_law line = {.kind = ES_LAW_GAUSSIAN, .dim = 1, .size = 1.0};
+static const es_exec alone = {.threads = 1};
+
+static es_converge_spec line_spec(const es_head *head)
+{
+    return (es_converge_spec){.law = &line,
+                              .head = head,
+                              .scales = &half,
+                              .n_scales = 1,
+                              .sizes = four_sizes,
+                              .n_sizes = 4,
+                              .seed = 11,
+                              .precision = ES_F64,
+                              .exec = &alone};
+}
+
+/* On a line, |x - r| for a reference r at distance |r - x0| from the limit x0 is
+ * | |x - x0| -+ |r - x0| |, one sign or the other. */
+static void assert_shifted(double against_sample, double against_limit, double off)
+{
+    const double apart = fabs(against_limit - off), together = against_limit + off;
+    const double nearest = fmin(fabs(against_sample - apart), fabs(against_sample - together));
+    assert_near(nearest, 0.0, 1e-13);
+}
+
+static void NU12_a_reference_sample_is_off_by_what_it_says(void **state)
+{
+    (void)state;
+    const es_view unit = es_view_f64(&one, 1, 1);
+    const es_head head = {.A = &unit};
+    enum { R = 8 };
+    es_converge_spec spec = line_spec(&head);
+    es_converge_cell *exact = measure(&spec, R);
+    spec.reference = 300;
+    es_converge_cell *referred = measure(&spec, R);
+    es_converge_limit *limit;
+    double mean, cov;
+    assert_ok(es_converge_limit_new(&spec, &limit, &err));
+    es_converge_limit_error(limit, 0, &mean, &cov);
+    es_converge_limit_free(limit);
+    /* n E|m_n|^2 is 2.35 here (THEORY 4.4): |m_300| is below 4 times its root mean square 0.089,
+     * and as surely above a thousandth of that. */
+    print_message("the sample is off by %.4f and %.4f\n", mean, cov);
+    assert_true(mean > 1e-4 && mean < 0.36 && cov > 1e-4);
+    for (int i = 0; i < 4 * R; i++) {
+        assert_shifted(referred[i].mean_error, exact[i].mean_error, mean);
+        assert_shifted(referred[i].cov_frobenius, exact[i].cov_frobenius, cov);
+        assert_near(referred[i].map_error, exact[i].map_error, 0.0);
+    }
+    free(exact);
+    free(referred);
+}
+
+/* Correlation over replicates of the errors at sizes i and j of four. */
+static double correlation(const es_converge_cell *cells, int64_t replicates, int i, int j)
+{
+    double sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+    const double R = (double)replicates;
+    for (int64_t r = 0; r < replicates; r++) {
+        const double x = cells[4 * r + i].mean_error, y = cells[4 * r + j].mean_error;
+        sx += x, sy += y, sxx += x * x, syy += y * y, sxy += x * y;
+    }
+    return (sxy - sx * sy / R) / sqrt((sxx - sx * sx / R) * (syy - sy * sy / R));
+}
+
+static void independent_sizes_are_independent(void **state)
+{
+    (void)state;
+    const es_view unit = es_view_f64(&one, 1, 1);
+    const es_head head = {.A = &unit};
+    enum { R = 400 };
+    es_converge_spec spec = line_spec(&head);
+    es_converge_cell *nested = measure(&spec, R);
+    spec.independent = true;
+    es_converge_cell *apart = measure(&spec, R), lone[R];
+    /* Means of nested samples of n and 2n have correlation sqrt(1/2), their sizes as Gaussian
+     * numbers 0.43; the standard error of a correlation of 0 is 1/20. */
+    for (int i = 0; i < 3; i++) {
+        print_message("nested %.3f, independent %.3f\n", correlation(nested, R, i, i + 1),
+                      correlation(apart, R, i, i + 1));
+        assert_true(correlation(nested, R, i, i + 1) > 0.2);
+        assert_near(correlation(apart, R, i, i + 1), 0.0, 0.2);
+    }
+    /* The tokens of n = 200 do not depend on the grid. */
+    spec.sizes = &four_sizes[2];
+    spec.n_sizes = 1;
+    spec.map_queries = 50; /* as many as the smallest size of the grid allows */
+    es_converge_limit *limit;
+    assert_ok(es_converge_limit_new(&spec, &limit, &err));
+    for (int64_t r = 0; r < R; r++) {
+        assert_ok(es_converge_replicate(&spec, limit, r, &lone[r], &err));
+        assert_memory_equal(&lone[r], &apart[4 * r + 2], sizeof lone[r]);
+    }
+    assert_int_equal(es_converge_replicate(&spec, limit, 1 << 18, lone, &err), ES_E_RANGE);
+    assert_int_equal(es_converge_replicate(&spec, limit, -1, lone, &err), ES_E_RANGE);
+    es_converge_limit_free(limit);
+    free(nested);
+    free(apart);
+}
+
+static void cost_counts_independent_sizes_and_the_reference(void **state)
+{
+    (void)state;
+    const es_view unit = es_view_f64(&one, 1, 1);
+    const es_head head = {.A = &unit};
+    es_budget budget = {0};
+    const es_exec exec = {.threads = 2, .budget = &budget};
+    es_converge_spec spec = line_spec(&head);
+    es_converge_cost all, each, nested;
+    double sum = 0.0;
+    assert_ok(es_converge_cost_of(&spec, &nested, &err));
+    spec.exec = &exec;
+    spec.independent = true;
+    spec.reference = 3000;
+    assert_ok(es_converge_cost_of(&spec, &all, &err));
+    for (int i = 0; i < 4; i++) {
+        es_converge_spec single = spec;
+        single.sizes = &four_sizes[i];
+        single.n_sizes = 1;
+        single.map_queries = 50;
+        assert_ok(es_converge_cost_of(&single, &each, &err));
+        sum += each.flops;
+    }
+    assert_near(all.flops, sum, 1e-9 * sum);
+    assert_true(all.flops > nested.flops && nested.limit_flops == 0.0);
+    /* scores and values in one dimension: 4 operations a pair, plus what padding adds */
+    assert_true(all.limit_flops >= 4.0 * 3000.0 * 3000.0);
+    free(measure(&spec, 2));
+    assert_true(budget.peak <= all.bytes + all.limit_bytes);
     assert_int_equal(budget.used, 0);
 }
 
@@ -165,7 +300,16 @@ static void specs_that_make_no_sense_are_refused(void **state)
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err),
                      ES_E_RANGE); /* no exponential moments */
     assert_null(limit);
+    spec.reference = 1000; /* a sample would stand for nothing */
+    assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_RANGE);
+    assert_string_equal(err.rule, "converge.no_limit");
     law.kind = ES_LAW_GAUSSIAN;
+    spec.population = true; /* whose queries are compared with the limit at the same queries */
+    assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_ARGUMENT);
+    spec.population = false;
+    spec.reference = 1;
+    assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_ARGUMENT);
+    spec.reference = 0;
     head.V = &nan;
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_NONFINITE);
     head.V = &narrow;
@@ -185,6 +329,9 @@ int main(void)
         cmocka_unit_test(small_scale_is_a_plain_mean),
         cmocka_unit_test(threads_and_order_do_not_matter),
         cmocka_unit_test(memory_stays_within_the_cost),
+        cmocka_unit_test(NU12_a_reference_sample_is_off_by_what_it_says),
+        cmocka_unit_test(independent_sizes_are_independent),
+        cmocka_unit_test(cost_counts_independent_sizes_and_the_reference),
         cmocka_unit_test(specs_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests_name("converge", tests, NULL, NULL);

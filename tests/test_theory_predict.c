@@ -29,28 +29,39 @@ static void predictions_are_the_golden_ones(void **state)
                               p.self.cov_rms};
         static const char *const keys[] = {"rms_query",  "rms_mean_pop", "rms_mean_self",
                                            "cov_bias_F", "cov_sd_pop",   "rms_cov_self"};
+        /* The golden values are of first order. (1) In self mode they count a query's own token
+         * twice: for H -> 0 their variance of the mean is (n + 2)/n^2, not 1/n, and how much others
+         * get of a token does not depend on the query's own weight; 2.4e-3
+         * of the mean and 4.6e-3 of the covariance at d = 1, n = 1000. (2)
+         * What pairs of tokens do, and the spread of sum w^2, are added here to the covariance. */
+        const struct {
+            double below, above;
+        } allowed[] = {{2e-3, 2e-3}, {2e-3, 2e-3}, {3e-3, 2e-3},
+                       {2e-3, 2e-3}, {2e-3, 2e-2}, {6e-3, 2e-2}};
         for (int k = 0; k < 6; k++) {
-            const double want = golden_real(row, keys[k]);
-            assert_close(got[k], want, 2e-3);
-            worst = fmax(worst, fabs(got[k] / want - 1));
+            const double ratio = got[k] / golden_real(row, keys[k]) - 1;
+            if (!(ratio >= -allowed[k].below && ratio <= allowed[k].above))
+                fail_msg("%s of item %zu: %.3e", keys[k], i, ratio);
+            if (k < 4)
+                worst = fmax(worst, fabs(ratio));
         }
     }
     print_message("largest relative difference %.1e\n", worst);
     json_decref(group);
 }
 
-/* THEORY 4.5 quotes these two. */
+/* THEORY 4.5 quotes these two; of self mode and the covariance see above. */
 static void predictions_known_by_heart(void **state)
 {
     (void)state;
     es_prediction p = isotropic(1, 1, 1000);
     assert_close(p.population.query_rms, .12188, 1e-4);
-    assert_close(p.self.mean_rms, .07467, 1e-3);
-    assert_close(p.self.cov_rms, .17672, 1e-3);
+    assert_close(p.self.mean_rms, .07467, 6e-3);
+    assert_close(p.self.cov_rms, .17672, 2e-2);
     p = isotropic(50, 1, 1000);
     assert_close(p.population.query_rms, 6.5203, 1e-4);
     assert_close(p.self.mean_rms, .36523, 1e-3);
-    assert_close(p.self.cov_rms, 2.9994, 1e-3);
+    assert_close(p.self.cov_rms, 2.9994, 2e-2);
 }
 
 /* For n -> infinity and H < 1 the variance of the mean is that of the CLT. */
@@ -85,6 +96,51 @@ static void slopes_are_those_of_the_table(void **state)
     assert_near(s.self.cov_rms, .5, .002);
 }
 
+/* No weights at all: outputs are the plain mean, whose variance is d/n, whoever asks. */
+static void without_scores_the_mean_is_exact(void **state)
+{
+    (void)state;
+    static const es_rotation rotations[] = {ES_ROTATION_NONE, ES_ROTATION_HAAR};
+    for (int64_t d = 1; d <= 10; d += 9)
+        for (int i = 0; i < 2; i++) {
+            es_prediction p;
+            assert_ok(es_predict_isotropic(d, 1e-3, rotations[i], 100, NULL, &p, NULL, &err));
+            /* H = 1e-3, and q from 1e-3 on, add 2 tr M / n at most */
+            assert_close(p.self.mean_rms, sqrt((double)d / 100), 2e-3);
+            assert_close(p.population.mean_rms, sqrt((double)d / 100), 1e-5);
+            assert_close(p.self.query_rms, sqrt((double)d / 100), 1.1e-3);
+        }
+}
+
+/* `slope` is the derivative: against the secant between n/1.1 and 1.1 n, whose error is of second
+ * order in log 1.1 times a curvature of order 0.1. Equal seeds ask equal queries, so that sampling
+ * does not enter. */
+static void slopes_are_derivatives(void **state)
+{
+    (void)state;
+    const double S[9] = {2, .3, 0, .3, 1, 0, 0, 0, .5}, A[9] = {.5, .2, 0, -.3, .4, .1, 0, .6, .2};
+    const es_view cov = es_view_f64(S, 3, 3), a = es_view_f64(A, 3, 3);
+    const es_head head = {.A = &a};
+    const es_predict_opts opts = {.samples = 64, .seed = 5};
+    es_prediction at[3], slope;
+    static const double n[3] = {1000, 1100, 1210};
+    for (int i = 0; i < 3; i++)
+        assert_ok(es_predict_general(&cov, 0, &head, n[i], &opts, NULL, &at[i],
+                                     i == 1 ? &slope : NULL, &err));
+    const double step = log(1.21);
+    assert_near(slope.self.query_rms, log(at[0].self.query_rms / at[2].self.query_rms) / step,
+                5e-3);
+    assert_near(slope.self.mean_rms, log(at[0].self.mean_rms / at[2].self.mean_rms) / step, 5e-3);
+    assert_near(slope.self.cov_rms, log(at[0].self.cov_rms / at[2].self.cov_rms) / step, 5e-3);
+    assert_near(slope.population.cov_rms,
+                log(at[0].population.cov_rms / at[2].population.cov_rms) / step, 5e-3);
+    for (int i = 0; i < 3; i++)
+        assert_ok(es_predict_isotropic(3, .8, ES_ROTATION_NONE, n[i], NULL, &at[i],
+                                       i == 1 ? &slope : NULL, &err));
+    assert_near(slope.self.mean_rms, log(at[0].self.mean_rms / at[2].self.mean_rms) / step, 5e-3);
+    assert_near(slope.self.cov_rms, log(at[0].self.cov_rms / at[2].self.cov_rms) / step, 5e-3);
+}
+
 /* The general road on an isotropic head whose rotation has no trace, within its sampling error. */
 static void general_agrees_with_isotropic(void **state)
 {
@@ -103,8 +159,8 @@ static void general_agrees_with_isotropic(void **state)
     assert_ok(es_predict_general(&cov, 0, &head, 2000, &opts, NULL, &again, NULL, &err));
     assert_memory_equal(&p, &again, sizeof p);
     assert_true(p.sampling > 0 && p.sampling < 0.06);
-    const double unit = sqrt(2.0); /* outputs are sqrt(2) times whitened ones */
-    const double allowed = 3 * p.sampling + 0.01;
+    const double unit = sqrt(2.0);                /* outputs are sqrt(2) times whitened ones */
+    const double allowed = 3 * p.sampling + 0.02; /* and pairs of tokens, which it leaves out */
     assert_close(p.population.query_rms, unit * want.population.query_rms, allowed);
     assert_close(p.population.mean_rms, unit * want.population.mean_rms, allowed);
     assert_close(p.self.mean_rms, unit * want.self.mean_rms, allowed);
@@ -175,6 +231,8 @@ int main(void)
         cmocka_unit_test(predictions_known_by_heart),
         cmocka_unit_test(mean_approaches_its_clt),
         cmocka_unit_test(slopes_are_those_of_the_table),
+        cmocka_unit_test(without_scores_the_mean_is_exact),
+        cmocka_unit_test(slopes_are_derivatives),
         cmocka_unit_test(general_agrees_with_isotropic),
         cmocka_unit_test(general_without_scores_is_a_plain_mean),
         cmocka_unit_test(predictions_refuse_what_they_cannot_do),

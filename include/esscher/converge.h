@@ -11,7 +11,14 @@
  * A *replicate* is one draw of n_max tokens: prefixes n_1 < ... < n_P of it give every n, and one
  * pass gives every scale, so errors of one replicate at different n or scales are dependent, and
  * replicates are what is resampled. A replicate is a pure function of (seed, its number): any
- * thread, any order, any machine.
+ * thread, any order, any machine. With `independent` every n has tokens of its own: errors at
+ * different n are then independent (at different scales still not), which standard errors of a
+ * straight line take for granted, and a replicate costs sum n_i^2 instead of n_P^2.
+ *
+ * With `reference` the moments of one sample of that many tokens, in self mode, stand for those of
+ * the limit, as in the public code of the papers. What is measured is then in part the sample's own
+ * distance from the limit; how large a part, es_converge_limit_error() says. The map error is still
+ * against the limit.
  */
 #ifndef ESSCHER_CONVERGE_H
 #define ESSCHER_CONVERGE_H
@@ -39,6 +46,9 @@ typedef struct es_converge_spec {
     uint64_t seed;
     es_dtype precision; /* of the attention kernels; tokens, limits and errors are f64. 0: ES_F32 */
     bool population;    /* fresh queries instead of the tokens themselves */
+    bool independent;   /* tokens of its own for every n */
+    int64_t reference;  /* tokens of the sample that stands for the limit, self mode only; 0: the
+                           limit itself */
     int64_t queries;    /* how many of those; 0: 4096 */
     int64_t
         map_queries; /* queries the map error is averaged over; 0: 256, at most the smallest size */
@@ -49,16 +59,18 @@ typedef struct es_converge_spec {
 typedef struct es_converge_limit es_converge_limit;
 
 /*! es_converge_limit_new() : mean and covariance of the limit for every scale, with their error;
- * computed once per run.
- *  @return : ES_OK; ES_E_RANGE where the law has no limit (Student t); ES_E_SHAPE, ES_E_ARGUMENT
- * for a spec that makes no sense. Release with es_converge_limit_free(). */
+ * computed once per run. Where there is no closed form they are averages of the limit map over
+ * 65536 draws.
+ *  @return : ES_OK; ES_E_RANGE where the law has no limit (Student, Laplace), also for a reference
+ * sample, which would stand for nothing; ES_E_SHAPE, ES_E_ARGUMENT for a spec that makes no sense.
+ * Release with es_converge_limit_free(). */
 ES_API es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit **out,
                                        es_error *err);
 ES_API void es_converge_limit_free(es_converge_limit *limit);
 
 /*! es_converge_limit_error() : bound on the error of the limit at scale s: in the mean (2-norm) and
- * covariance (Frobenius). Measured errors near it say something about the limit, not about
- * attention. */
+ * covariance (Frobenius); of a reference sample, its distance from the limit and the limit's bound.
+ * Measured errors near it say something about the limit, not about attention. */
 ES_API void es_converge_limit_error(const es_converge_limit *limit, int64_t s, double *mean,
                                     double *cov);
 
@@ -69,18 +81,24 @@ ES_API void es_converge_limit_size(const es_converge_limit *limit, int64_t s, do
                                    double *spread);
 
 /*! es_converge_replicate() : one replicate: out (n_scales, n_sizes). Threads of spec->exec work on
- * it together. O(n_max^2 (k + n_scales channels)) time, O(n_max dim) memory. */
+ * it together. O(n_max^2 (k + n_scales channels)) time, O(n_max dim) memory.
+ *  @return : what es_converge_limit_new(), es_tokens_fill() and es_attend() do; ES_E_RANGE for a
+ * negative number and, with independent sizes, one of 2^18 or more or n of 2^30 or more. Several
+ * scales at once in f32 with scores above 2^20 are ES_E_RANGE, too: converge.scores. */
 ES_API es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
                                        int64_t replicate, es_converge_cell *out, es_error *err);
 
-/* Cost of one replicate. */
+/* Operations of attention, as es_attend_plan counts them, and upper bounds on memory at one time.
+ */
 typedef struct es_converge_cost {
-    double flops; /* of attention, as es_attend_plan counts them */
-    size_t bytes; /* upper bound on memory at one time */
+    double flops;       /* of a replicate */
+    size_t bytes;       /* of a replicate */
+    double limit_flops; /* of the reference sample; 0 without one */
+    size_t limit_bytes; /* of the limits and what it takes to find them */
 } es_converge_cost;
 
-/*! es_converge_cost_of() : what a replicate will take; checks the spec as es_converge_limit_new()
- * does. */
+/*! es_converge_cost_of() : what replicates and limits will take; checks the spec as
+ * es_converge_limit_new() does. */
 ES_API es_status es_converge_cost_of(const es_converge_spec *spec, es_converge_cost *out,
                                      es_error *err);
 

@@ -37,8 +37,9 @@ extern "C" {
 
 /* Why a point is left out; 0: it is used. */
 typedef enum es_fit_flag {
-    ES_FIT_FLOOR = 1,    /* the error is what rounding leaves */
-    ES_FIT_REFERENCE = 2 /* the error is mostly that of the reference */
+    ES_FIT_FLOOR = 1,     /* the error is what rounding leaves */
+    ES_FIT_REFERENCE = 2, /* the error is mostly that of the reference */
+    ES_FIT_SATURATED = 4  /* n is too small for the law that the line stands for */
 } es_fit_flag;
 
 typedef struct es_fit_point {

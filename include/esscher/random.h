@@ -30,7 +30,8 @@
  *   - gamma, chi and integer rows, whose methods may reject, use 64 lanes for each element, beta
  *     rows 128. What one element rejects does not move the next.
  * Two calls at the same address see the same bits: a uniform and a normal drawn at one address are
- * functions of each other. Give separate purposes separate cells, experiments or lanes.
+ * functions of each other. Give separate purposes separate cells, experiments (experiment.h lists
+ * those that are taken) or lanes.
  *
  * All functions are thread-safe and reentrant, allocate nothing, and cost O(tokens * dim). `out`
  * belongs to the caller, is row-major (tokens, dim) without padding, and is untouched on failure.

@@ -45,6 +45,13 @@ typedef struct es_head {
     const es_view *V;
 } es_head;
 
+/*! es_head_write() : the head's matrices, checked and written out: A (d, d) with its scale, and V
+ *  (dv, d), the identity if the head has none; dv is head->V->rows, or d. Either may be NULL.
+ *  O(d^2 (k + dv)).
+ *  @return : ES_E_ARGUMENT if A, Wq, Wk do not make one head; ES_E_SHAPE, ES_E_EMPTY,
+ *  ES_E_NONFINITE. */
+ES_API es_status es_head_write(const es_head *head, int64_t d, double *A, double *V, es_error *err);
+
 /* ---- horizons (section 2) ---- */
 
 typedef struct es_horizons {
@@ -108,12 +115,13 @@ ES_API es_status es_mean_clt(const double *h, int64_t count, double *out, es_err
 
 /* Scores q g_i with g_i independent N(0, 1), i < n; G = sum w_i g_i, whose limit is q. */
 typedef struct es_rem {
-    double participation; /* P = E sum w_i^2, 1/n .. 1 */
-    double mean;          /* E G = q (1 - P) */
-    double error;         /* v = E (G - q)^2 */
-    double second;        /* E G^2 */
-    double entropy;       /* E of -sum w log w */
-    double defect;        /* |E sum w_i - 1| of the same quadrature: a measure of its error */
+    double participation;         /* P = E sum w_i^2, 1/n .. 1 */
+    double participation_squared; /* E (sum w_i^2)^2, P^2 .. P */
+    double mean;                  /* E G = q (1 - P) */
+    double error;                 /* v = E (G - q)^2 */
+    double second;                /* E G^2 */
+    double entropy;               /* E of -sum w log w */
+    double defect; /* |E sum w_i - 1| of the same quadrature: a measure of its error */
 } es_rem;
 
 /*! es_rem_moments() : expectations by quadrature, relative error below 1e-10. n in [1, 1e16], a
@@ -124,12 +132,13 @@ ES_API es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *o
 /* The same with one token more, whose score a and value are given: the token itself in
  * self-attention, a sink, or the token on which one conditions (Hajek projections, 4.5). */
 typedef struct es_rem_extra {
-    double weight;         /* W = E w_a */
-    double weight_squared; /* W2 = E w_a^2 */
-    double participation;  /* P_o = E sum over the others of w_i^2 */
-    double cross;          /* R = E w_a sum over the others of w_i^2 */
-    double others_squared; /* GG_o = E (sum over the others of w_i (g_i - q))^2 */
-    double others;         /* G_o = E of that sum = -q P_o */
+    double weight;                /* W = E w_a */
+    double weight_squared;        /* W2 = E w_a^2 */
+    double participation;         /* P_o = E sum over the others of w_i^2 */
+    double participation_squared; /* E of the square of that sum */
+    double cross;                 /* R = E w_a sum over the others of w_i^2 */
+    double others_squared;        /* GG_o = E (sum over the others of w_i (g_i - q))^2 */
+    double others;                /* G_o = E of that sum = -q P_o */
 } es_rem_extra;
 
 /*! es_rem_extra_at() : n others, q in [1e-3, 4096], count scores a (count), each below 1e6 in
@@ -163,12 +172,14 @@ typedef enum es_rotation {
 } es_rotation;
 
 /*! es_predict_isotropic() : S = I, A = H O, V = I in d dimensions, n tokens. Expectations over
- *  queries and the tokens' first-order (Hajek) influence are integrated; what a pair of tokens does
- *  beyond the sum of its parts is left out, some per cent of the covariance where n is small and H
- *  too. In self mode a token's own weight enters what it gets, not how much of it others still get:
- *  where tokens attend mostly to themselves (no rotation, H sqrt(d) above 1 at n = 100) the mean
- *  comes out up to half too large. d in [1, 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 50 ms.
- *  `slope`, unless NULL, gets -d log / d log n of each number.
+ *  queries and the tokens' first-order (Hajek) influence are integrated, in self mode with the
+ *  query's own token among the keys; to the covariance is added, to leading order in 1/d, what
+ * pairs of tokens do beyond the sum of their parts (its factor 1 - 1/d was chosen by simulation).
+ * docs/PREDICTION.md compares with measurement: single outputs agree to 0.3 %; the mean comes out 1
+ * to 5 % low once scores freeze in few dimensions (H >= 2, d <= 10), and the covariance within 3 %,
+ * but some 10 % high where n H is below 10 (no rotation) or where the error is that small. d in [1,
+ * 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 150 ms. `slope`, unless NULL, gets -d log / d log n
+ * of each number.
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
 ES_API es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
                                       es_budget *budget, es_prediction *out, es_prediction *slope,
@@ -181,11 +192,14 @@ typedef struct es_predict_opts {
 } es_predict_opts;
 
 /*! es_predict_general() : any covariance and head. Queries are sampled, at addresses of their own
- *  (random.h), so that equal arguments give equal bits; the average over the tokens they share is
- *  exact, by Hermite series of order 40. In fewer than about 4 dimensions those converge slowly
- *  once scores freeze, and the square of the mean is left out of the covariance's fluctuation:
- *  there it is some per cent off. O(samples^2 (d + 2000)) time, 48 samples^2 bytes; half a second
- *  for 512 samples. opts may be NULL.
+ *  (random.h), so that equal arguments give equal bits: `samples` of them in pairs, and up to 65536
+ *  one at a time, which also correct the pairs for the queries they happened to be. The average
+ * over the tokens two queries share is exact, by Hermite series of order 40; in fewer than about 4
+ *  dimensions those converge slowly once scores freeze. Of a query's own token only the part along
+ *  its scores' direction is followed to other tokens, and what pairs of tokens do beyond the sum of
+ *  their parts is left out: the mean comes out 1 to 6 % low where scores freeze, the covariance
+ *  within 4 % (docs/PREDICTION.md). O(samples^2 (d + 4000)) time, 48 samples^2 + 25000 samples
+ * bytes and more; a second for 512 samples. opts may be NULL.
  *  @return : as es_horizons_of() and es_predict_isotropic(). */
 ES_API es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head,
                                     double n, const es_predict_opts *opts, es_budget *budget,

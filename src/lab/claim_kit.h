@@ -16,7 +16,7 @@ typedef struct es_claim_entry {
 } es_claim_entry;
 
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_pitfalls[],
-    es_claims_hardmax[], es_claims_sphere[];
+    es_claims_hardmax[], es_claims_sphere[], es_claims_ball[];
 
 /* A measurement and its standard error. */
 typedef struct es_measured {

@@ -3,13 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/experiment.h>
 #include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-
-enum { HEAD_EXPERIMENT = 10 }; /* the same random head as `esscher converge` has */
 
 static es_budget *budget_of(const es_trial *t)
 {
@@ -22,7 +21,9 @@ static es_budget *budget_of(const es_trial *t)
 static es_status draw(es_trial *t, int64_t count, es_error *err)
 {
     const int64_t d = t->spec.dim;
-    es_address at = {.seed = t->opts.seed, .experiment = HEAD_EXPERIMENT};
+    es_address at = {.seed = t->opts.seed,
+                     .experiment =
+                         ES_EXPERIMENT_HEAD}; /* the same head as `esscher converge` has */
     ES_TRY(es_mem_array(budget_of(t), count * d, d, sizeof(double), "matrices of a claim",
                         (void **)&t->numbers, err));
     for (int64_t i = 0; i < count; i++) {
@@ -71,6 +72,7 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
                                        .n_sizes = spec->n_sizes,
                                        .seed = opts->seed,
                                        .population = spec->population,
+                                       .reference = spec->reference,
                                        .exec = opts->exec};
     es_converge_limit *limit;
     ES_TRY(es_converge_limit_new(&converge, &limit, err));
@@ -119,7 +121,7 @@ static es_status gather(const es_trial *t, int64_t s, es_trial_error which, doub
 static es_rate_opts bootstrap_of(const es_trial *t, int64_t s, es_trial_error which)
 {
     return (es_rate_opts){.seed = t->opts.seed,
-                          .experiment = 100,
+                          .experiment = ES_EXPERIMENT_FIT,
                           .cell = (uint64_t)(s * 4 + (int64_t)which),
                           .exec = t->opts.exec};
 }

@@ -23,6 +23,7 @@ typedef struct es_trial_spec {
     int64_t n_sizes;
     int64_t replicates;
     bool population;
+    int64_t reference; /* tokens of a sample that stands for the limit; 0: the limit itself */
 } es_trial_spec;
 
 typedef enum es_trial_error { ES_TRIAL_MEAN, ES_TRIAL_COV, ES_TRIAL_MAP } es_trial_error;

@@ -8,8 +8,8 @@
 #include "lab/claim_kit.h"
 
 static const es_claim_entry *const tables[] = {es_claims_gaussian, es_claims_exponents,
-                                               es_claims_hardmax, es_claims_sphere,
-                                               es_claims_pitfalls};
+                                               es_claims_ball,     es_claims_hardmax,
+                                               es_claims_sphere,   es_claims_pitfalls};
 
 static const es_claim_entry *entry_at(int64_t index)
 {

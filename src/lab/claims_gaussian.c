@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include <esscher/attend.h>
+#include <esscher/experiment.h>
 #include <esscher/moments.h>
 #include <esscher/tokens.h>
 
@@ -17,7 +18,7 @@ static const char paper_a[] = "Token Sample Complexity of Attention";
 
 /* ---- the exact mean (THEORY 4.2, identity I1) ---- */
 
-enum { BIAS_EXPERIMENT = 80, BIAS_DIM = 3, BIAS_TOKENS = 100, BIAS_UNIT = 200 };
+enum { BIAS_EXPERIMENT = ES_EXPERIMENT_CLAIMS, BIAS_DIM = 3, BIAS_TOKENS = 100, BIAS_UNIT = 200 };
 
 /* One query x against many samples of n tokens of N(0, I): Gamma(x) = t = Ax, so that
  * <Gamma_n, t>/|t|^2 has the mean 1 - P_n(|t|), and 1 if attention had no bias. */

@@ -1,12 +1,13 @@
 /* claims_hardmax.c : infinite score scale, where convergence is logarithmic. */
 #include <math.h>
 
+#include <esscher/experiment.h>
 #include <esscher/hardmax.h>
 
 #include "base/error.h"
 #include "lab/claim_kit.h"
 
-enum { EXPERIMENT = 81, SIZES = 3 };
+enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 1, SIZES = 3 };
 static const int64_t sizes[SIZES] = {1000, 1000000, 1000000000};
 
 static es_status simulate(const es_claim_opts *opts, es_hardmax_row rows[SIZES], es_error *err)

@@ -1,6 +1,7 @@
 /* claims_sphere.c : tokens on the sphere. */
 #include <math.h>
 
+#include <esscher/experiment.h>
 #include <esscher/limit.h>
 #include <esscher/linalg.h>
 #include <esscher/tokens.h>
@@ -9,7 +10,7 @@
 #include "base/memory.h"
 #include "lab/claim_kit.h"
 
-enum { EXPERIMENT = 82, DIM = 10 };
+enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 2, DIM = 10 };
 
 /* A diagonal head with singular values from 1/2 to 20: some directions averaged, some selected. */
 static void make_head(double *A)

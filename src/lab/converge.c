@@ -1,6 +1,7 @@
 /* converge.c : the question, checked, and the limits it is measured against. */
 #include <math.h>
 
+#include <esscher/experiment.h>
 #include <esscher/limit.h>
 #include <esscher/random.h>
 #include <esscher/tokens.h>
@@ -8,33 +9,10 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "lab/converge_spec.h"
 
 enum { LIMIT_DRAWS = 65536 }; /* for limits that have no closed form */
-
-/* ---- a head ---- */
-
-/* A = Wk'Wq/sqrt(k), or as given, written out. */
-static void write_out_a(const es_converge_spec *spec, double *a)
-{
-    const es_head *h = spec->head;
-    const int64_t d = spec->law->dim;
-    for (int64_t i = 0; i < d; i++)
-        for (int64_t j = 0; j < d; j++) {
-            double sum = h->A ? es_view_get(h->A, i, j) : 0.0;
-            for (int64_t r = 0; h->Wq && r < h->Wq->rows; r++)
-                sum += es_view_get(h->Wk, r, i) * es_view_get(h->Wq, r, j);
-            a[i * d + j] = unit_scale(spec) * sum;
-        }
-}
-
-static void write_out_v(const es_converge_spec *spec, double *v)
-{
-    const int64_t d = spec->law->dim;
-    for (int64_t c = 0; c < channels_of(spec); c++)
-        for (int64_t j = 0; j < d; j++)
-            v[c * d + j] = spec->head->V ? es_view_get(spec->head->V, c, j) : (double)(c == j);
-}
 
 /* ---- the question, checked ---- */
 
@@ -67,6 +45,21 @@ static es_status check_head(const es_converge_spec *spec, es_error *err)
     return h->V ? check_matrix(h->V, 0, d, "V", err) : ES_OK;
 }
 
+static es_status check_reference(const es_converge_spec *spec, es_error *err)
+{
+    if (spec->reference == 0)
+        return ES_OK;
+    if (spec->reference < 2)
+        return es_fail(err, ES_E_ARGUMENT, "converge.reference", "0 stands for the limit itself",
+                       "a reference sample of %lld tokens", (long long)spec->reference);
+    if (spec->population)
+        return es_fail(err, ES_E_ARGUMENT, "converge.reference",
+                       "leave one of the two out: fresh queries are compared with what the limit "
+                       "does to the same queries",
+                       "a reference sample, whose queries are its tokens, for fresh queries");
+    return ES_OK;
+}
+
 es_status es_converge_check(const es_converge_spec *spec, es_error *err)
 {
     ES_TRY(es_law_check(spec->law, err));
@@ -80,7 +73,7 @@ es_status es_converge_check(const es_converge_spec *spec, es_error *err)
     if (spec->queries < 0 || spec->map_queries < 0)
         return es_fail(err, ES_E_ARGUMENT, "converge.queries", "0 stands for the default",
                        "a negative count");
-    return ES_OK;
+    return check_reference(spec, err);
 }
 
 /* ---- limits ---- */
@@ -112,7 +105,7 @@ static es_status limit_at_scale(const es_converge_spec *spec, es_converge_limit 
         es_limit_moments(spec->law, &head, NULL, spec->exec, mean, cov, &accuracy, err);
     if (status == ES_E_UNSUPPORTED) {
         if (!*points) {
-            const es_address at = {.seed = spec->seed, .experiment = ES_CONVERGE_LIMIT};
+            const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_CONVERGE_LIMIT};
             void *memory;
             ES_TRY(es_mem_array(limit->budget, LIMIT_DRAWS, d, sizeof(double), "draws of the limit",
                                 &memory, err));
@@ -140,8 +133,7 @@ static es_status fill_limits(const es_converge_spec *spec, es_converge_limit *li
     const int64_t d = spec->law->dim;
     double *points = NULL;
     void *a;
-    write_out_a(spec, limit->a);
-    write_out_v(spec, limit->v);
+    ES_TRY(es_head_write(spec->head, d, limit->a, limit->v, err));
     ES_TRY(es_mem_array(limit->budget, d, d, sizeof(double), "A", &a, err));
     es_status status = ES_OK;
     for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++) {
@@ -178,11 +170,35 @@ es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit 
                                  .budget = budget};
     if (status == ES_OK)
         status = fill_limits(spec, limit, err);
+    if (status == ES_E_RANGE && spec->reference)
+        status = es_fail(err, ES_E_RANGE, "converge.no_limit", "choose a law with lighter tails",
+                         "a reference sample stands for a limit, and tokens of this law have none: "
+                         "the more there are, the further out the largest, which gets all weight");
+    if (status == ES_OK && spec->reference)
+        status = es_converge_refer(spec, limit, err);
     if (status != ES_OK) {
         es_converge_limit_free(limit);
         return status;
     }
     *out = limit;
+    return ES_OK;
+}
+
+es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost *out, es_error *err)
+{
+    const double d = (double)spec->law->dim, dv = (double)channels_of(spec);
+    const double kept = 2.0 * d * d + dv * d + (double)spec->n_scales * (dv * dv + dv + 2.0);
+    double flops = 0.0, refer = 0.0, find = 16.0 * (d + dv) * (d + dv);
+    if (spec->law->kind != ES_LAW_GAUSSIAN) { /* points and their outputs; nodes of a quadrature */
+        const es_view *points = spec->law->points;
+        const double most =
+            points && points->rows > LIMIT_DRAWS ? (double)points->rows : (double)LIMIT_DRAWS;
+        find += most * (d + dv + 2.0) + 65536.0 * es_parallel_threads(spec->exec, 1024);
+    }
+    if (spec->reference)
+        ES_TRY(es_converge_refer_cost(spec, &flops, &refer, err));
+    out->limit_flops = flops;
+    out->limit_bytes = (size_t)(8.0 * kept + fmax(8.0 * find, refer) + 16.0 * ES_ALIGN);
     return ES_OK;
 }
 

@@ -2,25 +2,20 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/attend.h>
+#include <esscher/experiment.h>
 #include <esscher/limit.h>
 #include <esscher/linalg.h>
-#include <esscher/random.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/converge_spec.h"
+#include "lab/converge_sample.h"
 
 /* ---- memory ---- */
 
-/* Everything of size n or m that a replicate holds, in one place so that it can be counted and
- * freed. */
+/* What a replicate holds beside its sample, in one place so that it can be counted and freed. */
 typedef struct replicate {
-    double *tokens;     /* (n, dim) */
-    double *asking;     /* (m, dim) queries before Wq; the tokens themselves in self mode */
-    double *q, *k, *v;  /* (m, key_dim), (n, key_dim), (n, channels) */
-    double *scales;     /* (n_scales) score scales: factor / sqrt(k) */
+    es_converge_sample sample;
+    double *memory;
     double *a;          /* (dim, dim) A at one scale */
     double *limit;      /* (m, channels) Gamma of every query that is compared, at one scale */
     double *output;     /* (n_scales, n_sizes, map queries, channels) */
@@ -33,35 +28,28 @@ typedef struct replicate {
     int64_t sets;
 } replicate;
 
-enum { BUFFERS = 12 };
+enum { PARTS = 6 };
 
-static void replicate_sizes(const es_converge_spec *spec, int64_t count[BUFFERS])
+static int64_t count_parts(const es_converge_spec *spec, int64_t count[PARTS])
 {
-    const int64_t n = largest_size(spec), m = queries_of(spec), dv = channels_of(spec);
-    const int64_t d = spec->law->dim, k = key_dim_of(spec);
-    const int64_t compared = spec->population ? m : map_queries_of(spec);
-    const int64_t counts[BUFFERS] = {n * d,
-                                     spec->population ? m * d : 0,
-                                     m * k,
-                                     n * k,
-                                     n * dv,
-                                     spec->n_scales,
-                                     d * d,
-                                     compared * dv,
-                                     spec->n_scales * spec->n_sizes * map_queries_of(spec) * dv,
-                                     dv * dv,
-                                     dv * dv,
-                                     dv};
+    const int64_t dv = channels_of(spec), d = spec->law->dim, few = map_queries_of(spec);
+    const int64_t counts[PARTS] = {d * d,
+                                   (spec->population ? queries_of(spec) : few) * dv,
+                                   spec->n_scales * spec->n_sizes * few * dv,
+                                   dv * dv,
+                                   dv * dv,
+                                   dv};
+    int64_t total = 0;
+    for (int i = 0; i < PARTS; i++)
+        total += counts[i];
     memcpy(count, counts, sizeof counts);
+    return total;
 }
 
 static void replicate_free(replicate *r, es_budget *budget)
 {
-    double *const memory[BUFFERS] = {r->tokens, r->asking,     r->q,        r->k,
-                                     r->v,      r->scales,     r->a,        r->limit,
-                                     r->output, r->difference, r->expected, r->eigen};
-    for (int i = 0; i < BUFFERS; i++)
-        es_mem_free(budget, memory[i]);
+    es_converge_sample_free(&r->sample);
+    es_mem_free(budget, r->memory);
     for (int64_t i = 0; r->moments && i < r->sets; i++)
         es_moments_free(&r->moments[i]);
     es_mem_free(budget, r->moments);
@@ -72,28 +60,21 @@ static void replicate_free(replicate *r, es_budget *budget)
 static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_error *err)
 {
     es_budget *budget = budget_of(spec);
-    int64_t count[BUFFERS];
-    void *memory[BUFFERS] = {0}, *moments = NULL;
-    replicate_sizes(spec, count);
+    int64_t count[PARTS];
+    void *memory = NULL, *moments = NULL;
     *r = (replicate){.sets = spec->n_scales * spec->n_sizes};
-    es_status status = ES_OK;
-    for (int i = 0; i < BUFFERS && status == ES_OK; i++)
-        status = es_mem_array(budget, count[i], 1, sizeof(double), "a replicate", &memory[i], err);
+    es_status status = es_mem_array(budget, count_parts(spec, count), 1, sizeof(double),
+                                    "a replicate", &memory, err);
     if (status == ES_OK)
         status = es_mem_array(budget, r->sets, 1, sizeof(es_moments), "a replicate", &moments, err);
-    r->tokens = memory[0];
-    r->asking = memory[1];
-    r->q = memory[2];
-    r->k = memory[3];
-    r->v = memory[4];
-    r->scales = memory[5];
-    r->a = memory[6];
-    r->limit = memory[7];
-    r->output = memory[8];
-    r->difference = memory[9];
-    r->expected = memory[10];
-    r->eigen = memory[11];
+    r->memory = memory;
     r->moments = moments;
+    double *next = memory,
+           **parts[PARTS] = {&r->a, &r->limit, &r->output, &r->difference, &r->expected, &r->eigen};
+    for (int i = 0; i < PARTS && memory; i++) {
+        *parts[i] = next;
+        next += count[i];
+    }
     if (status == ES_OK)
         status = es_moments_new(channels_of(spec), budget, &r->compared, err);
     if (status != ES_OK)
@@ -101,61 +82,18 @@ static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_er
     return status;
 }
 
-/* out (rows, w->rows) = x w', or x itself where the head has no such matrix. */
-static es_status project(const double *x, int64_t rows, int64_t dim, const es_view *w,
-                         es_budget *budget, double *out, es_error *err)
-{
-    if (!w) {
-        memcpy(out, x, (size_t)(rows * dim) * sizeof *out);
-        return ES_OK;
-    }
-    const es_view vx = es_view_f64(x, rows, dim), transposed = es_view_transpose(w);
-    return es_mat_multiply(&vx, &transposed, budget, out, err);
-}
-
-/* Tokens, and what the head makes of them. */
-static es_status draw(const es_converge_spec *spec, int64_t number, replicate *r, es_error *err)
-{
-    const es_head *h = spec->head;
-    const int64_t n = largest_size(spec), m = queries_of(spec), d = spec->law->dim;
-    es_budget *budget = budget_of(spec);
-    es_address at = {
-        .seed = spec->seed, .experiment = ES_CONVERGE_TOKENS, .cell = (uint64_t)number};
-    ES_TRY(es_tokens_fill(spec->law, &at, n, spec->exec, r->tokens, err));
-    if (spec->population) {
-        at.experiment = ES_CONVERGE_QUERIES;
-        ES_TRY(es_tokens_fill(spec->law, &at, m, spec->exec, r->asking, err));
-    }
-    for (int64_t s = 0; s < spec->n_scales; s++)
-        r->scales[s] = spec->scales[s] * unit_scale(spec);
-    ES_TRY(project(spec->population ? r->asking : r->tokens, m, d, h->Wq ? h->Wq : h->A, budget,
-                   r->q, err));
-    ES_TRY(project(r->tokens, n, d, h->Wk, budget, r->k, err));
-    return project(r->tokens, n, d, h->V, budget, r->v, err);
-}
-
-static es_attend_opts attend_options(const es_converge_spec *spec, const replicate *r)
-{
-    return (es_attend_opts){.precision = spec->precision,
-                            .scales = r->scales,
-                            .n_scales = spec->n_scales,
-                            .prefixes = spec->sizes,
-                            .n_prefixes = spec->n_sizes,
-                            .exec = spec->exec};
-}
+/* ---- attention ---- */
 
 /* Moments of all queries; outputs of the first few, which meet the same keys. */
 static es_status attend(const es_converge_spec *spec, replicate *r, es_error *err)
 {
-    const int64_t n = largest_size(spec), few = map_queries_of(spec), key_dim = key_dim_of(spec);
-    const es_view q = es_view_f64(r->q, queries_of(spec), key_dim),
-                  k = es_view_f64(r->k, n, key_dim);
-    const es_view v = es_view_f64(r->v, n, channels_of(spec)), first = es_view_rows(&q, 0, few);
-    es_attend_opts opts = attend_options(spec, r);
+    const es_converge_sample *x = &r->sample;
+    const es_view first = es_view_rows(&x->q_view, 0, map_queries_of(spec));
+    es_attend_opts opts = es_converge_attend_opts(spec, x->scales);
     const es_attend_out outputs = {.output = r->output}, moments = {.moments = r->moments};
-    ES_TRY(es_attend(&first, &k, &v, &opts, &outputs, err));
+    ES_TRY(es_attend(&first, &x->k_view, &x->v_view, &opts, &outputs, err));
     opts.self = !spec->population;
-    return es_attend(&q, &k, &v, &opts, &moments, err);
+    return es_attend(&x->q_view, &x->k_view, &x->v_view, &opts, &moments, err);
 }
 
 /* ---- errors ---- */
@@ -164,9 +102,8 @@ static es_status attend(const es_converge_spec *spec, replicate *r, es_error *er
 static es_status limit_maps(const es_converge_spec *spec, const es_converge_limit *limit,
                             replicate *r, int64_t s, int64_t count, es_error *err)
 {
-    const double *x = spec->population ? r->asking : r->tokens;
     const es_limit_head head = {.A = r->a, .V = limit->v, .dv = limit->channels};
-    const es_view queries = es_view_f64(x, count, spec->law->dim);
+    const es_view queries = es_view_f64(r->sample.asking, count, spec->law->dim);
     es_converge_scale_a(spec, limit, s, r->a);
     return es_limit_map(spec->law, &head, &queries, spec->exec, r->limit, NULL, NULL, err);
 }
@@ -235,13 +172,15 @@ static es_status errors_at_scale(const es_converge_spec *spec, const es_converge
     return ES_OK;
 }
 
-es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
-                                int64_t number, es_converge_cell *out, es_error *err)
+/* ---- a replicate, its sizes nested or each on its own ---- */
+
+static es_status measure(const es_converge_spec *spec, const es_converge_limit *limit,
+                         uint64_t cell, es_converge_cell *out, es_error *err)
 {
-    ES_TRY(es_converge_check(spec, err));
     replicate r;
     ES_TRY(replicate_new(&r, spec, err));
-    es_status status = draw(spec, number, &r, err);
+    es_status status =
+        es_converge_sample_draw(spec, ES_EXPERIMENT_CONVERGE_TOKENS, cell, &r.sample, err);
     if (status == ES_OK)
         status = attend(spec, &r, err);
     for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++)
@@ -250,25 +189,86 @@ es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_
     return status;
 }
 
+/* The spec of size i alone. */
+static es_converge_spec alone(const es_converge_spec *spec, int64_t i)
+{
+    es_converge_spec one = *spec;
+    one.sizes = &spec->sizes[i];
+    one.n_sizes = 1;
+    one.map_queries = map_queries_of(spec);
+    return one;
+}
+
+/* Cell (n, replicate): the tokens of n are the same in whatever grid it stands. */
+enum { REPLICATE_BITS = 18 };
+
+static es_status measure_apart(const es_converge_spec *spec, const es_converge_limit *limit,
+                               int64_t number, es_converge_cell *out, es_error *err)
+{
+    void *memory;
+    if (number >> REPLICATE_BITS || largest_size(spec) >> (48 - REPLICATE_BITS))
+        return es_fail(err, ES_E_RANGE, "converge.independent",
+                       "replicates below 2^18 and n below 2^30",
+                       "replicate %lld of %lld tokens has no address for independent sizes",
+                       (long long)number, (long long)largest_size(spec));
+    ES_TRY(
+        es_mem_array(budget_of(spec), spec->n_scales, 1, sizeof *out, "a replicate", &memory, err));
+    es_converge_cell *cells = memory;
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < spec->n_sizes && status == ES_OK; i++) {
+        const es_converge_spec one = alone(spec, i);
+        const uint64_t cell = (uint64_t)spec->sizes[i] << REPLICATE_BITS | (uint64_t)number;
+        status = measure(&one, limit, cell, cells, err);
+        for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++)
+            out[s * spec->n_sizes + i] = cells[s];
+    }
+    es_mem_free(budget_of(spec), memory);
+    return status;
+}
+
+es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
+                                int64_t number, es_converge_cell *out, es_error *err)
+{
+    ES_TRY(es_converge_check(spec, err));
+    if (number < 0)
+        return es_fail(err, ES_E_RANGE, "converge.replicate", "replicates count from 0",
+                       "replicate %lld", (long long)number);
+    return spec->independent ? measure_apart(spec, limit, number, out, err)
+                             : measure(spec, limit, (uint64_t)number, out, err);
+}
+
+/* ---- cost ---- */
+
+static es_status cost_of_one(const es_converge_spec *spec, es_converge_cost *out, es_error *err)
+{
+    const int64_t n = largest_size(spec), dv = channels_of(spec), k = key_dim_of(spec);
+    es_attend_opts opts = es_converge_attend_opts(spec, spec->scales); /* any values do */
+    es_attend_plan outputs, moments;
+    ES_TRY(es_attend_plan_for(map_queries_of(spec), n, k, dv, &opts, false, &outputs, err));
+    opts.self = !spec->population;
+    ES_TRY(es_attend_plan_for(queries_of(spec), n, k, dv, &opts, true, &moments, err));
+    int64_t count[PARTS];
+    const double sets = (double)(spec->n_scales * spec->n_sizes);
+    const double bytes = (double)(outputs.bytes > moments.bytes ? outputs.bytes : moments.bytes) +
+                         es_converge_sample_bytes(spec) + 8.0 * (double)count_parts(spec, count) +
+                         sets * (double)(es_moments_bytes(dv) + sizeof(es_moments)) +
+                         (double)es_moments_bytes(dv) +
+                         (double)spec->n_scales * sizeof(es_converge_cell) + 8.0 * ES_ALIGN;
+    out->flops += outputs.flops + moments.flops;
+    out->bytes = out->bytes > (size_t)bytes ? out->bytes : (size_t)bytes;
+    return ES_OK;
+}
+
 es_status es_converge_cost_of(const es_converge_spec *spec, es_converge_cost *out, es_error *err)
 {
     ES_TRY(es_converge_check(spec, err));
-    const int64_t n = largest_size(spec), m = queries_of(spec), few = map_queries_of(spec);
-    const replicate none = {.scales = NULL};
-    es_attend_opts opts = attend_options(spec, &none);
-    opts.scales = spec->scales; /* the cut does not depend on their values */
-    es_attend_plan outputs, moments;
-    ES_TRY(es_attend_plan_for(few, n, key_dim_of(spec), channels_of(spec), &opts, false, &outputs,
-                              err));
-    opts.self = !spec->population;
-    ES_TRY(
-        es_attend_plan_for(m, n, key_dim_of(spec), channels_of(spec), &opts, true, &moments, err));
-    int64_t count[BUFFERS];
-    replicate_sizes(spec, count);
-    double bytes = (double)(outputs.bytes > moments.bytes ? outputs.bytes : moments.bytes);
-    for (int i = 0; i < BUFFERS; i++)
-        bytes += 8.0 * (double)count[i] + 2 * ES_ALIGN;
-    bytes += (double)(spec->n_scales * spec->n_sizes) * (double)es_moments_bytes(channels_of(spec));
-    *out = (es_converge_cost){.flops = outputs.flops + moments.flops, .bytes = (size_t)bytes};
+    *out = (es_converge_cost){0};
+    ES_TRY(es_converge_limit_cost(spec, out, err));
+    if (!spec->independent)
+        return cost_of_one(spec, out, err);
+    for (int64_t i = 0; i < spec->n_sizes; i++) {
+        const es_converge_spec one = alone(spec, i);
+        ES_TRY(cost_of_one(&one, out, err));
+    }
     return ES_OK;
 }

@@ -42,4 +42,13 @@ double es_stirling_error(double a);
  * below 1e-13 within ten standard deviations of n/2. */
 double es_log_coins(int64_t n, int64_t k);
 
+/*! es_log_beta() : ln of Euler's beta function of a, b > 0. Absolute error below 1e-14 for sums up
+ * to 10, 3e-16 of a + b beyond. */
+double es_log_beta(double a, double b);
+
+/*! es_log_beta_lower() : ln of the regularised incomplete beta function I_x(a, b), for a, b > 0 and
+ * x in (0, 1], given 1 - x beside it. Absolute error, which is the relative error of I itself,
+ * below 1e-13 (1 + a + b) / 10. */
+double es_log_beta_lower(double a, double b, double x, double rest);
+
 #endif

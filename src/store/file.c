@@ -99,6 +99,32 @@ void es_file_close(es_file *file)
     file->fd = -1;
 }
 
+es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void **out, size_t *size,
+                       es_error *err)
+{
+    es_file file;
+    *out = NULL;
+    *size = 0;
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = ES_OK;
+    if (file.size > most || file.size >= SIZE_MAX)
+        status = es_fail_file(err, ES_E_LIMIT, path, -1, "file.size", "is it the file you meant?",
+                              "the file has %llu bytes; the most accepted is %llu",
+                              (unsigned long long)file.size, (unsigned long long)most);
+    if (status == ES_OK)
+        status = es_mem_new(budget, (size_t)file.size + 1, path, out, err);
+    if (status == ES_OK)
+        status = es_file_read(&file, 0, *out, (size_t)file.size, err);
+    if (status == ES_OK) {
+        *size = (size_t)file.size;
+    } else {
+        es_mem_free(budget, *out);
+        *out = NULL;
+    }
+    es_file_close(&file);
+    return status;
+}
+
 /* ---- writing ---- */
 
 static es_status fail_exists(es_error *err, const char *path)

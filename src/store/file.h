@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <esscher/exec.h>
 #include <esscher/status.h>
 
 /*! es_file_fail() : "cannot open: Permission denied", with the text of the given errno; ES_E_IO. */
@@ -32,6 +33,12 @@ es_status es_file_open(const char *path, es_file *out, es_error *err);
 es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t size, es_error *err);
 
 void es_file_close(es_file *file);
+
+/*! es_file_load() : a whole file of at most `most` bytes as new memory of `budget`, followed by a
+ *  NUL that does not count; release with es_mem_free(). @return : ES_OK; as es_file_open() and
+ *  es_file_read(); ES_E_LIMIT (file.size) if it is larger; ES_E_MEMORY. */
+es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void **out, size_t *size,
+                       es_error *err);
 
 /* A file being written under a temporary name in the folder of its final one. */
 typedef struct es_draft {

@@ -9,45 +9,40 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "theory/crowd.h"
 #include "theory/pairs.h"
 #include "theory/predict.h"
 #include "theory/sample.h"
 
 #define WIDEST 13.0 /* t = <e, eta> of an independent token is a standard normal */
 
-/* A sampled token in its role as query: Gamma = w eta + m e on average, and its second moment
- * W2 eta eta' + X (..) + Y ee' + P (I - ee'). */
-typedef struct asking {
-    es_influence f;
-    double m;      /* along e */
-    double second; /* E |Gamma|^2 */
-    double missed; /* E |Gamma - q e|^2 */
-} asking;
-
 typedef struct model {
     const es_sample *s;
     double n;
     es_budget *budget;
     es_spectra spectra;
-    es_spectrum *at; /* (count) of each query */
-    asking *self;    /* (count) */
-    double *bias;    /* (d, d): E[Gamma Gamma'] minus its limit, whitened */
+    es_crowd crowd;
+    es_spectrum *at;               /* (count) of each query */
+    es_spectrum *beside;           /* (count) the same when the query is one of the tokens */
+    es_influence_table *influence; /* (count) of the latter */
+    es_asking *self;               /* (count) what it gets then */
+    double *rows; /* (ES_FEATURES + 1, count): shares in a pair average, and what explains them */
 } model;
 
-/* ---- sums over queries ---- */
-
-/* Expected error of one query, squared, in the metric of outputs (4.5 i). */
-static double query_error(const model *m)
+static es_query query_of(const es_sample *s, int64_t j)
 {
-    const es_sample *s = m->s;
-    double sum = 0.0;
-    for (int64_t j = 0; j < s->count; j++) {
-        const es_rem *r = &m->at[j].moments;
-        const double along = s->eQe[j * s->count + j];
-        sum += along * r->error + (s->trace - along) * r->participation;
-    }
-    return sum / (double)s->count;
+    const int64_t jj = j * s->count + j;
+    return (es_query){.q = s->q[j],
+                      .ez = s->ez[jj],
+                      .eQe = s->eQe[jj],
+                      .eQz = s->eQz[jj],
+                      .zQz = s->zQz[j],
+                      .eQQe = s->eQQe[jj],
+                      .eQQz = s->eQQz[jj],
+                      .zQQz = s->zQQz[j]};
 }
+
+/* ---- averages over pairs ---- */
 
 static es_pair pair_of(const es_sample *s, int64_t j, int64_t k)
 {
@@ -63,36 +58,92 @@ static es_pair pair_of(const es_sample *s, int64_t j, int64_t k)
                      .trace2 = s->trace2};
 }
 
-/* Mean over pairs of different queries, and its standard error as a U-statistic: twice that of the
- * mean over the first of the two. rows (count) is scratch. */
-static es_num pair_average(const model *m,
-                           double (*kernel)(const es_pair *, const es_spectrum *,
-                                            const es_spectrum *),
-                           double *rows)
+typedef double (*pair_kernel)(const es_pair *, const es_spectrum *, const es_spectrum *);
+
+static double mean_of(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t j = 0; j < count; j++)
+        sum += x[j];
+    return sum / (double)count;
+}
+
+static double dot(const double *a, const double *b, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t j = 0; j < count; j++)
+        sum += a[j] * b[j];
+    return sum;
+}
+
+/* Features of the sampled queries, less their means, orthonormal; defects[i] becomes how far the
+ * mean of feature i is from that of the crowd. A feature that says nothing new becomes 0. */
+static void prepare_features(const model *m, double *features, double defects[ES_FEATURES])
 {
     const int64_t N = m->s->count;
+    for (int64_t j = 0; j < N; j++) {
+        const es_query x = query_of(m->s, j);
+        double f[ES_FEATURES];
+        es_query_features(&x, &m->at[j].moments, f);
+        for (int i = 0; i < ES_FEATURES; i++)
+            features[i * N + j] = f[i];
+    }
+    for (int i = 0; i < ES_FEATURES; i++) {
+        double *f = features + i * N;
+        const double mean = mean_of(f, N), size = sqrt(dot(f, f, N));
+        defects[i] = m->crowd.features[i] - mean;
+        for (int64_t j = 0; j < N; j++)
+            f[j] -= mean;
+        for (int k = 0; k < i; k++) {
+            const double *earlier = features + k * N, part = dot(f, earlier, N);
+            defects[i] -= part * defects[k];
+            for (int64_t j = 0; j < N; j++)
+                f[j] -= part * earlier[j];
+        }
+        const double norm = sqrt(dot(f, f, N)), scale = norm > 1e-6 * size ? 1.0 / norm : 0.0;
+        defects[i] *= scale;
+        for (int64_t j = 0; j < N; j++)
+            f[j] *= scale;
+    }
+}
+
+/* Mean over pairs of different queries. Each query's share in it is explained, as far as it goes,
+ * by features of the query whose means over the crowd are known, and corrected for having drawn
+ * other ones: twice, once for each of the pair. The standard error is that of a U-statistic, twice
+ * that of the mean over the first of the two, of what is left unexplained. */
+static es_num pair_average(const model *m, const es_spectrum *at, pair_kernel kernel)
+{
+    const int64_t N = m->s->count;
+    double *rows = m->rows, *features = rows + N, defects[ES_FEATURES];
     memset(rows, 0, (size_t)N * sizeof *rows);
     for (int64_t j = 0; j < N; j++) {
         for (int64_t k = 0; k < j; k++) {
             const es_pair pair = pair_of(m->s, j, k);
-            const double value = kernel(&pair, &m->at[j], &m->at[k]) / (double)(N - 1);
+            const double value = kernel(&pair, &at[j], &at[k]) / (double)(N - 1);
             rows[j] += value;
             rows[k] += value;
         }
     }
-    double mean = 0.0, variance = 0.0;
+    prepare_features(m, features, defects);
+    const double mean = mean_of(rows, N);
+    double correction = 0.0;
     for (int64_t j = 0; j < N; j++)
-        mean += rows[j] / (double)N;
-    for (int64_t j = 0; j < N; j++)
-        variance += (rows[j] - mean) * (rows[j] - mean) / (double)(N - 1);
-    return (es_num){mean, 2.0 * sqrt(variance / (double)N)};
+        rows[j] -= mean;
+    for (int i = 0; i < ES_FEATURES; i++) {
+        const double *f = features + i * N, part = dot(rows, f, N);
+        correction += part * defects[i];
+        for (int64_t j = 0; j < N; j++)
+            rows[j] -= part * f[j];
+    }
+    const double left = dot(rows, rows, N) / (double)(N - 1 - ES_FEATURES);
+    return (es_num){fmax(mean + 2.0 * correction, 0.1 * mean), 2.0 * sqrt(left / (double)N)};
 }
 
 /* The square of the mean belongs to the covariance, too: T(eta) loses c(eta) c(eta)', taken here as
  * lambda eta eta', its leading part, with lambda = |c|^2/|eta|^2. In terms of pairs.h eta eta' is
  * the influence with A2 = t^2, B2 = t, C2 = W2 = 1 for every direction. Returns the change of
  * E|T|^2. */
-static double without_square_of_mean(const model *m, double lambda)
+static double without_square_of_mean(const model *m, const es_spectrum *at, double lambda)
 {
     const es_sample *s = m->s;
     es_spectrum square = {.W2 = {1.0}};
@@ -102,38 +153,22 @@ static double without_square_of_mean(const model *m, double lambda)
     for (int64_t j = 0; j < s->count; j++) {
         es_pair same = pair_of(s, j, j);
         same.rho = 1.0;
-        cross += es_pair_cov(&same, &m->at[j], &square) / (double)s->count;
+        cross += es_pair_cov(&same, &at[j], &square) / (double)s->count;
     }
     return lambda * (lambda * (s->trace * s->trace + s->trace2) - 2.0 * cross);
 }
 
 /* c(eta) = slope * eta to first order, on average over directions. */
-static double slope_of_mean(const model *m)
+static double slope_of_mean(const model *m, const es_spectrum *at)
 {
     const double d = (double)m->s->d;
     double sum = 0.0;
     for (int64_t j = 0; j < m->s->count; j++)
-        sum += (m->at[j].A1[1] + (d - 1.0) * m->at[j].W[0]) / d;
+        sum += (at[j].A1[1] + (d - 1.0) * at[j].W[0]) / d;
     return sum / (double)m->s->count;
 }
 
 /* ---- tokens as queries ---- */
-
-static void ask_as_tokens(model *m)
-{
-    const es_sample *s = m->s;
-    const int64_t N = s->count;
-    for (int64_t k = 0; k < N; k++) {
-        asking *a = &m->self[k];
-        a->f = es_spectra_influence(&m->spectra, s->q[k], s->ez[k * N + k]);
-        a->m = a->f.along + m->at[k].moments.mean;
-        const double along = s->eQe[k * N + k];
-        a->second = a->f.weight_squared * s->zQz[k] + 2.0 * a->f.cross * s->eQz[k * N + k] +
-                    a->f.square * along + a->f.part * (s->trace - along);
-        a->missed = a->second + s->q[k] * s->q[k] * along -
-                    2.0 * s->q[k] * (a->f.weight * s->eQz[k * N + k] + a->m * along);
-    }
-}
 
 /* tr(Q T Q R) of what a token does through query j, T = [eta e] C [eta e]' + p I, and what it gets
  * itself, R = [eta f] D [eta f]' + P I. G holds the products Q between (eta, e) and (eta, f). */
@@ -168,212 +203,184 @@ static void coherence(const model *m, double *mean, double *cov)
             const int64_t token = k / 2, jk = j * N + token, kk = token * N + token;
             const double sign = k % 2 ? -1.0 : 1.0;
             const double t = fmax(-WIDEST, fmin(WIDEST, sign * s->ez[jk]));
-            const asking *a = &m->self[token];
+            const es_asking *a = &m->self[token];
             if (token == j)
                 continue;
-            es_influence f = es_spectra_influence(&m->spectra, s->q[j], t);
+            es_influence f = es_influence_at(&m->influence[j], t);
             const double along = sign * (a->f.weight * s->eQz[jk] + a->m * s->eQe[jk]);
             *mean +=
                 (f.weight * (a->f.weight * s->zQz[token] + a->m * s->eQz[kk]) + f.along * along) /
                 pairs;
-            f.square -= m->at[j].moments.second;
-            f.part -= m->at[j].moments.participation;
+            f.square -= m->beside[j].A2[0];
+            f.part -= m->beside[j].C2[0];
             *cov += contract(s, j, token, sign, &f, &a->f) / pairs;
         }
     }
 }
 
-/* ---- bias of the covariance ---- */
-
-/* What a query's second moment has beyond its limit q^2 ee', which is taken out query by query, so
- * that sampling noise is that of the difference: weight_squared zz' + cross (ze' + ez') + along ee'
- * + part I. */
-static es_influence beyond_limit(const model *m, int64_t j, bool self)
-{
-    const es_rem *r = &m->at[j].moments;
-    es_influence f = {.square = r->second, .part = r->participation};
-    if (self)
-        f = m->self[j].f;
-    f.along = f.square - m->s->q[j] * m->s->q[j] - f.part;
-    return f;
-}
-
-static void fill_bias(model *m, bool self)
-{
-    const es_sample *s = m->s;
-    const int64_t d = s->d, N = s->count;
-    memset(m->bias, 0, (size_t)(d * d) * sizeof *m->bias);
-    for (int64_t j = 0; j < N; j++) {
-        const es_influence f = beyond_limit(m, j, self);
-        const double along = f.along / (double)N;
-        const double cross = f.cross / (double)N, own = f.weight_squared / (double)N;
-        const double *e = s->e + j * d, *z = s->z + j * d;
-        for (int64_t a = 0; a < d; a++) {
-            const double with_e = along * e[a] + cross * z[a], with_z = cross * e[a] + own * z[a];
-            for (int64_t b = 0; b < d; b++)
-                m->bias[a * d + b] += with_e * e[b] + with_z * z[b];
-            m->bias[a * d + a] += f.part / (double)N;
-        }
-    }
-}
-
-/* tr(Q X Q X) of one query's X = own zz' + cross (ze' + ez') + along ee' + part I. */
-static double norm_of_one(const es_sample *s, int64_t j, const es_influence *f, double part)
-{
-    const int64_t jj = j * s->count + j;
-    const double zz = s->zQz[j], ze = s->eQz[jj], ee = s->eQe[jj];
-    const double own = f->weight_squared, cross = f->cross, along = f->along;
-    /* C G with C = [own cross; cross along], G = [zz ze; ze ee] */
-    const double a = own * zz + cross * ze, b = own * ze + cross * ee;
-    const double c = cross * zz + along * ze, d = cross * ze + along * ee;
-    return a * a + 2.0 * b * c + d * d + part * part * s->trace2 +
-           2.0 * part * (own * s->zQQz[j] + 2.0 * cross * s->eQQz[jj] + along * s->eQQe[jj]);
-}
-
-/* tr(Q X Q X) and tr(Q X) for X = bias + shift I + factor MM'. */
-static es_status norm_of(const model *m, double shift, double factor, double *square, double *trace,
-                         es_error *err)
-{
-    const int64_t d = m->s->d;
-    void *memory;
-    ES_TRY(es_mem_array(m->budget, 2 * d, d, sizeof(double), "prediction", &memory, err));
-    double *X = memory, *QX = X + d * d;
-    const es_view M = es_view_f64(m->s->M, d, d), Mt = es_view_transpose(&M);
-    const es_view Q = es_view_f64(m->s->Q, d, d), x = es_view_f64(X, d, d);
-    es_status status = es_mat_multiply(&M, &Mt, m->budget, X, err);
-    for (int64_t i = 0; i < d * d; i++)
-        X[i] = factor * X[i] + m->bias[i] + (i % (d + 1) ? 0.0 : shift);
-    if (status == ES_OK)
-        status = es_mat_multiply(&Q, &x, m->budget, QX, err);
-    *square = *trace = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-        *trace += QX[i * d + i];
-        for (int64_t k = 0; k < d; k++)
-            *square += QX[i * d + k] * QX[k * d + i];
-    }
-    es_mem_free(m->budget, memory);
-    return status;
-}
-
 /* ---- both modes ---- */
 
-/* The covariance of the mean is taken to have the shape of VSV', which it has at small horizons. */
-static es_status finish(model *m, bool self, double mean, double fluctuation, es_predicted *out,
-                        es_error *err)
+static void finish(const model *m, double mean, const es_expected *cov, double fluctuation,
+                   es_predicted *out)
 {
-    const double N = (double)m->s->count, shift = -mean / m->s->trace;
-    double square, trace, each = 0.0;
-    fill_bias(m, self);
-    ES_TRY(norm_of(m, shift, 0.0, &square, &trace, err));
-    for (int64_t j = 0; j < m->s->count; j++) {
-        const es_influence f = beyond_limit(m, j, self);
-        each += norm_of_one(m->s, j, &f, f.part + shift) / N;
-    }
-    square = (N * square - each) / (N - 1.0); /* without the square of the sampling noise */
     const double freedom = m->s->trace * m->s->trace / m->s->trace2; /* effective dimension */
     out->mean_rms = sqrt(fmax(mean, 0.0));
     out->mean_abs = out->mean_rms * es_norm_ratio((int64_t)fmax(1.0, round(freedom)));
-    out->cov_bias = copysign(sqrt(fmax(square, 0.0)), trace);
-    out->cov_rms = sqrt(fmax(square, 0.0) + fmax(fluctuation, 0.0));
-    return ES_OK;
+    out->cov_bias = copysign(sqrt(cov->square), cov->trace);
+    out->cov_rms = sqrt(cov->square + fmax(fluctuation, 0.0));
+}
+
+/* The part of its limit q that a query reaches, E G / q. */
+static double reached(const model *m)
+{
+    double mean = 0.0, q = 0.0;
+    for (int64_t j = 0; j < m->s->count; j++) {
+        mean += m->at[j].moments.mean;
+        q += m->s->q[j];
+    }
+    return mean / q;
 }
 
 /* With the tokens as queries the mean moves by c(eta) + M eta / n: |.|^2/|eta|^2 on average. */
 static double slope_squared_as_token(const model *m, double w)
 {
     const int64_t d = m->s->d;
+    const double part = reached(m);
     double lambda = w * w;
     for (int64_t i = 0; i < d * d; i++) {
-        const double M = m->s->M[i] / m->n;
+        const double M = part * m->s->M[i] / m->n;
         lambda += (M * M + (i % (d + 1) ? 0.0 : 2.0 * w * M)) / (double)d;
     }
     return lambda;
 }
 
-/* How far the sample's averages of z'QMz and z'M'QMz, the limits of <eta, Q b> and |b|^2, are from
- * their expectations tr QM and tr QMM', each times the part of the limit that n tokens reach: what
- * is proportional to them can be corrected. */
-static void sample_defects(const model *m, double *cross, double *square)
+/* How far the sample's average of z'QMz, the limit of <eta, Q b>, is from its expectation tr QM,
+ * times the part of the limit that n tokens reach: what is proportional to it can be corrected. */
+static double cross_defect(const model *m)
 {
     const es_sample *s = m->s;
     const int64_t d = s->d, N = s->count;
-    *cross = *square = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-        for (int64_t k = 0; k < d; k++) {
-            *cross += s->Q[i * d + k] * s->M[k * d + i];
-            for (int64_t l = 0; l < d; l++)
-                *square += s->Q[i * d + k] * s->M[k * d + l] * s->M[i * d + l];
-        }
-    }
-    double mean = 0.0, second = 0.0, q = 0.0, q2 = 0.0;
-    for (int64_t j = 0; j < N; j++) {
-        *cross -= s->q[j] * s->eQz[j * N + j] / (double)N;
-        *square -= s->q[j] * s->q[j] * s->eQe[j * N + j] / (double)N;
-        mean += m->at[j].moments.mean;
-        second += m->at[j].moments.mean * m->at[j].moments.mean;
-        q += s->q[j];
-        q2 += s->q[j] * s->q[j];
-    }
-    *cross *= mean / q;
-    *square *= second / q2;
+    double cross = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t k = 0; k < d; k++)
+            cross += s->Q[i * d + k] * s->M[k * d + i];
+    for (int64_t j = 0; j < N; j++)
+        cross -= s->q[j] * s->eQz[j * N + j] / (double)N;
+    return cross * reached(m);
 }
 
-static es_status combine(model *m, double *rows, es_prediction *out, es_error *err)
+/* The same for the crowd's average of |b|^2, whose limit is tr QMM'. */
+static double square_defect(const model *m)
+{
+    const es_sample *s = m->s;
+    const int64_t d = s->d;
+    double square = -m->crowd.limit;
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t k = 0; k < d; k++)
+            square += s->Q[i * d + k] * dot(s->M + k * d, s->M + i * d, d);
+    return m->crowd.limit > 0.0 ? square * m->crowd.reached / m->crowd.limit : 0.0;
+}
+
+static es_status predict_population(const model *m, es_prediction *out, es_error *err)
+{
+    const es_num c = pair_average(m, m->at, es_pair_mean), T = pair_average(m, m->at, es_pair_cov);
+    const double w = slope_of_mean(m, m->at);
+    const double square = without_square_of_mean(m, m->at, w * w);
+    out->population.query_rms = sqrt(m->crowd.query);
+    out->sampling = fmax(0.5 * c.err / c.val, 0.5 * T.err / T.val);
+    es_expected cov;
+    ES_TRY(es_crowd_covariance(&m->crowd, m->s, 0, m->n * c.val, 0.0, &cov, err));
+    finish(m, m->n * c.val, &cov, m->n * (T.val + square), &out->population);
+    return ES_OK;
+}
+
+/* Two queries that are tokens have n - 2 others in common, and each is a key of the other. Outputs
+ * are taken less their mean where they are squared: what all have in common is no covariance. */
+static es_status predict_self(const model *m, es_predicted *out, es_error *err)
+{
+    const double n = m->n, pairs = 1.0 - 1.0 / n;
+    const es_num c = pair_average(m, m->beside, es_pair_mean);
+    const es_num T = pair_average(m, m->beside, es_pair_cov);
+    const double w = slope_of_mean(m, m->beside);
+    double cross_mean, cross_cov;
+    coherence(m, &cross_mean, &cross_cov);
+    cross_mean += w * cross_defect(m);
+    const double mean =
+        pairs * ((n - 2.0) * c.val + 2.0 * cross_mean) + (m->crowd.second + square_defect(m)) / n;
+    es_expected cov;
+    ES_TRY(es_crowd_covariance(&m->crowd, m->s, 1, mean, reached(m) / (n * w), &cov, err));
+    const double fourth = m->crowd.fourth - 2.0 * mean * m->crowd.second + mean * mean;
+    const double square = without_square_of_mean(m, m->beside, slope_squared_as_token(m, w));
+    const double fluctuation =
+        pairs * ((n - 2.0) * T.val + 2.0 * cross_cov) + n * square + (fourth - cov.whole) / n;
+    out->query_rms = sqrt(fmax(m->crowd.missed, 0.0));
+    finish(m, mean, &cov, fluctuation, out);
+    return ES_OK;
+}
+
+/* ---- memory ---- */
+
+static void model_free(model *m)
+{
+    for (int64_t j = 0; m->influence && j < m->s->count; j++)
+        es_mem_free(m->budget, m->influence[j].at);
+    es_mem_free(m->budget, m->influence);
+    es_mem_free(m->budget, m->at);
+    es_mem_free(m->budget, m->self);
+    es_mem_free(m->budget, m->rows);
+    es_crowd_free(&m->crowd);
+    es_spectra_free(&m->spectra);
+}
+
+static es_status model_allocate(model *m, es_error *err)
 {
     const int64_t N = m->s->count;
-    const double n = m->n;
-    const es_num c = pair_average(m, es_pair_mean, rows), T = pair_average(m, es_pair_cov, rows);
-    out->population.query_rms = sqrt(query_error(m));
-    out->sampling = fmax(0.5 * c.err / c.val, 0.5 * T.err / T.val);
-    const double w = slope_of_mean(m), key = without_square_of_mean(m, w * w);
-    ES_TRY(finish(m, false, n * c.val, n * (T.val + key), &out->population, err));
-
-    ask_as_tokens(m);
-    double cross_mean, cross_cov, second = 0.0, fourth = 0.0, missed = 0.0, square, trace;
-    coherence(m, &cross_mean, &cross_cov);
-    for (int64_t k = 0; k < N; k++) {
-        second += m->self[k].second / (double)N;
-        missed += m->self[k].missed / (double)N;
-        fourth += m->self[k].second * m->self[k].second / (double)N;
-    }
-    out->self.query_rms = sqrt(fmax(missed, 0.0));
-    fill_bias(m, true);
-    ES_TRY(norm_of(m, 0.0, 1.0, &square, &trace, err)); /* |E Gamma Gamma'|^2 */
-    double linear, limit;
-    sample_defects(m, &linear, &limit);
-    cross_mean += w * linear;
-    second += limit;
-    const double mean = (n - 1.0) * c.val + 2.0 * cross_mean + second / n;
-    const double both = without_square_of_mean(m, slope_squared_as_token(m, w));
-    const double fluctuation = n * (T.val + both) + 2.0 * cross_cov + (fourth - square) / n;
-    return finish(m, true, mean, fluctuation, &out->self, err);
+    void *at, *self, *rows, *influence;
+    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_spectrum), "prediction", &at, err));
+    m->at = at;
+    m->beside = m->at + N;
+    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_asking), "prediction", &self, err));
+    m->self = self;
+    ES_TRY(es_mem_array(m->budget, N, ES_FEATURES + 1, sizeof(double), "prediction", &rows, err));
+    m->rows = rows;
+    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_influence_table), "influence", &influence, err));
+    m->influence = influence;
+    return ES_OK;
 }
 
-static es_status run(const es_sample *s, double n, es_budget *budget, es_prediction *out,
-                     es_error *err)
+/* Query j, fresh and as a token. */
+static es_status fill_query(model *m, int64_t j, es_error *err)
+{
+    const es_query x = query_of(m->s, j);
+    es_influence_table *table = &m->influence[j];
+    void *memory;
+    es_spectra_at(&m->spectra, x.q, &m->at[j]);
+    m->self[j] = es_ask(&m->spectra, &x, m->s->trace);
+    table->half = (int64_t)ceil(WIDEST / ES_INFLUENCE_STEP) + 2;
+    table->count = 2 * table->half + 1;
+    ES_TRY(
+        es_mem_array(m->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
+    table->at = memory;
+    return es_spectrum_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
+}
+
+static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *budget,
+                     es_prediction *out, es_error *err)
 {
     model m = {.s = s, .n = n, .budget = budget};
-    const int64_t N = s->count, d = s->d;
-    void *at = NULL, *self = NULL, *rest = NULL;
-    ES_TRY(es_spectra_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget, &m.spectra,
-                           err));
-    es_status status = es_mem_array(budget, N, 1, sizeof(es_spectrum), "prediction", &at, err);
+    es_status status =
+        es_spectra_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget, &m.spectra, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, N, 1, sizeof(asking), "prediction", &self, err);
+        status = model_allocate(&m, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, d * d + N, 1, sizeof(double), "prediction", &rest, err);
-    if (status == ES_OK) {
-        m.at = at;
-        m.self = self;
-        m.bias = rest;
-        for (int64_t j = 0; j < N; j++)
-            es_spectra_at(&m.spectra, s->q[j], &m.at[j]);
-        status = combine(&m, m.bias + d * d, out, err);
-    }
-    es_mem_free(budget, at);
-    es_mem_free(budget, self);
-    es_mem_free(budget, rest);
-    es_spectra_free(&m.spectra);
+        status = es_crowd_make(s, &m.spectra, seed, &m.crowd, err);
+    for (int64_t j = 0; j < s->count && status == ES_OK; j++)
+        status = fill_query(&m, j, err);
+    if (status == ES_OK)
+        status = predict_population(&m, out, err);
+    if (status == ES_OK)
+        status = predict_self(&m, &out->self, err);
+    model_free(&m);
     return status;
 }
 
@@ -392,12 +399,15 @@ es_status es_predict_general(const es_view *cov, double tolerance, const es_head
     if (!(s.trace > 0.0))
         status = es_fail(err, ES_E_NUMERIC, "theory.predict.zero", "",
                          "V S V' is 0: there is nothing to predict");
+    const uint64_t seed = opts ? opts->seed : 0;
     if (status == ES_OK)
-        status = run(&s, n, budget, out, err);
+        status = es_crowd_widen(&s, seed, err);
+    if (status == ES_OK)
+        status = run(&s, n, seed, budget, out, err);
     if (status == ES_OK && slope) {
         es_prediction next;
         const double after = es_predict_next(n);
-        status = run(&s, after, budget, &next, err);
+        status = run(&s, after, seed, budget, &next, err);
         if (status == ES_OK)
             es_predict_slope(out, &next, log(after / n), slope);
     }

@@ -33,6 +33,11 @@ typedef struct es_influence_table {
 es_status es_influence_add(double n, double q, double factor, es_budget *budget,
                            es_influence_table *table, es_rem *moments, es_error *err);
 
+/*! es_influence_add_beside() : the same where one of the other n - 1 tokens is given too, and lies
+ *  at r e: the query itself, when tokens attend to themselves. */
+es_status es_influence_add_beside(double n, double q, double r, double factor, es_budget *budget,
+                                  es_influence_table *table, es_error *err);
+
 /*! es_influence_at() : between the points, by cubic interpolation; |t| within the table. */
 es_influence es_influence_at(const es_influence_table *table, double t);
 

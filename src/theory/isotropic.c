@@ -14,19 +14,27 @@
 #include "theory/predict.h"
 #include "theory/quadrature.h"
 #include "theory/scores.h"
+#include "theory/second.h"
 
 enum { NODES = 48, ANGLES = 600 };
 #define SPREAD 8.5  /* chi_d stays within sqrt(d) +- SPREAD */
 #define WIDEST 13.0 /* t = <e, eta> is a standard normal */
 
+/* What a token does to other queries. */
+typedef struct effect {
+    double C;           /* c(eta) along eta */
+    double alpha, beta; /* E[Gamma Gamma' | eta] along and across */
+} effect;
+
 /* A token of norm r: its influence on others, and what it asks for itself. */
 typedef struct token {
     double r, weight;     /* quadrature over chi_d */
-    double C;             /* c(eta) along eta */
-    double alpha, beta;   /* E[Gamma Gamma' | eta] along and across */
+    effect on_others;     /* on fresh queries */
+    effect on_tokens;     /* on queries that are tokens, and see themselves */
     double b;             /* |E Gamma(eta)| as a query */
     double along, across; /* E[Gamma Gamma'](eta) as a query, along e and across */
     double missed;        /* E |Gamma(eta) - limit|^2 */
+    double part, part2;   /* E sum w^2 and E (sum w^2)^2, over the keys of others */
 } token;
 
 typedef struct model {
@@ -34,9 +42,11 @@ typedef struct model {
     double H, n;
     es_rotation rotation;
     es_budget *budget;
-    es_influence_table table; /* averaged over q */
-    double query;             /* E |Gamma_n - Gamma|^2 */
-    double second;            /* E |Gamma_n|^2 */
+    es_influence_table table;      /* averaged over q */
+    es_influence_table beside;     /* the same where the query is one of the tokens; NONE only */
+    es_second pairs, pairs_beside; /* of tokens, as the two tables */
+    double query;                  /* E |Gamma_n - Gamma|^2 */
+    double second;                 /* E |Gamma_n|^2 */
     token tokens[NODES];
 } model;
 
@@ -66,8 +76,13 @@ static es_status ask(model *m, es_error *err)
         if (factor < DBL_EPSILON)
             continue;
         es_rem moments;
-        ES_TRY(es_influence_add(m->n, fmax(m->H * r[i], ES_SCORES_MIN_Q), factor, m->budget,
-                                &m->table, &moments, err));
+        const double q = fmax(m->H * r[i], ES_SCORES_MIN_Q);
+        ES_TRY(es_influence_add(m->n, q, factor, m->budget, &m->table, &moments, err));
+        ES_TRY(es_second_add(m->n, q, NAN, factor, m->budget, &m->pairs, err));
+        if (m->rotation == ES_ROTATION_NONE) {
+            ES_TRY(es_influence_add_beside(m->n, q, r[i], factor, m->budget, &m->beside, err));
+            ES_TRY(es_second_add(m->n, q, r[i], factor, m->budget, &m->pairs_beside, err));
+        }
         m->query += factor * (moments.error + others * moments.participation);
         m->second += factor * (moments.second + others * moments.participation);
     }
@@ -76,52 +91,67 @@ static es_status ask(model *m, es_error *err)
 
 /* ---- tokens ---- */
 
-/* C, alpha, beta of a token: average over the angle between e and eta, cos = u. */
-static void influence_of_token(const model *m, token *k)
+/* Average over the angle between e and eta, cos = u. */
+static effect effect_of(const model *m, const es_influence_table *table, double r)
 {
     const int angles = m->d == 1 ? 2 : ANGLES;
     const double across = fmax(1.0, (double)(m->d - 1)),
-                 limit = (double)m->table.half * ES_INFLUENCE_STEP;
+                 limit = (double)table->half * ES_INFLUENCE_STEP;
+    effect k = {0};
     double total = 0.0;
     for (int i = 0; i < angles; i++) {
         const double angle = 3.14159265358979323846 * (i + 0.5) / angles;
         const double u = m->d == 1 ? (i ? 1.0 : -1.0) : cos(angle), u2 = u * u;
         const double p = m->d <= 2 ? 1.0 : pow(sin(angle), (double)(m->d - 2));
-        if (p < DBL_MIN || fabs(k->r * u) > limit)
+        if (p < DBL_MIN || fabs(r * u) > limit)
             continue;
-        const es_influence f = es_influence_at(&m->table, k->r * u);
+        const es_influence f = es_influence_at(table, r * u);
         total += p;
-        k->C += p * (f.weight * k->r + u * f.along);
-        k->alpha += p * (f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r * u + f.square * u2 +
-                         f.part * (1.0 - u2));
-        k->beta += p * (f.square * (1.0 - u2) / across + f.part * (1.0 - (1.0 - u2) / across));
+        k.C += p * (f.weight * r + u * f.along);
+        k.alpha += p * (f.weight_squared * r * r + 2.0 * f.cross * r * u + f.square * u2 +
+                        f.part * (1.0 - u2));
+        k.beta += p * (f.square * (1.0 - u2) / across + f.part * (1.0 - (1.0 - u2) / across));
     }
-    k->C /= total;
-    k->alpha /= total;
-    k->beta /= total;
+    return (effect){k.C / total, k.alpha / total, k.beta / total};
 }
 
-/* What the token gets as a query. With a random rotation its own key is one of n random ones;
- * without, it has the score q r. */
+/* What the token gets as a query: its own key is at an angle to e whose cosine is u, 1 without
+ * rotation, and has the score q r u. Here for one u. */
+static void add_asked(const model *m, const es_rem_extra *x, double q, double u, double weight,
+                      token *k)
+{
+    const es_influence f = es_influence_of(x, q, 0.0);
+    const double own = k->r * u, others = (double)(m->d - 1);
+    const double b = f.weight * own + f.along + q;
+    const double along = f.weight_squared * own * own + 2.0 * f.cross * own + f.square;
+    const double aside = m->d > 1 ? f.weight_squared * (k->r * k->r - own * own) / others : 0.0;
+    k->part += weight * f.part;
+    k->part2 += weight * x->participation_squared;
+    k->b += weight * b;
+    k->along += weight * along;
+    k->across += weight * (f.part + aside);
+    k->missed += weight * (along - 2.0 * q * b + q * q + others * (f.part + aside));
+}
+
 static es_status ask_as_token(const model *m, token *k, es_error *err)
 {
-    const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q), others = (double)(m->d - 1), a = q * k->r;
-    es_rem r;
-    ES_TRY(es_rem_moments(m->n, q, m->budget, &r, err));
-    if (m->rotation == ES_ROTATION_HAAR) {
-        k->b = r.mean;
-        k->along = r.second;
-        k->across = r.participation;
-        k->missed = r.error + others * r.participation;
-        return ES_OK;
+    enum { TURNS = 40 };
+    const int turns = m->rotation == ES_ROTATION_HAAR ? TURNS : 1;
+    const double q = fmax(m->H * k->r, ES_SCORES_MIN_Q);
+    double u[TURNS] = {1.0}, weight[TURNS] = {1.0}, a[TURNS], total = 0.0;
+    es_rem_extra x[TURNS];
+    for (int i = 0; i < turns; i++) {
+        const double angle = 3.14159265358979323846 * (i + 0.5) / TURNS;
+        if (turns > 1) {
+            u[i] = cos(angle);
+            weight[i] = pow(sin(angle), (double)(m->d - 2));
+        }
+        total += weight[i];
+        a[i] = q * k->r * u[i];
     }
-    es_rem_extra x;
-    ES_TRY(es_rem_extra_at(m->n - 1.0, q, &a, 1, m->budget, &x, err));
-    const es_influence f = es_influence_of(&x, q, r.participation);
-    k->b = f.weight * k->r + f.along + r.mean;
-    k->along = f.weight_squared * k->r * k->r + 2.0 * f.cross * k->r + f.square;
-    k->across = f.part;
-    k->missed = k->along - 2.0 * q * k->b + q * q + others * k->across;
+    ES_TRY(es_rem_extra_at(m->n - 1.0, q, a, turns, m->budget, x, err));
+    for (int i = 0; i < turns; i++)
+        add_asked(m, &x[i], q, u[i], weight[i] / total, k);
     return ES_OK;
 }
 
@@ -133,7 +163,9 @@ static es_status meet_tokens(model *m, es_error *err)
     for (int i = 0; i < NODES; i++) {
         token *k = &m->tokens[i];
         *k = (token){.r = r[i], .weight = w[i] * es_chi_density(r[i], m->d)};
-        influence_of_token(m, k);
+        k->on_others = k->on_tokens = effect_of(m, &m->table, k->r);
+        if (m->rotation == ES_ROTATION_NONE)
+            k->on_tokens = effect_of(m, &m->beside, k->r);
         ES_TRY(ask_as_token(m, k, err));
     }
     return ES_OK;
@@ -165,57 +197,116 @@ static void set(const model *m, double mean_variance, double second, double cov_
     out->cov_rms = sqrt(out->cov_bias * out->cov_bias + cov_variance);
 }
 
+/* c(eta) = w eta, as well as can be. */
+static double slope_of_mean(const model *m, bool self)
+{
+    double sum = 0.0;
+    for (int i = 0; i < NODES; i++) {
+        const token *k = &m->tokens[i];
+        sum += k->weight * k->r * (self ? k->on_tokens.C : k->on_others.C);
+    }
+    return sum / (double)m->d;
+}
+
 static void predict_population(const model *m, es_predicted *out)
 {
     double a[NODES], b[NODES], variance = 0.0;
     for (int i = 0; i < NODES; i++) {
-        const token *k = &m->tokens[i];
-        variance += m->n * k->weight * k->C * k->C;
+        const effect *k = &m->tokens[i].on_others;
+        variance += m->n * m->tokens[i].weight * k->C * k->C;
         a[i] = k->alpha - k->C * k->C;
         b[i] = k->beta;
     }
     out->query_rms = sqrt(m->query);
-    set(m, variance, m->second, matrix_variance(m, a, b), out);
+    const double pairs = es_second_variance(&m->pairs, m->d, m->n, slope_of_mean(m, false));
+    set(m, variance, m->second, matrix_variance(m, a, b) + pairs, out);
 }
 
-/* Self mode: a token acts as key, c(eta), and as query, b(eta)/n, and the two add coherently where
- * they point the same way: b along eta for O = I; for a random rotation only traces do. What a
- * query sees beyond its own expectation and the common c's is independent between queries. */
-static void predict_self(const model *m, es_predicted *out)
+/* Variance of the mean over n queries that are the tokens: E|Gamma|^2 / n, and what two queries
+ * have in common, which is to first order their n keys. Without rotation two of those are the
+ * queries themselves, and what they get, b, points where they are. */
+static double mean_variance(const model *m)
 {
-    const double n = m->n, d = (double)m->d, others = d - 1.0;
-    const bool turned = m->rotation == ES_ROTATION_HAAR;
-    double a[NODES], b[NODES], mean = 0.0, second = 0.0, apart = 0.0, missed = 0.0;
+    const double n = m->n, others = (double)(m->d - 1);
+    double sum = 0.0;
     for (int i = 0; i < NODES; i++) {
         const token *k = &m->tokens[i];
-        const double asked = k->along + others * k->across, bc = turned ? 0.0 : k->b;
-        const double c = k->C + bc / n;
-        mean += k->weight * ((n - 1.0) * k->C * k->C + 2.0 * k->C * bc + asked / n);
-        second += k->weight * asked;
+        const double C = k->on_tokens.C, asked = k->along + others * k->across;
+        const double common =
+            m->rotation == ES_ROTATION_HAAR ? n * C * C : (n - 2.0) * C * C + 2.0 * C * k->b;
+        sum += k->weight * (asked / n + (1.0 - 1.0 / n) * common);
+    }
+    return sum;
+}
+
+/* What a token adds to (1/n) sum Gamma Gamma' - m m', as key of all queries and as one of them: a
+ * along itself, b across. Across a random rotation only the trace of what it gets is coherent with
+ * what it gives. */
+static void self_effect(const model *m, const token *k, double *a, double *b)
+{
+    const double n = m->n, d = (double)m->d, asked = k->along + (d - 1.0) * k->across;
+    const effect *f = &k->on_tokens;
+    if (m->rotation == ES_ROTATION_HAAR) {
+        const double share = (asked / n - k->b * k->b / (n * n)) / d;
+        *a = f->alpha - f->C * f->C + share;
+        *b = f->beta + share;
+        return;
+    }
+    const double key = 1.0 - 1.0 / n, c = key * f->C + k->b / n;
+    *a = key * f->alpha + k->along / n - c * c;
+    *b = key * f->beta + k->across / n;
+}
+
+/* What else a query's own output Gamma - m contributes: E|.|^4, less what was coherent. Given the
+ * weights, |.|^2 across e is sum w^2 times a chi-square, and both factors vary. */
+static double apart(const model *m, const token *k, double variance)
+{
+    const double d = (double)m->d, along = k->along - variance / d,
+                 across = k->across - variance / d;
+    const double asked = along + (d - 1.0) * across;
+    const double spread =
+        (d * d - 1.0) * fmax(k->part2 - k->part * k->part, 0.0) + 2.0 * (d - 1.0) * across * across;
+    const double coherent = m->rotation == ES_ROTATION_HAAR
+                                ? asked * asked / d
+                                : along * along + (d - 1.0) * across * across;
+    return (asked * asked + spread - coherent) / m->n;
+}
+
+static void predict_self(const model *m, es_predicted *out)
+{
+    const double mean = mean_variance(m), others = (double)(m->d - 1);
+    double a[NODES], b[NODES], second = 0.0, rest = 0.0, missed = 0.0;
+    for (int i = 0; i < NODES; i++) {
+        const token *k = &m->tokens[i];
+        second += k->weight * (k->along + others * k->across);
         missed += k->weight * k->missed;
-        /* what b b'/n^2 takes from E[Gamma Gamma']/n, as long as it is not part of c c' */
-        const double share = (asked / n - (turned ? k->b * k->b / (n * n) : 0.0)) / d;
-        a[i] = k->alpha - c * c + (turned ? share : k->along / n);
-        b[i] = k->beta + (turned ? share : k->across / n);
-        /* the rest of E|Gamma|^4, of what is not coherent */
-        const double coherent =
-            turned ? asked * asked / d : k->along * k->along + others * k->across * k->across;
-        apart += k->weight * (asked * asked - coherent) / n;
+        rest += k->weight * apart(m, k, mean);
+        self_effect(m, k, &a[i], &b[i]);
     }
     out->query_rms = sqrt(missed);
-    set(m, mean, second, matrix_variance(m, a, b) + apart, out);
+    const es_second *both = m->rotation == ES_ROTATION_NONE ? &m->pairs_beside : &m->pairs;
+    const double pairs = es_second_variance(both, m->d, m->n, slope_of_mean(m, true));
+    set(m, mean, second, matrix_variance(m, a, b) + rest + pairs, out);
+}
+
+static es_status tables_make(model *m, void **memory, es_error *err)
+{
+    const double widest = fmin(WIDEST, sqrt((double)m->d) + SPREAD);
+    es_influence_table table = {.half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2};
+    table.count = 2 * table.half + 1;
+    ES_TRY(es_mem_array(m->budget, table.count, 2, sizeof(es_influence), "influence", memory, err));
+    m->table = m->beside = table;
+    m->table.at = *memory;
+    m->beside.at = m->table.at + table.count;
+    return ES_OK;
 }
 
 static es_status run(model *m, es_prediction *out, es_error *err)
 {
-    const double widest = fmin(WIDEST, sqrt((double)m->d) + SPREAD);
-    m->table.half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2;
-    m->table.count = 2 * m->table.half + 1;
-    m->query = m->second = 0.0;
     void *memory;
-    ES_TRY(es_mem_array(m->budget, m->table.count, 1, sizeof(es_influence), "influence", &memory,
-                        err));
-    m->table.at = memory;
+    ES_TRY(tables_make(m, &memory, err));
+    m->query = m->second = 0.0;
+    m->pairs = m->pairs_beside = (es_second){0};
     es_status status = ask(m, err);
     if (status == ES_OK)
         status = meet_tokens(m, err);

@@ -41,12 +41,13 @@ static double mean_log_sum(const es_scores *s)
 void es_rem_integrate(const es_scores *s, es_rem *out)
 {
     const double n = s->n, q = s->q;
-    double norm = 0.0, P = 0.0, own = 0.0, pairs = 0.0;
+    double norm = 0.0, P = 0.0, own = 0.0, four = 0.0, pairs = 0.0;
     for (int64_t j = 0; j < s->count; j++) {
         const double others = es_scores_power(s->tail[j], n - 1.0);
         norm += s->m1[j] * others;
         P += s->m2[j] * others;
         own += s->e2[j] * others;
+        four += s->m4[j] * others;
         /* E[(g-q) s e^-s] = -q m_2 */
         pairs += s->m2[j] * s->m2[j] * es_scores_power(s->tail[j], n - 2.0);
     }
@@ -54,6 +55,7 @@ void es_rem_integrate(const es_scores *s, es_rem *out)
     P *= scale;
     const double v = scale * (own + (n - 1.0) * q * q * pairs);
     *out = (es_rem){.participation = P,
+                    .participation_squared = scale * (four + (n - 1.0) * pairs) / 6.0,
                     .mean = q * (1.0 - P),
                     .error = v,
                     .second = v + q * q * (1.0 - 2.0 * P),
@@ -64,8 +66,11 @@ void es_rem_integrate(const es_scores *s, es_rem *out)
 /* At q = 0 all weights are 1/n, and G is a plain mean. */
 static es_rem flat(double n)
 {
-    return (es_rem){
-        .participation = 1.0 / n, .error = 1.0 / n, .second = 1.0 / n, .entropy = log(n)};
+    return (es_rem){.participation = 1.0 / n,
+                    .participation_squared = 1.0 / (n * n),
+                    .error = 1.0 / n,
+                    .second = 1.0 / n,
+                    .entropy = log(n)};
 }
 
 es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *out, es_error *err)
@@ -83,6 +88,8 @@ es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *out, es_
     const es_rem zero = flat(n);
     const double part = q / ES_SCORES_MIN_Q * (q / ES_SCORES_MIN_Q);
     out->participation = zero.participation + part * (out->participation - zero.participation);
+    out->participation_squared = zero.participation_squared +
+                                 part * (out->participation_squared - zero.participation_squared);
     out->error = zero.error + part * (out->error - zero.error);
     out->entropy = zero.entropy + part * (out->entropy - zero.entropy);
     out->mean = q * (1.0 - out->participation);
@@ -101,26 +108,30 @@ void es_rem_others(es_scores *s, es_rem_density *out)
         const double m2 = s->m2[j];
         s->power[j] = es_scores_power(s->tail[j], n);
         s->m1[j] = n * m2 * less_one;
+        /* 1/Z^4 = int lambda^3 e^{-lambda Z} d lambda / 6 */
+        s->m4[j] = (n * s->m4[j] * less_one + n * (n - 1.0) * m2 * m2 * less_two) / 6.0;
         s->e2[j] = n * s->e2[j] * less_one + n * (n - 1.0) * q * q * m2 * m2 * less_two;
     }
-    *out = (es_rem_density){.all = s->power, .one = s->m1, .two = s->e2};
+    *out = (es_rem_density){.all = s->power, .one = s->m1, .four = s->m4, .two = s->e2};
 }
 
 /* E w_a^k (...) = int e^{k(a-l)} e^{-e^{a-l}} (...) dl. */
 void es_rem_with(const es_scores *s, const es_rem_density *f, double a, es_rem_extra *out)
 {
-    double W = 0.0, W2 = 0.0, P = 0.0, R = 0.0, GG = 0.0, l = s->top;
+    double W = 0.0, W2 = 0.0, P = 0.0, PP = 0.0, R = 0.0, GG = 0.0, l = s->top;
     for (int64_t j = 0; j < s->count && a - l < 7.0; j++, l -= s->step) {
         const double e = exp(a - l), k0 = exp(-e);
         W += e * k0 * f->all[j];
         W2 += e * e * k0 * f->all[j];
         P += k0 * f->one[j];
+        PP += k0 * f->four[j];
         R += e * k0 * f->one[j];
         GG += k0 * f->two[j];
     }
     *out = (es_rem_extra){.weight = W * s->step,
                           .weight_squared = W2 * s->step,
                           .participation = P * s->step,
+                          .participation_squared = PP * s->step,
                           .cross = R * s->step,
                           .others_squared = GG * s->step,
                           .others = -s->q * P * s->step};

@@ -7,15 +7,17 @@
 #include "theory/scores.h"
 
 /* Densities in l of the other tokens, to be met by the kernel of an extra one: phi^n, that of sum
- * w_i^2, and that of (sum w_i (g_i - q))^2. They live in the tables. */
+ * w_i^2, of its square, and that of (sum w_i (g_i - q))^2. They live in the tables. The density of
+ * sum w_i (g_i - q) is -q times that of sum w_i^2. */
 typedef struct es_rem_density {
-    const double *all, *one, *two;
+    double *all, *one, *four, *two;
 } es_rem_density;
 
 /*! es_rem_integrate() : the moments of s->n tokens. */
 void es_rem_integrate(const es_scores *s, es_rem *out);
 
-/*! es_rem_others() : densities of s->n others; they take the place of m1 and e2 in the tables. */
+/*! es_rem_others() : densities of s->n others; they take the place of m1, m4 and e2 in the tables.
+ */
 void es_rem_others(es_scores *s, es_rem_density *out);
 
 /*! es_rem_with() : expectations with an extra token of score a. */

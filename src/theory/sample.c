@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/experiment.h>
 #include <esscher/linalg.h>
 #include <esscher/random.h>
 
@@ -11,8 +12,6 @@
 #include "base/memory.h"
 #include "theory/head.h"
 #include "theory/scores.h"
-
-enum { EXPERIMENT = 0x7468 }; /* "th": numbers nobody else uses */
 
 static es_status carve(es_sample *s, es_error *err)
 {
@@ -64,21 +63,27 @@ static es_status whiten(const es_view *cov, double tolerance, const es_head *hea
     return es_mat_multiply(&transposed, &output, s->budget, s->Q, err);
 }
 
+double es_sample_normalise(double *row, int64_t d, int64_t j)
+{
+    double square = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        square += row[i] * row[i];
+    const double q = sqrt(square);
+    for (int64_t i = 0; i < d; i++) /* no scores at all: any direction will do */
+        row[i] = square > 0.0 ? row[i] / q : (double)(i == j % d);
+    return q;
+}
+
 static es_status draw(es_sample *s, uint64_t seed, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
-    const es_address at = {.seed = seed, .experiment = EXPERIMENT};
+    const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_PREDICT};
     ES_TRY(es_normal_rows(&at, N, d, s->z, err));
     const es_view z = es_view_f64(s->z, N, d), M = es_view_f64(s->M, d, d);
     const es_view transposed = es_view_transpose(&M);
     ES_TRY(es_mat_multiply(&z, &transposed, s->budget, s->e, err));
     for (int64_t j = 0; j < N; j++) {
-        double square = 0.0;
-        for (int64_t i = 0; i < d; i++)
-            square += s->e[j * d + i] * s->e[j * d + i];
-        s->q[j] = sqrt(square);
-        for (int64_t i = 0; i < d; i++) /* no scores at all: any direction will do */
-            s->e[j * d + i] = square > 0.0 ? s->e[j * d + i] / s->q[j] : i == j % d;
+        s->q[j] = es_sample_normalise(s->e + j * d, d, j);
         s->highest = fmax(s->highest, s->q[j]);
     }
     /* Below 0.05 nothing depends on q by more than q^2. */

@@ -26,4 +26,7 @@ es_status es_sample_make(const es_view *cov, double tolerance, const es_head *he
                          uint64_t seed, es_budget *budget, es_sample *out, es_error *err);
 void es_sample_free(es_sample *s);
 
+/*! es_sample_normalise() : row M z (d), number j, becomes e; returns q. */
+double es_sample_normalise(double *row, int64_t d, int64_t j);
+
 #endif

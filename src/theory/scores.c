@@ -69,6 +69,7 @@ static void fill_kernels(es_scores *s)
         s->kernel[0][i - s->kernel_low] = -expm1(-e);
         s->kernel[1][i - s->kernel_low] = exp(x - e);
         s->kernel[2][i - s->kernel_low] = exp(2.0 * x - e);
+        s->kernel[3][i - s->kernel_low] = exp(4.0 * x - e);
     }
 }
 
@@ -93,21 +94,22 @@ static void sum_row(es_scores *s, const gauss_lattice *g, int64_t j)
     last = last > g->high ? g->high : last;
     const int64_t beyond = last + 1 < g->low ? g->low : last + 1; /* there 1 - e^-s is 1 */
     double tail = beyond <= g->high ? g->above[beyond - g->low] : 0.0;
-    double m1 = 0.0, m2 = 0.0, e2 = 0.0;
+    double m1 = 0.0, m2 = 0.0, m4 = 0.0, e2 = 0.0;
     for (int64_t i = first; i <= last; i++) {
         const int64_t x = i * g->skip - at - s->kernel_low, y = i - g->low;
         tail += g->one[y] * s->kernel[0][x];
         m1 += g->one[y] * s->kernel[1][x];
         m2 += g->one[y] * s->kernel[2][x];
+        m4 += g->one[y] * s->kernel[3][x];
         e2 += g->square[y] * s->kernel[2][x];
     }
-    s->tail[j] = tail, s->m1[j] = m1, s->m2[j] = m2, s->e2[j] = e2;
+    s->tail[j] = tail, s->m1[j] = m1, s->m2[j] = m2, s->m4[j] = m4, s->e2[j] = e2;
 }
 
 static es_status carve(es_scores *s, gauss_lattice *g, void **gauss_memory, es_error *err)
 {
     const int64_t kernels = s->kernel_high - s->kernel_low + 1, points = g->high - g->low + 1;
-    ES_TRY(es_mem_array(s->budget, 5 * s->count + 3 * kernels, 1, sizeof(double), "score tables",
+    ES_TRY(es_mem_array(s->budget, 6 * s->count + 4 * kernels, 1, sizeof(double), "score tables",
                         &s->memory, err));
     const es_status status =
         es_mem_array(s->budget, points, 3, sizeof(double), "score tables", gauss_memory, err);
@@ -115,11 +117,11 @@ static es_status carve(es_scores *s, gauss_lattice *g, void **gauss_memory, es_e
         es_scores_free(s);
         return status;
     }
-    double **arrays[] = {&s->tail, &s->m1, &s->m2, &s->e2, &s->power};
+    double **arrays[] = {&s->tail, &s->m1, &s->m2, &s->m4, &s->e2, &s->power};
     double *next = s->memory;
-    for (int i = 0; i < 5; i++, next += s->count)
+    for (int i = 0; i < 6; i++, next += s->count)
         *arrays[i] = next;
-    for (int i = 0; i < 3; i++, next += kernels)
+    for (int i = 0; i < 4; i++, next += kernels)
         s->kernel[i] = next;
     g->one = *gauss_memory;
     g->square = g->one + points;

@@ -51,12 +51,21 @@ static es_status make_node(es_spectra *s, int64_t i, double n, int64_t half, es_
     return ES_OK;
 }
 
+es_status es_spectrum_beside(double n, double q, double r, es_budget *budget,
+                             es_influence_table *table, es_spectrum *out, es_error *err)
+{
+    *out = (es_spectrum){.q = q};
+    ES_TRY(es_influence_add_beside(n, q, r, 1.0, budget, table, err));
+    expand(table, out);
+    return ES_OK;
+}
+
 es_status es_spectra_make(double n, double low, double high, double widest, es_budget *budget,
                           es_spectra *out, es_error *err)
 {
     const double span = log(high / low);
     const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
-    *out = (es_spectra){.nodes = nodes, .low = log(low), .budget = budget};
+    *out = (es_spectra){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
     out->space = fmax(span, 1e-3) / (double)(nodes - 1);
     void *at, *tables;
     ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_spectrum), "influence", &at, err));
@@ -112,6 +121,16 @@ void es_spectra_at(const es_spectra *s, double q, es_spectrum *out)
         blend((const double *)&s->at[first + j], weights[j], sizeof *out / sizeof(double),
               (double *)out);
     out->q = q;
+}
+
+void es_spectra_moments(const es_spectra *s, double q, es_rem *out)
+{
+    double weights[4];
+    const int64_t first = around(s, q, weights);
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < 4; j++)
+        blend((const double *)&s->at[first + j].moments, weights[j], sizeof *out / sizeof(double),
+              (double *)out);
 }
 
 es_influence es_spectra_influence(const es_spectra *s, double q, double t)

@@ -27,6 +27,7 @@ typedef struct es_spectrum {
 /* Everything above at `nodes` values of q, equally spaced in log q, for n tokens. */
 typedef struct es_spectra {
     int64_t nodes;
+    double n;
     double low, space; /* of log q */
     es_spectrum *at;
     es_influence_table *tables;
@@ -40,6 +41,14 @@ void es_spectra_free(es_spectra *s);
 
 /*! es_spectra_at() : the expansion at q. */
 void es_spectra_at(const es_spectra *s, double q, es_spectrum *out);
+
+/*! es_spectrum_beside() : table and expansion for a query that is a token itself, at r e among n
+ *  tokens; moments stay 0. table->at comes zeroed. */
+es_status es_spectrum_beside(double n, double q, double r, es_budget *budget,
+                             es_influence_table *table, es_spectrum *out, es_error *err);
+
+/*! es_spectra_moments() : those of n tokens at q. */
+void es_spectra_moments(const es_spectra *s, double q, es_rem *out);
 
 /*! es_spectra_influence() : the functions themselves at (q, t). */
 es_influence es_spectra_influence(const es_spectra *s, double q, double t);

@@ -1,0 +1,214 @@
+/* converge_cost.c : what a run will take.
+ *
+ * Operations and memory are counted. Time is tried: a smaller attention of the same shape, one
+ * limit, one prediction, each on one thread by that thread's own clock, which stands still while
+ * others use the machine.
+ */
+#include "converge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <esscher/attend.h>
+#include <esscher/experiment.h>
+#include <esscher/random.h>
+
+#include "talk.h"
+
+static const double trial_flops = 8e10; /* a second or two */
+enum { TRIALS = 2 };                    /* the best counts: neighbours also share caches */
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- attention ---- */
+
+/* Shapes of a replicate, its sizes shrunk by `factor`; they stay different. */
+typedef struct trial {
+    int64_t k, dv, prefixes;
+    int64_t *sizes;
+    double *q, *v;
+    es_exec exec;
+} trial;
+
+static void trial_new(const converge_job *job, double factor, trial *t)
+{
+    const es_converge_spec *spec = &job->spec;
+    *t = (trial){.k = spec->head->Wq ? spec->head->Wq->rows : spec->law->dim,
+                 .dv = spec->head->V ? spec->head->V->rows : spec->law->dim,
+                 .sizes = cli_alloc_array((size_t)spec->n_sizes, sizeof(int64_t)),
+                 .exec = job->session->exec};
+    for (int64_t i = 0; i < spec->n_sizes; i++) {
+        const int64_t n = (int64_t)fmax(2.0, factor * (double)spec->sizes[i]);
+        if (t->prefixes == 0 || n > t->sizes[t->prefixes - 1])
+            t->sizes[t->prefixes++] = n;
+    }
+    const size_t n = (size_t)t->sizes[t->prefixes - 1];
+    t->q = cli_alloc_array(n * (size_t)t->k, sizeof(double));
+    t->v = cli_alloc_array(n * (size_t)t->dv, sizeof(double));
+    t->exec.threads = 1;
+}
+
+static void trial_free(trial *t)
+{
+    free(t->sizes);
+    free(t->q);
+    free(t->v);
+}
+
+/* What one attention took, or will. */
+typedef struct pace {
+    double seconds, flops;
+    double outputs; /* queries, summed over sizes: each ends in a row for the moments */
+} pace;
+
+static double outputs_of(const int64_t *sizes, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)sizes[i];
+    return sum;
+}
+
+static es_status trial_run(const converge_job *job, trial *t, pace *out, es_error *err)
+{
+    const es_converge_spec *spec = &job->spec;
+    const int64_t n = t->sizes[t->prefixes - 1], sets = spec->n_scales * t->prefixes;
+    const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_BENCH};
+    const es_view q = es_view_f64(t->q, n, t->k), v = es_view_f64(t->v, n, t->dv);
+    const es_attend_opts opts = {.precision = spec->precision,
+                                 .scales = spec->scales,
+                                 .n_scales = spec->n_scales,
+                                 .prefixes = t->sizes,
+                                 .n_prefixes = t->prefixes,
+                                 .self = true,
+                                 .exec = &t->exec};
+    es_moments *moments = cli_alloc_array((size_t)sets, sizeof *moments);
+    for (int64_t i = 0; i < sets; i++)
+        moments[i] = (es_moments){0};
+    const es_attend_out results = {.moments = moments};
+    es_attend_plan plan = {0};
+    es_status status = es_attend_plan_for(n, n, t->k, t->dv, &opts, true, &plan, err);
+    if (status == ES_OK)
+        status = es_normal_rows(&at, n, t->k, t->q, err);
+    if (status == ES_OK)
+        status = es_normal_rows(&at, n, t->dv, t->v, err);
+    const double start = cpu_seconds();
+    if (status == ES_OK)
+        status = es_attend(&q, &q, &v, &opts, &results, err);
+    *out = (pace){.seconds = cpu_seconds() - start,
+                  .flops = plan.flops,
+                  .outputs = outputs_of(t->sizes, t->prefixes)};
+    for (int64_t i = 0; i < sets; i++)
+        es_moments_free(&moments[i]);
+    free(moments);
+    return status;
+}
+
+static es_status try_size(const converge_job *job, double factor, pace *best, es_error *err)
+{
+    trial t;
+    es_status status = ES_OK;
+    trial_new(job, factor, &t);
+    best->seconds = (double)INFINITY;
+    for (int i = 0; i < TRIALS && status == ES_OK; i++) {
+        pace once;
+        status = trial_run(job, &t, &once, err);
+        if (once.seconds < best->seconds)
+            *best = once;
+    }
+    trial_free(&t);
+    return status;
+}
+
+/* Two sizes tell apart what grows like n^2 and what grows like n. */
+static es_status time_attention(const converge_job *job, double replicate_flops, pace *whole,
+                                es_error *err)
+{
+    const double factor = fmin(1.0, sqrt(trial_flops / replicate_flops));
+    pace large, small;
+    es_status status = try_size(job, factor, &large, err);
+    if (status == ES_OK)
+        status = try_size(job, 0.5 * factor, &small, err);
+    const double ratio = large.outputs / small.outputs;
+    double per_flop = (large.seconds - ratio * small.seconds) / (large.flops - ratio * small.flops);
+    double per_output = (small.seconds - per_flop * small.flops) / small.outputs;
+    if (!(per_flop > 0.0) || !(per_output > 0.0)) { /* within the noise: all of it like n^2 */
+        per_flop = large.seconds / large.flops;
+        per_output = 0.0;
+    }
+    whole->seconds = (per_flop * whole->flops + per_output * whole->outputs) /
+                     (double)job->session->exec.threads;
+    return status;
+}
+
+/* ---- the rest ---- */
+
+/* Limits of all scales, from that of one. */
+static es_status time_limits(const converge_job *job, double *seconds, es_error *err)
+{
+    enum { FEW = 2048 }; /* points: the sum over all pairs of an empirical law is not for trying */
+    es_converge_spec one = job->spec;
+    es_law law = *one.law;
+    es_exec exec = job->session->exec;
+    es_view few;
+    double factor = (double)one.n_scales / (double)exec.threads;
+    exec.threads = 1;
+    one.exec = &exec;
+    one.scales += one.n_scales / 2;
+    one.n_scales = 1;
+    one.reference = 0;
+    if (law.points && law.points->rows > FEW) {
+        const double ratio = (double)law.points->rows / FEW;
+        few = es_view_rows(law.points, 0, FEW);
+        law.points = &few;
+        factor *= ratio * ratio;
+    }
+    one.law = &law;
+    es_converge_limit *limit;
+    const double start = cpu_seconds();
+    const es_status status = es_converge_limit_new(&one, &limit, err);
+    *seconds = factor * (cpu_seconds() - start);
+    es_converge_limit_free(limit);
+    return status;
+}
+
+/* Predictions are made one after the other. */
+static es_status time_predictions(converge_job *job, double *seconds, es_error *err)
+{
+    const double start = cpu_seconds();
+    const es_status status = converge_predict_once(job, err);
+    *seconds = (double)(job->spec.n_scales * job->spec.n_sizes) * (cpu_seconds() - start);
+    return status;
+}
+
+es_status converge_cost(converge_job *job, bool predict, cli_cost *cost, es_error *err)
+{
+    es_converge_cost one;
+    double limits = 0.0, predictions = 0.0;
+    const double cells = (double)(job->replicates * job->spec.n_scales * job->spec.n_sizes);
+    es_status status = es_converge_cost_of(&job->spec, &one, err);
+    if (status != ES_OK)
+        return status;
+    *cost = (cli_cost){.flops = (double)job->replicates * one.flops + one.limit_flops,
+                       .output_bytes = cells * (double)sizeof(es_converge_cell),
+                       .work_bytes = (double)one.bytes + (double)one.limit_bytes};
+    if (!job->session->common.dry_run)
+        return ES_OK;
+    pace whole = {.flops = cost->flops,
+                  .outputs =
+                      (double)job->replicates * outputs_of(job->spec.sizes, job->spec.n_sizes) +
+                      (double)job->spec.reference};
+    status = time_attention(job, one.flops, &whole, err);
+    if (status == ES_OK)
+        status = time_limits(job, &limits, err);
+    if (status == ES_OK && predict)
+        status = time_predictions(job, &predictions, err);
+    cost->seconds = whole.seconds + limits + predictions;
+    return status;
+}

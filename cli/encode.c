@@ -1,0 +1,394 @@
+/* esscher encode : hidden states of one block of text. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <esscher/attend.h>
+#include <esscher/model.h>
+#include <esscher/tokenizer.h>
+
+#include "answer.h"
+#include "draft.h"
+#include "number.h"
+#include "talk.h"
+
+typedef struct encode_options {
+    const char *model, *text, *out, *layer;
+    int64_t block;
+    bool force, allow_nonfinite, allow_trailing;
+} encode_options;
+
+static const encode_options defaults = {.layer = "all"};
+
+static const cli_option options[] = {
+    {"model", 'm', CLI_STRING, "MODEL",
+     "a folder with config.json, model.safetensors and the tokenizer, or org/name in the hub's "
+     "cache",
+     .field = offsetof(encode_options, model)},
+    {"text", 0, CLI_STRING, "FILE", "a text in UTF-8, taken as one string",
+     .field = offsetof(encode_options, text)},
+    {"out", 'o', CLI_STRING, "H.npy", "where the hidden states go",
+     .field = offsetof(encode_options, out)},
+    {"layer", 0, CLI_STRING, "L",
+     "0: the embeddings, .. the number of layers: the last; all (default): (layers + 1, n, hidden)",
+     .field = offsetof(encode_options, layer)},
+    {"block", 0, CLI_WHOLE, "B",
+     "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
+     "has positions, the special ones around it included",
+     .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
+    {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
+     .field = offsetof(encode_options, force)},
+    {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",
+     .field = offsetof(encode_options, allow_nonfinite)},
+    {"allow-trailing", 0, CLI_FLAG, NULL, "bytes after the last tensor of a file are a remark",
+     .field = offsetof(encode_options, allow_trailing)},
+    {0}};
+
+static const cli_column columns[] = {
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"entropy", "entropy", "nats", .format = CLI_REAL,
+     .definition = "of a query's attention weights, mean over queries and heads"},
+    {"top_weight", "top weight", "", .format = CLI_REAL,
+     .definition = "largest weight of a query, mean"},
+    {"sum_squares", "sum w^2", "", .format = CLI_REAL,
+     .definition = "sum of squared weights, mean; its inverse is an effective number of keys"},
+    {0}};
+
+static const cli_table table = {
+    .rows = "layers", .title = "Attention in each layer", .columns = columns};
+static const cli_table *const views[] = {&table, &cli_cost_table, NULL};
+
+/* ---- the text ---- */
+
+/* The ids of one block, with the special tokens around it, and how many tokens the text has. */
+typedef struct block_ids {
+    int32_t *ids;
+    int64_t n;           /* ids so far */
+    int64_t first, last; /* tokens of the text that belong to the block */
+    int64_t total;       /* tokens of the text so far */
+} block_ids;
+
+static es_status take_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
+{
+    block_ids *b = user;
+    (void)err;
+    for (int64_t i = 0; i < count; i++, b->total++)
+        if (b->total >= b->first && b->total < b->last)
+            b->ids[b->n++] = tokens[i].id;
+    return ES_OK;
+}
+
+static es_status read_text(FILE *file, const char *name, es_token_stream *stream, es_error *err)
+{
+    static char piece[1 << 16];
+    es_status status = ES_OK;
+    for (bool first = true; status == ES_OK; first = false) {
+        const size_t bytes = fread(piece, 1, sizeof piece, file);
+        if (ferror(file))
+            return cli_fail(err, ES_E_IO, name, "file.read", "name a file with text",
+                            "cannot read: %s", strerror(errno));
+        if (bytes == 0)
+            return es_token_stream_finish(stream, err);
+        if (first)
+            status = es_text_check(piece, bytes < 4096 ? bytes : 4096, name, err);
+        if (status == ES_OK)
+            status = es_token_stream_write(stream, piece, bytes, err);
+        if (status == ES_OK && cli_interrupted())
+            status = ES_E_INTERRUPTED;
+    }
+    return status;
+}
+
+static es_status tokenize(const es_tokenizer *tokenizer, const char *path, block_ids *b,
+                          es_error *err)
+{
+    const es_encode_opts opts = {.no_specials = true};
+    es_token_stream *stream;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return cli_fail(err, ES_E_IO, path, "file.open", "check the name and its permissions",
+                        "cannot open: %s", strerror(errno));
+    es_status status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
+    if (status == ES_OK) {
+        status = read_text(file, path, stream, err);
+        es_token_stream_close(stream);
+    }
+    fclose(file);
+    return status;
+}
+
+/* ---- one run ---- */
+
+typedef struct encode_job {
+    cli_session *session;
+    const encode_options *o;
+    char folder[4096];
+    es_model_config config;
+    es_dtype precision;
+    int64_t layer; /* -1: all */
+    int64_t room;  /* tokens of text in a block */
+    block_ids block;
+    void *hidden;
+    double *stats[3], *logits;
+} encode_job;
+
+static es_status check_options(encode_job *job, es_error *err)
+{
+    const encode_options *o = job->o;
+    if (!o->model || !o->text)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options",
+                        "esscher encode --model MODEL --text FILE --out H.npy", "no %s is named",
+                        o->model ? "text" : "model");
+    job->precision = cli_precision(job->session);
+    es_status status = o->out ? cli_target_check(o->out, o->force, err) : ES_OK;
+    if (status == ES_OK)
+        status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
+    if (status != ES_OK)
+        return status;
+    char path[sizeof job->folder + 16];
+    snprintf(path, sizeof path, "%s/config.json", job->folder);
+    status = es_model_config_load(path, &job->config, err);
+    job->layer = -1;
+    if (status != ES_OK || strcmp(o->layer, "all") == 0)
+        return status;
+    const char *wrong = cli_number_whole(o->layer, &job->layer);
+    if (wrong || job->layer < 0 || job->layer > job->config.layers)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.layer", "0 is the embeddings",
+                        "--layer %.40s: this model has hidden states 0 to %lld, or all", o->layer,
+                        (long long)job->config.layers);
+    return ES_OK;
+}
+
+/* Reading tokenizer.json takes up to 48 times its size, for a moment. */
+static double tokenizer_bytes(const encode_job *job)
+{
+    char path[sizeof job->folder + 16];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/tokenizer.json", job->folder);
+    return stat(path, &st) == 0 ? 56.0 * (double)st.st_size : 1e7;
+}
+
+static cli_cost estimate(const encode_job *job)
+{
+    const es_model_config *c = &job->config;
+    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
+    const double n = (double)c->positions, k = H / (double)c->heads;
+    const double item = (double)es_dtype_size(job->precision);
+    const double layer = 4.0 * H * H + 2.0 * H * I + 9.0 * H + I;
+    const double weights =
+        ((double)(c->vocab + c->positions + c->types) + 3.0) * H + L * layer + H * H;
+    es_attend_plan plan = {0};
+    const es_exec one = {.threads = 1, .isa = job->session->exec.isa};
+    const es_attend_opts opts = {.precision = job->precision, .exec = &one};
+    es_error ignored;
+    es_attend_plan_for(c->positions, c->positions, (int64_t)k, (int64_t)k, &opts, false, &plan,
+                       &ignored);
+    return (cli_cost){.flops = L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H),
+                      .input_bytes = weights * item + tokenizer_bytes(job),
+                      .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
+                      .work_bytes =
+                          n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + (double)plan.bytes + 1e6};
+}
+
+/* ---- ids ---- */
+
+static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
+{
+    const es_tokenizer_info info = es_tokenizer_describe(tokenizer);
+    block_ids *b = &job->block;
+    job->room = job->config.positions - info.prefix_count - info.suffix_count;
+    if (job->room < 1)
+        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions", "",
+                        "the model has no position for a token of text");
+    b->ids = cli_alloc_array((size_t)job->config.positions, sizeof *b->ids);
+    b->first = job->o->block * job->room;
+    b->last = b->first + job->room;
+    for (int i = 0; i < info.prefix_count; i++)
+        b->ids[b->n++] = info.prefix[i];
+    const es_status status = tokenize(tokenizer, job->o->text, b, err);
+    if (status != ES_OK)
+        return status;
+    for (int i = 0; i < info.suffix_count; i++)
+        b->ids[b->n++] = info.suffix[i];
+    if (b->total == 0)
+        return cli_fail(err, ES_E_EMPTY, job->o->text, "text.empty", "give a text with words in it",
+                        "there are no tokens: the text is empty, or holds only white space and "
+                        "control characters");
+    const int64_t blocks = (b->total + job->room - 1) / job->room;
+    if (job->o->block >= blocks)
+        return cli_fail(err, ES_E_ARGUMENT, job->o->text, "encode.block", "blocks count from 0",
+                        "--block %lld: the text has %lld tokens, its last block is %lld",
+                        (long long)job->o->block, (long long)b->total, (long long)blocks - 1);
+    if (blocks > 1 && !job->session->common.quiet)
+        fprintf(stderr,
+                "esscher encode: the text has %lld tokens, %lld blocks; this is block %lld\n",
+                (long long)b->total, (long long)blocks, (long long)job->o->block);
+    return ES_OK;
+}
+
+/* ---- the answer ---- */
+
+static double mean_of(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i];
+    return sum / (double)count;
+}
+
+static void put_layers(const encode_job *job)
+{
+    static const char *const names[] = {"entropy", "top_weight", "sum_squares"};
+    const int64_t heads = job->config.heads;
+    json_t *layers = json_array();
+    for (int64_t l = 0; l < job->config.layers; l++) {
+        json_t *layer = json_object(), *list = json_array();
+        json_object_set_new(layer, "layer", json_integer(l));
+        for (int s = 0; s < 3; s++)
+            json_object_set_new(layer, names[s],
+                                cli_real(mean_of(job->stats[s] + l * heads, heads)));
+        for (int64_t h = 0; h < heads; h++) {
+            json_t *head = json_object();
+            json_object_set_new(head, "head", json_integer(h));
+            for (int s = 0; s < 3; s++)
+                json_object_set_new(head, names[s], cli_real(job->stats[s][l * heads + h]));
+            json_array_append_new(list, head);
+        }
+        json_object_set_new(layer, "heads", list);
+        json_array_append_new(layers, layer);
+    }
+    json_object_set_new(job->session->answer, "layers", layers);
+}
+
+static void put_question(const encode_job *job)
+{
+    json_t *answer = job->session->answer, *ids = json_array();
+    const block_ids *b = &job->block;
+    for (int64_t i = 0; i < b->n; i++)
+        json_array_append_new(ids, json_integer(b->ids[i]));
+    json_object_set_new(answer, "model", json_string(job->o->model));
+    json_object_set_new(answer, "text", json_string(job->o->text));
+    json_object_set_new(answer, "text_tokens", json_integer(b->total));
+    json_object_set_new(answer, "blocks", json_integer((b->total + job->room - 1) / job->room));
+    json_object_set_new(answer, "block", json_integer(job->o->block));
+    json_object_set_new(answer, "ids", ids);
+}
+
+static es_status save(const encode_job *job, es_error *err)
+{
+    const int64_t n = job->block.n, H = job->config.hidden, all = job->layer < 0;
+    const int64_t shape[3] = {job->config.layers + 1, n, H};
+    const char *from = job->hidden;
+    json_object_set_new(job->session->answer, "shape",
+                        cli_counts(all ? shape : shape + 1, all ? 3 : 2));
+    if (!job->o->out)
+        return ES_OK;
+    json_object_set_new(job->session->answer, "out", json_string(job->o->out));
+    if (!all)
+        from += (size_t)(job->layer * n * H) * es_dtype_size(job->precision);
+    return es_npy_save(job->o->out, job->precision, all ? 3 : 2, all ? shape : shape + 1, from,
+                       job->o->force, err);
+}
+
+/* ---- the command ---- */
+
+static es_status forward(encode_job *job, const es_model *model, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    const size_t heads = (size_t)(c->layers * c->heads);
+    job->hidden = cli_alloc_array((size_t)((c->layers + 1) * job->block.n * c->hidden),
+                                  es_dtype_size(job->precision));
+    for (int s = 0; s < 3; s++)
+        job->stats[s] = cli_alloc_array(heads, sizeof(double));
+    if (c->labels)
+        job->logits = cli_alloc_array((size_t)c->labels, sizeof(double));
+    const es_model_block block = {.ids = job->block.ids,
+                                  .n = job->block.n,
+                                  .hidden = job->hidden,
+                                  .entropy = job->stats[0],
+                                  .top_weight = job->stats[1],
+                                  .sum_squares = job->stats[2],
+                                  .logits = job->logits};
+    es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
+    if (status == ES_OK && job->logits)
+        json_object_set_new(job->session->answer, "logits", cli_reals(job->logits, c->labels));
+    return status;
+}
+
+static es_status encode(encode_job *job, es_error *err)
+{
+    const es_model_opts opts = {.precision = job->precision,
+                                .allow_nonfinite = job->o->allow_nonfinite,
+                                .allow_trailing = job->o->allow_trailing,
+                                .budget = &job->session->budget};
+    es_tokenizer *tokenizer;
+    es_model *model = NULL;
+    es_status status = es_tokenizer_open(job->folder, &job->session->budget, &tokenizer, err);
+    if (status != ES_OK)
+        return status;
+    const int64_t size = es_tokenizer_describe(tokenizer).size;
+    status = find_block(job, tokenizer, err);
+    es_tokenizer_free(tokenizer);
+    if (status == ES_OK)
+        status = es_model_open(job->folder, &opts, &model, err);
+    if (status == ES_OK)
+        status = es_model_check_vocab(model, size, err);
+    if (status == ES_OK) {
+        put_question(job);
+        status = forward(job, model, err);
+    }
+    es_model_close(model);
+    if (status == ES_OK) {
+        put_layers(job);
+        status = save(job, err);
+    }
+    return status;
+}
+
+static es_status run(cli_session *session, void *given, es_error *err)
+{
+    encode_job job = {.session = session, .o = given};
+    es_status status = check_options(&job, err);
+    if (status != ES_OK)
+        return status;
+    const cli_cost cost = estimate(&job);
+    if (session->common.dry_run)
+        return cli_cost_answer(session, &cost, err);
+    status = cli_cost_admit(session, &cost, err);
+    if (status == ES_OK)
+        status = encode(&job, err);
+    free(job.block.ids);
+    free(job.hidden);
+    for (int s = 0; s < 3; s++)
+        free(job.stats[s]);
+    free(job.logits);
+    return status;
+}
+
+static const char *const examples[] = {
+    "esscher encode --model models/minilm --text page.txt --out H.npy",
+    "esscher encode --model sentence-transformers/all-MiniLM-L6-v2 --text book.txt --block 3 "
+    "--layer 6 --out last.npy",
+    NULL};
+
+const cli_command cli_encode = {
+    .name = "encode",
+    .summary = "hidden states of a block of text in a BERT checkpoint",
+    .usage = "--model MODEL --text FILE [--out H.npy] [options]",
+    .about =
+        "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "
+        "MiniLM, gte, bge, e5 and classifiers made from them. The text is one string; block B of "
+        "it stands between the special tokens ([CLS] and [SEP]), without padding.\n\n"
+        "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
+        "them, (n, hidden), in the precision asked for. The answer holds the token ids and, for "
+        "every layer and head, entropy, largest weight and sum of squared weights, means over the "
+        "block's queries; and the logits where the model is a classifier.",
+    .examples = examples,
+    .options = options,
+    .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,
+    .defaults = &defaults,
+    .size = sizeof(encode_options),
+    .views = views,
+    .run = run,
+};

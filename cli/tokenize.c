@@ -1,0 +1,258 @@
+/* esscher tokenize : token ids of a text, line by line. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <esscher/model.h>
+#include <esscher/tokenizer.h>
+
+#include "answer.h"
+#include "talk.h"
+
+typedef struct tokenize_options {
+    const char *text, *model;
+    int invalid;
+} tokenize_options;
+
+static const char *const invalid_names[] = {"replace", "error", NULL};
+
+static const cli_option operand = {"text",
+                                   0,
+                                   CLI_STRING,
+                                   "FILE",
+                                   "a text in UTF-8 (default: stdin)",
+                                   .field = offsetof(tokenize_options, text)};
+
+static const cli_option options[] = {
+    {"model", 'm', CLI_STRING, "MODEL",
+     "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
+     "hub's cache",
+     .field = offsetof(tokenize_options, model)},
+    {"invalid", 0, CLI_CHOICE, "WHAT",
+     "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would (default); error: "
+     "refuse the text and name the byte",
+     .field = offsetof(tokenize_options, invalid), .choices = invalid_names},
+    {0}};
+
+/* Text and CSV are printed as they come; JSON is one object, printed at the end. */
+static const cli_table *const views[] = {NULL};
+
+/* ---- tokens out ---- */
+
+typedef struct printer {
+    const es_tokenizer *tokenizer;
+    bool json, csv;
+    int64_t line, words; /* lines begun; tokens that are not specials around a line */
+    int64_t printed;     /* tokens of this line */
+    json_t *lines, *ids, *tokens, *offsets;
+} printer;
+
+static void begin_line(printer *p)
+{
+    p->line++;
+    p->printed = 0;
+    if (!p->json)
+        return;
+    json_t *line = json_object();
+    json_object_set_new(line, "ids", p->ids = json_array());
+    json_object_set_new(line, "tokens", p->tokens = json_array());
+    json_object_set_new(line, "offsets", p->offsets = json_array());
+    json_array_append_new(p->lines, line);
+}
+
+static void print_json(const printer *p, const es_token *token, const char *text)
+{
+    json_t *offset = json_array();
+    json_array_append_new(offset, json_integer(token->begin));
+    json_array_append_new(offset, json_integer(token->end));
+    json_array_append_new(p->offsets, offset);
+    json_array_append_new(p->ids, json_integer(token->id));
+    json_array_append_new(p->tokens, json_string(text));
+}
+
+static void print_csv(const printer *p, const es_token *token, const char *text)
+{
+    printf("%lld,%d,", (long long)p->line, token->id);
+    cli_csv_text(stdout, text);
+    printf(",%lld,%lld\n", (long long)token->begin, (long long)token->end);
+}
+
+static es_status print_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
+{
+    printer *p = user;
+    (void)err;
+    for (int64_t i = 0; i < count; i++) {
+        const char *text = es_tokenizer_token(p->tokenizer, tokens[i].id);
+        p->words += tokens[i].end > tokens[i].begin;
+        if (p->json)
+            print_json(p, &tokens[i], text);
+        else if (p->csv)
+            print_csv(p, &tokens[i], text);
+        else
+            printf(p->printed++ ? " %d" : "%d", tokens[i].id);
+    }
+    return ES_OK;
+}
+
+static void end_line(const printer *p)
+{
+    if (!p->json && !p->csv)
+        putchar('\n');
+}
+
+/* ---- text in ---- */
+
+typedef struct reader {
+    FILE *file;
+    const char *name; /* for messages */
+    es_token_stream *stream;
+    printer *printer;
+    int64_t start, at; /* offsets in the file: of the line, of the next byte */
+    bool open;         /* inside a line */
+} reader;
+
+/* The library counts bytes from the beginning of the line; people count them in the file. */
+static es_status locate(const reader *r, es_status status, es_error *err)
+{
+    if (status != ES_E_FORMAT)
+        return status;
+    const int64_t offset = r->start + err->offset;
+    cli_fail(err, status, r->name, "text.utf8",
+             "convert the text to UTF-8, or leave --invalid error out",
+             "line %lld: this byte is not UTF-8", (long long)r->printer->line);
+    err->offset = offset;
+    return status;
+}
+
+static es_status finish_line(reader *r, es_error *err)
+{
+    const es_status status = locate(r, es_token_stream_finish(r->stream, err), err);
+    end_line(r->printer);
+    r->open = false;
+    r->start = r->at;
+    return status;
+}
+
+static es_status read_block(reader *r, const char *block, size_t bytes, es_error *err)
+{
+    es_status status = ES_OK;
+    for (size_t at = 0; at < bytes && status == ES_OK;) {
+        const char *end = memchr(block + at, '\n', bytes - at);
+        const size_t length = (end ? (size_t)(end - block) : bytes) - at;
+        if (!r->open)
+            begin_line(r->printer);
+        r->open = true;
+        status = locate(r, es_token_stream_write(r->stream, block + at, length, err), err);
+        at += length + (end ? 1 : 0);
+        r->at += (int64_t)length + (end ? 1 : 0);
+        if (end && status == ES_OK)
+            status = finish_line(r, err);
+    }
+    return status;
+}
+
+static es_status read_text(reader *r, es_error *err)
+{
+    static char block[1 << 16];
+    es_status status = ES_OK;
+    for (bool first = true; status == ES_OK; first = false) {
+        const size_t bytes = fread(block, 1, sizeof block, r->file);
+        if (ferror(r->file))
+            return cli_fail(err, ES_E_IO, r->name, "file.read", "name a file with text",
+                            "cannot read: %s", strerror(errno));
+        if (bytes == 0)
+            break;
+        if (first)
+            status = es_text_check(block, bytes < 4096 ? bytes : 4096, r->name, err);
+        if (status == ES_OK)
+            status = read_block(r, block, bytes, err);
+        if (status == ES_OK && cli_interrupted())
+            status = cli_fail(err, ES_E_INTERRUPTED, r->name, "", "",
+                              "interrupted; the output is cut at line %lld",
+                              (long long)r->printer->line);
+    }
+    if (status == ES_OK && r->open)
+        status = finish_line(r, err);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static es_status tokenize(cli_session *session, const tokenize_options *o, FILE *file,
+                          const es_tokenizer *tokenizer, es_error *err)
+{
+    printer p = {.tokenizer = tokenizer, .json = session->common.json, .csv = session->common.csv};
+    reader r = {.file = file, .name = o->text ? o->text : "stdin", .printer = &p};
+    const es_encode_opts opts = {.invalid = (es_text_invalid)o->invalid};
+    es_status status = es_token_stream_open(tokenizer, &opts, print_tokens, &p, &r.stream, err);
+    if (status != ES_OK)
+        return status;
+    if (p.json)
+        json_object_set_new(session->answer, "lines", p.lines = json_array());
+    else if (p.csv)
+        puts("line,id,token,begin,end");
+    status = read_text(&r, err);
+    es_token_stream_close(r.stream);
+    if (status == ES_OK && p.words == 0)
+        return cli_fail(err, ES_E_EMPTY, r.name, "text.empty", "give a text with words in it",
+                        "there are no tokens: the text is empty, or holds only white space and "
+                        "control characters");
+    return status;
+}
+
+static es_status run(cli_session *session, void *given, es_error *err)
+{
+    const tokenize_options *o = given;
+    es_tokenizer *tokenizer;
+    if (!o->model)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "tokenize.options",
+                        "esscher tokenize --model FOLDER [FILE]", "no model is named");
+    char folder[4096];
+    struct stat st;
+    es_status status = ES_OK;
+    if (stat(o->model, &st) == 0) /* a folder, or one of its files */
+        snprintf(folder, sizeof folder, "%s", o->model);
+    else
+        status = es_model_locate(o->model, folder, sizeof folder, err);
+    if (status == ES_OK)
+        status = es_tokenizer_open(folder, NULL, &tokenizer, err);
+    if (status != ES_OK)
+        return status;
+    FILE *file = o->text ? fopen(o->text, "rb") : stdin;
+    if (file)
+        status = tokenize(session, o, file, tokenizer, err);
+    else
+        status = cli_fail(err, ES_E_IO, o->text, "file.open", "check the name and its permissions",
+                          "cannot open: %s", strerror(errno));
+    if (file && o->text)
+        fclose(file);
+    es_tokenizer_free(tokenizer);
+    return status;
+}
+
+static const char *const examples[] = {
+    "esscher tokenize --model models/minilm book.txt",
+    "echo 'Attention is a tilt.' | esscher tokenize --model models/minilm --json", NULL};
+
+const cli_command cli_tokenize = {
+    .name = "tokenize",
+    .summary = "token ids of a text, as the model's own tokenizer makes them",
+    .usage = "--model MODEL [FILE] [options]",
+    .about =
+        "One output line per input line: the ids of its tokens, with the special tokens that the "
+        "model expects around a text ([CLS] and [SEP] for BERT). The tokenizer must be WordPiece. "
+        "Lines are read and printed as they come, in memory that does not depend on their "
+        "length.\n\n"
+        "--json gives {\"lines\": [{\"ids\", \"tokens\", \"offsets\"}]} and holds it all in "
+        "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
+        "a token was made from, 0 and 0 for special tokens that were added.\n\n"
+        "A text without any token is an error (exit code 3), after its lines have been printed.",
+    .examples = examples,
+    .options = options,
+    .operand = &operand,
+    .common = CLI_TAKES_FORMAT,
+    .size = sizeof(tokenize_options),
+    .views = views,
+    .run = run,
+};

@@ -1,0 +1,35 @@
+/* experiment.h : who has which number in the addresses of random numbers.
+ *
+ * An address (random.h) begins with an experiment. Two purposes with the same number, seed, cell
+ * and token would see the same bits and be functions of each other, so every purpose in the library
+ * and the program has its number here, and nowhere else. Numbers are part of results: one that has
+ * been used is never given to somebody else. Yours may start at ES_EXPERIMENT_FREE.
+ */
+#ifndef ESSCHER_EXPERIMENT_H
+#define ESSCHER_EXPERIMENT_H
+
+typedef enum es_experiment {
+    ES_EXPERIMENT_CONVERGE_TOKENS = 1,    /* cell: replicate */
+    ES_EXPERIMENT_CONVERGE_QUERIES = 2,   /* likewise */
+    ES_EXPERIMENT_CONVERGE_LIMIT = 3,     /* draws over which a limit is averaged */
+    ES_EXPERIMENT_CONVERGE_REFERENCE = 4, /* the sample that stands for a limit */
+    ES_EXPERIMENT_HARDMAX = 5,            /* cell: n, or replicate */
+    ES_EXPERIMENT_BENCH = 6,
+    ES_EXPERIMENT_HEAD = 10, /* cell 0, 1, 2: Wq, Wk, Wv; 3: a rotation */
+
+    /* Each of these is the first of a range that ends before the next. */
+    ES_EXPERIMENT_BALL = 20,
+    ES_EXPERIMENT_REGIMES = 30,
+    ES_EXPERIMENT_HEAT = 40,
+    ES_EXPERIMENT_COLLAPSE = 45,
+    ES_EXPERIMENT_LOCAL = 50, /* to 54 */
+    ES_EXPERIMENT_PROBE = 60,
+    ES_EXPERIMENT_TAILS = 70, /* to 79 */
+    ES_EXPERIMENT_CLAIMS = 80,
+
+    ES_EXPERIMENT_FIT = 100,        /* resamples of replicates; cell: the fit */
+    ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */
+    ES_EXPERIMENT_FREE = 0x8000     /* from here on: programs that use the library */
+} es_experiment;
+
+#endif

@@ -1,0 +1,167 @@
+/* tokenizer.h : text becomes token ids, as the checkpoint's own WordPiece tokenizer makes them.
+ *
+ * A tokenizer is read from a model's folder: from tokenizer.json, or from vocab.txt with the
+ * tokenizer_config.json beside it. It never changes afterwards, so any number of threads may use
+ * it. Text goes through it in one pass:
+ *
+ *     bytes -> characters -> added tokens such as [MASK] taken out
+ *           -> clean, set ideographs apart, strip accents, lower case      (the normalizer)
+ *           -> words: white space divides, punctuation stands alone        (the pre-tokenizer)
+ *           -> the longest piece of the vocabulary that begins the word, then the longest "##"
+ *              piece that goes on, ...; [UNK] for a word that cannot be cut up, or is too long
+ *
+ *     es_tokenizer *tokenizer;
+ *     es_token_list list = {0};
+ *     if (es_tokenizer_open("models/minilm", NULL, &tokenizer, &err) == ES_OK &&
+ *         es_tokenizer_encode(tokenizer, text, strlen(text), NULL, &list, &err) == ES_OK)
+ *         for (int64_t i = 0; i < list.count; i++)
+ *             printf("%d %s\n", list.tokens[i].id,
+ *                    es_tokenizer_token(tokenizer, list.tokens[i].id));
+ *
+ * For text that does not fit in memory there is a stream: bytes are written to it in pieces of any
+ * size, tokens come out through a callback. A stream's memory does not depend on the text, even
+ * if the text is one word of a gigabyte, and its time is O(bytes L), L the longest piece of the
+ * vocabulary; on English text a piece is found in some seven steps.
+ *
+ * What is like Hugging Face's tokenizers, and what is not. Ids are those of BertNormalizer,
+ * BertPreTokenizer and WordPiece. Three details depend on who implements them. Which characters
+ * are accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has older
+ * tables, which differ in 658 characters of scripts that no vocabulary has. Ideographs of the
+ * supplementary planes stand alone, as in BERT's own code; transformers.js overlooks them, and Rust
+ * those of U+2B820..U+2B91F. Lower case is made character by character, as in Rust: a capital sigma
+ * at the end of a word becomes U+03C3.
+ * Truncation and padding that a tokenizer.json may ask for are left to the caller.
+ */
+#ifndef ESSCHER_TOKENIZER_H
+#define ESSCHER_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct es_tokenizer es_tokenizer;
+
+enum { ES_TOKENIZER_SPECIALS = 8 }; /* most special tokens on either side of a text */
+
+/* What a tokenizer does, for a record of it. */
+typedef struct es_tokenizer_info {
+    int64_t size; /* ids are in [0, size) */
+    int32_t unknown;
+    int prefix_count, suffix_count; /* specials around a text: [CLS] ... [SEP] for BERT */
+    int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
+    int64_t max_chars; /* a longer word is unknown */
+    bool clean_text, split_chinese, strip_accents, lowercase;
+} es_tokenizer_info;
+
+/* ---- a tokenizer ---- */
+
+/*! es_tokenizer_open() : read a model's folder (tokenizer.json if it is there, else vocab.txt), or
+ *  one of these files by its path. On success release it with es_tokenizer_free(). Files over
+ *  32 MiB are refused before they are read; memory is proportional to the file and counted against
+ *  `budget` (may be NULL), which must outlive the tokenizer. Remarks on odd vocabularies (a token
+ *  twice, a blank line, unused ids) go to the log. Thread-safe.
+ *  @return : ES_OK; ES_E_ARGUMENT without a path;
+ *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing);
+ *   ES_E_FORMAT: tokenizer.json (no JSON; err->offset), tokenizer.key (a key that is missing or of
+ *     another type), vocab.empty, vocab.utf8, vocab.nul (err->offset), tokenizer.special (no
+ *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash;
+ *   ES_E_UNSUPPORTED: tokenizer.model (BPE, Unigram, ...), tokenizer.normalizer,
+ *     tokenizer.pretokenizer, tokenizer.postprocessor, tokenizer.added, tokenizer.word;
+ *   ES_E_LIMIT (tokenizer.size, or over the budget); ES_E_MEMORY. */
+ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out,
+                                   es_error *err);
+
+/*! es_tokenizer_free() : NULL is fine. No stream may be open on it. */
+ES_API void es_tokenizer_free(es_tokenizer *tokenizer);
+
+ES_API es_tokenizer_info es_tokenizer_describe(const es_tokenizer *tokenizer);
+
+/*! es_tokenizer_token() : the text of an id, valid as long as the tokenizer; NULL for an id that
+ *  has no token. O(1). */
+ES_API const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id);
+
+/*! es_tokenizer_find() : the id of a token, -1 if there is none of this text. O(its length). */
+ES_API int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token);
+
+/* ---- text ---- */
+
+/* A token and the bytes [begin, end) of the text it was made from; a special token that was added
+ * around the text has begin = end = 0. Characters that the normalizer removes at the edge of a
+ * token do not belong to it. */
+typedef struct es_token {
+    int32_t id;
+    int64_t begin, end;
+} es_token;
+
+typedef enum es_text_invalid {
+    ES_TEXT_REPLACE = 0, /* U+FFFD for each maximal part of a broken character; cleaning drops it */
+    ES_TEXT_ERROR = 1    /* refuse the text and name the byte */
+} es_text_invalid;
+
+typedef struct es_encode_opts {
+    bool no_specials;        /* leave [CLS] and [SEP] out */
+    es_text_invalid invalid; /* bytes that are no UTF-8, surrogates included */
+    es_budget *budget;       /* NULL: no ceiling */
+} es_encode_opts;
+
+/* Tokens that we own; begin with {0}. */
+typedef struct es_token_list {
+    es_token *tokens;
+    int64_t count, capacity;
+    es_budget *budget;
+} es_token_list;
+
+/*! es_tokenizer_encode() : the tokens of one text, in place of what the list held. A text without a
+ *  word gives the specials only: whether nothing is an error, the caller knows. opts may be NULL,
+ *  text too if bytes is 0. Release the list with es_token_list_free(). Thread-safe.
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict;
+ *  ES_E_LIMIT, ES_E_MEMORY. After a failure the list is empty. */
+ES_API es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
+                                     const es_encode_opts *opts, es_token_list *list,
+                                     es_error *err);
+
+ES_API void es_token_list_free(es_token_list *list);
+
+/*! es_text_check() : is the beginning of a file (4 KiB are enough) that of a text? Compressed files
+ *  and UTF-16 or UTF-32 are recognised and named, for they would give tokens, but nonsense.
+ *  @return : ES_OK; ES_E_UNSUPPORTED with rule text.compressed or text.encoding. */
+ES_API es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err);
+
+/* ---- streams ---- */
+
+/* Takes the tokens of a word, in order. Anything but ES_OK ends the stream and is handed on. */
+typedef es_status (*es_token_sink)(void *user, const es_token *tokens, int64_t count,
+                                   es_error *err);
+
+typedef struct es_token_stream es_token_stream;
+
+/*! es_token_stream_open() : begin a text. A stream belongs to one thread at a time.
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_encode_opts *opts,
+                                      es_token_sink sink, void *user, es_token_stream **out,
+                                      es_error *err);
+
+/*! es_token_stream_write() : the next bytes of the text, cut anywhere, even inside a character.
+ *  Tokens reach the sink when their word has ended.
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8); what the sink returned. After a failure the text is
+ *  lost; es_token_stream_finish() repeats the status and makes the stream ready for the next. */
+ES_API es_status es_token_stream_write(es_token_stream *stream, const void *data, size_t bytes,
+                                       es_error *err);
+
+/*! es_token_stream_finish() : the text is over; the last tokens reach the sink. The stream is then
+ *  ready for another text, whose offsets begin at 0. @return : as es_token_stream_write(). */
+ES_API es_status es_token_stream_finish(es_token_stream *stream, es_error *err);
+
+ES_API void es_token_stream_close(es_token_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,219 @@
+#include "lab/regimes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
+
+/* Options with their defaults in place, and what a unit of work needs. */
+typedef struct job {
+    es_regimes_opts o;
+    es_nearest nearest;
+    es_brute brute;
+    es_regimes_draw *draws;
+    double *scratch; /* (threads, each) */
+    int64_t each;
+    bool all; /* brute force */
+} job;
+
+/* ---- what is asked ---- */
+
+static es_status check_number(int64_t value, int64_t low, int64_t high, const char *rule,
+                              es_error *err)
+{
+    if (value >= low && value <= high)
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, rule, "", "%s is %lld; it must be from %lld to %lld",
+                   rule + sizeof "regimes." - 1, (long long)value, (long long)low, (long long)high);
+}
+
+static es_status check_points(const es_regimes_opts *o, int64_t n, es_error *err)
+{
+    const es_view *p = o->points;
+    ES_TRY(es_view_check(p, "points", err));
+    if (p->cols < 2 || p->cols > ES_KEYS_MOST_DIM)
+        return es_fail(err, ES_E_SHAPE, "regimes.points", "from 2 to 4096 columns",
+                       "keys in dimension %lld", (long long)p->cols);
+    const int64_t most = o->query ? p->rows : p->rows - 1;
+    if (n > most)
+        return es_fail(err, ES_E_RANGE, "regimes.points",
+                       o->query ? "fewer keys" : "fewer keys, or a query of your own",
+                       "n is %lld; the points give %lld keys", (long long)n, (long long)most);
+    es_scan scan;
+    ES_TRY(es_view_scan(p, "points", &scan, err));
+    if (!o->query)
+        return ES_OK;
+    const es_view q = es_view_f64(o->query, 1, p->cols);
+    return es_view_scan(&q, "query", &scan, err);
+}
+
+static es_status check(const es_regimes_opts *o, int64_t n, double beta, es_error *err)
+{
+    const bool all = o->method == ES_REGIMES_BRUTE || o->points;
+    if (o->method != ES_REGIMES_NEAREST && o->method != ES_REGIMES_BRUTE)
+        return es_fail(err, ES_E_ARGUMENT, "regimes.method", "nearest or brute",
+                       "there is no method number %d", (int)o->method);
+    ES_TRY(check_number(n, 1, all ? ES_REGIMES_MOST_KEYS : ES_KEYS_MOST_N, "regimes.n", err));
+    ES_TRY(check_number(o->replicates, 1, 10000000, "regimes.replicates", err));
+    ES_TRY(check_number(o->nearest, 64, 1000000, "regimes.nearest", err));
+    if (!(beta > 0.0 && beta <= ES_KEYS_MOST_BETA))
+        return es_fail(err, ES_E_RANGE, "regimes.beta", "positive and at most 1e60",
+                       "the inverse temperature is %g", beta);
+    return o->points ? check_points(o, n, err) : es_keys_check(o->keys, err);
+}
+
+static es_regimes_opts complete(const es_regimes_opts *opts)
+{
+    es_regimes_opts o = *opts;
+    o.replicates = o.replicates ? o.replicates : 1000;
+    o.nearest = o.nearest ? o.nearest : NEAREST;
+    return o;
+}
+
+/* ---- keys in order ---- */
+
+static bool is_turned(const es_keys *keys)
+{
+    for (int64_t i = 0; i < keys->n_parts; i++)
+        if (keys->parts[i].kappa > 0.0 && fabs(keys->parts[i].cosine) < 1.0)
+            return true;
+    return false;
+}
+
+static es_status make_nearest(job *j, int64_t n, double beta, es_budget *budget, es_error *err)
+{
+    const es_keys *keys = j->o.keys;
+    es_nearest *w = &j->nearest;
+    *w = (es_nearest){.seed = j->o.seed,
+                      .n = n - (keys->planted ? 1 : 0),
+                      .beta = beta,
+                      .planted = keys->planted,
+                      .turned = is_turned(keys),
+                      .tangents = keys->dim - 1};
+    w->ordered = w->n <= 2 * j->o.nearest ? w->n : j->o.nearest;
+    w->directions = 4096 / keys->dim;
+    w->directions = w->directions < 8 ? 8 : w->directions;
+    w->directions = w->directions > DIRECTIONS ? DIRECTIONS : w->directions;
+    j->each = 2 * w->tangents;
+    ES_TRY(es_cap_make(keys, budget, &w->cap, err));
+    return w->ordered < w->n ? es_bulk_make(&w->cap, beta, budget, &w->bulk, err) : ES_OK;
+}
+
+/* ---- all keys ---- */
+
+/* The law of keys as tokens: q is the first basis vector, the directions of parts lie in the plane
+ * of the first two. Memory: parts, their directions and weights. */
+static es_status make_law(const es_keys *keys, es_budget *budget, es_law *law, void **memory,
+                          es_error *err)
+{
+    *law = (es_law){.kind = ES_LAW_SPHERE, .dim = keys->dim, .size = 1.0};
+    if (keys->n_parts == 0)
+        return ES_OK;
+    const size_t part = sizeof(es_law) + ((size_t)keys->dim + 1) * sizeof(double);
+    ES_TRY(es_mem_array(budget, keys->n_parts, 1, part, "parts", memory, err));
+    es_law *parts = *memory;
+    double *weights = (double *)(parts + keys->n_parts), *direction = weights + keys->n_parts;
+    for (int64_t i = 0; i < keys->n_parts; i++, direction += keys->dim) {
+        const es_keys_part *p = &keys->parts[i];
+        direction[0] = p->cosine;
+        direction[1] = sqrt((1.0 - p->cosine) * (1.0 + p->cosine));
+        weights[i] = p->weight;
+        parts[i] = (es_law){.kind = ES_LAW_VMF,
+                            .dim = keys->dim,
+                            .size = 1.0,
+                            .concentration = p->kappa,
+                            .direction = direction};
+    }
+    *law = (es_law){.kind = ES_LAW_MIXTURE,
+                    .dim = keys->dim,
+                    .parts = parts,
+                    .weights = weights,
+                    .n_parts = keys->n_parts};
+    return ES_OK;
+}
+
+/* What brute force owns beside the job. */
+typedef struct brute_parts {
+    es_sampler *sampler;
+    void *law;
+    double *query;
+} brute_parts;
+
+static es_status make_brute(job *j, int64_t n, double beta, es_budget *budget, brute_parts *own,
+                            es_error *err)
+{
+    const es_regimes_opts *o = &j->o;
+    const bool law = !o->points;
+    j->brute = (es_brute){.seed = o->seed,
+                          .n = n,
+                          .dim = law ? o->keys->dim : o->points->cols,
+                          .beta = beta,
+                          .planted = law && o->keys->planted,
+                          .keys = law ? o->keys : NULL,
+                          .points = o->points};
+    j->each = es_brute_scratch(j->brute.dim);
+    if (law && o->keys->vanish == 0.0) {
+        es_law keys;
+        ES_TRY(make_law(o->keys, budget, &keys, &own->law, err));
+        ES_TRY(es_sampler_new(&keys, budget, &own->sampler, err));
+        j->brute.sampler = own->sampler;
+    }
+    if (law || !o->query)
+        return ES_OK;
+    const size_t bytes = (size_t)j->brute.dim * sizeof(double);
+    ES_TRY(es_mem_new(budget, bytes, "query", (void **)&own->query, err));
+    memcpy(own->query, o->query, bytes);
+    j->brute.query = own->query;
+    if (!es_unit_vector(own->query, j->brute.dim))
+        return es_fail(err, ES_E_NUMERIC, "regimes.zero", "give it a direction",
+                       "the query is the zero vector");
+    return ES_OK;
+}
+
+/* ---- units of work ---- */
+
+static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
+{
+    job *j = user;
+    double *scratch = j->scratch + thread * j->each;
+    for (int64_t r = unit * UNIT; r < (unit + 1) * UNIT && r < j->o.replicates; r++)
+        ES_TRY(j->all ? es_brute_draw(&j->brute, r, scratch, &j->draws[r], err)
+                      : es_nearest_draw(&j->nearest, r, scratch, &j->draws[r], err));
+    return ES_OK;
+}
+
+static es_status draw_all(job *j, es_budget *budget, es_error *err)
+{
+    const int64_t units = (j->o.replicates + UNIT - 1) / UNIT;
+    ES_TRY(es_mem_array(budget, es_parallel_threads(j->o.exec, units), j->each, sizeof(double),
+                        "replicates at work", (void **)&j->scratch, err));
+    const es_status status = es_parallel_run(j->o.exec, units, draw_unit, j, err);
+    es_mem_free(budget, j->scratch);
+    return status;
+}
+
+es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
+                            es_regimes_draw *draws, es_error *err)
+{
+    if (!opts || !draws || (!opts->keys && !opts->points))
+        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts, draws or the keys are NULL");
+    job j = {.o = complete(opts), .draws = draws};
+    ES_TRY(check(&j.o, n, beta, err));
+    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    brute_parts own = {0};
+    j.all = opts->points || opts->method == ES_REGIMES_BRUTE;
+    es_status status =
+        j.all ? make_brute(&j, n, beta, budget, &own, err) : make_nearest(&j, n, beta, budget, err);
+    if (status == ES_OK)
+        status = draw_all(&j, budget, err);
+    es_cap_free(&j.nearest.cap);
+    es_bulk_free(&j.nearest.bulk);
+    es_sampler_free(own.sampler);
+    es_mem_free(budget, own.law);
+    es_mem_free(budget, own.query);
+    return status;
+}

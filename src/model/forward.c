@@ -1,0 +1,253 @@
+/* forward.c : blocks of token ids through the encoder. A unit of work is a block: one thread runs
+ * it from its ids to its last hidden state, so threads share nothing but the weights.
+ *
+ * Per layer, with x (n, H):
+ *   1  qkv (n, 3H) = x Wqkv' + b                      one product
+ *   2  per head: scores and weighted values           the attention engine, nothing (n, n) stored
+ *   3  a (n, H) = x + heads Wo' + bo, LayerNorm
+ *   4  m (n, I) = gelu(a W1' + b1)
+ *   5  x = a + m W2' + b2, LayerNorm */
+#include <esscher/model.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/attend.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "linalg/dense.h"
+#include "linalg/gemm.h"
+#include "model/rows.h"
+
+/* What one thread works in; sized for the longest block. */
+typedef struct scratch {
+    char *x;                                    /* (n, H) hidden state */
+    char *a;                                    /* (n, H) after attention */
+    char *qkv;                                  /* (n, 3H) */
+    char *heads;                                /* (n, H) outputs of all heads */
+    char *middle;                               /* (n, I) */
+    char *logits;                               /* (labels) */
+    double *head;                               /* (n, k) output of one head */
+    double *entropy, *top_weight, *sum_squares; /* (n) */
+    void *memory;
+} scratch;
+
+typedef struct job {
+    const es_model *model;
+    const es_model_block *blocks;
+    const es_rows *rows;
+    es_gelu_table gelu;
+    es_exec inner; /* of the engine, which runs on our thread */
+    scratch *scratch;
+} job;
+
+/* ---- memory ---- */
+
+static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, scratch *s,
+                             es_error *err)
+{
+    const int64_t H = m->config.hidden, I = m->config.intermediate, k = H / m->config.heads;
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    const int64_t row = (6 * H + I) * item + (k + 3) * (int64_t)sizeof(double);
+    const int64_t logits = m->config.labels * item;
+    ES_TRY(
+        es_mem_array(budget, n * row + logits, 1, 1, "a block of hidden states", &s->memory, err));
+    s->head = s->memory;
+    s->entropy = s->head + n * k;
+    s->top_weight = s->entropy + n;
+    s->sum_squares = s->top_weight + n;
+    s->x = (char *)(s->sum_squares + n);
+    s->a = s->x + n * H * item;
+    s->heads = s->a + n * H * item;
+    s->qkv = s->heads + n * H * item;
+    s->middle = s->qkv + 3 * n * H * item;
+    s->logits = s->middle + n * I * item;
+    return ES_OK;
+}
+
+/* ---- one layer ---- */
+
+static double mean_of(const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+
+static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
+                          int64_t head, es_error *err)
+{
+    const es_model_config *c = &j->model->config;
+    const int64_t H = c->hidden, k = H / c->heads, at = layer * c->heads + head;
+    const int64_t item = (int64_t)es_dtype_size(j->model->precision);
+    es_view qkv[3];
+    for (int i = 0; i < 3; i++)
+        qkv[i] = (es_view){.data = s->qkv + (i * H + head * k) * item,
+                           .dtype = j->model->precision,
+                           .rows = b->n,
+                           .cols = k,
+                           .row_stride = 3 * H * item,
+                           .col_stride = item};
+    const es_attend_opts opts = {.precision = j->model->precision, .exec = &j->inner};
+    const es_attend_out out = {.output = s->head,
+                               .entropy = b->entropy ? s->entropy : NULL,
+                               .top_weight = b->top_weight ? s->top_weight : NULL,
+                               .sum_squares = b->sum_squares ? s->sum_squares : NULL};
+    ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, &out, err));
+    j->rows->place(s->head, b->n, k, H, s->heads + head * k * item);
+    if (b->entropy)
+        b->entropy[at] = mean_of(s->entropy, b->n);
+    if (b->top_weight)
+        b->top_weight[at] = mean_of(s->top_weight, b->n);
+    if (b->sum_squares)
+        b->sum_squares[at] = mean_of(s->sum_squares, b->n);
+    return ES_OK;
+}
+
+/* y (n, outputs) = residual + x w' + b */
+static void apply(const job *j, const es_linear *linear, const void *x, const void *residual,
+                  int64_t n, int64_t inputs, int64_t outputs, void *y)
+{
+    j->rows->begin(linear->b, residual, n, outputs, y);
+    es_gemm_add(j->model->precision, n, outputs, inputs, x, linear->w, y);
+}
+
+static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64_t state, void *x,
+                           es_error *err)
+{
+    const es_model_config *c = &j->model->config;
+    if (j->rows->norm(norm, c->layer_norm_eps, n, c->hidden, x))
+        return ES_OK;
+    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
+                   "run the model in f64; else its weights are broken",
+                   "NaN or infinity on the way to hidden state %lld", (long long)state);
+}
+
+static es_status run_layer(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
+                           es_error *err)
+{
+    const es_model_config *c = &j->model->config;
+    const es_layer *l = &j->model->layers[layer];
+    const int64_t H = c->hidden, I = c->intermediate, n = b->n;
+    apply(j, &l->qkv, s->x, NULL, n, H, 3 * H, s->qkv);
+    for (int64_t head = 0; head < c->heads; head++)
+        ES_TRY(run_head(j, s, b, layer, head, err));
+    apply(j, &l->out, s->heads, s->x, n, H, H, s->a);
+    ES_TRY(normalise(j, &l->norm1, n, layer + 1, s->a, err));
+    apply(j, &l->up, s->a, NULL, n, H, I, s->middle);
+    j->rows->gelu(&j->gelu, s->middle, n * I);
+    apply(j, &l->down, s->middle, s->a, n, I, H, s->x);
+    return normalise(j, &l->norm2, n, layer + 1, s->x, err);
+}
+
+/* ---- one block ---- */
+
+static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
+{
+    const es_view view = {
+        (void *)row, m->precision, 1, count, 0, (int64_t)es_dtype_size(m->precision)};
+    es_view_read_row(&view, 0, out);
+}
+
+/* The pooler looks at the first token, the classifier at the pooler. */
+static void classify(const job *j, const scratch *s, const es_model_block *b)
+{
+    const es_model *m = j->model;
+    const int64_t H = m->config.hidden;
+    apply(j, &m->pooler, s->x, NULL, 1, H, H, s->a);
+    es_view pooled = {s->a, m->precision, 1, H, 0, (int64_t)es_dtype_size(m->precision)};
+    for (int64_t i = 0; i < H; i++)
+        es_view_set(&pooled, 0, i, tanh(es_view_get(&pooled, 0, i)));
+    if (b->pooled)
+        copy_out(m, s->a, H, b->pooled);
+    if (!b->logits)
+        return;
+    apply(j, &m->classifier, s->a, NULL, 1, H, m->config.labels, s->logits);
+    copy_out(m, s->logits, m->config.labels, b->logits);
+}
+
+static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
+{
+    const job *j = job_;
+    const es_model_block *b = &j->blocks[unit];
+    const scratch *s = &j->scratch[thread];
+    const es_model_config *c = &j->model->config;
+    const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(j->model->precision);
+    char *hidden = b->hidden;
+    j->rows->embed(j->model, b->ids, b->n, s->x);
+    ES_TRY(normalise(j, &j->model->norm0, b->n, 0, s->x, err));
+    for (int64_t layer = 0; layer < c->layers; layer++) {
+        if (hidden)
+            memcpy(hidden + (size_t)layer * state, s->x, state);
+        ES_TRY(run_layer(j, s, b, layer, err));
+    }
+    if (hidden)
+        memcpy(hidden + (size_t)c->layers * state, s->x, state);
+    if (b->last)
+        memcpy(b->last, s->x, state);
+    if (b->pooled || b->logits)
+        classify(j, s, b);
+    return ES_OK;
+}
+
+/* ---- all blocks ---- */
+
+static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
+                             es_error *err)
+{
+    const es_model_config *c = &m->config;
+    if (!b->ids || b->n <= 0)
+        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give it a token",
+                          "block %lld has no tokens", (long long)index);
+    if (b->n > c->positions)
+        return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
+                          "block %lld has %lld tokens, the model positions for %lld",
+                          (long long)index, (long long)b->n, (long long)c->positions);
+    if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
+        return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
+                       "the model has no %s", c->pooler ? "classifier" : "pooler");
+    for (int64_t i = 0; i < b->n; i++) {
+        if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
+            return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
+                              "use the tokenizer that came with the model",
+                              "token %lld of block %lld has id %ld; ids go from 0 to %lld",
+                              (long long)i, (long long)index, (long)b->ids[i],
+                              (long long)c->vocab - 1);
+    }
+    return ES_OK;
+}
+
+es_status es_model_forward(const es_model *model, const es_model_block *blocks, int64_t count,
+                           const es_exec *exec, es_error *err)
+{
+    es_budget *budget = exec ? exec->budget : NULL;
+    const int threads = es_parallel_threads(exec, count);
+    int64_t longest = 0;
+    void *memory;
+    for (int64_t i = 0; i < count; i++) {
+        ES_TRY(check_block(model, &blocks[i], i, err));
+        longest = blocks[i].n > longest ? blocks[i].n : longest;
+    }
+    job j = {.model = model,
+             .blocks = blocks,
+             .rows = model->precision == ES_F32 ? &es_rows_f32 : &es_rows_f64,
+             .inner = {.threads = 1, .isa = exec ? exec->isa : ES_ISA_AUTO, .budget = budget}};
+    es_gelu_prepare(&j.gelu);
+    ES_TRY(es_mem_array(budget, threads, 1, sizeof *j.scratch, "threads", &memory, err));
+    j.scratch = memory;
+    es_status status = ES_OK;
+    for (int t = 0; t < threads && status == ES_OK; t++)
+        status = scratch_new(model, longest, budget, &j.scratch[t], err);
+    if (status == ES_OK) {
+        es_blas_enter();
+        status = es_parallel_run(exec, count, run_block, &j, err);
+        es_blas_leave();
+    }
+    for (int t = 0; t < threads; t++)
+        es_mem_free(budget, j.scratch[t].memory);
+    es_mem_free(budget, memory);
+    return status;
+}

@@ -1,0 +1,328 @@
+#include "model/st_header.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "model/json.h"
+
+static const char anew[] = "write or download the file anew";
+
+/* ---- one entry ---- */
+
+/* The header being read. Offsets in it are offsets in the file, since bytes[] begins with it. */
+typedef struct reader {
+    es_json j;
+    uint64_t data_size;
+    unsigned char *keep; /* the header, where names may be written; NULL on the first reading */
+    char shown[104];     /* beginning of a name, for messages, on the first reading */
+    int64_t extra_keys;  /* met in entries, for a remark */
+} reader;
+
+static es_status bad_entry(reader *r, size_t at, const char *rule, const char *name,
+                           const char *problem)
+{
+    return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, rule, anew,
+                        "tensor '%.100s' %s", name, problem);
+}
+
+static es_status take_shape(reader *r, es_st_tensor *t)
+{
+    es_json_list list;
+    const size_t at = r->j.at;
+    ES_TRY(es_json_begin(&r->j, '[', &list));
+    for (;;) {
+        uint64_t dimension;
+        ES_TRY(es_json_next(&r->j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        if (t->rank == ES_ST_RANK)
+            return es_fail_file(r->j.err, ES_E_UNSUPPORTED, r->j.file, (int64_t)at,
+                                "safetensors.rank", "reshape it to 8 dimensions or fewer",
+                                "tensor '%.100s' has more than %d dimensions", t->name,
+                                (int)ES_ST_RANK);
+        ES_TRY(es_json_whole(&r->j, &dimension));
+        t->shape[t->rank++] = (int64_t)dimension;
+    }
+}
+
+static es_status take_offsets(reader *r, es_st_tensor *t)
+{
+    es_json_list list;
+    uint64_t bound[2];
+    int count = 0;
+    const size_t at = r->j.at;
+    ES_TRY(es_json_begin(&r->j, '[', &list));
+    for (;;) {
+        ES_TRY(es_json_next(&r->j, &list, NULL));
+        if (list.done)
+            break;
+        if (count == 2)
+            return bad_entry(r, at, "safetensors.offsets", t->name, "has more than two offsets");
+        ES_TRY(es_json_whole(&r->j, &bound[count++]));
+    }
+    if (count != 2)
+        return bad_entry(r, at, "safetensors.offsets", t->name, "has fewer than two offsets");
+    if (bound[0] > bound[1])
+        return bad_entry(r, at, "safetensors.offsets", t->name, "ends before it begins");
+    if (bound[1] > r->data_size)
+        return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, "safetensors.range",
+                            "the file was cut short: download it anew",
+                            "tensor '%.100s' ends at byte %llu of the data, which has %llu",
+                            t->name, (unsigned long long)bound[1],
+                            (unsigned long long)r->data_size);
+    t->offset = r->j.end + bound[0]; /* the data follows the header */
+    t->bytes = bound[1] - bound[0];
+    return ES_OK;
+}
+
+/* Does the shape need as many bytes as the range has? Dimensions of 0 are left out of the overflow
+ * check's product: beside a 0, a shape that overflows would still make strides overflow. */
+static es_status check_size(reader *r, size_t at, es_st_tensor *t)
+{
+    const es_st_kind *kind = es_st_kind_of(t->dtype);
+    int64_t product = 1, bits;
+    bool empty = false;
+    for (int i = 0; i < t->rank; i++) {
+        empty = empty || t->shape[i] == 0;
+        if (t->shape[i] && !es_mul_i64(product, t->shape[i], &product))
+            return bad_entry(r, at, "safetensors.shape.overflow", t->name,
+                             "has a shape whose product overflows 64 bits");
+    }
+    if (!es_mul_i64(product, kind ? kind->bits : 1, &bits))
+        return bad_entry(r, at, "safetensors.shape.overflow", t->name,
+                         "has a size that overflows 64 bits");
+    t->count = empty ? 0 : product;
+    bits = empty ? 0 : bits;
+    if (kind && (bits % 8 != 0 || (uint64_t)(bits / 8) != t->bytes))
+        return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, "safetensors.size", anew,
+                            "tensor '%.100s': %lld elements of %s are not the %llu bytes of its "
+                            "range",
+                            t->name, (long long)t->count, t->dtype, (unsigned long long)t->bytes);
+    return ES_OK;
+}
+
+static es_status take_entry(reader *r, es_st_tensor *t)
+{
+    enum { DTYPE, SHAPE, OFFSETS, KEYS };
+    static const char *const keys[KEYS] = {"dtype", "shape", "data_offsets"};
+    bool seen[KEYS] = {false};
+    es_json_list list;
+    es_json_text key, dtype;
+    es_json_kind(&r->j);
+    const size_t at = r->j.at;
+    for (int i = 0; i < ES_ST_RANK; i++)
+        t->shape[i] = 1;
+    ES_TRY(es_json_begin(&r->j, '{', &list));
+    for (;;) {
+        ES_TRY(es_json_next(&r->j, &list, &key));
+        if (list.done)
+            break;
+        int which = 0;
+        while (which < KEYS && !es_json_same(&key, keys[which]))
+            which++;
+        if (which < KEYS && seen[which])
+            return bad_entry(r, key.at, "safetensors.duplicate", t->name, "has a duplicate key");
+        if (which < KEYS)
+            seen[which] = true;
+        if (which == DTYPE) {
+            ES_TRY(es_json_string(&r->j, &dtype));
+            es_json_copy(&dtype, t->dtype, sizeof t->dtype);
+        } else if (which == SHAPE) {
+            ES_TRY(take_shape(r, t));
+        } else if (which == OFFSETS) {
+            ES_TRY(take_offsets(r, t));
+        } else {
+            r->extra_keys++;
+            ES_TRY(es_json_skip(&r->j));
+        }
+    }
+    for (int i = 0; i < KEYS; i++) {
+        if (!seen[i])
+            return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, "safetensors.entry",
+                                anew, "tensor '%.100s' has no '%s'", t->name, keys[i]);
+    }
+    return check_size(r, at, t);
+}
+
+/* ---- the header ---- */
+
+/* "__metadata__": an object of strings, for people; checked and left alone. */
+static es_status take_metadata(reader *r)
+{
+    es_json_list list;
+    es_json_text key, value;
+    if (es_json_kind(&r->j) != '{')
+        return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
+                            "safetensors.metadata", anew, "__metadata__ is no object");
+    ES_TRY(es_json_begin(&r->j, '{', &list));
+    for (;;) {
+        ES_TRY(es_json_next(&r->j, &list, &key));
+        if (list.done)
+            return ES_OK;
+        if (es_json_kind(&r->j) != '"')
+            return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
+                                "safetensors.metadata", anew,
+                                "__metadata__ holds a value that is no string");
+        ES_TRY(es_json_string(&r->j, &value));
+    }
+}
+
+/* Where the name stands in the header it becomes a C string: its closing quote gives way to the
+ * terminator. On the first reading it is only copied, for messages. */
+static es_status take_name(reader *r, const es_json_text *key, es_st_tensor *t)
+{
+    if (!r->keep) {
+        es_json_copy(key, r->shown, sizeof r->shown);
+        t->name = r->shown;
+        return ES_OK;
+    }
+    char *text = (char *)r->keep + key->at;
+    const size_t size = es_json_decode(key, text);
+    if (memchr(text, '\0', size))
+        return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)key->at, "safetensors.name",
+                            anew, "the name of a tensor holds a NUL character");
+    text[size] = '\0';
+    t->name = text;
+    return ES_OK;
+}
+
+/* Read the header twice. The first time (tensors NULL) every entry is checked and counted, so that
+ * memory is asked for once and each tensor it holds has been paid for with fifty bytes of file; the
+ * second time the entries are kept. */
+static es_status take_members(reader *r, es_st_tensor *tensors, int64_t *count)
+{
+    es_json_list list;
+    es_json_text key;
+    bool metadata = false;
+    *count = 0;
+    ES_TRY(es_json_begin(&r->j, '{', &list));
+    for (;;) {
+        ES_TRY(es_json_next(&r->j, &list, &key));
+        if (list.done)
+            return es_json_end(&r->j);
+        if (!es_json_same(&key, "__metadata__")) {
+            es_st_tensor checked = {0}, *t = tensors ? &tensors[*count] : &checked;
+            ++*count;
+            ES_TRY(take_name(r, &key, t));
+            ES_TRY(take_entry(r, t));
+            continue;
+        }
+        if (metadata)
+            return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)key.at,
+                                "safetensors.duplicate", anew, "duplicate key __metadata__");
+        metadata = true;
+        ES_TRY(take_metadata(r));
+    }
+}
+
+/* ---- all tensors together ---- */
+
+static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
+
+int es_st_by_name(const void *a, const void *b)
+{
+    const es_st_tensor *s = a, *t = b;
+    const int order = strcmp(s->name, t->name);
+    return order ? order : compare((uintptr_t)s->name, (uintptr_t)t->name);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const es_st_tensor *s = *(const es_st_tensor *const *)a, *t = *(const es_st_tensor *const *)b;
+    const int order = compare(s->offset, t->offset);
+    return order ? order : compare(s->bytes, t->bytes);
+}
+
+static es_status check_names(const unsigned char *bytes, const es_st_tensor *tensors, int64_t count,
+                             const char *file, es_error *err)
+{
+    for (int64_t i = 1; i < count; i++) {
+        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0)
+            return es_fail_file(
+                err, ES_E_FORMAT, file, (int64_t)((const unsigned char *)tensors[i].name - bytes),
+                "safetensors.duplicate", anew, "duplicate tensor name '%.100s'", tensors[i].name);
+    }
+    return ES_OK;
+}
+
+/* What check_ranges() needs to know besides the tensors. */
+typedef struct extent {
+    uint64_t begin, end; /* of the data in the file */
+    bool allow_trailing;
+    const char *file;
+} extent;
+
+/* In order of their offsets, each tensor begins where the one before it ended. */
+static es_status check_ranges(const es_st_tensor *const *order, int64_t count, const extent *data,
+                              es_error *err)
+{
+    uint64_t at = data->begin;
+    for (int64_t i = 0; i < count; i++) {
+        const es_st_tensor *t = order[i];
+        if (t->offset < at)
+            return es_fail_file(err, ES_E_FORMAT, data->file, (int64_t)t->offset,
+                                "safetensors.overlap", anew, "tensors '%.80s' and '%.80s' overlap",
+                                order[i ? i - 1 : 0]->name, t->name);
+        if (t->offset > at)
+            return es_fail_file(err, ES_E_FORMAT, data->file, (int64_t)at, "safetensors.hole", anew,
+                                "%llu bytes before tensor '%.100s' belong to no tensor",
+                                (unsigned long long)(t->offset - at), t->name);
+        at = t->offset + t->bytes;
+    }
+    const unsigned long long rest = data->end - at;
+    if (rest && !data->allow_trailing)
+        return es_fail_file(err, ES_E_FORMAT, data->file, (int64_t)at, "safetensors.trailing",
+                            "download it anew, or allow trailing bytes",
+                            "%llu bytes follow the last tensor", rest);
+    if (rest)
+        es_log(ES_LOG_WARN, "%s: %llu bytes follow the last tensor", data->file, rest);
+    return ES_OK;
+}
+
+static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
+                                       const extent *data, es_budget *budget, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_mem_array(budget, count, 1, sizeof tensors, "the order of tensors", &memory, err));
+    const es_st_tensor **order = memory;
+    for (int64_t i = 0; i < count; i++)
+        order[i] = &tensors[i];
+    qsort(order, (size_t)count, sizeof *order, by_offset);
+    const es_status status = check_ranges(order, count, data, err);
+    es_mem_free(budget, memory);
+    return status;
+}
+
+es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_size, const char *file,
+                      const es_st_opts *opts, es_st_tensor **tensors, int64_t *count, es_error *err)
+{
+    const es_json text = {bytes, 8, header_end, file, "safetensors", err, 0};
+    const extent data = {header_end, file_size, opts->allow_trailing, file};
+    reader first = {.j = text, .data_size = file_size - header_end}, second = first;
+    void *memory;
+    *tensors = NULL;
+    ES_TRY(take_members(&first, NULL, count));
+    ES_TRY(es_mem_array(opts->budget, *count, 1, sizeof **tensors, "the list of tensors", &memory,
+                        err));
+    second.keep = bytes;
+    es_status status = take_members(&second, memory, count);
+    if (status == ES_OK) {
+        qsort(memory, (size_t)*count, sizeof **tensors, es_st_by_name);
+        status = check_names(bytes, memory, *count, file, err);
+    }
+    if (status == ES_OK)
+        status = sort_and_check_ranges(memory, *count, &data, opts->budget, err);
+    if (status != ES_OK) {
+        es_mem_free(opts->budget, memory);
+        return status;
+    }
+    if (second.extra_keys)
+        es_log(ES_LOG_WARN, "%s: ignored %lld unknown keys of tensors", file,
+               (long long)second.extra_keys);
+    *tensors = memory;
+    return ES_OK;
+}

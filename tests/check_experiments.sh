@@ -1,0 +1,15 @@
+#!/bin/sh
+# check_experiments.sh : no two purposes share an experiment number, and none is used that include/esscher/experiment.h
+# does not name: the same address would be the same random numbers.
+set -eu
+cd "$(dirname "$0")/.."
+list=include/esscher/experiment.h
+numbers=$(sed -n 's/^ *ES_EXPERIMENT_[A-Z_]* = \([0-9a-fx]*\).*/\1/p' $list)
+[ "$(printf '%s\n' "$numbers" | wc -l)" -ge 10 ] || { echo "FAIL: $list has no list" >&2; exit 1; }
+twice=$(printf '%s\n' "$numbers" | sort | uniq -d)
+[ -z "$twice" ] || { echo "FAIL: $list gives $twice to two" >&2; exit 1; }
+if grep -nE 'experiment = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
+    echo "FAIL: a number that is not in $list" >&2
+    exit 1
+fi
+echo "$(printf '%s\n' "$numbers" | wc -l) numbers, all different"

@@ -1,0 +1,41 @@
+# exponent: a known dimension within its error, copies, verdicts, threads, and what is refused.
+make_npy K.npy f64 3000x4 normal 5
+make_npy q.npy f64 1x4 normal 6
+esscher exponent --keys K.npy --query q.npy --beta 1e5 --json >a.json || exit 1
+get_json a.json command keys dim queries copies k freezing.0.n freezing.2.n freezing.0.verdict
+within() { # FILE KEY TRUTH: within four standard errors
+    value=$(get_json "$1" "$2") && se=$(get_json "$1" "$2_se") &&
+        awk -v v="$value" -v s="$se" -v t="$3" 'BEGIN { print (v - t < 4 * s && t - v < 4 * s) ? "ok" : v " +- " s }'
+}
+within a.json estimates.0.alpha 1.5
+within a.json estimates.1.dimension 3
+get_json a.json runs.top_weight | cut -c1-4
+get_json a.json runs.statement | cut -c1-40
+esscher exponent --keys K.npy --sample 100 --beta 1 --json >b.json || exit 1
+within b.json estimates.0.alpha 1.5
+within b.json estimates.2.dimension 3
+get_json b.json estimates.2.method queries refused freezing.0.verdict
+esscher exponent --keys K.npy --query q.npy --n 100,1e6 --csv | cut -d, -f1
+for threads in 1 2 3; do
+    esscher exponent --keys K.npy --sample 20 --csv --threads $threads >t_$threads
+done
+cmp t_1 t_2 && cmp t_1 t_3 && echo same
+try() {
+    esscher exponent "$@" 2>&1
+    echo "rc=$?"
+}
+try
+try --keys K.npy --query q.npy --queries q.npy
+try --keys K.npy --beta 1 --scale 1
+try --keys none.npy
+make_npy wide.npy f64 1x5 normal 6
+try --keys K.npy --query wide.npy
+make_npy zero.npy f64 100x4 constant 0
+try --keys zero.npy
+make_npy same.npy f64 100x4 constant 1
+try --keys same.npy
+make_npy nan.npy f64 100x4 constant nan
+try --keys nan.npy
+make_npy few.npy f64 3x4 normal 1
+try --keys few.npy --query q.npy
+try --keys K.npy --query q.npy --k 3000

@@ -1,0 +1,29 @@
+/* fuzz_config.c : any text as a config.json. What is accepted is a shape a model can have. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "model/config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    es_error err = {0};
+    es_model_config c;
+    const es_status status = es_config_parse(data, size, "fuzz", &c, &err);
+    if (status != ES_OK) {
+        require(status == err.code && err.rule[0] && err.message[0] && err.hint[0]);
+        require(err.offset <= (int64_t)size && c.hidden == 0);
+        return 0;
+    }
+    require(c.hidden >= 1 && c.heads >= 1 && c.hidden % c.heads == 0 && c.layers >= 1);
+    require(c.vocab >= 1 && c.positions >= 1 && c.types >= 1 && c.intermediate >= 1);
+    require(c.layer_norm_eps >= 1e-20 && c.layer_norm_eps <= 1e-2 && c.labels >= 0);
+    return 0;
+}

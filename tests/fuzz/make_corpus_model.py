@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Write the seeds of corpus_safetensors, corpus_index and corpus_config."""
+import json
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def entry(dtype="F32", shape=(1,), begin=0, end=4):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+def st(header, data=b"\0" * 4, length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+SAFETENSORS = {
+    "good_f32": st({"a": entry()}),
+    "good_empty": st({}, b""),
+    "good_metadata": st({"__metadata__": {"format": "pt"}, "a": entry()}),
+    "good_kinds": st({"a": entry("F16", (2,)), "b": entry("BF16", (2,), 4, 8), "c": entry("F64", (1,), 8, 16),
+                      "d": entry("I64", (1,), 16, 24), "e": entry("F99", (1,), 24, 25)}, b"\1\x7c" * 12 + b"x"),
+    "good_scalar": st({"a": entry(shape=()), "e": entry(shape=(3, 0), begin=4)}),
+    "good_escapes": st({"\u00e9\U0001f600\n": entry()}),
+    "good_extra_key": st({"a": dict(entry(), x=[1, -2.5e3, {"y": None}, True, "z"])}),
+    "good_sub_byte": st({"a": entry("F4", (8,))}),
+    "bad_short": b"\2\0\0",
+    "bad_length": st({"a": entry()}, length=1 << 63),
+    "bad_begin": st(b" {}"),
+    "bad_duplicate": st(b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
+                        b'"\\u0061":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}}'),
+    "bad_overlap": st({"a": entry(), "b": entry()}),
+    "bad_hole": st({"a": entry("U8", (2,), 2, 4)}),
+    "bad_trailing": st({"a": entry()}, b"\0" * 5),
+    "bad_range": st({"a": entry(end=8)}),
+    "bad_reversed": st({"a": entry(begin=4, end=0)}),
+    "bad_negative": st({"a": entry(begin=-4)}),
+    "bad_float": st({"a": entry(end=4.0)}),
+    "bad_overflow": st({"a": entry(shape=(1 << 32, 1 << 32))}),
+    "bad_rank": st({"a": entry(shape=(1,) * 9)}),
+    "bad_deep": st(b'{"a":{"x":' + b"[" * 100),
+    "bad_surrogate": st(b'{"\\ud800":{}}'),
+    "bad_utf8": st(b'{"\xc0\xaf":{}}'),
+    "bad_metadata": st({"__metadata__": {"a": 1}}),
+    "bad_pickle": b"\x80\x02}q\0.",
+    "bad_gguf": b"GGUF\3\0\0\0{\0\0\0\0\0\0\0",
+}
+INDEX = {
+    "good": json.dumps({"metadata": {"total_size": 8}, "weight_map": {"b": "s2.safetensors", "a": "s1.safetensors"}}),
+    "bad_path": json.dumps({"weight_map": {"a": "../x"}}),
+    "bad_twice": '{"weight_map":{"a":"s","\\u0061":"s"}}',
+    "bad_empty": '{"weight_map":{}}',
+    "bad_value": '{"weight_map":{"a":1}}',
+}
+BERT = {"architectures": ["BertModel"], "hidden_act": "gelu", "hidden_size": 8, "intermediate_size": 16,
+        "layer_norm_eps": 1e-12, "max_position_embeddings": 16, "model_type": "bert", "num_attention_heads": 2,
+        "num_hidden_layers": 2, "position_embedding_type": "absolute", "type_vocab_size": 2, "vocab_size": 30,
+        "id2label": {"0": "A", "1": "B"}, "x": [None, True, -1.5e-3]}
+CONFIG = {
+    "good": json.dumps(BERT),
+    "bad_roberta": json.dumps(dict(BERT, model_type="roberta")),
+    "bad_heads": json.dumps(dict(BERT, num_attention_heads=3)),
+    "bad_string": json.dumps(dict(BERT, hidden_size="8")),
+    "bad_eps": json.dumps(dict(BERT, layer_norm_eps=0)),
+    "bad_rope": json.dumps(dict(BERT, position_embedding_type="rope")),
+    "bad_missing": "{}",
+    "bad_array": "[]",
+}
+
+for name, seeds in ("safetensors", SAFETENSORS), ("index", INDEX), ("config", CONFIG):
+    folder = os.path.join(HERE, "corpus_" + name)
+    os.makedirs(folder, exist_ok=True)
+    for seed, content in seeds.items():
+        with open(os.path.join(folder, seed), "wb") as out:
+            out.write(content if isinstance(content, bytes) else content.encode())

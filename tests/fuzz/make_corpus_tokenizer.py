@@ -1,0 +1,89 @@
+"""Writes the first corpora of fuzz_vocab, fuzz_tokenizer_json and fuzz_tokenize beside this file."""
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+
+def put(corpus, name, data):
+    folder = HERE / ("corpus_" + corpus)
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+SPECIALS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+WORDS = "un\n##aff\n##able\nhello\nworld\n,\n!\n"
+for name, data in {
+    "plain": SPECIALS + WORDS,
+    "crlf": (SPECIALS + WORDS).replace("\n", "\r\n"),
+    "bom": b"\xef\xbb\xbf" + SPECIALS.encode(),
+    "blank_lines": SPECIALS + "\n\na\n",
+    "duplicate": SPECIALS + "a\nb\na\n",
+    "no_newline": SPECIALS + "a",
+    "no_unk": "[CLS]\n[SEP]\n",
+    "nul": SPECIALS.encode() + b"a\0b\n",
+    "not_utf8": SPECIALS.encode() + b"\xff\n",
+    "empty": "",
+    "config": SPECIALS + '====\n{"do_lower_case": false, "strip_accents": true, "cls_token": {"content": "[CLS]"}}',
+    "config_other_names": '<s>\n</s>\n<unk>\n====\n{"cls_token":"<s>","sep_token":"</s>","unk_token":"<unk>"}',
+    "config_bad": SPECIALS + "====\n{",
+    "config_type": SPECIALS + '====\n{"do_lower_case": 1}',
+}.items():
+    put("vocab", name, data)
+
+VOCAB = {t: i for i, t in enumerate((SPECIALS + WORDS).split())}
+
+
+def tokenizer(**changes):
+    added = [{"id": i, "content": t, "special": True, "normalized": False, "single_word": False} for t, i in VOCAB.items() if t[0] == "["]
+    special = lambda t: {"SpecialToken": {"id": t, "type_id": 0}}
+    whole = {
+        "version": "1.0", "added_tokens": added,
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing", "single": [special("[CLS]"), {"Sequence": {"id": "A", "type_id": 0}}, special("[SEP]")],
+                           "special_tokens": {t: {"id": t, "ids": [VOCAB[t]], "tokens": [t]} for t in ("[CLS]", "[SEP]")}},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": VOCAB},
+    }
+    whole.update(changes)
+    return json.dumps(whole)
+
+
+MODEL = json.loads(tokenizer())["model"]
+for name, data in {
+    "plain": tokenizer(),
+    "bert_processing": tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}),
+    "nothing_around": tokenizer(post_processor=None, normalizer=None, added_tokens=[]),
+    "bpe": tokenizer(model={"type": "BPE", "vocab": {}, "merges": []}),
+    "unigram": tokenizer(model={"type": "Unigram", "vocab": [["a", -1.0]]}),
+    "sparse_ids": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=500))),
+    "far_id": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=2**31))),
+    "negative_id": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=-1))),
+    "clash": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, other=5))),
+    "added_clash": tokenizer(added_tokens=[{"id": 9, "content": "[CLS]"}]),
+    "added_normalized": tokenizer(added_tokens=[{"id": 12, "content": "new", "normalized": True}]),
+    "long_words": tokenizer(model=dict(MODEL, max_input_chars_per_word=10001)),
+    "short_words": tokenizer(model=dict(MODEL, max_input_chars_per_word=1)),
+    "odd_prefix": tokenizer(model=dict(MODEL, continuing_subword_prefix="")),
+    "deep": "[" * 3000,
+    "array": "[]",
+    "duplicate_key": '{"model": 1, "model": 2}',
+    "truncated": tokenizer()[:200],
+}.items():
+    put("tokenizer_json", name, data)
+
+for name, data in {
+    "words": "\x0eab aba  abab. b!",
+    "specials": "\x3e[CLS]a[MASK][SEP][[MASK]]",
+    "accents": "\x22 e\u0301\u0323 \u00e9 \u0130 \u1e9b\u0323",
+    "ideographs": "\x16a\u4e2db\uf900\U00020000",
+    "marks": "\x42a\u302e\u302f\u302ab\u1d165",
+    "hangul": "\x12\uac00\ud7a3",
+    "long": "\xfe" + "ab" * 60 + " a",
+    "sigma": "\x02\u03a3\u03a3",
+    "spaces": "\x0f \t\r\n\u00a0\u3000\u2028",
+    "controls": "\x0e\u0000\u200d\ufeff\u0085a\u0007b",
+}.items():
+    put("tokenize", name, data.encode("latin-1") if max(map(ord, data)) < 256 else data)
+for name, data in {"truncated": b"\x3ea\xe4\xb8", "surrogate": b"\x0ea\xed\xa0\x80b", "overlong": b"\x0e\xc0\xafa", "five": b"\x0e\xf8\x88\x80\x80\x80", "mixed": b"\x5e\xff\xfea\x80b\xf0\x9f\x98"}.items():
+    put("tokenize", name, data)

@@ -1,0 +1,356 @@
+#include "testing.h"
+
+#include <esscher/heat.h>
+#include <esscher/limit.h>
+#include <esscher/random.h>
+#include <esscher/tokens.h>
+
+/* A mixture of two von Mises-Fisher laws, in any dimension up to 8. */
+static double first[8], second[8];
+static es_law parts[2];
+static const double weights[2] = {0.6, 0.4};
+
+static es_law mixture(int64_t d, double kappa)
+{
+    memset(first, 0, sizeof first);
+    memset(second, 0, sizeof second);
+    first[0] = 1.0;
+    second[0] = -0.5;
+    second[1] = 2.0; /* directions are normalised by their users */
+    for (int j = 0; j < 2; j++)
+        parts[j] = (es_law){.kind = ES_LAW_VMF,
+                            .dim = d,
+                            .size = 1.0,
+                            .concentration = kappa * (j + 1),
+                            .direction = j ? second : first};
+    return (es_law){
+        .kind = ES_LAW_MIXTURE, .dim = d, .parts = parts, .weights = weights, .n_parts = 2};
+}
+
+static void points_on(int64_t d, int64_t count, double *out)
+{
+    const es_address at = {.seed = 17};
+    assert_ok(es_sphere_rows(&at, count, d, out, &err));
+}
+
+/* q turned towards the unit vector e by an angle. */
+static void turned(const double *q, const double *e, double angle, int64_t d, double *out)
+{
+    for (int64_t c = 0; c < d; c++)
+        out[c] = cos(angle) * q[c] + sin(angle) * e[c];
+}
+
+/* A unit vector tangent at q. */
+static void tangent_at(const double *q, const double *other, int64_t d, double *e)
+{
+    double along = 0.0, norm2 = 0.0;
+    for (int64_t c = 0; c < d; c++)
+        along += q[c] * other[c];
+    for (int64_t c = 0; c < d; c++) {
+        e[c] = other[c] - along * q[c];
+        norm2 += e[c] * e[c];
+    }
+    for (int64_t c = 0; c < d; c++)
+        e[c] /= sqrt(norm2);
+}
+
+/* The identity: drift = (1/beta) grad log f_beta, and gradient = grad log f, by differences along
+ * great circles: an error of h^2/6 times a third derivative, kappa^3 or so. */
+static void drift_is_the_gradient_of_the_smoothed_density(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {2, 3, 8};
+    const double h = 1e-4, beta = 30.0;
+    for (int k = 0; k < 3; k++) {
+        const int64_t d = dims[k];
+        const es_law law = mixture(d, 2.0);
+        double q[16 * 8], e[8], up[8], down[8], g[8], v[8];
+        points_on(d, 16, q);
+        for (int i = 0; i + 1 < 16; i++) {
+            es_heat_point at, above, below;
+            double along_g = 0.0, along_v = 0.0, radial = 0.0;
+            const double *here = q + i * d;
+            tangent_at(here, here + d, d, e);
+            turned(here, e, h, d, up);
+            turned(here, e, -h, d, down);
+            assert_ok(es_heat_at(&law, here, beta, g, v, &at, &err));
+            assert_ok(es_heat_at(&law, up, beta, NULL, NULL, &above, &err));
+            assert_ok(es_heat_at(&law, down, beta, NULL, NULL, &below, &err));
+            for (int64_t c = 0; c < d; c++) {
+                along_g += g[c] * e[c];
+                along_v += v[c] * e[c];
+                radial += v[c] * here[c];
+            }
+            assert_near(along_g, (above.log_density - below.log_density) / (2 * h), 1e-6);
+            assert_near(beta * along_v, (above.log_smoothed - below.log_smoothed) / (2 * h), 1e-6);
+            assert_near(radial, 0.0, 1e-14);
+        }
+    }
+}
+
+/* The density integrates to 1 on the circle and on the sphere (midpoint rule; spectral accuracy on
+ * the circle, h^2 on the sphere). */
+static void densities_integrate_to_one(void **state)
+{
+    (void)state;
+    const es_law circle = mixture(2, 3.0);
+    es_heat_point p;
+    double sum = 0.0;
+    for (int i = 0; i < 200; i++) {
+        const double t = 2.0 * 3.141592653589793 * i / 200, q[2] = {cos(t), sin(t)};
+        assert_ok(es_heat_at(&circle, q, 1.0, NULL, NULL, &p, &err));
+        sum += exp(p.log_density) / 200.0;
+    }
+    assert_near(sum, 1.0, 1e-12);
+    const es_law sphere = mixture(3, 3.0);
+    sum = 0.0;
+    for (int i = 0; i < 200; i++)
+        for (int j = 0; j < 100; j++) {
+            const double u = -1.0 + 2.0 * (i + 0.5) / 200, t = 2.0 * 3.141592653589793 * j / 100;
+            const double s = sqrt(1.0 - u * u), q[3] = {u, s * cos(t), s * sin(t)};
+            assert_ok(es_heat_at(&sphere, q, 1.0, NULL, NULL, &p, &err));
+            sum += exp(p.log_density) / 20000.0;
+        }
+    assert_near(sum, 1.0, 1e-3);
+}
+
+/* |beta drift - grad log f| falls exactly like 1/beta, and the radial part is (d-1)/(2 beta). */
+static void errors_fall_like_one_over_beta(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {2, 3, 8};
+    const double beta[3] = {1e3, 1e4, 1e5};
+    for (int k = 0; k < 3; k++) {
+        const int64_t d = dims[k];
+        const es_law law = mixture(d, 2.0);
+        double q[32 * 8];
+        es_heat_exact exact[3];
+        points_on(d, 32, q);
+        assert_ok(es_heat_exact_of(&law, q, 32, beta, 3, exact, &err));
+        print_message("S^%d: error %.2e %.2e %.2e, slope %.6f\n", (int)d - 1, exact[0].error,
+                      exact[1].error, exact[2].error, exact[2].slope);
+        /* What is left of higher orders is of relative order d kappa^2/beta. */
+        assert_close(exact[0].error, 10.0 * exact[1].error, 0.05);
+        assert_close(exact[1].error, 10.0 * exact[2].error, 0.005);
+        assert_close(exact[2].slope, 1.0, 1e-3);
+        for (int b = 0; b < 3; b++)
+            assert_close(exact[b].radial, 0.5 * (double)(d - 1) / beta[b], 40.0 / beta[b]);
+    }
+}
+
+/* n keys: drift within its standard error of the exact one; its noise near the delta method's. */
+static void measured_drift_is_the_exact_one(void **state)
+{
+    (void)state;
+    enum { R = 16, B = 2, M = 8 };
+    static const int64_t dims[] = {2, 3, 8};
+    const double beta[B] = {10.0, 40.0};
+    for (int k = 0; k < 3; k++) {
+        const int64_t d = dims[k];
+        const es_law law = mixture(d, 2.0);
+        double q[M * 8];
+        es_heat_exact exact[B];
+        es_heat_draw draws[R * B];
+        points_on(d, M, q);
+        /* On S^7 at beta = 40 few of the keys are near: more bias, of order 1/ESS. */
+        const es_heat_opts opts = {.law = &law, .seed = 5, .experiment = 40, .n = 10000};
+        assert_ok(es_heat_exact_of(&law, q, M, beta, B, exact, &err));
+        assert_ok(es_heat_sample(&opts, q, M, beta, B, 0, R, draws, &err));
+        for (int b = 0; b < B; b++) {
+            double slope = 0.0, radial = 0.0, slope2 = 0.0, radial2 = 0.0, ess = 0.0;
+            for (int r = 0; r < R; r++) {
+                const es_heat_draw *x = &draws[r * B + b];
+                slope += x->slope / R;
+                radial += x->radial / R;
+                ess += x->ess / R;
+            }
+            for (int r = 0; r < R; r++) {
+                slope2 += pow(draws[r * B + b].slope - slope, 2.0);
+                radial2 += pow(draws[r * B + b].radial - radial, 2.0);
+            }
+            const double se = sqrt(slope2 / (R - 1) / R), rse = sqrt(radial2 / (R - 1) / R);
+            print_message("S^%d, beta %.0f: slope %.4f+-%.4f (%.4f), radial %.5f+-%.5f (%.5f), "
+                          "ESS %.0f\n",
+                          (int)d - 1, beta[b], slope, se, exact[b].slope, radial, rse,
+                          exact[b].radial, ess);
+            assert_near(slope, exact[b].slope, 4.0 * se + 2.0 / ess);
+            assert_near(radial, exact[b].radial, 4.0 * rse + 0.3 / ess);
+        }
+    }
+}
+
+static void draws_depend_on_their_replicate_alone(void **state)
+{
+    (void)state;
+    const es_law law = mixture(3, 2.0);
+    const double beta[2] = {5.0, 50.0};
+    double q[4 * 3];
+    es_heat_draw all[5 * 2], part[2 * 2];
+    points_on(3, 4, q);
+    for (int threads = 1; threads <= 3; threads++) {
+        const es_exec exec = {.threads = threads};
+        const es_heat_opts opts = {.law = &law, .n = 500, .exec = &exec};
+        if (threads == 1)
+            assert_ok(es_heat_sample(&opts, q, 4, beta, 2, 0, 5, all, &err));
+        assert_ok(es_heat_sample(&opts, q, 4, beta, 2, 3, 2, part, &err));
+        assert_memory_equal(part, all + 3 * 2, sizeof part);
+    }
+}
+
+/* ---- particles ---- */
+
+/* What one step does to the mean along the first axis, over infinitely many particles of a vMF law
+ * around it: both particle and drift lie in the plane of the axis, so one integral is enough. */
+static double mean_after_step(const es_law *law, double beta, double *before)
+{
+    const int64_t d = law->dim;
+    double sum = 0.0, after = 0.0;
+    *before = 0.0;
+    for (int i = 0; i < 4000; i++) { /* midpoints in the angle, weight f sin^{d-2} */
+        const double t = 3.141592653589793 * (i + 0.5) / 4000;
+        double q[8] = {cos(t), sin(t)}, v[8], norm2 = 0.0;
+        es_heat_point p;
+        assert_ok(es_heat_at(law, q, beta, NULL, v, &p, &err));
+        const double w = exp(p.log_density) * pow(sin(t), (double)(d - 2));
+        for (int64_t c = 0; c < d; c++)
+            norm2 += (q[c] + v[c]) * (q[c] + v[c]);
+        sum += w;
+        *before += w * q[0];
+        after += w * (q[0] + v[0]) / sqrt(norm2);
+    }
+    *before /= sum;
+    return after / sum;
+}
+
+/* Backward heat lets the mean grow by exp((d-1)/beta) in a step: the error of that is of relative
+ * order 1/beta in the growth. And n particles do what infinitely many would: a particle sees itself
+ * among some n c_d Gamma(a+1) beta^-a others, a few per cent here, and the standard error is that
+ * of the particles' moves along the axis. */
+static void particles_climb_as_heat_runs_backwards(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    static double x[N * 3], y[N * 3];
+    for (int64_t d = 2; d <= 3; d++) {
+        es_law law = mixture(d, 1.0).parts[0];
+        double before, errors[2];
+        for (int k = 0; k < 2; k++) {
+            const double beta = k ? 1000.0 : 100.0, after = mean_after_step(&law, beta, &before);
+            errors[k] = beta * log(after / before) / (double)(d - 1) - 1.0;
+        }
+        print_message("S^%d: growth over that of heat - 1: %.4f, %.5f\n", (int)d - 1, errors[0],
+                      errors[1]);
+        assert_true(fabs(errors[1]) < 0.005);
+        assert_close(errors[0], 10.0 * errors[1], 0.1);
+        const es_address at = {.seed = 8, .experiment = 42};
+        assert_ok(es_tokens_fill(&law, &at, N, NULL, x, &err));
+        memcpy(y, x, sizeof y);
+        assert_ok(es_heat_step(y, N, d, 15.0, NULL, &err));
+        const double expected = mean_after_step(&law, 15.0, &before) - before;
+        double move = 0.0, move2 = 0.0;
+        for (int64_t i = 0; i < N; i++) {
+            const double by = y[i * d] - x[i * d];
+            double norm2 = 0.0;
+            for (int64_t c = 0; c < d; c++)
+                norm2 += y[i * d + c] * y[i * d + c];
+            assert_near(norm2, 1.0, 1e-14);
+            move += by / N;
+            move2 += by * by / N;
+        }
+        const double se = sqrt((move2 - move * move) / N);
+        print_message("a step moves the mean by %.5f+-%.5f (%.5f)\n", move, se, expected);
+        assert_near(move, expected, 4.0 * se + 0.02 * expected);
+    }
+}
+
+static void many_steps_leave_points(void **state)
+{
+    (void)state;
+    enum { N = 400, BINS = 40 };
+    static double x[N * 2], before[BINS], after[BINS];
+    const es_law law = mixture(2, 4.0);
+    const es_address at = {.seed = 9};
+    assert_ok(es_tokens_fill(&law, &at, N, NULL, x, &err));
+    assert_ok(es_heat_histogram(x, N, 2, BINS, before, &err));
+    for (int s = 0; s < 200; s++)
+        assert_ok(es_heat_step(x, N, 2, 40.0, NULL, &err));
+    assert_ok(es_heat_histogram(x, N, 2, BINS, after, &err));
+    int filled = 0, filled_before = 0;
+    double sum = 0.0;
+    for (int b = 0; b < BINS; b++) {
+        filled += after[b] > 0.0;
+        filled_before += before[b] > 0.0;
+        sum += after[b] / BINS;
+    }
+    assert_near(sum, 1.0, 1e-12);
+    assert_true(filled <= 6 && filled_before > 20);
+}
+
+/* Uniform points have density 1 in every bin: each within 4.5 standard errors. */
+static void histograms_of_uniform_points_are_flat(void **state)
+{
+    (void)state;
+    enum { N = 40000, BINS = 10 };
+    static double x[N * 8];
+    static const double share[] = {0.1, 0.1, 0.01}; /* of the rarest bin, at least */
+    static const int64_t dims[] = {2, 3, 5};
+    for (int k = 0; k < 3; k++) {
+        const es_address at = {.seed = 30};
+        double density[BINS];
+        assert_ok(es_sphere_rows(&at, N, dims[k], x, &err));
+        assert_ok(es_heat_histogram(x, N, dims[k], BINS, density, &err));
+        for (int b = 0; b < BINS; b++)
+            assert_near(density[b], 1.0, 4.5 / sqrt(N * share[k]));
+    }
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    const double q[3] = {1.0, 0.0, 0.0}, long_q[3] = {2.0, 0.0, 0.0}, beta = 5.0;
+    es_heat_point p;
+    const es_law sphere = {.kind = ES_LAW_SPHERE, .dim = 3, .size = 1.0};
+    const es_law gauss = {.kind = ES_LAW_GAUSSIAN, .dim = 3, .size = 1.0};
+    const es_law large = {.kind = ES_LAW_SPHERE, .dim = 3, .size = 2.0};
+    const es_law line = {.kind = ES_LAW_SPHERE, .dim = 1, .size = 1.0};
+    double g[3], v[3];
+    assert_ok(es_heat_at(&sphere, q, beta, g, v, &p, &err));
+    assert_true(p.log_density == 0.0 && g[1] == 0.0 && v[1] == 0.0);
+    assert_near(p.log_smoothed, 0.0, 1e-14);
+    assert_int_equal(es_heat_at(&gauss, q, beta, g, v, &p, &err), ES_E_UNSUPPORTED);
+    assert_int_equal(es_heat_at(&large, q, beta, g, v, &p, &err), ES_E_UNSUPPORTED);
+    assert_int_equal(es_heat_at(&line, q, beta, g, v, &p, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_at(&sphere, long_q, beta, g, v, &p, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_at(&sphere, q, 0.0, g, v, &p, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_at(&sphere, q, INFINITY, g, v, &p, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_at(&sphere, q, (double)NAN, g, v, &p, &err), ES_E_RANGE);
+    es_heat_draw draw;
+    es_heat_opts opts = {.law = &sphere, .n = 1};
+    assert_int_equal(es_heat_sample(&opts, q, 1, &beta, 1, 0, 1, &draw, &err), ES_E_RANGE);
+    opts.n = 10;
+    assert_int_equal(es_heat_sample(&opts, q, 1, &beta, 1, 0, 0, &draw, &err), ES_E_EMPTY);
+    assert_ok(es_heat_sample(&opts, q, 1, &beta, 1, 0, 1, &draw, &err));
+    assert_true(isnan(draw.slope) && draw.ess > 0.0); /* a uniform density has no slope */
+    double x[4] = {1.0, 0.0, 0.0, 1.0}, density[2];
+    assert_int_equal(es_heat_step(x, 2, 1, beta, NULL, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_step(x, 2, 2, -1.0, NULL, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_histogram(x, 2, 2, 0, density, &err), ES_E_RANGE);
+    assert_ok(es_heat_step(x, 1, 2, beta, NULL, &err)); /* alone it stays */
+    assert_true(x[0] == 1.0 && x[1] == 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drift_is_the_gradient_of_the_smoothed_density),
+        cmocka_unit_test(densities_integrate_to_one),
+        cmocka_unit_test(errors_fall_like_one_over_beta),
+        cmocka_unit_test(measured_drift_is_the_exact_one),
+        cmocka_unit_test(draws_depend_on_their_replicate_alone),
+        cmocka_unit_test(particles_climb_as_heat_runs_backwards),
+        cmocka_unit_test(many_steps_leave_points),
+        cmocka_unit_test(histograms_of_uniform_points_are_flat),
+        cmocka_unit_test(what_makes_no_sense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
