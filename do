@@ -26,6 +26,14 @@ need() {
     missing="$missing $package"
 }
 
+# wish PACKAGE PLACE... : the same for what we can do without.
+wish() {
+    before=$missing
+    need "$@"
+    [ "$missing" = "$before" ] || wished="$wished $1"
+    missing=$before
+}
+
 need_to_build() {
     need gcc cc
     need libc6-dev /usr/include/stdlib.h
@@ -39,18 +47,23 @@ need_to_build() {
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
     need libutf8proc-dev '/usr/lib/*/pkgconfig/libutf8proc.pc' /usr/lib/pkgconfig/libutf8proc.pc
     need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
+    wish nodejs node # figures of reports are bundled from npm packages
+    wish npm npm
 }
 
 need_to_test() {
     need g++ c++ g++ clang++ # the headers are compiled as C++, too
     need binutils readelf    # symbols and SONAME are looked at
     need mandoc mandoc       # man pages are checked
+    wish chromium chromium chromium-browser google-chrome # reports are opened in it
     need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
 }
 
 install_missing() {
-    [ -n "$missing" ] || return 0
+    [ -n "$missing$wished" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then
+        [ -z "$wished" ] || say "going on without (Debian names):$wished"
+        [ -n "$missing" ] || return 0
         say "these packages (Debian names) are missing and there is no apt-get here:$missing"
         exit 1
     fi
@@ -58,23 +71,31 @@ install_missing() {
     if [ "$(id -u)" != 0 ]; then
         as_root=sudo
         if ! command -v sudo >/dev/null 2>&1; then
-            say "please run as root: apt-get install$missing"
+            say "please run as root: apt-get install$missing$wished"
+            [ -n "$missing" ] || return 0
             exit 1
         fi
     fi
-    say "installing$missing"
+    say "installing$missing$wished"
     log=$(mktemp)
     # An update may fail for a reason that does not concern us; installing tells.
     $as_root apt-get update -qq >"$log" 2>&1 || say "apt-get update failed, going on"
     # shellcheck disable=SC2086  # a list of words is meant
-    if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
-        >>"$log" 2>&1 </dev/null; then
+    if [ -n "$missing" ] && ! apt_install $missing; then
         cat "$log" >&2
         rm -f "$log"
         say "installing failed, see above; the packages wanted are:$missing"
         exit 1
     fi
+    for package in $wished; do
+        apt_install "$package" || say "going on without $package, which could not be installed"
+    done
     rm -f "$log"
+}
+
+apt_install() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+        >>"$log" 2>&1 </dev/null
 }
 
 # What apt installs on an older system may be too old; say so before CMake does at length.
@@ -102,6 +123,7 @@ build() {
 command=${1-}
 [ $# -eq 0 ] || shift
 missing=
+wished=
 case $command in
 demo)
     need_to_build

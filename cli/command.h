@@ -31,8 +31,16 @@ typedef enum cli_kind {
     CLI_BYTES,  /* int64_t, with suffix K, M, G or T */
     CLI_CHOICE, /* int, the index of the word in `choices` */
     CLI_REALS,  /* cli_grid of real numbers in [min, max] */
-    CLI_COUNTS  /* cli_grid of whole numbers in [min, max] */
+    CLI_COUNTS, /* cli_grid of whole numbers in [min, max] */
+    CLI_STRINGS /* cli_strings, one more for each time it is given; for operands */
 } cli_kind;
+
+enum { CLI_MOST_STRINGS = 256 };
+
+typedef struct cli_strings {
+    int64_t count;
+    const char *at[CLI_MOST_STRINGS]; /* the texts themselves */
+} cli_strings;
 
 typedef struct cli_option {
     const char *name; /* without its dashes; NULL ends a table */
@@ -82,7 +90,7 @@ typedef struct cli_command {
     const char *about;             /* paragraphs for help and man page */
     const char *const *examples;   /* NULL-ended */
     const cli_option *options;     /* its own; may be NULL */
-    const cli_option *operand;     /* the one argument that has no dashes; NULL: none */
+    const cli_option *operand;     /* what arguments without dashes are; NULL: there are none */
     unsigned common;               /* CLI_TAKES_... */
     const void *defaults;          /* of the struct its options go to */
     size_t size;                   /* of that struct */
@@ -109,7 +117,7 @@ struct cli_session {
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_claims, cli_converge, cli_ball, cli_hardmax, cli_regimes, cli_heat,
     cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_measure,
-    cli_tokenize, cli_encode, cli_export, cli_info, cli_bench;
+    cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

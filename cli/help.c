@@ -150,7 +150,7 @@ int cli_help_unknown(const char *name)
     es_error err;
     cli_fail(&err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "there is no command \"%s\"",
              name);
-    cli_report(NULL, &err);
+    cli_complain(NULL, &err);
     return CLI_USAGE;
 }
 
@@ -161,7 +161,7 @@ static int complete_for(int argc, char **argv)
         return CLI_OK;
     cli_fail(&err, ES_E_ARGUMENT, NULL, "completion.shell", "esscher help --completion bash",
              "completion is for bash or zsh");
-    cli_report("help", &err);
+    cli_complain("help", &err);
     return CLI_USAGE;
 }
 

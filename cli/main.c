@@ -62,7 +62,7 @@ static int finish_stdout(const char *command, int code)
         return code;
     es_error err = {0};
     cli_fail(&err, ES_E_IO, NULL, "stdout.write", "", "cannot write to stdout: the output is cut");
-    cli_report(command, &err);
+    cli_complain(command, &err);
     return CLI_IO;
 }
 
@@ -89,7 +89,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
         cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");
     if (status != ES_OK)
-        cli_report(command->name, &err);
+        cli_complain(command->name, &err);
     else if (help)
         cli_help_command(command, stdout);
     else

@@ -169,6 +169,14 @@ static es_status store_grid(const cli_option *o, const char *text, cli_grid *out
                     o->name, why);
 }
 
+static const char *store_string(cli_strings *strings, const char *text)
+{
+    if (strings->count == CLI_MOST_STRINGS)
+        return "too many of them";
+    strings->at[strings->count++] = text;
+    return NULL;
+}
+
 static es_status store(const cli_option *o, const char *text, void *to, es_error *err)
 {
     const char *why = NULL;
@@ -203,6 +211,9 @@ static es_status store(const cli_option *o, const char *text, void *to, es_error
     case CLI_REALS:
     case CLI_COUNTS:
         return store_grid(o, text, to, err);
+    case CLI_STRINGS:
+        why = *text ? store_string(to, text) : "the text is empty";
+        break;
     }
     return why ? fail_value(o, text, why, err) : ES_OK;
 }
@@ -272,7 +283,7 @@ static void tell_merged(const cli_command *command, const cli_option_list *list,
     }
 }
 
-/* A word that belongs to no option: the command's operand, once, if it takes one. */
+/* A word that belongs to no option: an operand of the command, if it takes one, or several. */
 static es_status read_operand(const cli_command *command, const char *text, bool *seen, void *own,
                               es_error *err)
 {
@@ -281,7 +292,7 @@ static es_status read_operand(const cli_command *command, const char *text, bool
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand",
                         "every input has an option; --help lists them", "nothing to do with \"%s\"",
                         text);
-    if (*seen)
+    if (*seen && o->kind != CLI_STRINGS)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand", "give one",
                         "one %s is enough, and here is another: \"%s\"", o->argument, text);
     *seen = true;

@@ -112,7 +112,6 @@ static json_t *text_or_empty(const char *text) { return json_string(text ? text 
 
 static void describe_view(json_t *list, const cli_table *view)
 {
-    static const char *const formats[] = {"text", "count", "real", "short", "bytes", "duration"};
     for (const cli_column *c = view->columns; c->key; c++) {
         json_t *row = json_object();
         json_object_set_new(row, "table", text_or_empty(view->rows));
@@ -121,7 +120,7 @@ static void describe_view(json_t *list, const cli_table *view)
         json_object_set_new(row, "key", text_or_empty(c->key));
         json_object_set_new(row, "header", text_or_empty(c->header));
         json_object_set_new(row, "unit", text_or_empty(c->unit));
-        json_object_set_new(row, "format", text_or_empty(formats[c->format]));
+        json_object_set_new(row, "format", text_or_empty(es_format_name((es_format)c->format)));
         json_object_set_new(row, "definition", text_or_empty(c->definition));
         json_object_set_new(row, "error", text_or_empty(c->error));
         json_object_set_new(row, "hidden", text_or_empty(c->hidden ? "yes" : "no"));

@@ -99,60 +99,6 @@ static const json_t *value_of(const json_t *row, const char *key, const slot *s)
 
 /* ---- numbers for people ---- */
 
-/* "3.142 ± 0.012": the error with two digits, the value to the same decimal. */
-static void with_error(double value, double error, char *out, size_t size)
-{
-    const int decimals = error > 0.0 ? 1 - (int)floor(log10(error)) : 6;
-    if (decimals > 12 || fabs(value) >= 1e7)
-        snprintf(out, size, "%.4g ± %.2g", value, error);
-    else
-        snprintf(out, size, "%.*f ± %.*f", decimals > 0 ? decimals : 0, value,
-                 decimals > 0 ? decimals : 0, error);
-}
-
-static void with_prefix(double bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    int i = 0;
-    for (; bytes >= 1024.0 && i < 5; i++)
-        bytes /= 1024.0;
-    snprintf(out, size, "%.*f %s", i ? 1 : 0, bytes, units[i]);
-}
-
-static void as_duration(double seconds, char *out, size_t size)
-{
-    if (seconds < 600.0)
-        snprintf(out, size, "%.3g s", seconds);
-    else if (seconds < 36000.0)
-        snprintf(out, size, "%.1f min", seconds / 60.0);
-    else
-        snprintf(out, size, "%.1f h", seconds / 3600.0);
-}
-
-/* A number as the column wants it. */
-static void number_cell(const cli_column *c, double value, double error, char *out, size_t size)
-{
-    switch (c->format) {
-    case CLI_BINARY:
-        with_prefix(value, out, size);
-        return;
-    case CLI_DURATION:
-        as_duration(value, out, size);
-        return;
-    case CLI_SHORT:
-        snprintf(out, size, "%.3g", value);
-        return;
-    case CLI_TEXT:
-    case CLI_COUNT:
-    case CLI_REAL:
-        break;
-    }
-    if (isfinite(error))
-        with_error(value, error, out, size);
-    else
-        snprintf(out, size, "%.6g", value);
-}
-
 /* The cell as new text. Lists of words are joined. */
 static char *make_cell(const slot *s, const json_t *row)
 {
@@ -167,9 +113,9 @@ static char *make_cell(const slot *s, const json_t *row)
         snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
     else if (json_is_number(value)) {
         const json_t *error = c->error ? value_of(row, c->error, s) : NULL;
-        number_cell(c, json_number_value(value),
-                    json_is_number(error) ? json_number_value(error) : (double)NAN, text,
-                    sizeof text);
+        es_format_number((es_format)c->format, json_number_value(value),
+                         json_is_number(error) ? json_number_value(error) : (double)NAN, text,
+                         sizeof text);
     }
     return cli_escape_new(text);
 }

@@ -12,13 +12,16 @@
 
 #include <jansson.h>
 
+#include <esscher/format.h>
+
+/* As esscher/format.h says; a real number with an error key is shown as value +- error. */
 typedef enum cli_format {
-    CLI_TEXT,    /* strings, and anything else as it is */
-    CLI_COUNT,   /* whole numbers */
-    CLI_REAL,    /* six significant digits; with an error key: value +- error */
-    CLI_SHORT,   /* three significant digits: errors, ratios, speeds */
-    CLI_BINARY,  /* bytes as KiB, MiB, GiB */
-    CLI_DURATION /* seconds, as minutes and hours when long */
+    CLI_TEXT = ES_FORMAT_TEXT,
+    CLI_COUNT = ES_FORMAT_COUNT,
+    CLI_REAL = ES_FORMAT_REAL,
+    CLI_SHORT = ES_FORMAT_SHORT,
+    CLI_BINARY = ES_FORMAT_BYTES,
+    CLI_DURATION = ES_FORMAT_DURATION
 } cli_format;
 
 typedef struct cli_column {

@@ -101,7 +101,7 @@ es_status cli_fail(es_error *err, es_status code, const char *file, const char *
     return code;
 }
 
-void cli_report(const char *command, const es_error *err)
+void cli_complain(const char *command, const es_error *err)
 {
     char text[4 * sizeof err->message];
     fprintf(stderr, "esscher%s%s: ", command ? " " : "", command ? command : "");

@@ -33,7 +33,7 @@ es_status cli_fail(es_error *err, es_status code, const char *file, const char *
                    const char *hint, const char *fmt, ...) ES_PRINTF(6, 7);
 
 /* "esscher measure: K.npy: byte 12: message [rule ...]" and the hint; command may be NULL. */
-void cli_report(const char *command, const es_error *err);
+void cli_complain(const char *command, const es_error *err);
 
 /* Memory that is there: the program ends with exit code 5 when the system refuses. For small
  * things; what grows with the input is counted before a run starts. */

@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 # build FOLDER JOBS
 build() {
     mkdir -p "$1"
-    cp -R "$source/CMakeLists.txt" "$source/cmake" "$source/include" "$source/src" "$source/LICENSE" "$source/README.md" "$1"
+    cp -R "$source/CMakeLists.txt" "$source/cmake" "$source/include" "$source/src" "$source/web" "$source/LICENSE" "$source/README.md" "$1"
     cmake -S "$1" -B "$1/build" -G Ninja -DBUILD_TESTING=OFF >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     cmake --build "$1/build" --target esscher -j "$2" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 }

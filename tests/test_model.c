@@ -392,7 +392,7 @@ static void ST36_weights_of_another_format(void **state)
     tiny_write_config(&t);
     refuse_model(ES_E_IO, "model.weights", "no model.safetensors");
     write_file("pytorch_model.bin", "\x80\x02", 2);
-    refuse_model(ES_E_IO, "model.weights", "pickle");
+    refuse_model(ES_E_UNSUPPORTED, "model.weights", "pickle");
     count_files(true);
     refuse_model(ES_E_IO, "file.open", "cannot open");
 }

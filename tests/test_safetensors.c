@@ -130,11 +130,11 @@ static void ST04_header_over_the_limit(void **state)
     (void)state;
     const es_st_opts small = {.header_most = 40};
     const char *path = write_st(ONE("F32", "[0]", "[0,0]"), NULL, 0);
-    refuse_with(path, &small, ES_E_LIMIT, "safetensors.header.limit", 0);
+    refuse_with(path, &small, ES_E_FORMAT, "safetensors.header.limit", 0);
     /* The default is 100 million; the file is sparse, so its length costs nothing. */
     path = write_st_raw("x.safetensors", 100000001, "{", 1, NULL, 0);
     assert_int_equal(truncate(path, 100000100), 0);
-    refuse(path, ES_E_LIMIT, "safetensors.header.limit", 0);
+    refuse(path, ES_E_FORMAT, "safetensors.header.limit", 0);
 }
 
 static void ST05_no_header(void **state)

@@ -65,13 +65,14 @@ typedef struct es_st es_st;
  *  @return : ES_OK;
  *   ES_E_IO (file.open, file.regular, file.read): missing, a directory, a FIFO; never blocks;
  *   ES_E_FORMAT with err->offset: safetensors.short, safetensors.header.size,
+ *     safetensors.header.limit (longer than opts->header_most),
  *     safetensors.header.begin, safetensors.json, safetensors.utf8, safetensors.depth,
  *     safetensors.duplicate, safetensors.entry, safetensors.name, safetensors.metadata,
  *     safetensors.offsets, safetensors.range, safetensors.shape.overflow, safetensors.size,
  *     safetensors.overlap, safetensors.hole, safetensors.trailing;
  *   ES_E_UNSUPPORTED: safetensors.other (a pickle, GGUF, a zip, ... , named), safetensors.rank,
  *     safetensors.host (a big-endian machine);
- *   ES_E_LIMIT (safetensors.header.limit, memory.limit), ES_E_MEMORY. */
+ *   ES_E_LIMIT (memory.limit), ES_E_MEMORY. */
 ES_API es_status es_st_open(const char *path, const es_st_opts *opts, es_st **out, es_error *err);
 
 /*! es_st_open_index() : open every shard that an index (model.safetensors.index.json) names, as if

@@ -33,7 +33,7 @@ static es_status no_weights(const char *folder, es_error *err)
     char path[PATH_MOST + FILE_MOST];
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (join(folder, others[i][0], path))
-            return es_fail_file(err, ES_E_IO, folder, -1, "model.weights",
+            return es_fail_file(err, ES_E_UNSUPPORTED, folder, -1, "model.weights",
                                 "save the model with safetensors: model.save_pretrained(folder)",
                                 "there is no model.safetensors, only %s, %s", others[i][0],
                                 others[i][1]);

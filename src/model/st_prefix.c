@@ -72,7 +72,7 @@ es_status es_st_extent(const unsigned char *bytes, size_t have, uint64_t file_si
                             (unsigned long long)size, (unsigned long long)(file_size - 8));
     }
     if (size > most)
-        return es_fail_file(err, ES_E_LIMIT, file, 0, "safetensors.header.limit",
+        return es_fail_file(err, ES_E_FORMAT, file, 0, "safetensors.header.limit",
                             "raise the limit if you trust the file",
                             "the header has %llu bytes; the most accepted is %llu",
                             (unsigned long long)size, (unsigned long long)most);

@@ -1,0 +1,39 @@
+/* format.h : numbers as people read them, the same in the terminal and in the report. */
+#ifndef ESSCHER_FORMAT_H
+#define ESSCHER_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <esscher/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum es_format {
+    ES_FORMAT_TEXT = 0,    /* strings, and anything else as it is */
+    ES_FORMAT_COUNT = 1,   /* whole numbers */
+    ES_FORMAT_REAL = 2,    /* six significant digits; with an error: value +- error */
+    ES_FORMAT_SHORT = 3,   /* three significant digits: errors, ratios, speeds */
+    ES_FORMAT_BYTES = 4,   /* as KiB, MiB, GiB */
+    ES_FORMAT_DURATION = 5 /* seconds, as minutes and hours when long */
+} es_format;
+
+enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
+
+/*! es_format_number() : `value` into out (size), in UTF-8, cut at its end. A finite `error` is
+ *  written with two digits and the value to the same decimal, "0.512 ± 0.031", unless the format is
+ *  short, bytes or duration; NaN: there is no error. Pure function, thread-safe. Returns out. */
+ES_API char *es_format_number(es_format format, double value, double error, char *out, size_t size);
+
+/*! es_format_name() : "text", "count", "real", "short", "bytes", "duration". */
+ES_API const char *es_format_name(es_format format);
+
+/*! es_format_parse() : the reverse. @return : true if the name is known. */
+ES_API bool es_format_parse(const char *name, es_format *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,59 @@
+/* report.h : run files as one page to look at.
+ *
+ * The page is a single HTML file that needs nothing else: it opens from a disk without a network,
+ * makes no request, and runs no code but the one it was built with (a Content-Security-Policy says
+ * so to the browser). Tables, definitions, parameters and provenance are written here and can be
+ * read without JavaScript; figures are drawn by the page from the same tables.
+ *
+ *     const char *runs[] = {"claims.run", "converge.run"};
+ *     status = es_report_write(runs, 2, "report.html", &(es_report_opts){0}, NULL, &err);
+ *
+ * Tables with more rows than anybody reads are shown as a summary of all rows and some of them, and
+ * the page says so: its size does not grow with the run. Nothing depends on the clock: the same
+ * runs give the same bytes.
+ */
+#ifndef ESSCHER_REPORT_H
+#define ESSCHER_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ES_REPORT_RUNS = 256 }; /* most that one page takes */
+
+typedef struct es_report_opts {
+    const char *title; /* NULL: "Esscher report" */
+    bool overwrite;    /* replace a file of that name */
+    bool tables_only;  /* leave figures out; the only way in a library built without them */
+    es_budget *budget; /* NULL: no ceiling. One run's tables are held at a time */
+} es_report_opts;
+
+typedef struct es_report_size {
+    int64_t runs, tables;
+    int64_t rows; /* of all tables */
+    int64_t bytes;
+} es_report_size;
+
+/*! es_report_write() : the page of `count` run files, in that order, at `path`: either whole or not
+ *  there. `size`, when not NULL, says what went into it. O(files); memory: the tables of one run.
+ *  Runs may be written to meanwhile; each is read as it stands.
+ *  @return : ES_OK; ES_E_ARGUMENT without runs or with too many (report.runs); ES_E_UNSUPPORTED
+ *  (report.figures) if figures are wanted and the library was built without npm; ES_E_EXISTS;
+ *  whatever es_run_open() and es_run_get_table() return, naming the run (a newer schema:
+ *  run.schema); ES_E_LIMIT; ES_E_MEMORY; ES_E_IO. */
+ES_API es_status es_report_write(const char *const *runs, int64_t count, const char *path,
+                                 const es_report_opts *opts, es_report_size *size, es_error *err);
+
+/*! es_report_missing() : why this library draws no figures; "" if it does. */
+ES_API const char *es_report_missing(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,81 @@
+#include <esscher/format.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {"text", "count", "real", "short", "bytes", "duration"};
+
+const char *es_format_name(es_format format)
+{
+    return (unsigned)format < sizeof names / sizeof names[0] ? names[format] : "text";
+}
+
+bool es_format_parse(const char *name, es_format *out)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (es_format)i;
+            return true;
+        }
+    return false;
+}
+
+/* "3.142 ± 0.012": the error with two digits, the value to the same decimal. */
+static void with_error(double value, double error, char *out, size_t size)
+{
+    const int decimals = error > 0.0 ? 1 - (int)floor(log10(error)) : 6;
+    if (decimals > 12 || fabs(value) >= 1e7)
+        snprintf(out, size, "%.4g ± %.2g", value, error);
+    else
+        snprintf(out, size, "%.*f ± %.*f", decimals > 0 ? decimals : 0, value,
+                 decimals > 0 ? decimals : 0, error);
+}
+
+static void with_prefix(double bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int i = 0;
+    for (; bytes >= 1024.0 && i < 5; i++)
+        bytes /= 1024.0;
+    snprintf(out, size, "%.*f %s", i ? 1 : 0, bytes, units[i]);
+}
+
+static void as_duration(double seconds, char *out, size_t size)
+{
+    if (seconds < 600.0)
+        snprintf(out, size, "%.3g s", seconds);
+    else if (seconds < 36000.0)
+        snprintf(out, size, "%.1f min", seconds / 60.0);
+    else
+        snprintf(out, size, "%.1f h", seconds / 3600.0);
+}
+
+char *es_format_number(es_format format, double value, double error, char *out, size_t size)
+{
+    switch (format) {
+    case ES_FORMAT_BYTES:
+        with_prefix(value, out, size);
+        return out;
+    case ES_FORMAT_DURATION:
+        as_duration(value, out, size);
+        return out;
+    case ES_FORMAT_SHORT:
+        snprintf(out, size, "%.3g", value);
+        return out;
+    case ES_FORMAT_COUNT:
+        if (value == floor(value) && fabs(value) < 1e19) {
+            snprintf(out, size, "%.0f", value);
+            return out;
+        }
+        break;
+    case ES_FORMAT_TEXT:
+    case ES_FORMAT_REAL:
+        break;
+    }
+    if (isfinite(error))
+        with_error(value, error, out, size);
+    else
+        snprintf(out, size, "%.6g", value);
+    return out;
+}

@@ -1,0 +1,271 @@
+#include "report/book.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- lookups ---- */
+
+const es_run_column *es_book_column_of(const es_run_table *table, const char *key)
+{
+    for (int64_t j = 0; j < table->cols; j++)
+        if (strcmp(table->columns[j].name, key) == 0)
+            return &table->columns[j];
+    return NULL;
+}
+
+const es_book_table *es_book_find(const es_book *book, const char *table)
+{
+    for (int64_t i = 0; i < book->count; i++)
+        if (strcmp(book->tables[i].data.name, table) == 0)
+            return &book->tables[i];
+    return NULL;
+}
+
+double es_book_real(const es_run_table *table, const char *key, int64_t row)
+{
+    const es_run_column *c = es_book_column_of(table, key);
+    return c && c->kind == ES_RUN_REAL && row >= 0 && row < table->rows ? c->reals[row]
+                                                                        : (double)NAN;
+}
+
+const char *es_book_text(const es_run_table *table, const char *key, int64_t row)
+{
+    const es_run_column *c = es_book_column_of(table, key);
+    return c && c->kind == ES_RUN_TEXT && row >= 0 && row < table->rows ? c->texts[row] : "";
+}
+
+const char *es_book_fact(const es_book *book, int64_t session, const char *key)
+{
+    for (int64_t i = 0; i < book->about.facts_count; i++) {
+        const es_run_fact *fact = &book->about.facts[i];
+        if (fact->session == session && strcmp(fact->key, key) == 0)
+            return fact->text;
+    }
+    return "";
+}
+
+es_book_pick es_book_pick_rows(int64_t rows, int64_t most)
+{
+    es_book_pick pick = {.rows = rows, .stride = 1, .count = rows};
+    if (rows > most && most > 1) {
+        pick.stride = (rows - 2) / (most - 1) + 1;
+        pick.count = (rows - 2) / pick.stride + 2;
+    }
+    return pick;
+}
+
+int64_t es_book_row(const es_book_pick *pick, int64_t i)
+{
+    return i * pick->stride < pick->rows ? i * pick->stride : pick->rows - 1;
+}
+
+/* ---- what people are shown ---- */
+
+/* Is `name` an element of the array `key`, "key.3"? */
+static bool is_element_of(const char *name, const char *key)
+{
+    const size_t length = strlen(key);
+    if (strncmp(name, key, length) != 0 || name[length] != '.')
+        return false;
+    const char *digits = name + length + 1;
+    return *digits && strspn(digits, "0123456789") == strlen(digits);
+}
+
+/* Row `row` of "_columns", applied to column `value`. */
+static es_book_column describe(const es_book *book, const es_book_table *t, int64_t row,
+                               const es_run_column *value)
+{
+    const es_run_table *said = &book->columns;
+    const char *error = es_book_text(said, "error", row);
+    es_book_column c = {.value = value,
+                        .header = es_book_text(said, "header", row),
+                        .unit = es_book_text(said, "unit", row),
+                        .definition = es_book_text(said, "definition", row),
+                        .format = ES_FORMAT_REAL};
+    es_format_parse(es_book_text(said, "format", row), &c.format);
+    const es_run_column *e = *error ? es_book_column_of(&t->data, error) : NULL;
+    c.error = e && e->kind == ES_RUN_REAL ? e : NULL;
+    if (!*c.header)
+        c.header = value->name;
+    return c;
+}
+
+/* A column of flags of which none is set says nothing. */
+static bool is_blank(const es_run_column *c, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (c->kind == ES_RUN_REAL || *c->texts[i])
+            return false;
+    return rows > 0;
+}
+
+/* Is row `i` of "_columns" for people? Numbers that the terminal hides are details, texts that it
+ * hides were too long for its lines: a page has room for them. */
+static bool is_shown(const es_book *book, int64_t i, const es_run_column *c)
+{
+    return c->kind == ES_RUN_TEXT || strcmp(es_book_text(&book->columns, "hidden", i), "yes") != 0;
+}
+
+static bool is_there_already(const es_book_table *t, const es_run_column *c)
+{
+    for (int64_t j = 0; j < t->shown; j++)
+        if (t->columns[j].value == c)
+            return true;
+    return false;
+}
+
+/* Columns of a table in the order in which they are described; a key that stands for an array
+ * stands for all its elements. Several views of one table become one here. */
+static void choose_described(const es_book *book, es_book_table *t)
+{
+    const es_run_table *said = &book->columns;
+    for (int64_t i = 0; i < said->rows; i++) {
+        const char *key = es_book_text(said, "key", i);
+        if (strcmp(es_book_text(said, "table", i), t->data.name) != 0)
+            continue;
+        if (!t->described) {
+            t->title = es_book_text(said, "title", i);
+            t->note = es_book_text(said, "note", i);
+        }
+        t->described = true;
+        for (int64_t j = 0; j < t->data.cols; j++) {
+            const es_run_column *c = &t->data.columns[j];
+            if ((strcmp(c->name, key) == 0 || is_element_of(c->name, key)) &&
+                is_shown(book, i, c) && !is_there_already(t, c) && !is_blank(c, t->data.rows))
+                t->columns[t->shown++] = describe(book, t, i, c);
+        }
+    }
+}
+
+static void choose_all(es_book_table *t)
+{
+    for (t->shown = 0; t->shown < t->data.cols; t->shown++) {
+        const es_run_column *c = &t->data.columns[t->shown];
+        t->columns[t->shown] =
+            (es_book_column){.value = c,
+                             .header = c->name,
+                             .unit = "",
+                             .definition = "",
+                             .format = c->kind == ES_RUN_TEXT ? ES_FORMAT_TEXT : ES_FORMAT_REAL};
+    }
+}
+
+static es_status read_table(es_book *book, const char *name, es_book_table *t, es_error *err)
+{
+    void *columns;
+    ES_TRY(es_run_get_table(book->run, name, book->budget, &t->data, err));
+    const es_status status = es_mem_array(book->budget, t->data.cols, 1, sizeof *t->columns,
+                                          "columns of a report", &columns, err);
+    if (status != ES_OK) {
+        es_run_table_free(&t->data);
+        return status;
+    }
+    t->columns = columns;
+    t->title = t->data.name;
+    t->note = "";
+    book->count++;
+    choose_described(book, t);
+    if (t->shown == 0)
+        choose_all(t);
+    return ES_OK;
+}
+
+/* Tables come in order of their names; people want the order in which they were described. */
+static int64_t place_of(const es_book *book, const es_book_table *t)
+{
+    for (int64_t i = 0; i < book->columns.rows; i++)
+        if (strcmp(es_book_text(&book->columns, "table", i), t->data.name) == 0)
+            return i;
+    return book->columns.rows;
+}
+
+static void sort_tables(es_book *book)
+{
+    for (int64_t i = 1; i < book->count; i++)
+        for (int64_t j = i; j > 0; j--) {
+            es_book_table *a = &book->tables[j - 1], *b = &book->tables[j], swap = *a;
+            if (place_of(book, a) <= place_of(book, b))
+                break;
+            *a = *b;
+            *b = swap;
+        }
+}
+
+/* ---- reading ---- */
+
+es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err)
+{
+    *book = (es_book){.path = path, .budget = budget};
+    ES_TRY(es_run_open(path, &book->run, err));
+    book->about = es_run_info(book->run);
+    return ES_OK;
+}
+
+/* A table that may be absent. */
+static es_status read_if_there(es_book *book, const char *name, es_run_table *out, es_error *err)
+{
+    const es_status status = es_run_get_table(book->run, name, book->budget, out, err);
+    if (status == ES_E_EMPTY)
+        *out = (es_run_table){0};
+    return status == ES_E_EMPTY ? ES_OK : status;
+}
+
+static es_status read_all(es_book *book, es_error *err)
+{
+    int64_t names;
+    void *tables;
+    ES_TRY(read_if_there(book, "_columns", &book->columns, err));
+    ES_TRY(read_if_there(book, "_answer", &book->answer, err));
+    ES_TRY(es_mem_array(book->budget, ES_BOOK_TABLES, 1, sizeof *book->tables, "tables of a report",
+                        &tables, err));
+    book->tables = tables;
+    ES_TRY(es_run_tables_count(book->run, &names, err));
+    for (int64_t i = 0; i < names; i++) {
+        char name[256];
+        ES_TRY(es_run_table_name(book->run, i, name, err));
+        if (name[0] == '_')
+            continue;
+        if (book->count == ES_BOOK_TABLES)
+            book->missing++;
+        else
+            ES_TRY(read_table(book, name, &book->tables[book->count], err));
+    }
+    sort_tables(book);
+    return ES_OK;
+}
+
+es_status es_book_read(es_book *book, es_error *err)
+{
+    const es_status status = read_all(book, err);
+    if (status != ES_OK) {
+        es_book_forget(book);
+        if (err && !err->file[0])
+            snprintf(err->file, sizeof err->file, "%s", book->path);
+    }
+    return status;
+}
+
+void es_book_forget(es_book *book)
+{
+    for (int64_t i = 0; i < book->count; i++) {
+        es_run_table_free(&book->tables[i].data);
+        es_mem_free(book->budget, book->tables[i].columns);
+    }
+    es_mem_free(book->budget, book->tables);
+    es_run_table_free(&book->columns);
+    es_run_table_free(&book->answer);
+    book->tables = NULL;
+    book->columns = book->answer = (es_run_table){0};
+    book->count = book->missing = 0;
+}
+
+void es_book_close(es_book *book)
+{
+    es_book_forget(book);
+    es_run_close(book->run, NULL);
+    *book = (es_book){0};
+}

@@ -1,0 +1,70 @@
+/* book.h : a run as its reader finds it: tables, and what is said about their columns.
+ *
+ * A run file says in "_columns" how people are shown each column of each table: header, unit,
+ * format, definition, and which column is its standard error. Nothing of that is required. A table
+ * that nobody described is shown with all its columns under their own names. */
+#ifndef ES_REPORT_BOOK_H
+#define ES_REPORT_BOOK_H
+
+#include <esscher/format.h>
+#include <esscher/run.h>
+
+enum {
+    ES_BOOK_TABLES = 64,     /* of one run; more are not shown, and the page says so */
+    ES_BOOK_VALUES = 150000, /* numbers and texts that a page carries for its figures, */
+    ES_BOOK_POINTS = 3000,   /* at most so many rows of one table, */
+    ES_BOOK_ROWS = 400       /* and so many that it shows people */
+};
+
+/* A column as people see it. */
+typedef struct es_book_column {
+    const es_run_column *value;
+    const es_run_column *error; /* standard error; NULL: none */
+    const char *header, *unit, *definition;
+    es_format format;
+} es_book_column;
+
+typedef struct es_book_table {
+    es_run_table data; /* every row, every column */
+    const char *title, *note;
+    es_book_column *columns; /* those that people are shown */
+    int64_t shown;           /* how many */
+    bool described;
+} es_book_table;
+
+typedef struct es_book {
+    es_run *run;
+    const char *path; /* the caller's string */
+    es_run_about about;
+    es_run_table columns, answer; /* "_columns" and "_answer", empty if absent */
+    es_book_table *tables;
+    int64_t count;   /* tables that are here */
+    int64_t missing; /* tables beyond ES_BOOK_TABLES */
+    es_budget *budget;
+} es_book;
+
+/*! es_book_open() : the run, without its tables. @return : as es_run_open(), naming the file. */
+es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err);
+
+/*! es_book_read() : all tables, into memory that es_book_forget() gives back. O(file). */
+es_status es_book_read(es_book *book, es_error *err);
+void es_book_forget(es_book *book);
+
+void es_book_close(es_book *book);
+
+/* Lookups, none of which fails: NULL, NaN and "" stand for what is not there. */
+const es_book_table *es_book_find(const es_book *book, const char *table);
+const es_run_column *es_book_column_of(const es_run_table *table, const char *key);
+double es_book_real(const es_run_table *table, const char *key, int64_t row);
+const char *es_book_text(const es_run_table *table, const char *key, int64_t row);
+const char *es_book_fact(const es_book *book, int64_t session, const char *key);
+
+/* Every how-manieth row of `rows` is taken so that at most `most` are; row i of those is row
+ * min(i * stride, rows - 1), so that first and last are among them. */
+typedef struct es_book_pick {
+    int64_t rows, stride, count;
+} es_book_pick;
+es_book_pick es_book_pick_rows(int64_t rows, int64_t most);
+int64_t es_book_row(const es_book_pick *pick, int64_t i);
+
+#endif

@@ -1,0 +1,206 @@
+#include "report/findings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_number(es_sink *s, es_format format, double value, double error)
+{
+    char text[ES_FORMAT_ROOM];
+    es_sink_put(s, es_format_number(format, value, error, text, sizeof text));
+}
+
+/* ---- converge ---- */
+
+/* "n^-0.512 (± 0.031)" */
+static void put_power(es_sink *s, const es_run_table *fits, const char *rate, const char *se,
+                      int64_t row)
+{
+    const double value = es_book_real(fits, rate, row);
+    if (!isfinite(value)) {
+        es_sink_put(s, "no power that could be fitted");
+        return;
+    }
+    char text[ES_FORMAT_ROOM];
+    es_format_number(ES_FORMAT_REAL, value, es_book_real(fits, se, row), text, sizeof text);
+    char *error = strstr(text, " ±");
+    if (error)
+        *error++ = '\0';
+    es_sink_format(s, "<i>n</i><sup>−%s</sup>", text);
+    if (error)
+        es_sink_format(s, " (%s)", error);
+}
+
+static void put_rates(es_sink *s, const es_run_table *fits, int64_t row)
+{
+    es_sink_put(s, "<p class=\"finding\">At scale ");
+    put_number(s, ES_FORMAT_SHORT, es_book_real(fits, "scale", row), (double)NAN);
+    es_sink_put(s, " (<i>H</i> = ");
+    put_number(s, ES_FORMAT_SHORT, es_book_real(fits, "horizon", row), (double)NAN);
+    es_sink_put(s, ") the mean error falls like ");
+    put_power(s, fits, "rate_mean", "rate_mean_se", row);
+    es_sink_put(s, ", the covariance error like ");
+    put_power(s, fits, "rate_cov", "rate_cov_se", row);
+    es_sink_put(s, " and the error of a single output like ");
+    put_power(s, fits, "rate_map", "rate_map_se", row);
+    es_sink_put(s, "; the paper’s bound is <i>n</i><sup>−");
+    put_number(s, ES_FORMAT_SHORT, es_book_real(fits, "rate_horizon", row), (double)NAN);
+    es_sink_put(s, "</sup>.</p>\n");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Relative distances between what was measured and what was predicted, three kinds of error. */
+static void put_agreement(es_sink *s, const es_run_table *t)
+{
+    enum { MOST = 600 };
+    static const char *const pairs[][2] = {{"mean_error", "predicted_mean_error"},
+                                           {"cov_error", "predicted_cov_error"},
+                                           {"map_error", "predicted_map_error"}};
+    double off[3 * MOST];
+    size_t count = 0;
+    for (int64_t i = 0; i < t->rows && i < MOST; i++)
+        for (int k = 0; k < 3; k++) {
+            const double measured = es_book_real(t, pairs[k][0], i);
+            const double distance = fabs(es_book_real(t, pairs[k][1], i) / measured - 1.0);
+            if (isfinite(distance))
+                off[count++] = 100.0 * distance;
+        }
+    if (count == 0)
+        return;
+    qsort(off, count, sizeof *off, by_size);
+    es_sink_format(s,
+                   "<p class=\"finding\">Without any fitted constant, theory gives the measured "
+                   "errors within %.2g %% in the median and %.2g %% at worst.</p>\n",
+                   off[count / 2], off[count - 1]);
+}
+
+static void tell_converge(es_sink *s, const es_book *book)
+{
+    enum { MOST = 4 }; /* sentences; the table has the rest */
+    const es_book_table *fits = es_book_find(book, "fits");
+    const es_book_table *predictions = es_book_find(book, "predictions");
+    const int64_t rows = fits ? fits->data.rows : 0;
+    const int64_t step = rows > MOST ? (rows - 1) / (MOST - 1) : 1;
+    for (int64_t i = 0; i < rows; i += step)
+        put_rates(s, &fits->data, i);
+    if (predictions)
+        put_agreement(s, &predictions->data);
+}
+
+/* ---- hardmax ---- */
+
+/* A number of tokens, which may have many digits: "4096", "3.2 · 10^8". */
+static void put_size(es_sink *s, double n)
+{
+    if (!(n >= 1e6)) {
+        put_number(s, ES_FORMAT_COUNT, n, (double)NAN);
+        return;
+    }
+    const int k = (int)floor(log10(n) + 1e-9);
+    const double lead = n / pow(10.0, k);
+    if (fabs(lead - 1.0) > 5e-3)
+        es_sink_format(s, "%.3g · ", lead);
+    es_sink_format(s, "10<sup>%d</sup>", k);
+}
+
+static void tell_hardmax(es_sink *s, const es_book *book)
+{
+    const es_book_table *table = es_book_find(book, "rows");
+    if (!table || table->data.rows == 0)
+        return;
+    const es_run_table *t = &table->data;
+    const int64_t last = t->rows - 1;
+    const double exact = es_book_real(t, "exact", last);
+    const double leading = es_book_real(t, "asymptotic", last);
+    es_sink_put(s, "<p class=\"finding\">At <i>n</i> = ");
+    put_size(s, es_book_real(t, "n", last));
+    es_sink_put(s, " the mean output still has size ");
+    put_number(s, ES_FORMAT_REAL, es_book_real(t, "mean_abs", last),
+               es_book_real(t, "mean_abs_se", last));
+    es_sink_put(s, ", though its limit is 0: convergence is logarithmic.");
+    if (isfinite(exact)) {
+        es_sink_put(s, " The exact expectation is ");
+        put_number(s, ES_FORMAT_REAL, exact, (double)NAN);
+        es_sink_format(s, " (%.2g standard errors away); the leading term is %.2g %% off.",
+                       fabs(es_book_real(t, "z", last)), 100.0 * fabs(leading / exact - 1.0));
+    }
+    es_sink_put(s, "</p>\n");
+}
+
+/* ---- ball ---- */
+
+static void tell_ball(es_sink *s, const es_book *book)
+{
+    const es_book_table *growth = es_book_find(book, "growth");
+    const int64_t last = growth ? growth->data.rows - 1 : -1;
+    if (last < 0 || !isfinite(es_book_real(&growth->data, "slope", last)))
+        return;
+    const double predicted = es_book_real(&growth->data, "slope_predicted", last);
+    const double sharp = es_book_real(&growth->data, "slope_sharp", last);
+    es_sink_put(s, "<p class=\"finding\">At <i>n</i> = ");
+    put_size(s, es_book_real(&growth->data, "n", last));
+    es_sink_put(s, " the logarithm of the worst error on a ball grows by ");
+    put_number(s, ES_FORMAT_REAL, es_book_real(&growth->data, "slope", last),
+               es_book_real(&growth->data, "slope_se", last));
+    es_sink_put(s, " per unit of <i>R</i>²; ");
+    if (isfinite(predicted)) {
+        put_number(s, ES_FORMAT_SHORT, predicted, (double)NAN);
+        es_sink_put(s, " is predicted for these radii. For large <i>R</i> ");
+    }
+    if (isfinite(sharp)) {
+        es_sink_put(s, "the sharp constant of Gaussian tokens grows by ");
+        put_number(s, ES_FORMAT_SHORT, sharp, (double)NAN);
+        es_sink_put(s, isfinite(predicted) ? ", " : " for large <i>R</i>, ");
+    }
+    es_sink_put(s, "the papers’ bound by ");
+    put_number(s, ES_FORMAT_SHORT, es_book_real(&growth->data, "slope_bound", last), (double)NAN);
+    es_sink_put(s, ".</p>\n");
+}
+
+/* ---- claims ---- */
+
+static void tell_claims(es_sink *s, const es_book *book)
+{
+    const es_book_table *table = es_book_find(book, "claims");
+    if (!table || table->data.rows == 0)
+        return;
+    long long holds = 0, fails = 0, known = 0;
+    for (int64_t i = 0; i < table->data.rows; i++) {
+        const char *verdict = es_book_text(&table->data, "verdict", i);
+        const bool failed = strcmp(verdict, "does not hold") == 0;
+        holds += strcmp(verdict, "holds") == 0;
+        fails += failed;
+        known += failed && strcmp(es_book_text(&table->data, "expected", i), verdict) == 0;
+    }
+    const long long rest = (long long)table->data.rows - holds - fails;
+    es_sink_format(s, "<p class=\"finding\">Of %lld statements, %lld hold%s and %lld do%s not",
+                   (long long)table->data.rows, holds, holds == 1 ? "s" : "", fails,
+                   fails == 1 ? "es" : "");
+    if (known > 0)
+        es_sink_format(s, " (%lld of these known to mislead)", known);
+    if (rest > 0)
+        es_sink_format(s, "; %lld %s not decided at this effort", rest, rest == 1 ? "is" : "are");
+    es_sink_put(s, ".</p>\n");
+}
+
+/* ---- the table of them ---- */
+
+static const struct {
+    const char *command;
+    void (*tell)(es_sink *s, const es_book *book);
+} findings[] = {{"converge", tell_converge},
+                {"hardmax", tell_hardmax},
+                {"ball", tell_ball},
+                {"claims", tell_claims}};
+
+void es_findings_html(es_sink *s, const es_book *book)
+{
+    for (size_t i = 0; i < sizeof findings / sizeof findings[0]; i++)
+        if (strcmp(findings[i].command, book->about.command) == 0)
+            findings[i].tell(s, book);
+}

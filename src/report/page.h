@@ -1,0 +1,20 @@
+/* page.h : the page around the tables, from the first tag to the last. */
+#ifndef ES_REPORT_PAGE_H
+#define ES_REPORT_PAGE_H
+
+#include "report/book.h"
+#include "report/sink.h"
+
+/* Head, title, introduction and contents. */
+void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *title,
+                   bool figures);
+
+/* A run that has been read: what it is about, what came out, figures, tables, data. At most
+ * `values` numbers go into the data of each table. */
+es_status es_page_run(es_sink *s, const es_book *book, int64_t at, int64_t values, bool figures,
+                      es_error *err);
+
+/* How each run was made, licences, code. */
+es_status es_page_end(es_sink *s, const es_book *books, int64_t count, bool figures, es_error *err);
+
+#endif

@@ -1,0 +1,368 @@
+/* make_runs FOLDER CELLS : the run files that the tests of the report look at, small and hostile
+ * ones and large ones.
+ *
+ * Their numbers are made up from formulas; only their shape is that of a command's. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <esscher/run.h>
+
+static es_error err;
+static const char *folder;
+
+static void must(es_status status, const char *what)
+{
+    if (status == ES_OK)
+        return;
+    fprintf(stderr, "make_runs: %s: %s\n", what, err.message);
+    exit(1);
+}
+
+static es_run *create(const char *name, const char *command, const char *line)
+{
+    char path[512];
+    const es_run_pair params[] = {{"seed", "7"}, {"n", "100,1000,10000"}, {"mean", ""}};
+    const es_run_pair facts[] = {{"command", line}, {"version", es_version()}, {"cpu", "a CPU"}};
+    const es_run_spec spec = {command, params, 3, facts, 3};
+    es_run *run;
+    snprintf(path, sizeof path, "%s/%s.run", folder, name);
+    must(es_run_create(path, &spec, true, &run, &err), name);
+    return run;
+}
+
+static void put(es_run *run, const char *name, int64_t rows, const es_run_column *columns,
+                int64_t cols)
+{
+    const es_run_table table = {.name = name, .rows = rows, .cols = cols, .columns = columns};
+    must(es_run_put_table(run, &table, &err), name);
+}
+
+/* "_columns" from rows of {table, key, header, format, error, definition}. */
+enum { SAID = 6, MOST_SAID = 32 };
+
+static void describe(es_run *run, const char *title, const char *const (*said)[SAID], int64_t rows)
+{
+    static const char *const keys[] = {"table", "key", "header", "format", "error", "definition"};
+    const char *texts[SAID + 1][MOST_SAID];
+    es_run_column columns[SAID + 1];
+    for (int j = 0; j < SAID; j++) {
+        for (int64_t i = 0; i < rows; i++)
+            texts[j][i] = said[i][j];
+        columns[j] = (es_run_column){keys[j], ES_RUN_TEXT, NULL, texts[j]};
+    }
+    for (int64_t i = 0; i < rows; i++)
+        texts[SAID][i] = title;
+    columns[SAID] = (es_run_column){"title", ES_RUN_TEXT, NULL, texts[SAID]};
+    put(run, "_columns", rows, columns, SAID + 1);
+}
+
+static void finish(es_run *run) { must(es_run_close(run, &err), "close"); }
+
+/* ---- claims ---- */
+
+static void make_claims(void)
+{
+    static const char *const id[] = {"bias", "rate-small-horizon", "exponent-as-prediction",
+                                     "coupling"};
+    static const char *const source[] = {"THEORY 4.2", "Token Sample Complexity, Thm 2",
+                                         "Token Sample Complexity, Fig. 3", "ibid., Cor. 5"};
+    static const char *const statement[] = {
+        "The mean output of attention over n Gaussian tokens is (1 - P_n) times its limit.",
+        "For a small horizon the error falls like one over the square root of n.",
+        "The exponent 1/(2(1+H^2)) predicts the slope that is seen at reachable n.",
+        "Twice the coupling bounds the squared horizon from below."};
+    static const char *const verdict[] = {"holds", "does not hold", "does not hold", "not decided"};
+    static const char *const expected[] = {"holds", "holds", "does not hold", "holds"};
+    static const char *const relation[] = {"=", "=", "=", ">="};
+    static const char *const conclusion[] = {
+        "The identity can be used as a test of any implementation.",
+        "Below H = 0.7 more context helps like more samples.",
+        "It is a bound for n to infinity; use the finite-n prediction instead.",
+        "More replicates would tell."};
+    static const double prediction[] = {0.98722, 0.5, 0.25, NAN};
+    static const double measurement[] = {0.98731, 0.497, 0.345, 1.2};
+    static const double se[] = {0.00011, 0.006, 0.011, NAN};
+    const es_run_column columns[] = {{"id", ES_RUN_TEXT, NULL, id},
+                                     {"source", ES_RUN_TEXT, NULL, source},
+                                     {"statement", ES_RUN_TEXT, NULL, statement},
+                                     {"predicted", ES_RUN_REAL, prediction, NULL},
+                                     {"measured", ES_RUN_REAL, measurement, NULL},
+                                     {"measured_se", ES_RUN_REAL, se, NULL},
+                                     {"verdict", ES_RUN_TEXT, NULL, verdict},
+                                     {"expected", ES_RUN_TEXT, NULL, expected},
+                                     {"conclusion", ES_RUN_TEXT, NULL, conclusion}};
+    const es_run_column evidence[] = {{"id", ES_RUN_TEXT, NULL, id},
+                                      {"label", ES_RUN_TEXT, NULL, source},
+                                      {"relation", ES_RUN_TEXT, NULL, relation},
+                                      {"predicted", ES_RUN_REAL, prediction, NULL},
+                                      {"measured", ES_RUN_REAL, measurement, NULL},
+                                      {"measured_se", ES_RUN_REAL, se, NULL},
+                                      {"verdict", ES_RUN_TEXT, NULL, verdict}};
+    static const char *const said[][SAID] = {
+        {"claims", "statement", "statement", "text", "", ""},
+        {"claims", "source", "source", "text", "", ""},
+        {"claims", "predicted", "predicted", "real", "", "from theory alone"},
+        {"claims", "measured", "measured", "real", "measured_se", "on this machine"},
+        {"claims", "verdict", "verdict", "text", "", ""},
+        {"claims", "conclusion", "conclusion", "text", "", ""}};
+    es_run *run = create("claims", "claims", "esscher claims --effort quick --out claims.run");
+    put(run, "claims", 4, columns, 9);
+    put(run, "evidence", 4, evidence, 7);
+    describe(run, "The papers' statements", said, 6);
+    finish(run);
+}
+
+/* ---- hardmax, ball, regimes, probe: every kind of figure ---- */
+
+static void make_hardmax(void)
+{
+    static double n[8], mean[8], se[8], exact[8], leading[8], second[8], z[8];
+    for (int i = 0; i < 8; i++) {
+        n[i] = pow(10.0, i + 1);
+        leading[i] = log(2.0) / sqrt(2.0 * log(n[i]));
+        exact[i] = leading[i] * (1.0 + 0.3 / log(n[i]));
+        second[i] = exact[i] * (1.0 - 0.1 / log(n[i]));
+        se[i] = 0.0011;
+        z[i] = sin(3.0 * i);
+        mean[i] = exact[i] + z[i] * se[i];
+    }
+    const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
+                                     {"mean_abs", ES_RUN_REAL, mean, NULL},
+                                     {"mean_abs_se", ES_RUN_REAL, se, NULL},
+                                     {"exact", ES_RUN_REAL, exact, NULL},
+                                     {"asymptotic", ES_RUN_REAL, leading, NULL},
+                                     {"second_order", ES_RUN_REAL, second, NULL},
+                                     {"z", ES_RUN_REAL, z, NULL}};
+    static const char *const said[][SAID] = {
+        {"rows", "n", "n", "count", "", ""},
+        {"rows", "mean_abs", "mean |G|", "real", "mean_abs_se", "size of the mean output"},
+        {"rows", "exact", "exact", "real", "", "by quadrature"},
+        {"rows", "asymptotic", "leading", "real", "", "leading term"}};
+    es_run *run = create("hardmax", "hardmax", "esscher hardmax --out hardmax.run");
+    put(run, "rows", 8, columns, 7);
+    describe(run, "Attention at infinite score scale", said, 4);
+    finish(run);
+}
+
+static void make_ball(void)
+{
+    enum { SIZES = 3, RADII = 6, ROWS = SIZES * RADII };
+    static double R[ROWS], n[ROWS], sup[ROWS], se[ROWS], scaled[ROWS], scaled_se[ROWS], one[ROWS];
+    static const char *flag[ROWS];
+    static const double at[SIZES] = {1000, 4000, 16000}, slope[SIZES] = {0.42, 0.45, 0.47},
+                        sharp[SIZES] = {0.5, 0.5, 0.5}, bound[SIZES] = {1, 1, 1};
+    for (int i = 0; i < ROWS; i++) {
+        R[i] = 0.5 * (1 + i % RADII);
+        n[i] = at[i / RADII];
+        one[i] = exp(0.5 * R[i] * R[i]) * sqrt(1.0 + R[i] * R[i]);
+        const double stop = 0.9 * sqrt(n[i]);
+        scaled[i] = 1.1 * one[i] / (1.0 + one[i] / stop);
+        flag[i] = one[i] > 0.05 * sqrt(n[i]) ? "saturated" : "";
+        scaled_se[i] = 0.06 * scaled[i];
+        sup[i] = scaled[i] / sqrt(n[i]);
+        se[i] = 0.06 * sup[i];
+    }
+    const es_run_column rows[] = {
+        {"radius", ES_RUN_REAL, R, NULL},          {"n", ES_RUN_REAL, n, NULL},
+        {"sup_error", ES_RUN_REAL, sup, NULL},     {"sup_error_se", ES_RUN_REAL, se, NULL},
+        {"scaled", ES_RUN_REAL, scaled, NULL},     {"scaled_se", ES_RUN_REAL, scaled_se, NULL},
+        {"predicted_rms", ES_RUN_REAL, one, NULL}, {"flag", ES_RUN_TEXT, NULL, flag}};
+    const es_run_column growth[] = {{"n", ES_RUN_REAL, at, NULL},
+                                    {"slope", ES_RUN_REAL, slope, NULL},
+                                    {"slope_sharp", ES_RUN_REAL, sharp, NULL},
+                                    {"slope_bound", ES_RUN_REAL, bound, NULL}};
+    es_run *run = create("ball", "ball", "esscher ball --out ball.run");
+    put(run, "rows", ROWS, rows, 8);
+    put(run, "growth", SIZES, growth, 4);
+    finish(run);
+}
+
+/* A heat map and curves with a law: the shapes of collapse and regimes. */
+static void make_collapse(void)
+{
+    enum { ROWS = 36 };
+    static double gamma[ROWS], times[ROWS], rho[ROWS], ratio[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        gamma[i] = 0.5 + 0.5 * (i % 6);
+        rho[i] = 0.1 * (1 + i / 6);
+        times[i] = gamma[i] * (1.0 - rho[i]);
+        ratio[i] = 1.0 / (1.0 + exp(-4.0 * (gamma[i] * (1.0 - rho[i]) - 1.0)));
+    }
+    const es_run_column columns[] = {{"gamma", ES_RUN_REAL, gamma, NULL},
+                                     {"times", ES_RUN_REAL, times, NULL},
+                                     {"rho", ES_RUN_REAL, rho, NULL},
+                                     {"angle_ratio", ES_RUN_REAL, ratio, NULL}};
+    es_run *run = create("collapse", "collapse", "esscher collapse --out collapse.run");
+    put(run, "rows", ROWS, columns, 4);
+    finish(run);
+}
+
+static void make_regimes(void)
+{
+    enum { ROWS = 12 };
+    static double n[ROWS], b[ROWS], top[ROWS], law[ROWS], squares[ROWS], squares_law[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        n[i] = i < 6 ? 100 : 10000;
+        b[i] = pow(10.0, -1.0 + 0.5 * (i % 6));
+        law[i] = b[i] / (0.4 + b[i]);
+        top[i] = law[i] + 0.01 * sin(i);
+        squares_law[i] = law[i] * law[i];
+        squares[i] = top[i] * top[i];
+    }
+    const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
+                                     {"b", ES_RUN_REAL, b, NULL},
+                                     {"top_weight", ES_RUN_REAL, top, NULL},
+                                     {"top_weight_law", ES_RUN_REAL, law, NULL},
+                                     {"inverse_ess", ES_RUN_REAL, squares, NULL},
+                                     {"inverse_ess_law", ES_RUN_REAL, squares_law, NULL}};
+    es_run *run = create("regimes", "regimes", "esscher regimes --out regimes.run");
+    put(run, "rows", ROWS, columns, 6);
+    finish(run);
+}
+
+static void make_probe(void)
+{
+    enum { LAYERS = 6, HEADS = 8, ROWS = LAYERS * HEADS };
+    static double layer[ROWS], head[ROWS], horizon[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        layer[i] = i / HEADS;
+        head[i] = i % HEADS;
+        horizon[i] = 0.3 + 0.2 * layer[i] + 0.1 * sin(head[i]);
+    }
+    const es_run_column columns[] = {{"layer", ES_RUN_REAL, layer, NULL},
+                                     {"head", ES_RUN_REAL, head, NULL},
+                                     {"horizon", ES_RUN_REAL, horizon, NULL}};
+    es_run *run = create("probe", "probe", "esscher probe --out probe.run");
+    put(run, "heads", ROWS, columns, 3);
+    finish(run);
+}
+
+/* ---- converge, and what can be wrong with it ---- */
+
+/* RP02, RP05: a NaN, a zero and a negative error, and an interval that reaches zero. */
+static void make_odd(void)
+{
+    static const double scale[] = {1, 1, 1, 1, 1, 1}, n[] = {100, 200, 400, 800, 1600, 3200};
+    static const double error[] = {0.1, NAN, 0.05, 0.0, -0.01, 0.02};
+    static const double se[] = {0.01, 0.01, 0.005, 0.001, 0.001, 0.03};
+    static const double infinite[] = {1, INFINITY, -INFINITY, 2, 3, 4};
+    const es_run_column columns[] = {{"scale", ES_RUN_REAL, scale, NULL},
+                                     {"n", ES_RUN_REAL, n, NULL},
+                                     {"mean_error", ES_RUN_REAL, error, NULL},
+                                     {"mean_error_se", ES_RUN_REAL, se, NULL},
+                                     {"other", ES_RUN_REAL, infinite, NULL}};
+    es_run *run = create("odd", "converge", "esscher converge --out odd.run");
+    put(run, "rows", 6, columns, 5);
+    finish(run);
+}
+
+/* RP03: a table without rows, a run without tables, and one row. */
+static void make_few(void)
+{
+    static const double none[1], scale[] = {1}, n[] = {1000}, error[] = {0.1}, se[] = {0.01};
+    const es_run_column empty[] = {{"scale", ES_RUN_REAL, none, NULL},
+                                   {"n", ES_RUN_REAL, none, NULL},
+                                   {"mean_error", ES_RUN_REAL, none, NULL}};
+    const es_run_column one[] = {{"scale", ES_RUN_REAL, scale, NULL},
+                                 {"n", ES_RUN_REAL, n, NULL},
+                                 {"mean_error", ES_RUN_REAL, error, NULL},
+                                 {"mean_error_se", ES_RUN_REAL, se, NULL}};
+    es_run *run = create("empty", "converge", "esscher converge --out empty.run");
+    put(run, "rows", 0, empty, 3);
+    finish(run);
+    run = create("one", "converge", "esscher converge --out one.run");
+    put(run, "rows", 1, one, 4);
+    finish(run);
+    finish(create("unfinished", "converge", "esscher converge --out unfinished.run"));
+}
+
+/* RP01: whatever a name can do to a page. */
+static void make_hostile(void)
+{
+    static const char *const texts[] = {"</script><script>window.owned=1</script>",
+                                        "<img src=x onerror=window.owned=1>",
+                                        "javascript:window.owned=1",
+                                        "\"'><svg onload=window.owned=1>",
+                                        "line\xe2\x80\xa8separator\xe2\x80\xa9paragraph",
+                                        "right\xe2\x80\xaeot tfel",
+                                        "\xff\xfe not UTF-8 \x01\x1b[31m",
+                                        "]]>--><!--</style></title>"};
+    enum { ROWS = sizeof texts / sizeof texts[0] };
+    static const double scale[ROWS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    double n[ROWS], error[ROWS], se[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        n[i] = 100.0 * (i + 1);
+        error[i] = 1.0 / sqrt(n[i]);
+        se[i] = 0.1 * error[i];
+    }
+    const es_run_column columns[] = {
+        {"scale", ES_RUN_REAL, scale, NULL},           {"n", ES_RUN_REAL, n, NULL},
+        {"mean_error", ES_RUN_REAL, error, NULL},      {"mean_error_se", ES_RUN_REAL, se, NULL},
+        {"mean_error_flag", ES_RUN_TEXT, NULL, texts}, {texts[0], ES_RUN_TEXT, NULL, texts},
+        {"__proto__", ES_RUN_TEXT, NULL, texts}};
+    es_run *run = create("hostile", "converge", texts[0]);
+    put(run, "rows", ROWS, columns, 7);
+    put(run, "</script><b>", ROWS, columns, 7);
+    static const char *const said[][SAID] = {
+        {"rows", "n", "<b onclick=window.owned=1>n</b>", "count", "",
+         "<script>window.owned=1</script>"},
+        {"rows", "mean_error", "error\" onfocus=\"window.owned=1", "real", "mean_error_se", "x"},
+        {"rows", "mean_error_flag", "<i>flag</i>", "text", "", "x"}};
+    describe(run, "<script>window.owned=1</script>", said, 3);
+    finish(run);
+    run =
+        create("constructor", "constructor", "x"); /* a command named like what every object has */
+    put(run, "rows", ROWS, columns, 4);
+    finish(run);
+}
+
+/* RP03: a million rows of a table, and CELLS cells of a stage. */
+static void make_large(int64_t cells)
+{
+    enum { ROWS = 1000000, COLS = 6 };
+    static const char *const names[COLS] = {"scale",         "n",         "mean_error",
+                                            "mean_error_se", "cov_error", "map_error"};
+    static const char *const cell[] = {"error"};
+    double *values = malloc(sizeof(double) * COLS * ROWS);
+    es_run_column columns[COLS];
+    if (!values)
+        exit(1);
+    for (int j = 0; j < COLS; j++) {
+        double *v = values + (size_t)j * ROWS;
+        for (int i = 0; i < ROWS; i++)
+            v[i] = j == 0 ? 1.0
+                   : j == 1
+                       ? 10.0 + i
+                       : (1.0 + 0.2 * sin(0.7 * i + j)) / sqrt(10.0 + i) * (j == 3 ? 0.02 : 1.0);
+        columns[j] = (es_run_column){names[j], ES_RUN_REAL, v, NULL};
+    }
+    es_run *run = create("large", "converge", "esscher converge --out large.run");
+    int64_t stage;
+    must(es_run_add_stage(run, "replicate", 1, 1, cell, &stage, &err), "stage");
+    for (int64_t i = 0; i < cells; i++)
+        must(es_run_put_cell(run, stage, i, (double[]){1.0}, &err), "cell");
+    put(run, "rows", ROWS, columns, COLS);
+    finish(run);
+    free(values);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    folder = argv[1];
+    make_claims();
+    make_hardmax();
+    make_ball();
+    make_collapse();
+    make_regimes();
+    make_probe();
+    make_odd();
+    make_few();
+    make_hostile();
+    make_large(strtoll(argv[2], NULL, 10));
+    return 0;
+}

@@ -1,0 +1,275 @@
+// report.test.mjs : what a reader does with a report, in headless Chromium. Run by run.sh, which makes the pages.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { createRequire } from "node:module";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const { PAGES, WEB, BROWSER } = process.env;
+const need = createRequire(join(WEB, "package.json"));
+const { chromium } = need("playwright-core");
+const axe = readFileSync(need.resolve("axe-core/axe.min.js"), "utf8");
+
+let browser;
+let all; // the page with every kind of figure, as its reader left it
+before(async () => {
+  // The sandbox needs rights that containers do not give; the pages are our own.
+  browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
+  all = await open("all", { acceptDownloads: true });
+});
+after(() => browser?.close());
+
+// Open a page and watch it. Everything it says, asks for, or is denied ends up in `trouble`.
+async function open(name, options = {}, { drawn = true } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+  const page = await context.newPage();
+  const trouble = [];
+  const url = pathToFileURL(join(PAGES, `${name}.html`)).href;
+  page.on("console", (m) => trouble.push(`console ${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => trouble.push(`error: ${e.message}`));
+  page.on("request", (r) => r.url() !== url && trouble.push(`request: ${r.url()}`));
+  page.on("dialog", (d) => trouble.push(`dialog: ${d.message()}`) && d.dismiss());
+  await page.goto(url);
+  if (drawn) await page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+  return { page, trouble, close: () => context.close() };
+}
+
+const rgb = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
+const light = (text) => rgb(text).reduce((a, b) => a + b) / 3;
+
+test("RP07 every figure is drawn without a word on the console and without a request", async () => {
+  const { page, trouble } = all;
+  const figures = await page.$$eval("figure.figure", (all) => all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]));
+  // claims 1, converge 4, hardmax 2, ball 2, regimes 2, collapse 2, probe 1
+  assert.equal(figures.length, 14);
+  for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
+  assert.deepEqual(trouble, []);
+});
+
+test("RP04 the policy forbids eval, inline handlers and the network", async () => {
+  const { page, close } = await open("all");
+  const denied = await page.evaluate(async () => {
+    const violations = [];
+    document.addEventListener("securitypolicyviolation", (e) => violations.push(e.effectiveDirective));
+    const script = document.createElement("script");
+    script.textContent = "window.owned = 1";
+    document.body.append(script);
+    document.body.insertAdjacentHTML("beforeend", "<img src='http://127.0.0.1:9/x.png'><p style='color:red'>");
+    await fetch("http://127.0.0.1:9/").catch(() => {});
+    await new Promise((r) => setTimeout(r, 100));
+    return { violations, owned: window.owned };
+  });
+  assert.equal(denied.owned, undefined);
+  for (const directive of ["script-src-elem", "img-src", "style-src-attr", "connect-src"]) assert.ok(denied.violations.includes(directive), directive);
+  const policy = await page.getAttribute("meta[http-equiv]", "content");
+  assert.doesNotMatch(policy, /unsafe/);
+  await close();
+});
+
+test("the pointer finds numbers, and leaves none behind", async () => {
+  const { page } = all;
+  const figure = page.locator("figure", { hasText: "Size of the mean output" });
+  await figure.scrollIntoViewIfNeeded();
+  const point = figure.locator(".mark-symbol path").first();
+  await point.hover({ force: true });
+  const tip = page.locator(".tooltip");
+  await tip.waitFor({ state: "visible" });
+  const text = await tip.innerText();
+  assert.match(text, /measured mean \|G\|/);
+  assert.match(text, /n\s+10\b/);
+  assert.match(text, /mean \|G\|\s+0\.\d+ ± 0\.0011/);
+  await page.mouse.move(2, 2);
+  await tip.waitFor({ state: "hidden" });
+});
+
+test("legend buttons hide a series and bring it back, by mouse and by keyboard", async () => {
+  const { page } = all;
+  const figure = page.locator("figure", { hasText: "Mean error against the number" });
+  const points = () => figure.locator(".mark-symbol path").count();
+  const whole = await points();
+  const button = figure.locator(".legend button").first();
+  await button.click();
+  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  assert.equal(await points(), (whole * 2) / 3); // one of three scales is gone
+  await button.focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await button.getAttribute("aria-pressed"), "true");
+  assert.equal(await points(), whole);
+});
+
+test("every figure saves itself as valid SVG; PNG and CSV are what they say", async () => {
+  const { page, trouble } = all;
+  const save = async (button) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+    return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+  };
+  for (const figure of await page.locator("figure.figure").all()) {
+    const { name, bytes } = await save(figure.getByText("SVG", { exact: true }));
+    assert.match(name, /^[a-z0-9-]+\.svg$/);
+    const root = await page.evaluate((text) => {
+      const document = new DOMParser().parseFromString(text, "image/svg+xml");
+      return { error: document.querySelector("parsererror")?.textContent, tag: document.documentElement.tagName, paths: document.querySelectorAll("path").length };
+    }, bytes.toString());
+    assert.equal(root.error, undefined);
+    assert.equal(root.tag, "svg");
+    assert.ok(root.paths > 3, name);
+  }
+  const first = page.locator("figure.figure", { hasText: "Mean error against" });
+  const png = await save(first.getByText("PNG", { exact: true }));
+  assert.equal(png.bytes.subarray(1, 4).toString(), "PNG");
+  const csv = (await save(first.getByText("CSV", { exact: true }))).bytes.toString().split("\r\n");
+  assert.equal(csv[0].split(",").slice(0, 3).join(), "part,series,x");
+  assert.equal(csv.filter((l) => l.startsWith("measured,")).length, 12); // 3 scales, 4 sizes
+  assert.deepEqual(trouble, []);
+});
+
+test("RP01 names that attack the page are only shown", async () => {
+  const { page, trouble, close } = await open("hostile");
+  await page.locator("th").first().click();
+  assert.equal(await page.evaluate(() => window.owned), undefined);
+  assert.equal(await page.locator("main script:not([type]), main img, main b, main [onclick], main [onload]").count(), 0);
+  const text = await page.locator("main").innerText();
+  for (const shown of ["</script><script>window.owned=1</script>", "<img src=x onerror=window.owned=1>", "line\\u2028separator", "right\\u202eot tfel", "\\xff\\xfe not UTF-8 \\u0001\\u001b[31m"])
+    assert.ok(text.includes(shown), shown);
+  assert.equal(await page.title(), "</title><script>window.owned=1</script>");
+  // A text that came through JSON arrives in the tooltip as text, too.
+  await page.locator("figure .mark-symbol path").first().hover({ force: true });
+  await page.locator(".tooltip").waitFor({ state: "visible" });
+  assert.equal(await page.locator(".tooltip script").count(), 0);
+  assert.match(await page.locator(".tooltip").innerText(), /<\/script>/);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("RP02 RP05 what is no number, and what a logarithm has no place for, is said", async () => {
+  const { page, trouble, close } = await open("odd");
+  const caption = await page.locator("figcaption").innerText();
+  assert.match(caption, /1 point without a finite number is left out/);
+  assert.match(caption, /2 points at or below zero cannot be shown on a logarithmic axis and are left out/);
+  assert.match(caption, /intervals reach zero/);
+  assert.equal(await page.locator("figure .mark-symbol path").count(), 2 * 3); // each with its larger, invisible target
+  const table = await page.locator(".table").innerText();
+  assert.match(table, /3 values are no finite number/);
+  assert.match(table, /−∞/);
+  assert.deepEqual(await page.evaluate(() => JSON.parse(document.querySelector("script[type]").textContent).tables.rows.columns.other), [1, null, null, 2, 3, 4]);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("RP03 no rows, one row, no tables at all", async () => {
+  const { page, trouble, close } = await open("few");
+  const [empty, one, unfinished] = await page.locator("section.run").all();
+  assert.match(await empty.innerText(), /This table has no rows/);
+  assert.match(await one.innerText(), /0\.1/);
+  assert.equal(await one.locator("figure svg").count() > 0, true);
+  assert.match(await unfinished.innerText(), /not complete/);
+  assert.match(await unfinished.innerText(), /esscher converge --out unfinished\.run --resume/);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+// Seconds are those the page's main thread computes, from the first byte to the last figure: what else the machine does
+// does not count, so that the bound can be tested anywhere.
+test("RP03 a million rows: less than 5 MB, open in less than 2 s, and the page says what it left out", async () => {
+  const bytes = statSync(join(PAGES, "large.html")).size;
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const client = await context.newCDPSession(page);
+  await client.send("Performance.enable", { timeDomain: "threadTicks" });
+  await page.goto(pathToFileURL(join(PAGES, "large.html")).href);
+  await page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+  const { metrics } = await client.send("Performance.getMetrics");
+  const seconds = metrics.find((m) => m.name === "TaskDuration").value;
+  console.log(`large report: ${(bytes / 1e6).toFixed(2)} MB, ${seconds.toFixed(2)} s of the main thread`);
+  assert.ok(bytes < 5e6, `${bytes} bytes`);
+  assert.ok(seconds > 0 && seconds < 2, `${seconds} s`);
+  const text = await page.locator("main").innerText();
+  assert.match(text, /The table has 1000000 rows\. Here are \d+ of them/);
+  assert.match(text, /All 1000000 rows in summary/);
+  assert.match(text, /Drawn from \d+ of the table's 1000000 rows/);
+  await context.close();
+});
+
+test("RP04 without JavaScript the tables, findings and commands are there", async () => {
+  const { page, trouble, close } = await open("all", { javaScriptEnabled: false }, { drawn: false });
+  assert.equal(await page.locator("table").first().isVisible(), true);
+  const text = await page.locator("body").innerText();
+  for (const words of ["falls like", "Distance from the infinite-token limit", "esscher claims --effort quick --out claims.run", "Figures are drawn by JavaScript", "does not hold"])
+    assert.ok(text.includes(words), words);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("RP04 320 pixels are enough", async () => {
+  for (const name of ["all", "hostile", "odd", "large"]) {
+    const { page, close } = await open(name, { viewport: { width: 320, height: 640 } });
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(width <= 320, `${name}: ${width} pixels wide`);
+    const outside = await page.$$eval("figure svg", (all) => all.filter((s) => s.getBoundingClientRect().right > 321).length);
+    assert.equal(outside, 0);
+    await close();
+  }
+});
+
+test("RP04 dark and light, also when the reader changes between them", async () => {
+  const { page, close } = await open("all", { colorScheme: "light" });
+  const look = () => page.evaluate(() => ({ paper: getComputedStyle(document.body).backgroundColor, label: document.querySelector("figure svg .role-axis-label text").getAttribute("fill") }));
+  const hex = (c) => (c.startsWith("#") ? c.slice(1).match(/../g).map((h) => parseInt(h, 16)).join() : c);
+  const day = await look();
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.waitForFunction((old) => document.querySelector("figure svg .role-axis-label text")?.getAttribute("fill") !== old, day.label);
+  const night = await look();
+  assert.ok(light(day.paper) > 240 && light(night.paper) < 40);
+  assert.ok(light(hex(day.label)) < 120 && light(hex(night.label)) > 140);
+  await close();
+});
+
+test("RP04 on paper nothing is hidden behind a scroll bar", async () => {
+  const { page, close } = await open("all", { colorScheme: "dark" });
+  await page.emulateMedia({ media: "print", colorScheme: "light" });
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  const state = await page.evaluate(() => ({
+    cut: [...document.querySelectorAll(".scroll")].filter((s) => s.scrollHeight > s.clientHeight + 1).length,
+    buttons: [...document.querySelectorAll(".save")].filter((s) => s.offsetParent).length,
+    paper: getComputedStyle(document.body).backgroundColor,
+    figures: document.querySelectorAll("figure svg").length,
+  }));
+  assert.equal(state.cut, 0);
+  assert.equal(state.buttons, 0);
+  assert.equal(light(state.paper), 255);
+  assert.ok(state.figures >= 14);
+  const pdf = await page.pdf({ format: "A4" });
+  assert.equal(pdf.subarray(0, 4).toString(), "%PDF");
+  await close();
+});
+
+test("RP04 the keyboard reaches everything, in order, and sees where it is", async () => {
+  const { page, close } = await open("all");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+  const stops = new Set();
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press("Tab");
+    stops.add(await page.evaluate(() => {
+      const e = document.activeElement;
+      const ring = getComputedStyle(e).outlineStyle !== "none";
+      return `${e.closest(".legend") ? "legend" : e.closest(".save") ? "save" : e.className || e.tagName}${ring ? "" : " without a ring"}`;
+    }));
+  }
+  for (const stop of ["A", "legend", "save", "scroll"]) assert.ok(stops.has(stop), `${stop} in ${[...stops]}`);
+  assert.equal([...stops].filter((s) => s.includes("without")).length, 0, [...stops].join());
+  await close();
+});
+
+for (const [what, name, options, rules] of [
+  ["light", "all", { colorScheme: "light" }], ["dark", "all", { colorScheme: "dark" }, ["color-contrast"]],
+  ["narrow", "all", { viewport: { width: 320, height: 640 } }], ["odd", "odd", {}], ["few", "few", {}], ["hostile", "hostile", {}],
+])
+  test(`RP04 axe finds nothing that keeps people out: ${what}`, async () => {
+    const { page, close } = await open(name, options);
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate((only) => axe.run(document, { resultTypes: ["violations"], ...(only ? { runOnly: only } : {}) }), rules);
+    assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target + " " + n.failureSummary).join(" | ")}`), []);
+    await close();
+  });

@@ -1,0 +1,42 @@
+#!/bin/sh
+# run.sh MAKE_RUNS ESSCHER WEB : open reports in a real browser and use them.
+#
+# WEB is the folder with node_modules, where CMake has fetched them. Without a browser or what drives it the test is
+# skipped (exit code 77). ESSCHER_QUICK_TESTS leaves most cells of the large run out.
+set -eu
+make_runs=$1
+esscher=$2
+web=$3
+here=$(cd "$(dirname "$0")" && pwd)
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+command -v node >/dev/null || skip "there is no node (Debian package nodejs)"
+[ -d "$web/node_modules/playwright-core" ] || skip "npm could not fetch playwright-core when the build was configured"
+"$esscher" report --help >/dev/null || exit 1
+browser=
+for candidate in chromium chromium-browser google-chrome; do
+    command -v "$candidate" >/dev/null && browser=$(command -v "$candidate") && break
+done
+[ -n "$browser" ] || skip "there is no Chromium (Debian package chromium)"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+cells=1000000
+[ -z "${ESSCHER_QUICK_TESTS-}" ] || cells=1000
+"$make_runs" "$work" "$cells"
+cd "$work"
+"$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --predict --quiet --out converge.run >/dev/null
+page() {
+    out=$1
+    shift
+    "$esscher" report "$@" -o "$out.html" >/dev/null
+}
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run probe.run
+page odd odd.run
+page few empty.run one.run unfinished.run
+page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'
+page large large.run
+PAGES=$work WEB=$web BROWSER=$browser node --test "$here/report.test.mjs"

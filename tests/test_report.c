@@ -1,0 +1,305 @@
+/* The page of a report, as text: what is written, what is escaped, what is refused. How it looks
+ * and works in a browser is tests/browser. */
+#include "folder.h"
+
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <signal.h>
+
+#include <esscher/report.h>
+#include <esscher/run.h>
+
+#include "report/book.h"
+
+static char run_path[512], page_path[512];
+static char *page; /* what was read last */
+static const es_report_opts tables_only = {.tables_only = true, .overwrite = true};
+
+static int begin(void **state)
+{
+    const int made = make_folder(state);
+    snprintf(run_path, sizeof run_path, "%s", in_folder("a.run"));
+    snprintf(page_path, sizeof page_path, "%s", in_folder("a.html"));
+    return made;
+}
+
+static int end(void **state)
+{
+    free(page);
+    page = NULL;
+    return remove_folder(state);
+}
+
+/* A run of `rows` rows with a column of numbers and one of texts. */
+static void make_run(const char *command, int64_t rows, const double *x, const char *const *texts)
+{
+    const es_run_pair params[] = {{"seed", "7"}, {"left", ""}};
+    const es_run_pair facts[] = {{"command", "esscher thing --out 'a b.run'"}, {"cpu", "<CPU>"}};
+    const es_run_spec spec = {command, params, 2, facts, 2};
+    const es_run_column columns[] = {{"x", ES_RUN_REAL, x, NULL}, {"t", ES_RUN_TEXT, NULL, texts}};
+    const es_run_table table = {
+        .name = "rows", .rows = rows, .cols = texts ? 2 : 1, .columns = columns};
+    es_run *run;
+    assert_ok(es_run_create(run_path, &spec, true, &run, &err));
+    if (rows >= 0)
+        assert_ok(es_run_put_table(run, &table, &err));
+    assert_ok(es_run_close(run, &err));
+}
+
+static void read_page(void)
+{
+    FILE *file = fopen(page_path, "rb");
+    struct stat st;
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &st), 0);
+    free(page);
+    page = calloc(1, (size_t)st.st_size + 1);
+    assert_non_null(page);
+    assert_int_equal(fread(page, 1, (size_t)st.st_size, file), st.st_size);
+    fclose(file);
+}
+
+static void write_and_read(const es_report_opts *opts)
+{
+    const char *runs[] = {run_path};
+    assert_ok(es_report_write(runs, 1, page_path, opts, NULL, &err));
+    read_page();
+}
+
+static void assert_says(const char *text)
+{
+    if (!strstr(page, text))
+        fail_msg("the page does not contain: %s", text);
+}
+
+/* ---- what is written ---- */
+
+static void unknown_commands_have_tables_parameters_and_the_command_to_repeat(void **state)
+{
+    (void)state;
+    static const double x[] = {0.5, 2.0};
+    static const char *const texts[] = {"one", "two"};
+    make_run("something", 2, x, texts);
+    write_and_read(&tables_only);
+    assert_says("<td class=\"n\">0.5</td><td>one</td>");
+    assert_says("<th scope=\"row\">seed</th><td>7</td>");
+    assert_says("<code>esscher thing --out &#39;a b.run&#39;</code>");
+    assert_says("&#60;CPU&#62;");
+    assert_null(strstr(page, "<script")); /* neither code nor data without figures */
+    assert_null(strstr(page, ">left<"));  /* an option without a value */
+}
+
+static void the_same_run_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    static const double x[] = {1.0};
+    make_run("something", 1, x, NULL);
+    const bool figures = !*es_report_missing();
+    const es_report_opts opts = {.tables_only = !figures, .overwrite = true};
+    write_and_read(&opts);
+    char *first = page;
+    page = NULL;
+    write_and_read(&opts);
+    assert_string_equal(first, page);
+    free(first);
+}
+
+static void RP01_text_from_a_run_is_text_on_the_page(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"</td><script>alert(1)</script>",
+                                        "a\xe2\x80\xa8"
+                                        "b\xe2\x80\xae"
+                                        "c",
+                                        "\xff\xc0\x80\xed\xa0\x80\x01", "\" onclick='x' & <"};
+    static const double x[4];
+    make_run("</h2><script>", 4, x, texts);
+    write_and_read(&tables_only);
+    assert_null(strstr(page, "<script"));
+    assert_says("&#60;/td&#62;&#60;script&#62;alert(1)&#60;/script&#62;");
+    assert_says("a\\u2028b\\u202ec");
+    assert_says("\\xff\\xc0\\x80\\xed\\xa0\\x80\\u0001"); /* overlong and surrogate, byte by byte */
+    assert_says("&#34; onclick=&#39;x&#39; &#38; &#60;");
+}
+
+static void RP01_data_cannot_end_its_script(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"</script><!--<script>", "a\xe2\x80\xa8"
+                                                                 "b\\\"\n"};
+    static const double x[2];
+    if (*es_report_missing())
+        skip();
+    make_run("something", 2, x, texts);
+    write_and_read(&(es_report_opts){.overwrite = true});
+    assert_says(
+        "\"t\":[\"\\u003c/"
+        "script\\u003e\\u003c!--\\u003cscript\\u003e\",\"a\\u2028b\\u005c\\u0022\\u000a\"]");
+    const char *data = strstr(page, "type=\"application/json\"");
+    assert_non_null(data);
+    const char *close = strstr(data, "</script");
+    assert_memory_equal(close - 2, "}}", 2); /* the first end of a script is its own */
+}
+
+static void RP02_what_is_no_number_is_null_in_data_and_noted_for_people(void **state)
+{
+    (void)state;
+    static const double x[] = {1.0 / 3.0, NAN, INFINITY, -INFINITY};
+    make_run("something", 4, x, NULL);
+    write_and_read(&tables_only);
+    assert_says("<td class=\"n\">–</td>");
+    assert_says("<td class=\"n\">−∞</td>");
+    assert_says("3 values are no finite number");
+    if (*es_report_missing())
+        skip();
+    write_and_read(&(es_report_opts){.overwrite = true});
+    assert_says(
+        "\"x\":[0.3333333333333333,null,null,null]"); /* the fewest digits that give it back */
+}
+
+static void RP03_no_tables_no_rows_many_rows(void **state)
+{
+    (void)state;
+    enum { MANY = 100000 };
+    double *x = malloc(sizeof *x * MANY);
+    assert_non_null(x);
+    for (int i = 0; i < MANY; i++) /* a permutation of 0 .. MANY-1: quartiles are known */
+        x[i] = (double)((i * 7919LL) % MANY);
+    make_run("something", -1, NULL, NULL);
+    write_and_read(&tables_only);
+    assert_says("This run has no tables yet");
+    make_run("something", 0, x, NULL);
+    write_and_read(&tables_only);
+    assert_says("This table has no rows");
+    make_run("something", MANY, x, NULL);
+    write_and_read(&tables_only);
+    assert_says("The table has 100000 rows. Here are ");
+    assert_says("<td class=\"n\">100000</td><td class=\"n\">0</td><td class=\"n\">24999</td>"
+                "<td class=\"n\">49999</td><td class=\"n\">74999</td><td class=\"n\">99999</td>"
+                "<td class=\"n\">49999.5</td>");
+    assert_true(strlen(page) < 100000);
+    free(x);
+}
+
+static void a_choice_of_rows_has_the_first_the_last_and_not_too_many(void **state)
+{
+    (void)state;
+    for (int64_t rows = 0; rows < 300; rows++)
+        for (int64_t most = 2; most < 40; most++) {
+            const es_book_pick pick = es_book_pick_rows(rows, most);
+            assert_true(pick.count <= (rows < most ? rows : most));
+            assert_int_equal(pick.count == rows, pick.stride == 1 || rows <= 2);
+            for (int64_t i = 0; i < pick.count; i++) {
+                const int64_t row = es_book_row(&pick, i);
+                assert_true(row < rows && (i == 0 ? row == 0 : row > es_book_row(&pick, i - 1)));
+            }
+            if (rows > 0)
+                assert_int_equal(es_book_row(&pick, pick.count - 1), rows - 1);
+        }
+}
+
+/* ---- what is refused ---- */
+
+static void refuse(const char *const *runs, int64_t count, const es_report_opts *opts,
+                   es_status status, const char *rule)
+{
+    assert_int_equal(es_report_write(runs, count, page_path, opts, NULL, &err), status);
+    assert_string_equal(err.rule, rule);
+}
+
+static void RP06_a_run_of_a_newer_schema_is_refused_and_named(void **state)
+{
+    (void)state;
+    static const double x[1];
+    const char *runs[] = {run_path};
+    sqlite3 *db;
+    make_run("something", 1, x, NULL);
+    assert_int_equal(sqlite3_open(run_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    refuse(runs, 1, &tables_only, ES_E_UNSUPPORTED, "run.schema");
+    assert_non_null(strstr(err.file, "a.run"));
+    assert_int_equal(access(page_path, F_OK), -1);
+}
+
+static void runs_that_are_none_and_pages_that_exist(void **state)
+{
+    (void)state;
+    static const double x[1];
+    const char *runs[ES_REPORT_RUNS + 1] = {run_path};
+    make_run("something", 1, x, NULL);
+    refuse(runs, 0, &tables_only, ES_E_ARGUMENT, "report.runs");
+    refuse(runs, ES_REPORT_RUNS + 1, &tables_only, ES_E_ARGUMENT, "report.runs");
+    write_and_read(&tables_only);
+    refuse(runs, 1, &(es_report_opts){.tables_only = true}, ES_E_EXISTS, "file.exists");
+    runs[1] = in_folder("none.run");
+    refuse(runs, 2, &tables_only, ES_E_IO, "file.open");
+    write_file("text.run", "not a run", 9);
+    runs[1] = in_folder("text.run");
+    refuse(runs, 2, &tables_only, ES_E_FORMAT, "run.magic");
+    if (*es_report_missing())
+        refuse(runs, 1, &(es_report_opts){.overwrite = true}, ES_E_UNSUPPORTED, "report.figures");
+}
+
+static void memory_is_counted(void **state)
+{
+    (void)state;
+    enum { ROWS = 10000 };
+    double *x = calloc(ROWS, sizeof *x);
+    const char *runs[] = {run_path};
+    make_run("something", ROWS, x, NULL);
+    es_budget budget = {.limit = 100000}; /* the table alone takes 80000, the buffer 65536 */
+    const es_report_opts opts = {.tables_only = true, .overwrite = true, .budget = &budget};
+    assert_int_equal(es_report_write(runs, 1, page_path, &opts, NULL, &err), ES_E_LIMIT);
+    assert_int_equal(budget.used, 0);
+    budget.limit = 0;
+    assert_ok(es_report_write(runs, 1, page_path, &opts, NULL, &err));
+    assert_int_equal(budget.used, 0);
+    free(x);
+}
+
+static void FS04_a_full_disk_leaves_the_old_page_and_no_draft(void **state)
+{
+    (void)state;
+    static const double x[1];
+    const char *runs[] = {run_path};
+    make_run("something", 1, x, NULL);
+    write_and_read(&tables_only);
+    const int files = count_files(false);
+    struct rlimit before, tiny;
+    getrlimit(RLIMIT_FSIZE, &before);
+    tiny = before;
+    tiny.rlim_cur = 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &tiny);
+    const es_status status = es_report_write(runs, 1, page_path, &tables_only, NULL, &err);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(status, ES_E_IO);
+    assert_string_equal(err.rule, "file.write");
+    assert_int_equal(count_files(false), files);
+    char *old = page;
+    page = NULL;
+    read_page();
+    assert_string_equal(page, old);
+    free(old);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        T(unknown_commands_have_tables_parameters_and_the_command_to_repeat),
+        T(the_same_run_gives_the_same_bytes),
+        T(RP01_text_from_a_run_is_text_on_the_page),
+        T(RP01_data_cannot_end_its_script),
+        T(RP02_what_is_no_number_is_null_in_data_and_noted_for_people),
+        T(RP03_no_tables_no_rows_many_rows),
+        T(a_choice_of_rows_has_the_first_the_last_and_not_too_many),
+        T(RP06_a_run_of_a_newer_schema_is_refused_and_named),
+        T(runs_that_are_none_and_pages_that_exist),
+        T(memory_is_counted),
+        T(FS04_a_full_disk_leaves_the_old_page_and_no_draft),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

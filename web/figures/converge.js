@@ -1,0 +1,134 @@
+// converge.js : errors against n, and their rates against the horizon.
+import { extent, grid, groupBy, isNumber, line, show } from "../tables.js";
+
+const measures = [
+  { key: "mean_error", rate: "rate_mean", name: "mean error", symbol: "|mₙ − m|", what: "Mean error" },
+  { key: "cov_error", rate: "rate_cov", name: "covariance error", symbol: "‖Cₙ − C‖", what: "Covariance error" },
+  { key: "map_error", rate: "rate_map", name: "map error", symbol: "rms |Γₙ(x) − Γ(x)|", what: "Error of single outputs" },
+];
+
+const Z = 1.96; // 95 % of a normal law
+
+// Points that enter the fit, as the laboratory weighs them: by the relative error of each.
+const forFit = (rows, key, value = key) =>
+  rows.filter((r) => !r[`${key}_flag`]).map((r) => [Math.log(r.n), Math.log(r[value]), (r[key] / r[`${key}_se`]) ** 2]);
+
+const seriesName = (scale, fit) => `scale ${show(scale)}${fit && isNumber(fit.horizon) ? ` (H = ${Number(fit.horizon.toPrecision(3))})` : ""}`;
+
+// A right triangle below the curves whose long side falls like n^-1/2.
+function triangle(points) {
+  const n = extent(points.map((p) => p.x));
+  const e = extent(points.filter((p) => p.y > 0).map((p) => p.y));
+  if (!n || !e || n[1] / n[0] < 4) return [];
+  const left = n[0] * 1.15;
+  const right = left * (n[1] / n[0]) ** 0.28;
+  const low = e[0] * 0.72;
+  const high = low * Math.sqrt(right / left);
+  const corners = [[left, high], [right, low], [left, low], [left, high]];
+  return [
+    { kind: "line", name: "slope −1/2", plain: true, width: 1.1, rows: corners.map(([x, y], k) => ({ series: "slope", x, y, k })) },
+    { kind: "label", rows: [{ series: "slope", x: right, y: low, label: "slope −½" }] },
+  ];
+}
+
+function errorFigure(run, measure) {
+  const { key, rate } = measure;
+  const groups = groupBy(run.tables.rows, "scale");
+  const fits = new Map((run.tables.fits ?? []).map((f) => [f.scale, f]));
+  const predictions = groupBy(run.tables.predictions ?? [], "scale");
+  const points = [], bands = [], fitted = [], predicted = [];
+  for (const [scale, rows] of groups) {
+    const fit = fits.get(scale);
+    const series = seriesName(scale, fit);
+    for (const r of rows) {
+      const [y, se] = [r[key], r[`${key}_se`]];
+      points.push({
+        series, x: r.n, y,
+        tip: [["n", show(r.n)], [measure.name, show(y, se)], ...(r[`${key}_flag`] ? [["not in the fit", r[`${key}_flag`]]] : [])],
+      });
+      if (isNumber(y) && isNumber(se)) bands.push({ series, x: r.n, lo: y - Z * se, hi: y + Z * se });
+    }
+    const slope = fit?.[rate];
+    const power = isNumber(slope) ? line(forFit(rows, key), -slope) : null;
+    if (power) for (const n of extent(rows.map((r) => r.n))) fitted.push({ series, x: n, y: Math.exp(power.at(Math.log(n))) });
+  }
+  for (const [scale, rows] of predictions)
+    for (const r of rows) predicted.push({ series: seriesName(scale, fits.get(scale)), x: r.n, y: r[`predicted_${key}`] });
+  const theory = predicted.length ? " Dashed: what theory predicts from the weights alone, without a fitted constant." : "";
+  return {
+    title: `${measure.what} against the number of tokens`,
+    caption: `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.${theory}`,
+    table: "rows",
+    x: { title: "n, tokens", log: true },
+    y: { title: measure.name, log: true },
+    series: groups.map(([scale], i) => ({ name: seriesName(scale, fits.get(scale)), colour: i })),
+    layers: [
+      { kind: "band", name: "95 % interval", rows: bands },
+      { kind: "line", name: "fit", width: 1.3, opacity: 0.9, rows: fitted },
+      { kind: "line", name: "predicted", dash: [5, 4], width: 1.5, rows: predicted },
+      { kind: "points", name: "measured", rows: points },
+      ...triangle([...points, ...predicted]),
+    ],
+  };
+}
+
+// ---- rates ----
+
+// Powers for n to infinity, up to logarithms; the paper's is a bound.
+const exponents = {
+  bound: (h) => 0.5 / (1 + h * h),
+  mean_error: (h) => Math.min(0.5, 1 / (1 + h * h)),
+  map_error: (h) => (h * h <= 0.5 ? 0.5 : 0.25 * (Math.sqrt(1 + 4 / (h * h)) - 1)),
+};
+
+// Slope of the predicted errors over the sizes that were measured, weighed like the measured ones.
+function predictedSlope(run, scale, key) {
+  const rows = new Map(run.tables.rows.filter((r) => r.scale === scale).map((r) => [r.n, r]));
+  const merged = (run.tables.predictions ?? []).filter((p) => p.scale === scale).map((p) => ({ ...rows.get(p.n), ...p }));
+  return line(forFit(merged, key, `predicted_${key}`))?.slope;
+}
+
+function rateFigure(run) {
+  const fits = run.tables.fits.filter((f) => isNumber(f.horizon));
+  const reach = Math.max(1, ...fits.map((r) => r.horizon)) * 1.12;
+  const curve = (series, f) => grid(0, reach, 80).map((x) => ({ series, x, y: f(x) }));
+  const points = [], bars = [], expected = [];
+  for (const [i, { key, rate, name }] of measures.entries())
+    for (const fit of fits) {
+      const x = fit.horizon + (i - 1) * 0.011 * reach; // side by side
+      const [lo, hi] = [fit[`${rate}_ci.0`], fit[`${rate}_ci.1`]];
+      const slope = predictedSlope(run, fit.scale, key);
+      const tip = [["H", show(fit.horizon)], ["scale", show(fit.scale)], ["rate", show(fit[rate], fit[`${rate}_se`])]];
+      if (isNumber(slope)) tip.push(["predicted here", show(Number((-slope).toFixed(3)))]);
+      tip.push(["bound", show(Number(exponents.bound(fit.horizon).toFixed(3)))]);
+      points.push({ series: name, horizon: fit.horizon, x, y: fit[rate], tip });
+      if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, horizon: fit.horizon, x, lo, hi });
+      if (isNumber(slope)) expected.push({ series: name, horizon: fit.horizon, x, y: -slope, tip });
+    }
+  const bound = "bound 1/(2(1 + H²))";
+  return {
+    title: "Rates against the horizon",
+    caption:
+      "Error ∼ n^−rate. Points with 95 % intervals: fitted to the measured errors; marks of one H stand side by side." +
+      (expected.length ? " Open diamonds: the slope that theory predicts over these very n." : "") +
+      " Grey: the paper's exponent, a lower bound for n → ∞. Dashed: our asymptotic exponents, min(½, 1/(1 + H²)) of the mean and ¼(√(1 + 4/H²) − 1), at most ½, of single outputs.",
+    table: "fits",
+    x: { title: "horizon H", zero: true },
+    y: { title: "rate", zero: true },
+    series: [...measures.map(({ name }, i) => ({ name, colour: i })), { name: bound, colour: 7 }],
+    layers: [
+      { kind: "line", name: "bound", width: 2.4, opacity: 0.8, rows: curve(bound, exponents.bound) },
+      { kind: "line", name: "asymptotic", dash: [4, 4], width: 1.3, rows: curve("mean error", exponents.mean_error) },
+      { kind: "line", name: "asymptotic", dash: [4, 4], width: 1.3, rows: curve("map error", exponents.map_error) },
+      { kind: "bars", name: "95 % interval", rows: bars },
+      { kind: "points", name: "predicted slope", shape: "diamond", hollow: true, size: 90, rows: expected },
+      { kind: "points", name: "measured", rows: points },
+    ],
+  };
+}
+
+export function converge(run) {
+  const figures = run.tables.rows ? measures.filter((m) => run.tables.rows.some((r) => m.key in r)).map((m) => errorFigure(run, m)) : [];
+  if (run.tables.fits?.length) figures.push(rateFigure(run));
+  return figures;
+}

@@ -1,0 +1,51 @@
+// hardmax.js : the logarithmic law at infinite score scale.
+import { isNumber, show } from "../tables.js";
+
+const Z = 1.96;
+
+// One dimension has an exact expectation of mean |G|; in several the root mean square has an asymptotic one.
+const measured = (rows) => (rows.some((r) => isNumber(r.exact)) ? { key: "mean_abs", name: "mean |G|" } : { key: "rms", name: "rms |G|" });
+
+const laws = [
+  { key: "exact", name: "exact", colour: 2, dash: undefined },
+  { key: "second_order", name: "second order", colour: 3, dash: [2, 3] },
+  { key: "asymptotic", name: "leading term", colour: 1, dash: [6, 4] },
+];
+
+const tipOf = (r, m) => [
+  ["n", show(r.n)], [m.name, show(r[m.key], r[`${m.key}_se`])],
+  ...laws.filter((l) => isNumber(r[l.key])).map((l) => [l.name, show(r[l.key])]),
+];
+
+// Everything divided by `unit(row)`: 1 for the law itself, the exact value for how far the others are from it.
+function lawFigure(rows, unit, title, caption, yTitle, zero) {
+  const m = measured(rows);
+  const present = laws.filter((l) => rows.some((r) => isNumber(r[l.key])));
+  const good = rows.filter((r) => isNumber(unit(r)));
+  const [value, se] = [(r) => r[m.key] / unit(r), (r) => r[`${m.key}_se`] / unit(r)];
+  return {
+    title, caption, table: "rows",
+    x: { title: "n, tokens", log: true },
+    y: { title: yTitle, zero },
+    series: [{ name: `measured ${m.name}`, colour: 0 }, ...present.map(({ name, colour, dash }) => ({ name, colour, dash }))],
+    layers: [
+      ...present.map((l) => ({
+        kind: "line", name: l.name, dash: l.dash, rows: good.map((r) => ({ series: l.name, x: r.n, y: isNumber(r[l.key]) ? r[l.key] / unit(r) : null })),
+      })),
+      { kind: "bars", name: "95 % interval", rows: good.map((r) => ({ series: `measured ${m.name}`, x: r.n, lo: value(r) - Z * se(r), hi: value(r) + Z * se(r) })) },
+      { kind: "points", name: "measured", rows: good.map((r) => ({ series: `measured ${m.name}`, x: r.n, y: value(r), tip: tipOf(r, m) })) },
+    ],
+  };
+}
+
+export function hardmax({ tables: { rows } }) {
+  if (!rows?.length) return [];
+  const figures = [
+    lawFigure(rows, () => 1, "Size of the mean output against the number of tokens",
+      "Each output is the token that scores highest; their mean should vanish. It does so like σ ln 2 / √(2 ln n): no power of n.", "|G|", true),
+  ];
+  if (rows.some((r) => isNumber(r.exact)))
+    figures.push(lawFigure(rows, (r) => r.exact, "The same, divided by the exact expectation",
+      "How far sampling and the two expansions are from the exact value. Bars: 95 % intervals.", "ratio to exact", false));
+  return figures;
+}

@@ -1,0 +1,16 @@
+// index.js : which command has which figures. A file here exports a function from a run to its figures (chart.js says
+// what a figure is); a command without one still has its tables.
+//
+// run: {command, answer, params, tables}; a table is an array of rows, and run.tables lacks those the run lacks.
+import { ball } from "./ball.js";
+import { claims } from "./claims.js";
+import { collapse } from "./collapse.js";
+import { contextFit } from "./context-fit.js";
+import { converge } from "./converge.js";
+import { hardmax } from "./hardmax.js";
+import { heatFlow } from "./heat-flow.js";
+import { probe } from "./probe.js";
+import { regimes } from "./regimes.js";
+import { rope } from "./rope.js";
+
+export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, hardmax, heat: heatFlow, probe, regimes, rope };

@@ -1,0 +1,23 @@
+// page.js : draws the figures of a report from the tables that the page carries.
+//
+// Everything else on the page was written by the program and is readable without this.
+import { registry } from "./figures/index.js";
+import { drawAll, mount } from "./mount.js";
+import { tableOf } from "./tables.js";
+
+function runOf(id) {
+  const data = JSON.parse(document.getElementById(id).textContent);
+  const run = { command: data.command, answer: data.answer, params: data.params, tables: {}, sources: {} };
+  for (const [name, table] of Object.entries(data.tables)) {
+    run.tables[name] = tableOf(table);
+    run.sources[name] = { id: table.id, rows: table.rows, shown: table.shown };
+  }
+  return run;
+}
+
+for (const place of document.querySelectorAll(".figures")) {
+  const run = runOf(place.dataset.run);
+  const figures = Object.hasOwn(registry, run.command) ? registry[run.command](run) : [];
+  figures.forEach((figure, i) => mount(place, figure, run, `${place.dataset.run}-figure-${i + 1}`));
+}
+drawAll().then(() => (document.documentElement.dataset.figures = "ready"));

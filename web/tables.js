@@ -1,0 +1,68 @@
+// tables.js : tables as rows, and the little arithmetic that figures need.
+
+// Rows of a table that came as columns. Numbers that are none are null.
+export function tableOf({ columns, shown }) {
+  const names = Object.keys(columns);
+  return Array.from({ length: shown }, (_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+}
+
+export const isNumber = (v) => typeof v === "number" && Number.isFinite(v);
+
+// Rows by the value of a key, in order of first appearance.
+export function groupBy(rows, key) {
+  const groups = new Map();
+  for (const row of rows) groups.set(row[key], [...(groups.get(row[key]) ?? []), row]);
+  return [...groups];
+}
+
+// Weighted line through points [x, y, weight]; with a slope given, only its height.
+export function line(points, slope) {
+  const good = points.filter((p) => p.every(isNumber));
+  const sum = (f) => good.reduce((s, p) => s + p[2] * f(p), 0);
+  const w = sum(() => 1);
+  if (good.length < 2 || !(w > 0)) return null;
+  const mx = sum((p) => p[0]) / w;
+  const my = sum((p) => p[1]) / w;
+  const b = slope ?? sum((p) => (p[0] - mx) * (p[1] - my)) / sum((p) => (p[0] - mx) ** 2);
+  return { slope: b, at: (x) => my + b * (x - mx) };
+}
+
+// `count` points from low to high, evenly or by equal factors.
+export function grid(low, high, count, log = false) {
+  const at = (t) => (log ? low * (high / low) ** t : low + (high - low) * t);
+  return Array.from({ length: count }, (_, i) => at(i / (count - 1)));
+}
+
+export const extent = (values) => {
+  const good = values.filter(isNumber);
+  return good.length ? [Math.min(...good), Math.max(...good)] : null;
+};
+
+// A number for people, with its standard error if there is one: "0.512 ± 0.031".
+export function show(value, error) {
+  if (!isNumber(value)) return "–";
+  if (isNumber(error) && error > 0) {
+    const decimals = 1 - Math.floor(Math.log10(error));
+    if (decimals <= 12 && Math.abs(value) < 1e7) {
+      const places = Math.max(decimals, 0);
+      return `${value.toFixed(places)} ± ${error.toFixed(places)}`;
+    }
+    return `${brief(value, 4)} ± ${brief(error, 2)}`;
+  }
+  return brief(value, 5);
+}
+
+const brief = (v, digits) => {
+  if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
+  return String(Number(v.toPrecision(digits))).replace(/e\+?/, "e");
+};
+
+export function csvOf(rows) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const field = (v) => {
+    if (v === null || v === undefined) return "";
+    const text = String(v);
+    return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  return [names, ...rows.map((row) => names.map((n) => row[n]))].map((r) => r.map(field).join(",")).join("\r\n") + "\r\n";
+}
