@@ -466,10 +466,13 @@ static es_status run(cli_session *session, void *given, es_error *err)
 {
     probe_options *o = given;
     char *names[CLI_MOST_STRINGS] = {0};
-    probe_job job = {
-        .session = session, .replicates = o->replicates, .without_replacement = o->draw == 1};
+    probe_job job = {.session = session,
+                     .quiet = session->exec,
+                     .replicates = o->replicates,
+                     .without_replacement = o->draw == 1};
     if (!o->model)
         return fail_options("--model MODEL", "there is no model", err);
+    job.quiet.progress = cli_progress_silent;
     job.domains = cli_alloc_array(CLI_MOST_STRINGS, sizeof *job.domains);
     es_status status = read_domains(&job, o, names, err);
     if (status == ES_OK)

@@ -17,6 +17,7 @@ typedef struct probe_domain {
 /* What was asked and what has been measured. */
 typedef struct probe_job {
     cli_session *session;
+    es_exec quiet; /* the session's, with progress that only hears Ctrl-C */
     const es_model *model;
     const es_model_config *config;
     const int64_t *sizes;

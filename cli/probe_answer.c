@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <esscher/experiment.h>
 #include <esscher/fit.h>
 
 #include "answer.h"
@@ -57,18 +58,34 @@ static es_rate_opts bootstrap_of(const head_fit *f, int m)
         (f->layer->domain * f->job->config->layers + f->layer->layer) * f->job->config->heads +
         f->head;
     return (es_rate_opts){.seed = f->job->session->common.seed,
-                          .experiment = 100,
+                          .experiment = ES_EXPERIMENT_FIT,
                           .cell = (uint64_t)(place * MEASURES + m),
-                          .exec = &f->job->session->exec};
+                          .exec = &f->job->quiet};
 }
 
-static void flag_points(head_fit *f, int m)
+/* Tokens are drawn from the pool, so attention over the whole pool is the limit of theirs, exactly:
+ * the pool's own error does not enter a rate. Rounding does, and so does a draw without replacement
+ * that takes a good part of the pool. */
+static void flag_points(head_fit *f)
 {
-    const es_probe_cell *limit = &f->about->limit;
-    const double own = error_of(limit, m);
     const double floor = 5e-7 * f->about->output_rms; /* rounding of the f32 kernels */
-    for (int64_t i = 0; i < f->job->n_sizes; i++)
-        f->flags[i] = es_fit_flags_of(f->summary[i].mean, floor, isnan(own) ? 0.0 : own);
+    const int64_t tokens = es_pool_about(f->job->domains[f->layer->domain].pool).tokens;
+    for (int64_t i = 0; i < f->job->n_sizes; i++) {
+        f->flags[i] = es_fit_flags_of(f->summary[i].mean, floor, 0.0);
+        if (f->job->without_replacement && f->job->sizes[i] > tokens / 10)
+            f->flags[i] |= ES_FIT_REFERENCE;
+    }
+}
+
+/* What to think of a point: "floor" and "reference" are left out of the fit; "pool" is not, but
+ * says more about this pool than about its text. */
+static const char *flag_name(const head_fit *f, int64_t i, int m)
+{
+    const double own = error_of(&f->about->limit, m);
+    return f->flags[i] & ES_FIT_FLOOR       ? "floor"
+           : f->flags[i] & ES_FIT_REFERENCE ? "reference"
+           : own > 0.1 * f->summary[i].mean ? "pool"
+                                            : "";
 }
 
 static es_status fit_measure(head_fit *f, int m, es_error *err)
@@ -83,17 +100,14 @@ static es_status fit_measure(head_fit *f, int m, es_error *err)
                 error_of(&f->layer->cells[(r * heads + f->head) * sizes + i], m);
     opts.resamples = 2; /* flags need the means first */
     (void)es_fit_replicates(f->errors, R, sizes, f->n, NULL, &opts, f->summary, &rate, err);
-    flag_points(f, m);
+    flag_points(f);
     opts.resamples = 0;
     const es_status status =
         es_fit_replicates(f->errors, R, sizes, f->n, f->flags, &opts, f->summary, &rate, err);
     for (int64_t i = 0; i < sizes; i++) {
         set(f->rows[i], measures[m].error, "", cli_real(f->summary[i].mean));
         set(f->rows[i], measures[m].error, "_se", cli_real(f->summary[i].se));
-        set(f->rows[i], measures[m].error, "_flag",
-            json_string(f->flags[i] & ES_FIT_REFERENCE ? "reference"
-                        : f->flags[i] & ES_FIT_FLOOR   ? "floor"
-                                                       : ""));
+        set(f->rows[i], measures[m].error, "_flag", json_string(flag_name(f, i, m)));
     }
     if (status == ES_OK) {
         const double interval[2] = {rate.low, rate.high};
@@ -412,8 +426,10 @@ static const cli_column row_columns[] = {
     {"map_error_predicted", "predicted", "", .format = CLI_SHORT,
      .definition = "for Gaussian tokens of the same covariance, the same queries"},
     {"map_error_flag", "flag", "", .format = CLI_TEXT,
-     .definition = "left out of the fit: reference, the pool's own error is above a tenth; floor, "
-                   "rounding"},
+     .definition =
+         "pool: the distance between the pool and its text, from its two halves, is above "
+         "a tenth of this; the rate is that of the pool. Left out of the fit: floor, "
+         "rounding; reference, drawn without replacement from too small a pool"},
     {0}};
 const cli_table probe_rows_table = {
     .rows = "rows", .title = "Distance from the pool's limit", .columns = row_columns};

@@ -9,11 +9,12 @@
 #ifndef ES_LAB_PROBE_H
 #define ES_LAB_PROBE_H
 
+#include <esscher/experiment.h>
 #include <esscher/probe.h>
 #include <esscher/random.h>
 
 /* Experiments of the address space that belong to it. */
-enum { ES_PROBE_QUERIES = 60, ES_PROBE_TOKENS = 61 };
+enum { ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE, ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1 };
 
 /* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). */
 typedef struct es_probe_weights {

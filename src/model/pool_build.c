@@ -232,16 +232,17 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
     const int64_t first = batch * ES_POOL_BATCH, heads = c->layers * c->heads;
     const int64_t left = b->blocks.count - first;
     const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
-    es_block blocks[ES_POOL_BATCH];
+    es_model_block blocks[ES_POOL_BATCH];
     es_exec exec = b->exec; /* progress counts batches, but Ctrl-C is heard inside one */
     for (int64_t i = 0; i < count; i++) {
         double *raw = b->raw + i * ES_POOL_SEEN * heads;
-        blocks[i] = (es_block){.ids = b->blocks.ids + b->blocks.start[first + i],
-                               .n = b->blocks.start[first + i + 1] - b->blocks.start[first + i],
-                               .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
-                               .entropy = raw,
-                               .top_weight = raw + heads,
-                               .sum_squares = raw + 2 * heads};
+        blocks[i] =
+            (es_model_block){.ids = b->blocks.ids + b->blocks.start[first + i],
+                             .n = b->blocks.start[first + i + 1] - b->blocks.start[first + i],
+                             .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
+                             .entropy = raw,
+                             .top_weight = raw + heads,
+                             .sum_squares = raw + 2 * heads};
     }
     exec.progress = NULL;
     ES_TRY(es_model_forward(b->spec->model, blocks, count, &exec, err));

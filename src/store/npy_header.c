@@ -1,5 +1,6 @@
 #include "store/npy_header.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"

@@ -39,7 +39,8 @@ es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_
 bool es_npy_bytes(es_dtype dtype, int rank, const int64_t *shape, int64_t *bytes);
 
 /*! es_npy_header_write() : the header of a file of floating-point numbers of `item` bytes, native
- *  order, version 1.0: magic, length, dictionary, spaces and a newline up to a multiple of 64 bytes.
+ *  order, version 1.0: magic, length, dictionary, spaces and a newline up to a multiple of 64
+ * bytes.
  *  @return : its size. */
 enum { ES_NPY_WRITTEN_MOST = 192 }; /* four dimensions of 13 digits stay far below */
 size_t es_npy_header_write(size_t item, int rank, const int64_t *shape,
