@@ -11,6 +11,9 @@
 set -eu
 cd "$(dirname "$0")"
 
+# Threads that wait should sleep: by default they spin, which takes the processors from whatever else is running.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
+
 say() { echo "do: $*" >&2; }
 
 # need PACKAGE PLACE... : PACKAGE is missing unless one of the places exists: a program, or a file (patterns allowed).

@@ -139,7 +139,7 @@ static es_status write_report(cli_session *session, const demo_options *o, const
     es_report_size size;
     const es_report_opts opts = {.title = "A tour of Esscher",
                                  .overwrite = true,
-                                 .tables_only = es_report_missing() != NULL};
+                                 .tables_only = es_report_missing()[0] != 0};
     snprintf(page, sizeof page, "%s/report.html", o->folder);
     if (opts.tables_only && !session->common.quiet)
         fprintf(stderr, "esscher demo: the report has no figures: %s\n", es_report_missing());

@@ -200,7 +200,7 @@ static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error
 static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const double horizon = 0.5;
-    static const int64_t size = 2000;
+    static const int64_t size = 500;
     es_trial trial;
     double constant;
     ES_TRY(es_mean_clt(&horizon, 1, &constant, err));
@@ -225,7 +225,7 @@ static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error 
         es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
                           (es_measured){rms.value * rms.value * (double)size,
                                         2.0 * rms.value * rms.se * (double)size},
-                          "n E|mean|^2, d = 1, H = 1/2, n = 2000");
+                          "n E|mean|^2, d = 1, H = 1/2, n = 500");
         es_finding_conclude(out, "The mean over all outputs obeys a central limit theorem whose "
                                  "constant is known in closed form below horizon 1.");
     }
