@@ -138,14 +138,6 @@ static void put_claim(json_t *answer, const es_claim *claim, const es_finding *f
 
 /* ---- all of them ---- */
 
-static bool only_interrupts(void *user, double done, double total)
-{
-    (void)user;
-    (void)done;
-    (void)total;
-    return cli_interrupted();
-}
-
 /* A claim that the run file has is not checked again. */
 static es_status find_or_check(const cli_run_file *file, int64_t stage, int64_t index,
                                const es_claim_opts *opts, claims_cell *cell, es_error *err)
@@ -163,7 +155,7 @@ static es_status check_all(cli_session *session, const claims_options *o, const 
                            int64_t stage, int64_t first, int64_t last, es_error *err)
 {
     es_exec exec = session->exec;
-    exec.progress = only_interrupts; /* a claim is many passes: progress counts claims */
+    exec.progress = cli_progress_silent; /* a claim is many passes: progress counts claims */
     const es_claim_opts opts = {
         .effort = (es_effort)o->effort, .seed = session->common.seed, .exec = &exec};
     int64_t counts[3] = {0, 0, 0}, unexpected = 0;

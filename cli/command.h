@@ -32,7 +32,7 @@ typedef enum cli_kind {
     CLI_CHOICE, /* int, the index of the word in `choices` */
     CLI_REALS,  /* cli_grid of real numbers in [min, max] */
     CLI_COUNTS, /* cli_grid of whole numbers in [min, max] */
-    CLI_STRINGS /* cli_strings, one more for each time it is given; for operands */
+    CLI_STRINGS /* cli_strings, one more for each time it is given */
 } cli_kind;
 
 enum { CLI_MOST_STRINGS = 256 };
@@ -116,8 +116,8 @@ struct cli_session {
 
 extern const cli_command *const cli_commands[]; /* NULL-ended */
 extern const cli_command cli_claims, cli_converge, cli_ball, cli_hardmax, cli_regimes, cli_heat,
-    cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_measure,
-    cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
+    cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_probe,
+    cli_measure, cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -179,20 +179,13 @@ static es_status horizons(converge_job *job, es_error *err)
 
 /* ---- all replicates ---- */
 
-static bool only_interrupts(void *user, double done, double total)
-{
-    (void)user;
-    (void)done;
-    (void)total;
-    return cli_interrupted();
-}
-
 static es_status measure(converge_job *job, const cli_run_file *file, int64_t stage, es_error *err)
 {
     cli_progress *progress = &job->session->progress;
     const int64_t cells = job->spec.n_scales * job->spec.n_sizes;
     es_exec exec = job->session->exec;
-    exec.progress = only_interrupts; /* a replicate is several passes: progress counts replicates */
+    exec.progress =
+        cli_progress_silent; /* a replicate is several passes: progress counts replicates */
     es_converge_spec spec = job->spec;
     spec.exec = &exec;
     progress->parts = (double)job->replicates;

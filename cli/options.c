@@ -248,7 +248,7 @@ static es_status read_option(cli_option_list *list, int argc, char **argv, int *
                                         "--help lists the options", "there is no option %s", arg);
     }
     const cli_option *o = list->at[i].option;
-    if (list->at[i].seen)
+    if (list->at[i].seen && list->at[i].option->kind != CLI_STRINGS)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.repeated", "give it once",
                         "--%s is given twice", o->name);
     list->at[i].seen = true;

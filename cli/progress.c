@@ -62,3 +62,11 @@ void cli_progress_wipe(cli_progress *p)
         fprintf(stderr, "\r%70s\r", "");
     p->drawn = false;
 }
+
+bool cli_progress_silent(void *user, double done, double total)
+{
+    (void)user;
+    (void)done;
+    (void)total;
+    return cli_interrupted();
+}

@@ -31,4 +31,8 @@ void cli_progress_wipe(cli_progress *p);
 void cli_interrupt_install(void);
 bool cli_interrupted(void);
 
+/* An es_progress_fn that tells nothing and only hears Ctrl-C: for the passes of what is told as one
+ * part. */
+bool cli_progress_silent(void *user, double done, double total);
+
 #endif

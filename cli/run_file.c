@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <esscher/machine.h>
+#include <esscher/model.h>
 
 #include "grid.h"
 #include "options.h"
@@ -14,7 +15,7 @@
 
 /* ---- parameters: what determines the numbers ---- */
 
-enum { MOST_PARAMS = 96, TEXT = 8192 };
+enum { MOST_PARAMS = 96, TEXT = 8192, FILE_TEXT = 64 };
 
 typedef struct params {
     es_run_pair pair[MOST_PARAMS];
@@ -54,7 +55,7 @@ static const uint64_t fnv1a_start = UINT64_C(0xcbf29ce484222325);
 
 /* A file by its contents: two that differ are told apart, nothing more is asked of the hash. What
  * cannot be read has been, or will be, complained of by whoever needs it. */
-static void add_file(params *p, const char *key, const char *path)
+static void describe_file(const char *path, char out[FILE_TEXT])
 {
     unsigned char bytes[65536];
     uint64_t h = fnv1a_start, size = 0;
@@ -63,7 +64,43 @@ static void add_file(params *p, const char *key, const char *path)
         h = fnv1a(h, bytes, got);
     if (f)
         fclose(f);
-    add(p, key, "%llu bytes, %016llx", (unsigned long long)size, (unsigned long long)h);
+    snprintf(out, FILE_TEXT, "%llu bytes, %016llx", (unsigned long long)size,
+             (unsigned long long)h);
+}
+
+/* Several files, or NAME=FILE: each by its contents, after its name if it has one. */
+static void add_files(params *p, const char *key, const cli_strings *files)
+{
+    char text[FILE_TEXT], *list = cli_alloc(TEXT);
+    size_t used = 0;
+    list[0] = '\0';
+    for (int64_t i = 0; i < files->count && used < TEXT - 512; i++) {
+        const char *equals = strchr(files->at[i], '=');
+        describe_file(equals ? equals + 1 : files->at[i], text);
+        used += (size_t)snprintf(list + used, TEXT - used, "%s%.*s%s", i ? "; " : "",
+                                 equals ? (int)(equals - files->at[i] + 1) % 256 : 0, files->at[i],
+                                 text);
+    }
+    add(p, key, "%s", list);
+    free(list);
+}
+
+/* A model by the contents of its folder's main files. */
+static void add_model(params *p, const char *key, const char *name)
+{
+    static const char *const files[] = {"config.json", "model.safetensors",
+                                        "model.safetensors.index.json"};
+    char folder[4096], path[4224], text[FILE_TEXT], all[512];
+    size_t used = 0;
+    all[0] = '\0';
+    if (es_model_locate(name, folder, sizeof folder, NULL) != ES_OK)
+        folder[0] = '\0'; /* whoever opens it complains */
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        describe_file(path, text);
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? "; " : "", text);
+    }
+    add(p, key, "%s", all);
 }
 
 /* The numbers of a grid; one too long for a line by its hash. */
@@ -85,10 +122,15 @@ static void add_grid(params *p, const char *key, const cli_grid *grid)
 
 static void add_text(params *p, const cli_option *o, const char *text)
 {
-    if (text && strcmp(o->argument, "FILE") == 0)
-        add_file(p, o->name, text);
-    else
+    char contents[FILE_TEXT];
+    if (text && strcmp(o->argument, "MODEL") == 0) {
+        add_model(p, o->name, text);
+    } else if (text && strcmp(o->argument, "FILE") == 0) {
+        describe_file(text, contents);
+        add(p, o->name, "%s", contents);
+    } else {
         add(p, o->name, "%s", text ? text : "");
+    }
 }
 
 static void add_option(params *p, const cli_option *o, const void *options)
@@ -118,7 +160,8 @@ static void add_option(params *p, const cli_option *o, const void *options)
     case CLI_COUNTS:
         add_grid(p, o->name, field);
         break;
-    case CLI_STRINGS: /* files that a command reads make no run */
+    case CLI_STRINGS:
+        add_files(p, o->name, field);
         break;
     }
 }

@@ -29,8 +29,8 @@ static void flatten(json_t *flat, const char *key, json_t *value)
     } else if (json_is_array(value)) {
         json_array_foreach(value, i, inside)
         {
-            if (json_array_size(value) > LONGEST_ARRAY)
-                return;
+            if (json_array_size(value) > LONGEST_ARRAY || json_is_object(inside))
+                return; /* rows of another table */
             snprintf(longer, sizeof longer, "%s.%zu", key, i);
             flatten(flat, longer, inside);
         }

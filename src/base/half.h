@@ -1,4 +1,4 @@
-/* half.h : IEEE binary16 to binary32, exactly. */
+/* half.h : IEEE binary16 to binary32, exactly, and back, rounded. */
 #ifndef ES_BASE_HALF_H
 #define ES_BASE_HALF_H
 
@@ -24,6 +24,30 @@ static inline float es_half_to_float(uint16_t half)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* The nearest half, ties to even; what is too large becomes Inf, NaN stays NaN. */
+static inline uint16_t es_half_from_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (bits >= 0x477ff000u) /* 65520 and above round to 65536, which is none of ours */
+        return (uint16_t)(sign | 0x7c00u);
+    if (bits < 0x33000000u) /* below 2^-25, half of the least half */
+        return sign;
+    /* The fraction with its leading bit; `drop` low bits of it go. */
+    const uint32_t exponent = bits >> 23;
+    const uint32_t fraction = (bits & 0x7fffffu) | 0x800000u;
+    const uint32_t drop = exponent < 113 ? 126 - exponent : 13;
+    const uint32_t kept = fraction >> drop, rest = fraction & ((1u << drop) - 1);
+    const uint32_t half = 1u << (drop - 1);
+    const uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1u)));
+    /* A carry out of the fraction raises the exponent by itself. */
+    return (uint16_t)(sign | (exponent < 113 ? rounded : rounded + ((exponent - 113) << 10)));
 }
 
 #endif

@@ -112,42 +112,16 @@ static es_status check_to_save(es_dtype dtype, int rank, const int64_t *shape, c
     return ES_OK;
 }
 
-/* Version 1.0: magic, length, dictionary, spaces and a newline up to a multiple of 64 bytes. The
- * longest dictionary has four dimensions of 13 digits and stays far below one block of 192. */
-enum { HEADER = 192 };
-
-static size_t write_header(es_dtype dtype, int rank, const int64_t *shape, char header[HEADER])
-{
-    static const char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
-    size_t used = 10;
-    memcpy(header, "\x93NUMPY\x01\x00", 8);
-    used += (size_t)snprintf(header + used, HEADER - used,
-                             "{'descr': '%cf%zu', 'fortran_order': False, 'shape': (", order,
-                             es_dtype_size(dtype));
-    for (int i = 0; i < rank; i++)
-        used += (size_t)snprintf(header + used, HEADER - used, i ? " %lld," : "%lld,",
-                                 (long long)shape[i]);
-    if (rank > 1)
-        used--; /* (3, 4), but (3,) */
-    used += (size_t)snprintf(header + used, HEADER - used, "), }");
-    const size_t size = (used + 64) / 64 * 64;
-    memset(header + used, ' ', size - used);
-    header[size - 1] = '\n';
-    header[8] = (char)(size - 10); /* below 256, so the second byte of the length is 0 */
-    header[9] = 0;
-    return size;
-}
-
 es_status es_npy_save(const char *path, es_dtype dtype, int rank, const int64_t *shape,
                       const void *data, bool overwrite, es_error *err)
 {
-    char header[HEADER];
+    char header[ES_NPY_WRITTEN_MOST];
     int64_t bytes = 0;
     es_draft draft;
     ES_TRY(check_to_save(dtype, rank, shape, data, &bytes, err));
     ES_TRY(es_draft_open(path, overwrite, &draft, err));
-    es_status status =
-        es_draft_write(&draft, header, write_header(dtype, rank, shape, header), err);
+    es_status status = es_draft_write(
+        &draft, header, es_npy_header_write(es_dtype_size(dtype), rank, shape, header), err);
     if (status == ES_OK)
         status = es_draft_write(&draft, data, (size_t)bytes, err);
     if (status == ES_OK)

@@ -1,5 +1,6 @@
 #include "store/npy_header.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -410,4 +411,29 @@ void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t
             memcpy((char *)out + i * item, number, item);
         }
     }
+}
+
+/* ---- writing ---- */
+
+size_t es_npy_header_write(size_t item, int rank, const int64_t *shape,
+                           char header[ES_NPY_WRITTEN_MOST])
+{
+    static const char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
+    const size_t most = ES_NPY_WRITTEN_MOST;
+    size_t used = 10;
+    memcpy(header, "\x93NUMPY\x01\x00", 8);
+    used += (size_t)snprintf(header + used, most - used,
+                             "{'descr': '%cf%zu', 'fortran_order': False, 'shape': (", order, item);
+    for (int i = 0; i < rank; i++)
+        used += (size_t)snprintf(header + used, most - used, i ? " %lld," : "%lld,",
+                                 (long long)shape[i]);
+    if (rank > 1)
+        used--; /* (3, 4), but (3,) */
+    used += (size_t)snprintf(header + used, most - used, "), }");
+    const size_t size = (used + 64) / 64 * 64;
+    memset(header + used, ' ', size - used);
+    header[size - 1] = '\n';
+    header[8] = (char)(size - 10); /* below 256, so the second byte of the length is 0 */
+    header[9] = 0;
+    return size;
 }

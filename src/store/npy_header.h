@@ -38,6 +38,14 @@ es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_
  *  overflow. @return : false if that product is above 2^63 - 1. */
 bool es_npy_bytes(es_dtype dtype, int rank, const int64_t *shape, int64_t *bytes);
 
+/*! es_npy_header_write() : the header of a file of floating-point numbers of `item` bytes, native
+ *  order, version 1.0: magic, length, dictionary, spaces and a newline up to a multiple of 64
+ * bytes.
+ *  @return : its size. */
+enum { ES_NPY_WRITTEN_MOST = 192 }; /* four dimensions of 13 digits stay far below */
+size_t es_npy_header_write(size_t item, int rank, const int64_t *shape,
+                           char header[ES_NPY_WRITTEN_MOST]);
+
 /*! es_npy_decode() : `count` numbers as they are in the file to what they are in memory. `raw` and
  *  `out` may be the same memory unless the file has f2. */
 void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t count, void *out);

@@ -1,0 +1,449 @@
+/* probe_answer.c : from errors of replicates to what is said about heads, layers and domains. */
+#include "probe.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <esscher/experiment.h>
+#include <esscher/fit.h>
+
+#include "answer.h"
+#include "talk.h"
+
+enum { MEAN, COV, MAP, MEASURES };
+
+static const struct measure {
+    const char *error, *rate;
+    size_t field;
+} measures[MEASURES] = {{"mean_error", "rate_mean", offsetof(es_probe_cell, mean_error)},
+                        {"cov_error", "rate_cov", offsetof(es_probe_cell, cov_error)},
+                        {"map_error", "rate_map", offsetof(es_probe_cell, map_error)}};
+
+static void set(json_t *object, const char *prefix, const char *suffix, json_t *value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s%s", prefix, suffix);
+    json_object_set_new(object, key, value);
+}
+
+static void set_real(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, cli_real(value));
+}
+
+static double error_of(const es_probe_cell *cell, int m)
+{
+    return *(const double *)(const void *)((const char *)cell + measures[m].field);
+}
+
+/* ---- one head ---- */
+
+/* Everything that fits of one head share. */
+typedef struct head_fit {
+    probe_job *job;
+    const probe_layer *layer;
+    int64_t head;
+    double *errors;          /* (replicates, sizes) */
+    double *n;               /* (sizes) */
+    es_fit_summary *summary; /* (sizes) */
+    unsigned *flags;         /* (sizes) */
+    const es_probe_head *about;
+    json_t *row;   /* of the head */
+    json_t **rows; /* (sizes) of the curves */
+} head_fit;
+
+static es_rate_opts bootstrap_of(const head_fit *f, int m)
+{
+    const int64_t place =
+        (f->layer->domain * f->job->config->layers + f->layer->layer) * f->job->config->heads +
+        f->head;
+    return (es_rate_opts){.seed = f->job->session->common.seed,
+                          .experiment = ES_EXPERIMENT_FIT,
+                          .cell = (uint64_t)(place * MEASURES + m),
+                          .exec = &f->job->quiet};
+}
+
+/* Tokens are drawn from the pool, so attention over the whole pool is the limit of theirs, exactly:
+ * the pool's own error does not enter a rate. Rounding does, and so does a draw without replacement
+ * that takes a good part of the pool. */
+static void flag_points(head_fit *f)
+{
+    const double floor = 5e-7 * f->about->output_rms; /* rounding of the f32 kernels */
+    const int64_t tokens = es_pool_about(f->job->domains[f->layer->domain].pool).tokens;
+    for (int64_t i = 0; i < f->job->n_sizes; i++) {
+        f->flags[i] = es_fit_flags_of(f->summary[i].mean, floor, 0.0);
+        if (f->job->without_replacement && f->job->sizes[i] > tokens / 10)
+            f->flags[i] |= ES_FIT_REFERENCE;
+    }
+}
+
+/* What to think of a point: "floor" and "reference" are left out of the fit; "pool" is not, but
+ * says more about this pool than about its text. */
+static const char *flag_name(const head_fit *f, int64_t i, int m)
+{
+    const double own = error_of(&f->about->limit, m);
+    return f->flags[i] & ES_FIT_FLOOR       ? "floor"
+           : f->flags[i] & ES_FIT_REFERENCE ? "reference"
+           : own > 0.1 * f->summary[i].mean ? "pool"
+                                            : "";
+}
+
+static es_status fit_measure(head_fit *f, int m, es_error *err)
+{
+    const int64_t sizes = f->job->n_sizes, R = f->job->replicates;
+    const int64_t heads = f->job->config->heads;
+    es_rate rate;
+    es_rate_opts opts = bootstrap_of(f, m);
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t i = 0; i < sizes; i++)
+            f->errors[r * sizes + i] =
+                error_of(&f->layer->cells[(r * heads + f->head) * sizes + i], m);
+    opts.resamples = 2; /* flags need the means first */
+    (void)es_fit_replicates(f->errors, R, sizes, f->n, NULL, &opts, f->summary, &rate, err);
+    flag_points(f);
+    opts.resamples = 0;
+    const es_status status =
+        es_fit_replicates(f->errors, R, sizes, f->n, f->flags, &opts, f->summary, &rate, err);
+    for (int64_t i = 0; i < sizes; i++) {
+        set(f->rows[i], measures[m].error, "", cli_real(f->summary[i].mean));
+        set(f->rows[i], measures[m].error, "_se", cli_real(f->summary[i].se));
+        set(f->rows[i], measures[m].error, "_flag", json_string(flag_name(f, i, m)));
+    }
+    if (status == ES_OK) {
+        const double interval[2] = {rate.low, rate.high};
+        set(f->row, measures[m].rate, "", cli_real(rate.mean.rate));
+        set(f->row, measures[m].rate, "_se",
+            cli_real((rate.high - rate.low) / (2.0 * 1.959963984540054)));
+        set(f->row, measures[m].rate, "_ci", cli_reals(interval, 2));
+        set(f->row, measures[m].rate, "_p", cli_real(rate.mean.p_value));
+    } else {
+        set(f->row, measures[m].rate, "", json_null());
+        set(f->row, measures[m].rate, "_reason", json_string(err->message));
+    }
+    return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY ? status
+                                                                                       : ES_OK;
+}
+
+/* What Gaussian tokens of the same covariance would give, and the rate that would show. */
+static es_status put_prediction(head_fit *f, es_error *err)
+{
+    const int64_t sizes = f->job->n_sizes;
+    double *predicted = cli_alloc_array((size_t)sizes, sizeof *predicted);
+    es_fit_point *points = cli_alloc_array((size_t)sizes, sizeof *points);
+    es_error refused;
+    es_fit fit;
+    const es_status status = es_probe_predict(f->layer->probe, f->head, predicted, err);
+    for (int64_t i = 0; status == ES_OK && i < sizes; i++) {
+        set_real(f->rows[i], "map_error_predicted", predicted[i]);
+        points[i] = (es_fit_point){
+            .n = f->n[i], .error = predicted[i], .se = 0.01 * predicted[i], .flags = f->flags[i]};
+    }
+    if (status == ES_OK)
+        set_real(f->row, "rate_map_predicted",
+                 es_fit_power(points, sizes, &fit, &refused) == ES_OK ? fit.rate : (double)NAN);
+    free(points);
+    free(predicted);
+    return status;
+}
+
+static es_status put_weights(const head_fit *f, es_error *err)
+{
+    const es_probe_head *a = f->about;
+    es_exponents exponents;
+    const es_status status = es_exponents_at(a->horizons.horizon.val, &exponents, err);
+    set_real(f->row, "horizon", a->horizons.horizon.val);
+    set_real(f->row, "horizon_error", a->horizons.horizon.err);
+    set_real(f->row, "horizon_one_sided", a->horizons.one_sided.val);
+    set_real(f->row, "horizon_unscaled", a->horizons.unscaled.val);
+    set_real(f->row, "coupling", a->horizons.coupling.val);
+    set_real(f->row, "frobenius", a->horizons.frobenius.val);
+    set_real(f->row, "rate_horizon", a->horizons.rate_horizon);
+    set_real(f->row, "rate_worst_case", a->horizons.rate_worst_case);
+    set_real(f->row, "exponent_map", exponents.query_rms);
+    set_real(f->row, "exponent_mean", exponents.mean_abs);
+    set_real(f->row, "score_sd", a->score_sd);
+    set_real(f->row, "freezing", a->freezing);
+    set_real(f->row, "frozen", a->frozen);
+    set_real(f->row, "output_rms", a->output_rms);
+    for (int m = 0; m < MEASURES; m++)
+        set(f->row, measures[m].error, "_limit", cli_real(error_of(&a->limit, m)));
+    return status;
+}
+
+static es_status put_context(const head_fit *f, es_error *err)
+{
+    es_pool_context c;
+    const es_status status = es_pool_context_of(f->job->domains[f->layer->domain].pool,
+                                                f->layer->layer, f->head, &c, err);
+    set_real(f->row, "entropy", c.entropy);
+    set_real(f->row, "entropy_se", c.entropy_se);
+    set_real(f->row, "top_mass", c.top_weight);
+    set_real(f->row, "top_mass_se", c.top_weight_se);
+    set_real(f->row, "ess", 1.0 / c.sum_squares);
+    set_real(f->row, "ess_se", c.sum_squares_se / (c.sum_squares * c.sum_squares));
+    set_real(f->row, "sink_first", f->about->sink_first);
+    set_real(f->row, "sink_last", f->about->sink_last);
+    return status;
+}
+
+static void name_row(const probe_job *job, const probe_layer *layer, json_t *row)
+{
+    if (job->n_domains > 1)
+        json_object_set_new(row, "domain", json_string(job->domains[layer->domain].name));
+    json_object_set_new(row, "layer", json_integer(layer->layer));
+}
+
+/* Errors relative to the size of the head's outputs: comparable between heads. */
+static void put_relative(const head_fit *f)
+{
+    const int64_t last = f->job->n_sizes - 1;
+    for (int64_t i = 0; i <= last; i++)
+        set_real(f->rows[i], "relative_error",
+                 json_real_value(json_object_get(f->rows[i], "map_error")) / f->about->output_rms);
+    json_object_set(f->row, "relative_error", json_object_get(f->rows[last], "relative_error"));
+    const double mean = json_real_value(json_object_get(f->rows[last], "map_error"));
+    const double se = json_number_value(json_object_get(f->rows[last], "map_error_se"));
+    double *rate =
+        f->job->rates +
+        2 * ((f->layer->domain * f->job->config->layers + f->layer->layer) * f->job->config->heads +
+             f->head);
+    rate[0] = log(mean / f->about->output_rms);
+    rate[1] = se / mean;
+}
+
+static es_status fit_head(head_fit *f, es_error *err)
+{
+    es_status status = put_weights(f, err);
+    for (int m = 0; m < MEASURES && status == ES_OK; m++)
+        status = fit_measure(f, m, err);
+    if (status == ES_OK)
+        status = put_prediction(f, err);
+    if (status == ES_OK)
+        status = put_context(f, err);
+    if (status == ES_OK)
+        put_relative(f);
+    return status;
+}
+
+static es_status answer_head(probe_job *job, const probe_layer *layer, int64_t head, json_t *nested,
+                             es_error *err)
+{
+    const size_t sizes = (size_t)job->n_sizes;
+    es_probe_head about;
+    es_status status = es_probe_head_of(layer->probe, head, &about, err);
+    if (status != ES_OK)
+        return status;
+    head_fit f = {.job = job,
+                  .layer = layer,
+                  .head = head,
+                  .errors = cli_alloc_array((size_t)job->replicates * sizes, sizeof(double)),
+                  .n = cli_alloc_array(sizes, sizeof(double)),
+                  .summary = cli_alloc_array(sizes, sizeof(es_fit_summary)),
+                  .flags = cli_alloc_array(sizes, sizeof(unsigned)),
+                  .rows = cli_alloc_array(sizes, sizeof(json_t *)),
+                  .about = &about,
+                  .row = json_object()};
+    name_row(job, layer, f.row);
+    json_object_set_new(f.row, "head", json_integer(head));
+    for (int64_t i = 0; i < job->n_sizes; i++) {
+        f.n[i] = (double)job->sizes[i];
+        f.rows[i] = json_object();
+        name_row(job, layer, f.rows[i]);
+        json_object_set_new(f.rows[i], "head", json_integer(head));
+        json_object_set_new(f.rows[i], "n", json_integer(job->sizes[i]));
+        json_array_append_new(json_object_get(job->session->answer, "rows"), f.rows[i]);
+    }
+    json_array_append(json_object_get(job->session->answer, "heads"), f.row);
+    json_array_append_new(nested, f.row);
+    status = fit_head(&f, err);
+    free(f.errors);
+    free(f.n);
+    free(f.summary);
+    free(f.flags);
+    free(f.rows);
+    return status;
+}
+
+/* ---- one layer ---- */
+
+/* Mean and standard error over replicates of how coherent the heads' errors are, at the largest n.
+ */
+static void put_joint(const probe_job *job, const probe_layer *layer, json_t *row)
+{
+    const int64_t R = job->replicates, last = job->n_sizes - 1;
+    double mean = 0.0, spread = 0.0, error = 0.0;
+    for (int64_t r = 0; r < R; r++) {
+        mean += layer->joint[r * job->n_sizes + last].coherence / (double)R;
+        error += layer->joint[r * job->n_sizes + last].map_error / (double)R;
+    }
+    for (int64_t r = 0; r < R; r++)
+        spread += pow(layer->joint[r * job->n_sizes + last].coherence - mean, 2.0);
+    set_real(row, "coherence", mean);
+    set_real(row, "coherence_se",
+             R > 1 ? sqrt(spread / ((double)R * (double)(R - 1))) : (double)NAN);
+    set_real(row, "layer_error", error);
+}
+
+es_status probe_answer_layer(probe_job *job, const probe_layer *layer, es_error *err)
+{
+    es_probe_layer about;
+    json_t *row = json_object(), *nested = json_array();
+    es_status status = es_probe_layer_of(layer->probe, &about, err);
+    name_row(job, layer, row);
+    if (status == ES_OK) {
+        set_real(row, "reach", about.reach.val);
+        set_real(row, "reach_error", about.reach.err);
+        set_real(row, "trace", about.trace);
+        set_real(row, "participation", about.participation);
+        set_real(row, "horizon_unscaled_all_heads", about.horizon_unscaled_all_heads);
+        put_joint(job, layer, row);
+    }
+    for (int64_t h = 0; h < job->config->heads && status == ES_OK; h++)
+        status = answer_head(job, layer, h, nested, err);
+    double most = 0.0, frozen = 0.0;
+    const json_t *head;
+    size_t i;
+    json_array_foreach(nested, i, head)
+    {
+        most = fmax(most, json_number_value(json_object_get(head, "horizon")));
+        frozen += json_number_value(json_object_get(head, "frozen")) / (double)job->config->heads;
+    }
+    set_real(row, "horizon", most);
+    set_real(row, "frozen", frozen);
+    json_object_set_new(row, "heads", nested);
+    json_array_append_new(json_object_get(job->session->answer, "layers"), row);
+    return status;
+}
+
+/* ---- domains ---- */
+
+void probe_answer_domains(probe_job *job)
+{
+    const int64_t heads = job->config->heads, all = job->config->layers * heads;
+    const double tests = (double)(all * (job->n_domains - 1));
+    json_t *rows = json_array();
+    for (int64_t d = 1; d < job->n_domains; d++)
+        for (int64_t h = 0; h < all; h++) {
+            const double *here = job->rates + 2 * (d * all + h), *first = job->rates + 2 * h;
+            const double z = (here[0] - first[0]) / hypot(here[1], first[1]);
+            /* two-sided, for as many tests as there are rows */
+            const double p = fmin(1.0, tests * erfc(fabs(z) / sqrt(2.0)));
+            json_t *row = json_object();
+            json_object_set_new(row, "domain", json_string(job->domains[d].name));
+            json_object_set_new(row, "against", json_string(job->domains[0].name));
+            json_object_set_new(row, "layer", json_integer(h / heads));
+            json_object_set_new(row, "head", json_integer(h % heads));
+            set_real(row, "ratio", exp(here[0] - first[0]));
+            set_real(row, "ratio_se", exp(here[0] - first[0]) * hypot(here[1], first[1]));
+            set_real(row, "z", z);
+            set_real(row, "p", p);
+            json_object_set_new(row, "differs", json_string(p < 0.01 ? "yes" : "no"));
+            json_array_append_new(rows, row);
+        }
+    json_object_set_new(job->session->answer, "differences", rows);
+}
+
+/* ---- views ---- */
+
+static const cli_column layer_columns[] = {
+    {"domain", "domain", "", .format = CLI_TEXT},
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"reach", "reach", "", .format = CLI_REAL,
+     .definition = "largest eigenvalue of the covariance of the layer's inputs"},
+    {"trace", "trace", "", .format = CLI_REAL, .definition = "of that covariance"},
+    {"participation", "directions", "", .format = CLI_SHORT,
+     .definition = "trace^2 / |cov|_F^2: in how many directions tokens vary"},
+    {"horizon", "largest H", "", .format = CLI_SHORT, .definition = "over the heads"},
+    {"horizon_unscaled_all_heads", "H all heads", "", .format = CLI_SHORT,
+     .definition =
+         "of all heads as one and without 1/sqrt(k), as public code reports it; it has no "
+         "meaning for several heads"},
+    {"frozen", "frozen", "share", .format = CLI_SHORT,
+     .definition = "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n"},
+    {"coherence", "coherence", "", .format = CLI_REAL, .error = "coherence_se",
+     .definition =
+         "squared error of the layer's attention output over the sum of its heads' own: 1 "
+         "if heads err independently"},
+    {"layer_error", "layer error", "", .format = CLI_SHORT,
+     .definition = "root mean square error of that output at the largest n"},
+    {0}};
+const cli_table probe_layers_table = {
+    .rows = "layers", .title = "Layers", .columns = layer_columns};
+
+static const cli_column head_columns[] = {
+    {"domain", "domain", "", .format = CLI_TEXT},
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"head", "head", "", .format = CLI_COUNT},
+    {"horizon", "H", "", .format = CLI_SHORT, .definition = "two-sided horizon |S^1/2 A S^1/2|"},
+    {"frobenius", "F", "", .format = CLI_SHORT, .definition = "Frobenius norm of the same matrix"},
+    {"score_sd", "score sd", "nats", .format = CLI_SHORT,
+     .definition =
+         "root mean square over queries of q, the standard deviation of a query's scores"},
+    {"frozen", "frozen", "share", .format = CLI_SHORT,
+     .definition = "of queries with q > sqrt(2 ln n) at the largest n"},
+    {"rate_mean", "mean rate", "", .format = CLI_REAL, .error = "rate_mean_se",
+     .definition = "error ~ n^-rate; standard errors from a bootstrap over replicates"},
+    {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
+    {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
+    {"rate_map_predicted", "predicted", "", .format = CLI_SHORT,
+     .definition = "map rate that Gaussian tokens of the same covariance would show, nothing "
+                   "fitted"},
+    {"rate_horizon", "1/(2(1+H^2))", "", .format = CLI_SHORT, .definition = "the paper's exponent"},
+    {"relative_error", "rel. error", "", .format = CLI_SHORT,
+     .definition = "map error at the largest n over the spread of the head's outputs"},
+    {0}};
+const cli_table probe_heads_table = {
+    .rows = "heads", .title = "Heads: convergence to the limit", .columns = head_columns};
+
+static const cli_column context_columns[] = {
+    {"domain", "domain", "", .format = CLI_TEXT},
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"head", "head", "", .format = CLI_COUNT},
+    {"entropy", "entropy", "nats", .format = CLI_REAL, .error = "entropy_se",
+     .definition = "of attention in the text's own blocks; standard errors over blocks"},
+    {"top_mass", "top weight", "", .format = CLI_REAL, .error = "top_mass_se"},
+    {"ess", "ESS", "keys", .format = CLI_REAL, .error = "ess_se",
+     .definition = "1 / mean of sum w^2"},
+    {"sink_first", "on [CLS]", "", .format = CLI_SHORT,
+     .definition = "weight on a block's first token, mean over the first blocks"},
+    {"sink_last", "on [SEP]", "", .format = CLI_SHORT, .definition = "and on its last"},
+    {0}};
+const cli_table probe_context_table = {.rows = "heads",
+                                       .title = "Heads: attention in the text's own blocks",
+                                       .columns = context_columns};
+
+static const cli_column row_columns[] = {
+    {"domain", "domain", "", .format = CLI_TEXT},
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"head", "head", "", .format = CLI_COUNT},
+    {"n", "n", "tokens", .format = CLI_COUNT},
+    {"mean_error", "mean error", "", .format = CLI_REAL, .error = "mean_error_se",
+     .definition = "|m_n - m| of the head's outputs, mean over replicates"},
+    {"cov_error", "cov error", "", .format = CLI_REAL, .error = "cov_error_se",
+     .definition = "|C_n - C| in Frobenius norm"},
+    {"map_error", "map error", "", .format = CLI_REAL, .error = "map_error_se",
+     .definition = "root mean square over queries"},
+    {"map_error_predicted", "predicted", "", .format = CLI_SHORT,
+     .definition = "for Gaussian tokens of the same covariance, the same queries"},
+    {"map_error_flag", "flag", "", .format = CLI_TEXT,
+     .definition =
+         "pool: the distance between the pool and its text, from its two halves, is above "
+         "a tenth of this; the rate is that of the pool. Left out of the fit: floor, "
+         "rounding; reference, drawn without replacement from too small a pool"},
+    {0}};
+const cli_table probe_rows_table = {
+    .rows = "rows", .title = "Distance from the pool's limit", .columns = row_columns};
+
+static const cli_column domain_columns[] = {
+    {"domain", "domain", "", .format = CLI_TEXT},
+    {"against", "against", "", .format = CLI_TEXT},
+    {"layer", "layer", "", .format = CLI_COUNT},
+    {"head", "head", "", .format = CLI_COUNT},
+    {"ratio", "ratio", "", .format = CLI_REAL, .error = "ratio_se",
+     .definition = "of relative map errors at the largest n"},
+    {"z", "z", "errors", .format = CLI_SHORT},
+    {"p", "p", "", .format = CLI_SHORT, .definition = "two-sided, times the number of rows"},
+    {"differs", "differs", "", .format = CLI_TEXT, .definition = "p below 0.01"},
+    {0}};
+const cli_table probe_domains_table = {
+    .rows = "differences", .title = "Do domains differ?", .columns = domain_columns};

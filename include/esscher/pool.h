@@ -1,0 +1,149 @@
+/* pool.h : the hidden states of a text, layer by layer, on disk.
+ *
+ * A model reads text in blocks of [CLS] + ids + [SEP], each at its own length. What its layers are
+ * given, hidden states 0 .. L-1, is a sample of the law of real tokens: the pool. A million tokens
+ * of a small model are gigabytes, so a pool is a folder:
+ *
+ *     pool.run            what was asked, which blocks are finished, and how attention looked in
+ * them layer-0.npy ...     (tokens, hidden), f16 or f32: the input of layer 0, ...
+ *
+ * Building it can be killed at any moment; asked for again with the same parameters it goes on
+ * where it stopped, and a finished pool is taken as it is. Rows of a block are in the order of its
+ * tokens.
+ *
+ *     es_pool_spec spec = {.model = m, .tokenizer = t, .texts = files, .n_texts = 2,
+ *                          .tokens = 1000000, .folder = "pool"};
+ *     es_pool_build(&spec, &exec, &err);
+ *     es_pool_open("pool", &pool, &err);
+ *     es_pool_rows(pool, 3, 0, 4096, x, &err);        inputs of layer 3, the first 4096 tokens
+ */
+#ifndef ESSCHER_POOL_H
+#define ESSCHER_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/model.h>
+#include <esscher/status.h>
+#include <esscher/tokenizer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- text becomes blocks ---- */
+
+/* Token ids, cut into blocks: block b has ids[start[b] .. start[b + 1]), specials included. */
+typedef struct es_blocks {
+    int32_t *ids;
+    int64_t *start; /* (count + 1) */
+    int64_t count;
+    int64_t repeats; /* how often the texts were begun again because they were too short */
+    es_budget *budget;
+} es_blocks;
+
+typedef struct es_blocks_spec {
+    const es_tokenizer *tokenizer;
+    const char *const *texts; /* (n_texts) files, UTF-8; each begins a new block */
+    int64_t n_texts;
+    int64_t length;          /* most ids of a block, specials included */
+    int64_t tokens;          /* wanted in all, specials included; 0: all there are */
+    bool repeat;             /* a text that is too short is read again, and it is recorded */
+    es_text_invalid invalid; /* bytes that are no UTF-8 */
+} es_blocks_spec;
+
+/*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
+ *  O(text) time; memory of the ids. Release with es_blocks_free().
+ *  @return : ES_OK; ES_E_EMPTY (pool.short) if there are fewer tokens than wanted and repeat is
+ *  false, or none at all; what es_text_check() and the tokenizer return; ES_E_IO; ES_E_RANGE
+ *  (pool.length). */
+ES_API es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
+                                es_error *err);
+ES_API void es_blocks_free(es_blocks *blocks);
+
+/* ---- blocks become a pool ---- */
+
+typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
+
+typedef struct es_pool_spec {
+    const es_model *model;
+    const es_tokenizer *tokenizer;
+    const char *const *texts;
+    int64_t n_texts;
+    int64_t tokens;
+    bool repeat;
+    bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
+    es_text_invalid invalid;
+    es_pool_store store;
+    const char *folder;
+} es_pool_spec;
+
+/* What a pool will take. */
+typedef struct es_pool_cost {
+    int64_t tokens;    /* rows of each layer's file */
+    double flops;      /* of the forward pass */
+    double disk_bytes; /* of all layers */
+    size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
+} es_pool_cost;
+
+/*! es_pool_cost_of() : tokenizes the text, and tells. @return : as es_blocks_read(). */
+ES_API es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
+                                 es_error *err);
+
+/*! es_pool_build() : make the pool, or what is missing of it. The folder is created if its parent
+ *  exists. Progress counts batches of ES_POOL_BATCH blocks. Rows have the same bits for any number
+ *  of threads.
+ *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
+ *  the folder holds a pool of something else, with the difference; ES_E_IO; ES_E_INTERRUPTED. */
+enum { ES_POOL_BATCH = 32 };
+ES_API es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err);
+
+/* ---- reading it ---- */
+
+typedef struct es_pool es_pool;
+
+typedef struct es_pool_info {
+    int64_t tokens, hidden, layers, heads;
+    int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
+    bool specials;          /* are rows of [CLS] and [SEP] among the tokens? */
+    es_pool_store store;
+    int64_t repeats;
+} es_pool_info;
+
+/*! es_pool_open() : a finished pool. @return : ES_OK; as es_run_open() and es_npy_inspect();
+ *  ES_E_EMPTY (pool.unfinished); ES_E_FORMAT (pool.shape) for files that do not fit together. */
+ES_API es_status es_pool_open(const char *folder, es_pool **out, es_error *err);
+ES_API void es_pool_close(es_pool *pool); /* NULL is fine */
+ES_API es_pool_info es_pool_about(const es_pool *pool);
+
+/*! es_pool_rows() : rows [first, first + count) of a layer's input into out (count, hidden).
+ *  Thread-safe. @return : ES_OK; ES_E_RANGE; ES_E_IO; ES_E_MEMORY. */
+ES_API es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
+                              float *out, es_error *err);
+
+/*! es_pool_gather() : the rows with these numbers, in this order, repeats allowed. Thread-safe. */
+ES_API es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows,
+                                int64_t count, float *out, es_error *err);
+
+/*! es_pool_block() : the rows of block 0 <= block < blocks, in the order of the text.
+ *  @return : ES_OK; ES_E_RANGE. */
+ES_API es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *first, int64_t *count,
+                               es_error *err);
+
+/* How a head's attention looked in the text's own blocks: means over blocks of means over queries,
+ * and standard errors over blocks (NaN of a single one). */
+typedef struct es_pool_context {
+    double entropy, entropy_se; /* nats */
+    double top_weight, top_weight_se;
+    double sum_squares, sum_squares_se; /* 1/ESS */
+} es_pool_context;
+
+/*! es_pool_context_of() : of head `head` of layer `layer`. @return : ES_OK; ES_E_RANGE. */
+ES_API es_status es_pool_context_of(const es_pool *pool, int64_t layer, int64_t head,
+                                    es_pool_context *out, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,127 @@
+/* probe.h : how the heads of a real model converge on real tokens.
+ *
+ * A pool (pool.h) stands for the law of a layer's inputs. Attention of some of its tokens, the
+ * *queries*, over all of it stands for the limit; attention over n tokens drawn from it is measured
+ * against that, as in converge.h:
+ *
+ *     mean error |m_n - m|,  covariance error |C_n - C|_F,  map error: root mean square over
+ * queries
+ *
+ * of a head's outputs. The limit is itself a sample: attention over either half of the pool
+ * differs, and half the difference is the *limit's own error*, given beside everything. (Halves are
+ * cut into strips of the text that alternate, so that both see all of it.)
+ *
+ *     es_probe_spec spec = {.model = m, .pool = pool, .sizes = n, .n_sizes = 12};
+ *     es_probe_measure(&spec, layer, numbers, &err);               once: a walk through the pool
+ *     es_probe_open(&spec, layer, numbers, &probe, &err);
+ *     es_probe_head_of(probe, head, &about, &err);                 horizons, freezing, prediction
+ *     es_probe_replicate(probe, r, cells, joint, &err);            (heads, sizes): errors
+ *
+ * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
+ * (seed, layer, its number). Layers and heads count from 0.
+ */
+#ifndef ESSCHER_PROBE_H
+#define ESSCHER_PROBE_H
+
+#include <esscher/pool.h>
+#include <esscher/theory.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct es_probe_spec {
+    const es_model *model;
+    const es_pool *pool;  /* of this model */
+    const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P: prefixes of one draw */
+    int64_t n_sizes;
+    int64_t queries;          /* 0: 1024; at most the pool's tokens */
+    bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
+    uint64_t seed;
+    const es_exec *exec;
+} es_probe_spec;
+
+/* ---- the limit ---- */
+
+/*! es_probe_numbers() : how many numbers es_probe_measure() makes of a layer. */
+ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
+
+/*! es_probe_measure() : moments of the layer's inputs, attention of the queries over the whole pool
+ *  and over its halves, into numbers (es_probe_numbers()). O(tokens hidden (hidden + queries))
+ *  time; memory O(queries hidden), whatever the pool's size.
+ *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_RANGE for sizes
+ * or queries that make no sense; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY, ES_E_INTERRUPTED. */
+ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
+                                  es_error *err);
+
+/* What one replicate takes, and the limit of one layer. */
+typedef struct es_probe_cost {
+    double limit_flops, replicate_flops;
+    size_t bytes; /* upper bound on memory at one time */
+} es_probe_cost;
+
+ES_API es_status es_probe_cost_of(const es_probe_spec *spec, es_probe_cost *out, es_error *err);
+
+/* ---- a layer, ready ---- */
+
+typedef struct es_probe es_probe;
+
+/*! es_probe_open() : a layer with its numbers, which are copied. Release with es_probe_close().
+ *  @return : as es_probe_measure(); ES_E_NONFINITE for numbers that are none. */
+ES_API es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *numbers,
+                               es_probe **out, es_error *err);
+ES_API void es_probe_close(es_probe *probe); /* NULL is fine */
+
+/* What the covariance of a layer's inputs says. */
+typedef struct es_probe_layer {
+    es_num reach;         /* its largest eigenvalue */
+    double trace;         /* its trace: mean squared distance from the mean */
+    double participation; /* trace^2 / |cov|_F^2: in how many directions tokens vary */
+    double
+        horizon_unscaled_all_heads; /* of all heads as one, without 1/sqrt(k): the public code's */
+} es_probe_layer;
+
+ES_API es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error *err);
+
+/* The errors of one head: of the limit, or of one replicate at one n. */
+typedef struct es_probe_cell {
+    double mean_error, cov_error, map_error;
+} es_probe_cell;
+
+/* What is known of a head before anything is drawn. */
+typedef struct es_probe_head {
+    es_horizons horizons; /* from the covariance and the weights */
+    es_probe_cell limit;  /* the limit's own error */
+    double output_rms;    /* of the limit's outputs around their mean, over queries */
+    double score_sd;      /* root mean square over queries of q, the sd of their scores */
+    double freezing;      /* median over queries of u = q / sqrt(2 ln n), n the largest size */
+    double frozen;        /* share of queries with u > 1 */
+    double sink_first;    /* weight on a block's first token ([CLS]), mean over queries; NaN */
+    double sink_last;     /* and on its last ([SEP]); NaN if the pool has no specials */
+} es_probe_head;
+
+/*! es_probe_head_of() : O(hidden^3). @return : ES_OK; ES_E_RANGE; as es_horizons_of(). */
+ES_API es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_head *out,
+                                  es_error *err);
+
+/*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give
+ *  these very queries (exact finite-n integrals, theory.h), into out (n_sizes). */
+ES_API es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err);
+
+/* All heads of a layer together at one n, after the output matrices Wo. */
+typedef struct es_probe_joint {
+    double map_error; /* root mean square error of the layer's attention output */
+    double coherence; /* its square over the sum of the heads' own squares: 1 if heads err
+                         independently, up to the number of heads if they err alike */
+} es_probe_joint;
+
+/*! es_probe_replicate() : errors of every head at every n, cells (heads, sizes), and of all heads
+ *  together, joint (sizes).
+ *  @return : ES_OK; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY, ES_E_INTERRUPTED; as es_attend(). */
+ES_API es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
+                                    es_probe_joint *joint, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,118 @@
+#include "lab/probe.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
+{
+    const es_model_config *c = es_model_config_of(spec->model);
+    const int64_t H = c->hidden;
+    es_probe_layout at = {.mean = 0};
+    at.cov = at.mean + H;
+    at.limit = at.cov + H * H;
+    at.halves = at.limit + es_probe_queries_of(spec) * H;
+    at.count = at.halves + 3 * c->heads;
+    return at;
+}
+
+int64_t es_probe_numbers(const es_probe_spec *spec) { return es_probe_layout_of(spec).count; }
+
+es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err)
+{
+    if (!spec || !spec->model || !spec->pool || !spec->sizes || spec->n_sizes < 1)
+        return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "model, pool or sizes are missing");
+    const es_model_config *c = es_model_config_of(spec->model);
+    const es_pool_info pool = es_pool_about(spec->pool);
+    if (pool.hidden != c->hidden || pool.layers != c->layers || pool.heads != c->heads)
+        return es_fail(err, ES_E_SHAPE, "probe.pool", "make a pool of this model",
+                       "the pool has %lld layers of width %lld, the model %lld of %lld",
+                       (long long)pool.layers, (long long)pool.hidden, (long long)c->layers,
+                       (long long)c->hidden);
+    if (layer < 0 || layer >= c->layers)
+        return es_fail(err, ES_E_RANGE, "probe.layer", "count from 0", "layer %lld of %lld",
+                       (long long)layer, (long long)c->layers);
+    for (int64_t i = 0; i < spec->n_sizes; i++)
+        if (spec->sizes[i] < 2 || (i && spec->sizes[i] <= spec->sizes[i - 1]))
+            return es_fail(err, ES_E_RANGE, "probe.sizes", "2 or more, increasing",
+                           "size %lld is %lld", (long long)i, (long long)spec->sizes[i]);
+    if (spec->without_replacement && spec->sizes[spec->n_sizes - 1] > pool.tokens)
+        return es_fail(err, ES_E_RANGE, "probe.sizes", "a larger pool, or draw with replacement",
+                       "%lld distinct tokens of a pool of %lld",
+                       (long long)spec->sizes[spec->n_sizes - 1], (long long)pool.tokens);
+    return ES_OK;
+}
+
+es_status es_probe_cost_of(const es_probe_spec *spec, es_probe_cost *out, es_error *err)
+{
+    ES_TRY(es_probe_check(spec, 0, err));
+    const double H = (double)es_model_config_of(spec->model)->hidden;
+    const double N = (double)es_pool_about(spec->pool).tokens;
+    const double n = (double)spec->sizes[spec->n_sizes - 1];
+    const double m = (double)es_probe_queries_of(spec), P = (double)spec->n_sizes;
+    *out = (es_probe_cost){
+        /* keys, values and covariance (in f64, counted twice); both products of attention */
+        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + 4.0 * m * H),
+        .replicate_flops = n * (4.0 * H * H + 4.0 * m * H) + 2.0 * P * m * H * H,
+        /* drawn tokens, keys, values; errors and outputs; numbers of a layer twice; engine */
+        .bytes = (size_t)(12.0 * n * H + 16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * H +
+                          8.0 * n + 64e6)};
+    return ES_OK;
+}
+
+static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
+{
+    const es_probe_layout at = es_probe_layout_of(&p->spec);
+    for (int64_t i = 0; i < at.halves; i++)
+        if (!isfinite(numbers[i]))
+            return es_fail(err, ES_E_NONFINITE, "probe.numbers", "measure the layer again",
+                           "number %lld of layer %lld is not finite", (long long)i,
+                           (long long)p->layer);
+    ES_TRY(es_mem_array(p->exec.budget, at.count, 1, sizeof(double), "numbers of a layer",
+                        (void **)&p->numbers, err));
+    memcpy(p->numbers, numbers, (size_t)at.count * sizeof(double));
+    p->cov = p->numbers + at.cov;
+    p->limit = p->numbers + at.limit;
+    p->halves = p->numbers + at.halves;
+    ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
+                        (void **)&p->tables, err));
+    ES_TRY(es_probe_tables_fill(&p->spec, p->tables, err));
+    ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
+    ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.hidden, sizeof(float), "queries",
+                        (void **)&p->q, err));
+    return es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err);
+}
+
+es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *numbers,
+                        es_probe **out, es_error *err)
+{
+    es_probe *p;
+    *out = NULL;
+    ES_TRY(es_probe_check(spec, layer, err));
+    ES_TRY(es_mem_new(es_probe_budget(spec), sizeof *p, "a probe", (void **)&p, err));
+    p->spec = *spec;
+    p->exec = spec->exec ? *spec->exec : (es_exec){0};
+    p->pool = es_pool_about(spec->pool);
+    p->layer = layer;
+    p->queries = es_probe_queries_of(spec);
+    const es_status status = open_layer(p, numbers, err);
+    if (status == ES_OK)
+        *out = p;
+    else
+        es_probe_close(p);
+    return status;
+}
+
+void es_probe_close(es_probe *probe)
+{
+    if (!probe)
+        return;
+    es_budget *budget = probe->exec.budget;
+    es_mem_free(budget, probe->q);
+    es_probe_weights_free(&probe->spec, &probe->weights);
+    es_mem_free(budget, probe->tables);
+    es_mem_free(budget, probe->numbers);
+    es_mem_free(budget, probe);
+}

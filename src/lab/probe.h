@@ -1,0 +1,92 @@
+/* probe.h : the parts of the probe of real models.
+ *
+ *     probe.c            a layer that is ready; what was asked, checked
+ *     probe_weights.c    matrices of all heads of a layer side by side, and products with them
+ *     probe_limit.c      the walk through the pool
+ *     probe_head.c       what covariance and weights say about a head
+ *     probe_replicate.c  n tokens against the limit
+ */
+#ifndef ES_LAB_PROBE_H
+#define ES_LAB_PROBE_H
+
+#include <esscher/experiment.h>
+#include <esscher/probe.h>
+#include <esscher/random.h>
+
+/* Experiments of the address space that belong to it. */
+enum { ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE, ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1 };
+
+/* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). */
+typedef struct es_probe_weights {
+    int64_t hidden, heads, width; /* H, h, k */
+    float *wq, *wk, *wv;          /* (H, H) */
+    float *bq;                    /* (H) */
+    float *gram;                  /* (H, H) Wo'Wo, Wo having a block of columns per head: e' gram e
+                                     is how much errors e of all heads change the layer's output */
+} es_probe_weights;
+
+/* Exact expectations for n Gaussian scores of standard deviation q, on a grid of q. */
+enum { ES_PROBE_GRID = 160 };
+typedef struct es_probe_table {
+    double log_p[ES_PROBE_GRID]; /* ln E sum w^2 */
+    double log_v[ES_PROBE_GRID]; /* ln E (G - q)^2 */
+} es_probe_table;
+
+struct es_probe {
+    es_probe_spec spec;
+    es_exec exec;
+    es_pool_info pool;
+    int64_t layer, queries;
+    es_probe_weights weights;
+    float *q;               /* (queries, H) queries of all heads, bias included */
+    double *numbers;        /* as es_probe_measure() makes them */
+    const double *cov;      /* (H, H) into numbers, */
+    const double *limit;    /* (queries, H) outputs over the whole pool, */
+    const double *halves;   /* (heads, 3) error of the limit */
+    es_probe_table *tables; /* (sizes) */
+};
+
+/*! es_probe_layout() : where the parts are in `numbers`. */
+typedef struct es_probe_layout {
+    int64_t mean, cov, limit, halves, count;
+} es_probe_layout;
+es_probe_layout es_probe_layout_of(const es_probe_spec *spec);
+
+static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
+{
+    const int64_t tokens = es_pool_about(spec->pool).tokens;
+    const int64_t wanted = spec->queries ? spec->queries : 1024;
+    return wanted < tokens ? wanted : tokens;
+}
+
+static inline es_budget *es_probe_budget(const es_probe_spec *spec)
+{
+    return spec->exec ? spec->exec->budget : NULL;
+}
+
+es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
+
+/*! es_probe_weights_new() : copies of the layer's matrices, in f32. */
+es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_probe_weights *out,
+                               es_error *err);
+void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights);
+
+/*! es_probe_project() : out (n, H) = x (n, H) w' on exec->threads threads; `bias` (H) may be NULL.
+ */
+es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const float *w,
+                           const float *bias, int64_t hidden, float *out, es_error *err);
+
+/*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, H). */
+es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
+                           float *out, es_error *err);
+
+/*! es_probe_tables_fill() : out (sizes); a tenth of a second each. */
+es_status es_probe_tables_fill(const es_probe_spec *spec, es_probe_table *out, es_error *err);
+
+/*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
+ *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */
+es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
+                          int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
+                          es_error *err);
+
+#endif

@@ -1,0 +1,168 @@
+/* probe_limit.c : one walk through a layer's pool: moments of its tokens, and what the queries see
+ * in all of it and in either half. */
+#include <math.h>
+#include <string.h>
+
+#include <esscher/attend.h>
+#include <esscher/linalg.h>
+#include <esscher/moments.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "lab/probe.h"
+
+enum {
+    STRIP = 4096
+}; /* tokens read at a time, eight blocks: strips alternate between the halves */
+
+typedef struct walk {
+    const es_probe_spec *spec;
+    int64_t layer, queries;
+    es_probe_weights weights;
+    float *q;                 /* (queries, H) */
+    float *x, *keys, *values; /* (STRIP, H) */
+    double *mean, *cov;       /* of a strip */
+    es_moments moments;       /* of all */
+    es_partial **partial;     /* (2, heads): what each half has shown */
+} walk;
+
+/* ---- set up ---- */
+
+static es_status open_partials(walk *w, es_error *err)
+{
+    const double scale = 1.0 / sqrt((double)w->weights.width);
+    es_exec exec = w->spec->exec ? *w->spec->exec : (es_exec){0};
+    exec.progress = NULL;
+    const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &exec};
+    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, w->weights.heads, sizeof *w->partial,
+                        "partial states", (void **)&w->partial, err));
+    for (int64_t i = 0; i < 2 * w->weights.heads; i++)
+        ES_TRY(es_partial_new(w->queries, w->weights.width, &opts, &w->partial[i], err));
+    return ES_OK;
+}
+
+static es_status prepare(walk *w, es_error *err)
+{
+    es_budget *budget = es_probe_budget(w->spec);
+    ES_TRY(es_probe_weights_new(w->spec, w->layer, &w->weights, err));
+    const int64_t H = w->weights.hidden;
+    ES_TRY(es_mem_array(budget, w->queries, H, sizeof(float), "queries", (void **)&w->q, err));
+    ES_TRY(es_mem_array(budget, 3 * STRIP, H, sizeof(float), "a strip of the pool", (void **)&w->x,
+                        err));
+    w->keys = w->x + STRIP * H;
+    w->values = w->keys + STRIP * H;
+    ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
+    w->cov = w->mean + H;
+    ES_TRY(es_moments_new(H, budget, &w->moments, err));
+    ES_TRY(open_partials(w, err));
+    return es_probe_queries(w->spec, w->layer, &w->weights, w->q, err);
+}
+
+static void release(walk *w)
+{
+    es_budget *budget = es_probe_budget(w->spec);
+    for (int64_t i = 0; w->partial && i < 2 * w->weights.heads; i++)
+        es_partial_free(w->partial[i]);
+    es_mem_free(budget, w->partial);
+    es_moments_free(&w->moments);
+    es_mem_free(budget, w->mean);
+    es_mem_free(budget, w->x);
+    es_mem_free(budget, w->q);
+    es_probe_weights_free(w->spec, &w->weights);
+}
+
+/* ---- a strip ---- */
+
+/* Moments of the strip by BLAS, joined to those of the strips before. */
+static es_status add_moments(walk *w, int64_t count, es_error *err)
+{
+    const int64_t H = w->weights.hidden;
+    const es_view x = es_view_f32(w->x, count, H);
+    es_exec exec = w->spec->exec ? *w->spec->exec : (es_exec){0};
+    exec.progress = NULL;
+    ES_TRY(es_cov_estimate(&x, false, &exec, w->mean, w->cov, err));
+    for (int64_t i = 0; i < H * H; i++)
+        w->cov[i] *= (double)count;
+    const es_moments strip = {.count = count, .dim = H, .mean = w->mean, .scatter = w->cov};
+    es_moments_merge(&w->moments, &strip);
+    return ES_OK;
+}
+
+static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
+{
+    const es_probe_weights *p = &w->weights;
+    const int64_t half = first / STRIP % 2;
+    ES_TRY(es_pool_rows(w->spec->pool, w->layer, first, count, w->x, err));
+    ES_TRY(add_moments(w, count, err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, w->keys, err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, w->values, err));
+    for (int64_t h = 0; h < p->heads; h++) {
+        es_view q = es_view_f32(w->q + h * p->width, w->queries, p->width);
+        es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
+        es_view v = es_view_f32(w->values + h * p->width, count, p->width);
+        q.row_stride = k.row_stride = v.row_stride = p->hidden * (int64_t)sizeof(float);
+        ES_TRY(es_partial_attend(w->partial[half * p->heads + h], &q, &k, &v, first, err));
+    }
+    return ES_OK;
+}
+
+/* ---- the numbers ---- */
+
+/* Outputs over the pool into limit, and half the distance between the halves. A pool of a single
+ * strip has one half: its error is not known. */
+static es_status finish_head(walk *w, int64_t head, double *outputs, double *limit, double *halves,
+                             es_error *err)
+{
+    const int64_t k = w->weights.width, H = w->weights.hidden, m = w->queries;
+    es_partial *even = w->partial[head], *odd = w->partial[w->weights.heads + head];
+    double *a = outputs, *b = outputs + m * k;
+    es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
+    ES_TRY(es_partial_finish(even, &(es_attend_out){.output = a}, err));
+    if (es_pool_about(w->spec->pool).tokens > STRIP) {
+        ES_TRY(es_partial_finish(odd, &(es_attend_out){.output = b}, err));
+        ES_TRY(es_probe_errors(es_probe_budget(w->spec), a, k, b, k, m, k, &apart, err));
+        ES_TRY(es_partial_merge(even, odd, err));
+        ES_TRY(es_partial_finish(even, &(es_attend_out){.output = a}, err));
+    }
+    for (int64_t i = 0; i < m; i++)
+        memcpy(limit + i * H + head * k, a + i * k, (size_t)k * sizeof *a);
+    halves[0] = apart.mean_error / 2.0;
+    halves[1] = apart.cov_error / 2.0;
+    halves[2] = apart.map_error / 2.0;
+    return ES_OK;
+}
+
+static es_status walk_pool(walk *w, double *numbers, es_error *err)
+{
+    const es_exec *exec = w->spec->exec;
+    const int64_t tokens = es_pool_about(w->spec->pool).tokens, H = w->weights.hidden;
+    const es_probe_layout at = es_probe_layout_of(w->spec);
+    for (int64_t first = 0; first < tokens; first += STRIP) {
+        const int64_t count = tokens - first < STRIP ? tokens - first : STRIP;
+        ES_TRY(add_strip(w, first, count, err));
+        if (exec && exec->progress &&
+            exec->progress(exec->progress_user, (double)(first + count), (double)tokens))
+            return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
+    }
+    memcpy(numbers + at.mean, w->moments.mean, (size_t)H * sizeof(double));
+    es_moments_covariance(&w->moments, 0, numbers + at.cov);
+    double *outputs;
+    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2 * w->queries, w->weights.width, sizeof(double),
+                        "outputs", (void **)&outputs, err));
+    es_status status = ES_OK;
+    for (int64_t h = 0; h < w->weights.heads && status == ES_OK; h++)
+        status = finish_head(w, h, outputs, numbers + at.limit, numbers + at.halves + 3 * h, err);
+    es_mem_free(es_probe_budget(w->spec), outputs);
+    return status;
+}
+
+es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers, es_error *err)
+{
+    ES_TRY(es_probe_check(spec, layer, err));
+    walk w = {.spec = spec, .layer = layer, .queries = es_probe_queries_of(spec)};
+    es_status status = prepare(&w, err);
+    if (status == ES_OK)
+        status = walk_pool(&w, numbers, err);
+    release(&w);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* probe_replicate.c : n tokens drawn from the pool, every head, every n, against the limit. */
+#include <math.h>
+
+#include <esscher/attend.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "lab/probe.h"
+
+/* ---- errors of one head ---- */
+
+static void mean_and_cov(const double *a, int64_t stride, int64_t m, int64_t k, double *mean,
+                         double *cov)
+{
+    for (int64_t j = 0; j < k; j++) {
+        mean[j] = 0.0;
+        for (int64_t i = 0; i < m; i++)
+            mean[j] += a[i * stride + j] / (double)m;
+    }
+    for (int64_t i = 0; i < k * k; i++)
+        cov[i] = 0.0;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < k; j++) {
+            const double off = (a[i * stride + j] - mean[j]) / (double)m;
+            for (int64_t l = 0; l <= j; l++)
+                cov[j * k + l] += off * (a[i * stride + l] - mean[l]);
+        }
+    for (int64_t j = 0; j < k; j++)
+        for (int64_t l = 0; l < j; l++)
+            cov[l * k + j] = cov[j * k + l];
+}
+
+static double distance(const double *a, const double *b, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(sum);
+}
+
+es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
+                          int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
+                          es_error *err)
+{
+    double *moments, sum = 0.0;
+    ES_TRY(es_mem_array(budget, 2 * (width + 1), width, sizeof *moments, "moments of outputs",
+                        (void **)&moments, err));
+    double *mean[2] = {moments, moments + width};
+    double *cov[2] = {moments + 2 * width, moments + 2 * width + width * width};
+    mean_and_cov(a, a_stride, queries, width, mean[0], cov[0]);
+    mean_and_cov(b, b_stride, queries, width, mean[1], cov[1]);
+    for (int64_t i = 0; i < queries; i++) {
+        const double apart = distance(a + i * a_stride, b + i * b_stride, width);
+        sum += apart * apart;
+    }
+    *out = (es_probe_cell){.mean_error = distance(mean[0], mean[1], width),
+                           .cov_error = distance(cov[0], cov[1], width * width),
+                           .map_error = sqrt(sum / (double)queries)};
+    es_mem_free(budget, moments);
+    return ES_OK;
+}
+
+/* ---- one draw ---- */
+
+typedef struct draw {
+    const es_probe *probe;
+    int64_t n;                /* tokens: the largest size */
+    int64_t *rows;            /* (n) of the pool */
+    float *x, *keys, *values; /* (n, H) */
+    double *outputs;          /* (sizes, queries, k) of a head */
+    float *errors;            /* (sizes, queries, H) of all heads, in columns of their own */
+} draw;
+
+static es_status choose(draw *d, int64_t replicate, es_error *err)
+{
+    const es_probe *p = d->probe;
+    const int64_t tokens = p->pool.tokens;
+    const es_address at = {.seed = p->spec.seed,
+                           .experiment = ES_PROBE_TOKENS,
+                           .cell = (uint64_t)p->layer << 32 | (uint64_t)replicate};
+    if (!p->spec.without_replacement)
+        return es_integer_rows(&at, d->n, 1, tokens, d->rows, err);
+    es_permutation shuffle;
+    ES_TRY(es_permutation_init(&at, tokens, &shuffle, err));
+    for (int64_t i = 0; i < d->n; i++)
+        d->rows[i] = es_permutation_at(&shuffle, i);
+    return ES_OK;
+}
+
+static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_error *err)
+{
+    const es_probe *p = d->probe;
+    const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
+    const double scale = 1.0 / sqrt((double)k);
+    es_exec exec = p->exec;
+    exec.progress = NULL;
+    const es_attend_opts opts = {.scales = &scale,
+                                 .n_scales = 1,
+                                 .prefixes = p->spec.sizes,
+                                 .n_prefixes = p->spec.n_sizes,
+                                 .exec = &exec};
+    es_view q = es_view_f32(p->q + head * k, m, k), K = es_view_f32(d->keys + head * k, d->n, k);
+    es_view V = es_view_f32(d->values + head * k, d->n, k);
+    q.row_stride = K.row_stride = V.row_stride = H * (int64_t)sizeof(float);
+    ES_TRY(es_attend(&q, &K, &V, &opts, &(es_attend_out){.output = d->outputs}, err));
+    const double *limit = p->limit + head * k;
+    for (int64_t i = 0; i < p->spec.n_sizes; i++) {
+        const double *out = d->outputs + i * m * k;
+        ES_TRY(es_probe_errors(p->exec.budget, out, k, limit, H, m, k, &cells[i], err));
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t l = 0; l < k; l++)
+                d->errors[(i * m + j) * H + head * k + l] =
+                    (float)(out[j * k + l] - limit[j * H + l]);
+    }
+    return ES_OK;
+}
+
+/* ---- all heads ---- */
+
+/* Sum over queries of e_h' G_hh e_h over all heads: what their errors amount to one by one. */
+static double alone(const es_probe_weights *w, const float *errors, int64_t m)
+{
+    const int64_t H = w->hidden, k = w->width;
+    double sum = 0.0;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t h = 0; h < w->heads; h++) {
+            const float *e = errors + i * H + h * k;
+            const float *gram = w->gram + h * k * (H + 1);
+            for (int64_t a = 0; a < k; a++) {
+                double row = 0.0;
+                for (int64_t b = 0; b < k; b++)
+                    row += (double)gram[a * H + b] * (double)e[b];
+                sum += row * (double)e[a];
+            }
+        }
+    return sum;
+}
+
+static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
+{
+    const es_probe *p = d->probe;
+    const es_probe_weights *w = &p->weights;
+    const int64_t m = p->queries, H = w->hidden;
+    float *product;
+    es_status status = es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
+                                    (void **)&product, err);
+    for (int64_t i = 0; i < p->spec.n_sizes && status == ES_OK; i++) {
+        const float *errors = d->errors + i * m * H;
+        double together = 0.0;
+        status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, product, err);
+        for (int64_t j = 0; j < m * H; j++)
+            together += (double)errors[j] * (double)product[j];
+        joint[i] = (es_probe_joint){.map_error = sqrt(together / (double)m),
+                                    .coherence = together / alone(w, errors, m)};
+    }
+    es_mem_free(p->exec.budget, product);
+    return status;
+}
+
+static es_status prepare(draw *d, es_error *err)
+{
+    const es_probe *p = d->probe;
+    const int64_t H = p->weights.hidden, outputs = p->spec.n_sizes * p->queries;
+    es_budget *budget = p->exec.budget;
+    ES_TRY(es_mem_array(budget, d->n, 1, sizeof *d->rows, "a draw", (void **)&d->rows, err));
+    ES_TRY(es_mem_array(budget, 3 * d->n, H, sizeof(float), "drawn tokens", (void **)&d->x, err));
+    d->keys = d->x + d->n * H;
+    d->values = d->keys + d->n * H;
+    ES_TRY(es_mem_array(budget, outputs, p->weights.width, sizeof(double), "outputs",
+                        (void **)&d->outputs, err));
+    return es_mem_array(budget, outputs, H, sizeof(float), "errors", (void **)&d->errors, err);
+}
+
+static es_status run(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
+                     es_error *err)
+{
+    const es_probe *p = d->probe;
+    const int64_t H = p->weights.hidden;
+    ES_TRY(prepare(d, err));
+    ES_TRY(choose(d, replicate, err));
+    ES_TRY(es_pool_gather(p->spec.pool, p->layer, d->rows, d->n, d->x, err));
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, H, d->keys, err));
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, H, d->values, err));
+    for (int64_t h = 0; h < p->weights.heads; h++)
+        ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
+    return join_heads(d, joint, err);
+}
+
+es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
+                             es_probe_joint *joint, es_error *err)
+{
+    draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
+    const es_status status = run(&d, replicate, cells, joint, err);
+    es_mem_free(probe->exec.budget, d.errors);
+    es_mem_free(probe->exec.budget, d.outputs);
+    es_mem_free(probe->exec.budget, d.x);
+    es_mem_free(probe->exec.budget, d.rows);
+    return status;
+}

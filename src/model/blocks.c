@@ -1,0 +1,199 @@
+/* blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
+#include <esscher/pool.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "store/file.h"
+
+/* Ids and starts that grow, and the block being filled. */
+typedef struct cutter {
+    const es_blocks_spec *spec;
+    es_tokenizer_info info;
+    es_blocks *out;
+    int64_t ids_room, starts_room;
+    bool open; /* a block has been begun */
+    bool full; /* as many as were wanted */
+} cutter;
+
+static int64_t specials_of(const es_tokenizer_info *info)
+{
+    return info->prefix_count + info->suffix_count;
+}
+
+static int64_t ids_count(const es_blocks *b) { return b->start[b->count]; }
+
+/* Twice the room for an array of `item` bytes. */
+static es_status grow(es_budget *budget, void **array, int64_t *room, size_t item, es_error *err)
+{
+    void *larger;
+    ES_TRY(es_mem_array(budget, *room, 2, item, "token ids", &larger, err));
+    memcpy(larger, *array, (size_t)*room * item);
+    es_mem_free(budget, *array);
+    *array = larger;
+    *room *= 2;
+    return ES_OK;
+}
+
+static es_status push(cutter *c, int32_t id, es_error *err)
+{
+    es_blocks *b = c->out;
+    int64_t *end = &b->start[b->count + 1];
+    if (*end == c->ids_room)
+        ES_TRY(grow(b->budget, (void **)&b->ids, &c->ids_room, sizeof *b->ids, err));
+    b->ids[(*end)++] = id;
+    return ES_OK;
+}
+
+/* Ids that the block which begins now may have. */
+static int64_t room_of_block(const cutter *c)
+{
+    const int64_t left = c->spec->tokens - ids_count(c->out);
+    return c->spec->tokens && left < c->spec->length ? left : c->spec->length;
+}
+
+static es_status begin_block(cutter *c, es_error *err)
+{
+    es_blocks *b = c->out;
+    if (room_of_block(c) <= specials_of(&c->info)) {
+        c->full = true;
+        return ES_OK;
+    }
+    if (b->count + 2 >= c->starts_room)
+        ES_TRY(grow(b->budget, (void **)&b->start, &c->starts_room, sizeof *b->start, err));
+    b->start[b->count + 1] = b->start[b->count];
+    c->open = true;
+    for (int i = 0; i < c->info.prefix_count; i++)
+        ES_TRY(push(c, c->info.prefix[i], err));
+    return ES_OK;
+}
+
+static es_status end_block(cutter *c, es_error *err)
+{
+    if (!c->open)
+        return ES_OK;
+    for (int i = 0; i < c->info.suffix_count; i++)
+        ES_TRY(push(c, c->info.suffix[i], err));
+    c->out->count++;
+    c->open = false;
+    return ES_OK;
+}
+
+static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
+{
+    cutter *c = user;
+    for (int64_t i = 0; i < count && !c->full; i++) {
+        if (!c->open)
+            ES_TRY(begin_block(c, err));
+        if (c->full)
+            break;
+        ES_TRY(push(c, tokens[i].id, err));
+        const es_blocks *b = c->out;
+        const int64_t used = b->start[b->count + 1] - b->start[b->count];
+        if (used + c->info.suffix_count == room_of_block(c))
+            ES_TRY(end_block(c, err));
+    }
+    return ES_OK;
+}
+
+/* ---- files ---- */
+
+static es_status read_text(cutter *c, es_token_stream *stream, const char *path, es_error *err)
+{
+    char bytes[65536];
+    es_file file;
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = ES_OK;
+    for (uint64_t at = 0; at < file.size && status == ES_OK && !c->full;) {
+        const uint64_t left = file.size - at;
+        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        status = es_file_read(&file, at, bytes, size, err);
+        if (status == ES_OK && at == 0)
+            status = es_text_check(bytes, size, path, err);
+        if (status == ES_OK)
+            status = es_token_stream_write(stream, bytes, size, err);
+        at += size;
+    }
+    es_file_close(&file);
+    es_error last;
+    const es_status finished = es_token_stream_finish(stream, status == ES_OK ? err : &last);
+    if (status == ES_OK)
+        status = finished;
+    if (status == ES_OK)
+        status = end_block(c, err);
+    if (status != ES_OK && err && !err->file[0])
+        strncpy(err->file, path, sizeof err->file - 1);
+    return status;
+}
+
+static es_status read_all(cutter *c, es_error *err)
+{
+    const es_blocks_spec *spec = c->spec;
+    const es_encode_opts opts = {
+        .no_specials = true, .invalid = spec->invalid, .budget = c->out->budget};
+    es_token_stream *stream;
+    ES_TRY(es_token_stream_open(spec->tokenizer, &opts, take, c, &stream, err));
+    es_status status = ES_OK;
+    do {
+        const int64_t before = ids_count(c->out);
+        for (int64_t i = 0; i < spec->n_texts && status == ES_OK && !c->full; i++)
+            status = read_text(c, stream, spec->texts[i], err);
+        if (status != ES_OK || ids_count(c->out) == before || !spec->repeat || !spec->tokens)
+            break;
+        /* what is left may be too little for a block with a token in it */
+        c->full = c->full || spec->tokens - ids_count(c->out) <= specials_of(&c->info);
+        c->out->repeats += !c->full;
+    } while (!c->full);
+    es_token_stream_close(stream);
+    return status;
+}
+
+static es_status check_enough(const cutter *c, es_error *err)
+{
+    const int64_t have = ids_count(c->out), want = c->spec->tokens;
+    if (have == 0)
+        return es_fail_file(err, ES_E_EMPTY, c->spec->texts[0], -1, "pool.empty",
+                            "is it the right file?", "the text holds no token");
+    if (want && want - have > specials_of(&c->info))
+        return es_fail(err, ES_E_EMPTY, "pool.short", "ask for fewer, bring more text, or --repeat",
+                       "the text has %lld tokens, specials included, and %lld were asked for",
+                       (long long)have, (long long)want);
+    return ES_OK;
+}
+
+es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
+                         es_error *err)
+{
+    enum { ROOM = 4096 };
+    *out = (es_blocks){.budget = budget};
+    cutter c = {.spec = spec,
+                .info = es_tokenizer_describe(spec->tokenizer),
+                .out = out,
+                .ids_room = ROOM,
+                .starts_room = ROOM};
+    if (spec->n_texts < 1)
+        return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
+    if (spec->length <= specials_of(&c.info))
+        return es_fail(err, ES_E_RANGE, "pool.length", "", "blocks of %lld ids hold specials alone",
+                       (long long)spec->length);
+    es_status status =
+        es_mem_array(budget, ROOM, 1, sizeof *out->ids, "token ids", (void **)&out->ids, err);
+    if (status == ES_OK)
+        status =
+            es_mem_array(budget, ROOM, 1, sizeof *out->start, "blocks", (void **)&out->start, err);
+    if (status == ES_OK)
+        status = read_all(&c, err);
+    if (status == ES_OK)
+        status = check_enough(&c, err);
+    if (status != ES_OK)
+        es_blocks_free(out);
+    return status;
+}
+
+void es_blocks_free(es_blocks *blocks)
+{
+    es_mem_free(blocks->budget, blocks->ids);
+    es_mem_free(blocks->budget, blocks->start);
+    *blocks = (es_blocks){0};
+}

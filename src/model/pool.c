@@ -1,0 +1,257 @@
+/* pool.c : a finished pool, read. */
+#include <esscher/pool.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/run.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/pool_files.h"
+#include "store/npy_rows.h"
+
+struct es_pool {
+    es_pool_info info;
+    es_npy_rows *layers;      /* (layers) */
+    es_pool_context *context; /* (layers, heads) */
+    int64_t *starts;          /* (blocks + 1) rows where blocks begin */
+};
+
+/* ---- what it is ---- */
+
+static double column(const es_run_table *table, const char *name)
+{
+    for (int64_t i = 0; i < table->cols; i++)
+        if (strcmp(table->columns[i].name, name) == 0 && table->columns[i].kind == ES_RUN_REAL &&
+            table->rows == 1)
+            return table->columns[i].reals[0];
+    return (double)NAN;
+}
+
+/* A count that a file states; -1 where it is none. */
+static int64_t count_of(const es_run_table *table, const char *name, double most)
+{
+    const double value = column(table, name);
+    return value >= 0.0 && value <= most && value == floor(value) ? (int64_t)value : -1;
+}
+
+static es_status read_info(es_run *run, const char *folder, es_pool_info *out, es_error *err)
+{
+    es_run_table table;
+    const es_status status = es_run_get_table(run, ES_POOL_TABLE, NULL, &table, err);
+    if (status == ES_E_EMPTY)
+        return es_fail_file(err, status, folder, -1, "pool.unfinished",
+                            "the command that began it goes on with it", "the pool is unfinished");
+    ES_TRY(status);
+    *out = (es_pool_info){.tokens = count_of(&table, "tokens", 0x1p40),
+                          .hidden = count_of(&table, "hidden", 65536.0),
+                          .layers = count_of(&table, "layers", 4096.0),
+                          .heads = count_of(&table, "heads", 4096.0),
+                          .blocks = count_of(&table, "blocks", 0x1p40),
+                          .length = count_of(&table, "length", 0x1p30),
+                          .specials = count_of(&table, "specials", 1.0) == 1,
+                          .repeats = count_of(&table, "repeats", 0x1p40)};
+    es_run_table_free(&table);
+    if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 || out->blocks < 1)
+        return es_fail_file(err, ES_E_FORMAT, folder, -1, "pool.shape", "make it anew",
+                            "pool.run does not describe a pool");
+    return ES_OK;
+}
+
+static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
+{
+    es_run_table table;
+    ES_TRY(es_run_get_table(run, ES_POOL_BLOCKS, NULL, &table, err));
+    const int64_t count = pool->info.blocks + 1;
+    bool sound = table.rows == count && table.cols == 1 && table.columns[0].kind == ES_RUN_REAL;
+    es_status status = ES_OK;
+    if (sound)
+        status = es_mem_array(NULL, count, 1, sizeof *pool->starts, "blocks",
+                              (void **)&pool->starts, err);
+    for (int64_t i = 0; sound && status == ES_OK && i < count; i++) {
+        const double first = table.columns[0].reals[i];
+        sound = first >= 0.0 && first <= (double)pool->info.tokens &&
+                (i == 0 || first > (double)pool->starts[i - 1]);
+        pool->starts[i] = sound ? (int64_t)first : 0;
+    }
+    es_run_table_free(&table);
+    if (status == ES_OK && !sound)
+        status = es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
+                         "the blocks of pool.run do not fit its tokens");
+    return status;
+}
+
+static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
+{
+    char path[ES_POOL_PATH];
+    ES_TRY(es_mem_array(NULL, pool->info.layers, 1, sizeof *pool->layers, "layers",
+                        (void **)&pool->layers, err));
+    for (int64_t l = 0; l < pool->info.layers; l++)
+        pool->layers[l].fd = -1;
+    for (int64_t l = 0; l < pool->info.layers; l++) {
+        es_npy_rows *file = &pool->layers[l];
+        es_pool_layer_path(folder, l, path);
+        ES_TRY(es_npy_rows_open(path, file, err));
+        if (file->rows != pool->info.tokens || file->cols != pool->info.hidden ||
+            file->half != pool->layers[0].half)
+            return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.shape", "make the pool anew",
+                                "(%lld, %lld) numbers, and pool.run says (%lld, %lld)",
+                                (long long)file->rows, (long long)file->cols,
+                                (long long)pool->info.tokens, (long long)pool->info.hidden);
+    }
+    pool->info.store = pool->layers[0].half ? ES_POOL_F16 : ES_POOL_F32;
+    return ES_OK;
+}
+
+/* ---- attention in the blocks ---- */
+
+/* Sums over blocks of one statistic of one head, in order of the blocks. */
+typedef struct tally {
+    double count, sum, squares;
+} tally;
+
+typedef struct reading {
+    int64_t heads;  /* of all layers */
+    tally *tallies; /* (heads, ES_POOL_SEEN) */
+} reading;
+
+static es_status tally_batch(void *user, int64_t index, const double *values, es_error *err)
+{
+    const reading *r = user;
+    (void)index;
+    (void)err;
+    for (int64_t i = 0; i < ES_POOL_BATCH; i++)
+        for (int64_t s = 0; s < r->heads * ES_POOL_SEEN; s++) {
+            const double x = values[i * r->heads * ES_POOL_SEEN + s];
+            if (isnan(x))
+                continue;
+            r->tallies[s].count += 1.0;
+            r->tallies[s].sum += x;
+            r->tallies[s].squares += x * x;
+        }
+    return ES_OK;
+}
+
+static void mean_of(const tally *t, double *mean, double *se)
+{
+    *mean = t->sum / t->count;
+    const double variance = fmax(t->squares / t->count - *mean * *mean, 0.0);
+    *se = t->count > 1.0 ? sqrt(variance / (t->count - 1.0)) : (double)NAN;
+}
+
+static es_status read_context(es_run *run, es_pool *pool, es_error *err)
+{
+    const int64_t heads = pool->info.layers * pool->info.heads;
+    reading r = {.heads = heads};
+    es_run_stage stage;
+    ES_TRY(es_run_get_stage(run, 0, &stage, err));
+    if (stage.rows != ES_POOL_BATCH * heads || stage.cols != ES_POOL_SEEN)
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
+                       "cells of pool.run have another shape");
+    ES_TRY(es_mem_array(NULL, heads, 1, sizeof *pool->context, "attention statistics",
+                        (void **)&pool->context, err));
+    ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
+                        (void **)&r.tallies, err));
+    const es_status status = es_run_each_cell(run, 0, tally_batch, &r, err);
+    for (int64_t h = 0; h < heads; h++) {
+        es_pool_context *c = &pool->context[h];
+        const tally *t = r.tallies + h * ES_POOL_SEEN;
+        mean_of(&t[0], &c->entropy, &c->entropy_se);
+        mean_of(&t[1], &c->top_weight, &c->top_weight_se);
+        mean_of(&t[2], &c->sum_squares, &c->sum_squares_se);
+    }
+    es_mem_free(NULL, r.tallies);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
+{
+    char path[ES_POOL_PATH];
+    es_run *run;
+    es_pool *pool;
+    *out = NULL;
+    es_pool_run_path(folder, path);
+    ES_TRY(es_run_open(path, &run, err));
+    es_status status = es_mem_new(NULL, sizeof *pool, "a pool", (void **)&pool, err);
+    if (status == ES_OK)
+        status = read_info(run, folder, &pool->info, err);
+    if (status == ES_OK)
+        status = read_starts(run, pool, err);
+    if (status == ES_OK)
+        status = open_layers(pool, folder, err);
+    if (status == ES_OK)
+        status = read_context(run, pool, err);
+    es_run_close(run, NULL);
+    if (status == ES_OK)
+        *out = pool;
+    else
+        es_pool_close(pool);
+    return status;
+}
+
+void es_pool_close(es_pool *pool)
+{
+    if (!pool)
+        return;
+    for (int64_t l = 0; pool->layers && l < pool->info.layers; l++)
+        es_npy_rows_close(&pool->layers[l]);
+    es_mem_free(NULL, pool->layers);
+    es_mem_free(NULL, pool->context);
+    es_mem_free(NULL, pool->starts);
+    es_mem_free(NULL, pool);
+}
+
+es_pool_info es_pool_about(const es_pool *pool) { return pool->info; }
+
+/* ---- rows ---- */
+
+static es_status check_layer(const es_pool *pool, int64_t layer, es_error *err)
+{
+    if (layer < 0 || layer >= pool->info.layers)
+        return es_fail(err, ES_E_RANGE, "pool.layer", "count from 0",
+                       "layer %lld of a pool of %lld", (long long)layer,
+                       (long long)pool->info.layers);
+    return ES_OK;
+}
+
+es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count, float *out,
+                       es_error *err)
+{
+    ES_TRY(check_layer(pool, layer, err));
+    return es_npy_rows_read(&pool->layers[layer], first, count, out, err);
+}
+
+es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows, int64_t count,
+                         float *out, es_error *err)
+{
+    ES_TRY(check_layer(pool, layer, err));
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(
+            es_npy_rows_read(&pool->layers[layer], rows[i], 1, out + i * pool->info.hidden, err));
+    return ES_OK;
+}
+
+es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *first, int64_t *count,
+                        es_error *err)
+{
+    if (block < 0 || block >= pool->info.blocks)
+        return es_fail(err, ES_E_RANGE, "pool.block", "count from 0", "block %lld of %lld",
+                       (long long)block, (long long)pool->info.blocks);
+    *first = pool->starts[block];
+    *count = pool->starts[block + 1] - *first;
+    return ES_OK;
+}
+
+es_status es_pool_context_of(const es_pool *pool, int64_t layer, int64_t head, es_pool_context *out,
+                             es_error *err)
+{
+    ES_TRY(check_layer(pool, layer, err));
+    if (head < 0 || head >= pool->info.heads)
+        return es_fail(err, ES_E_RANGE, "pool.head", "count from 0", "head %lld of %lld",
+                       (long long)head, (long long)pool->info.heads);
+    *out = pool->context[layer * pool->info.heads + head];
+    return ES_OK;
+}

@@ -1,0 +1,342 @@
+/* pool_build.c : texts, through the model, into the files of a pool. */
+#include <esscher/pool.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <esscher/run.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/pool_files.h"
+#include "store/checksum.h"
+#include "store/file.h"
+#include "store/npy_rows.h"
+
+/* Everything one build works on. */
+typedef struct build {
+    const es_pool_spec *spec;
+    const es_model_config *config;
+    es_exec exec;
+    es_blocks blocks;
+    int64_t prefix, suffix; /* rows at either end of a block that are left out */
+    int64_t rows;           /* of each layer's file */
+    es_run *run;
+    int64_t stage;
+    es_npy_rows *layers; /* (config->layers) */
+    float *hidden;       /* (ES_POOL_BATCH, layers + 1, length, hidden) */
+    double *seen;        /* (ES_POOL_BATCH, layers, heads, ES_POOL_SEEN), as a cell is */
+    double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
+} build;
+
+/* ---- what is asked ---- */
+
+static int64_t rows_of(const build *b, int64_t block)
+{
+    return b->blocks.start[block + 1] - b->blocks.start[block] - b->prefix - b->suffix;
+}
+
+/* First row of a block in the pool's files. */
+static int64_t row_of(const build *b, int64_t block)
+{
+    return b->blocks.start[block] - block * (b->prefix + b->suffix);
+}
+
+static es_status read_blocks(build *b, es_error *err)
+{
+    const es_pool_spec *s = b->spec;
+    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
+    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
+                                 .texts = s->texts,
+                                 .n_texts = s->n_texts,
+                                 .length = b->config->positions,
+                                 .tokens = s->tokens,
+                                 .repeat = s->repeat,
+                                 .invalid = s->invalid};
+    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
+    b->prefix = s->drop_specials ? info.prefix_count : 0;
+    b->suffix = s->drop_specials ? info.suffix_count : 0;
+    b->rows = row_of(b, b->blocks.count);
+    return ES_OK;
+}
+
+static int64_t batches_of(const build *b)
+{
+    return (b->blocks.count + ES_POOL_BATCH - 1) / ES_POOL_BATCH;
+}
+
+es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
+                          es_error *err)
+{
+    build b = {.spec = spec, .config = es_model_config_of(spec->model)};
+    b.exec = exec ? *exec : (es_exec){0};
+    ES_TRY(read_blocks(&b, err));
+    const es_model_config *c = b.config;
+    const double H = (double)c->hidden, L = (double)c->layers;
+    const double n = (double)b.blocks.start[b.blocks.count], longest = (double)c->positions;
+    const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < b.blocks.count; i++)
+        squares += pow((double)(b.blocks.start[i + 1] - b.blocks.start[i]), 2.0);
+    const double threads = exec && exec->threads ? exec->threads : es_threads_available();
+    *out = (es_pool_cost){
+        .tokens = b.rows,
+        .flops =
+            2.0 * n * L * (4.0 * H * H + 2.0 * H * (double)c->intermediate) + 4.0 * squares * L * H,
+        .disk_bytes = (double)b.rows * H * L * item,
+        /* hidden states of a batch; per thread what a block needs, generously; ids */
+        .bytes = (size_t)(ES_POOL_BATCH * (L + 1.0) * longest * H * 4.0 +
+                          threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
+                          16e6 * threads + 16.0 * n)};
+    es_blocks_free(&b.blocks);
+    return ES_OK;
+}
+
+/* ---- what determines the numbers ---- */
+
+enum { PARAMS = 8, TEXT = 96 };
+
+static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
+{
+    unsigned char bytes[65536];
+    es_file file;
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = ES_OK;
+    for (uint64_t at = 0; at < file.size && status == ES_OK;) {
+        const uint64_t left = file.size - at;
+        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        status = es_file_read(&file, at, bytes, size, err);
+        if (status == ES_OK)
+            *crc = es_crc(*crc, bytes, size);
+        at += size;
+    }
+    es_file_close(&file);
+    return status;
+}
+
+/* The weights, told apart by what heads and first layers look like: hashing what was loaded does
+ * not depend on how the checkpoint was cut into files. */
+static es_status hash_model(const build *b, uint64_t *crc, es_error *err)
+{
+    for (int64_t layer = 0; layer < b->config->layers; layer++)
+        for (int64_t head = 0; head < b->config->heads; head++) {
+            es_model_head h;
+            ES_TRY(es_model_head_of(b->spec->model, layer, head, &h, err));
+            const es_view *views[] = {&h.wq, &h.wk, &h.wv, &h.wo};
+            for (size_t v = 0; v < sizeof views / sizeof views[0]; v++)
+                for (int64_t i = 0; i < views[v]->rows; i++)
+                    for (int64_t j = 0; j < views[v]->cols; j += 7) {
+                        const double x = es_view_get(views[v], i, j);
+                        *crc = es_crc(*crc, &x, sizeof x);
+                    }
+        }
+    return ES_OK;
+}
+
+static es_status open_run(build *b, es_error *err)
+{
+    const es_pool_spec *s = b->spec;
+    char path[ES_POOL_PATH], text[PARAMS][TEXT];
+    uint64_t model = 0, texts = 0;
+    ES_TRY(hash_model(b, &model, err));
+    for (int64_t i = 0; i < s->n_texts; i++)
+        ES_TRY(hash_file(s->texts[i], &texts, err));
+    const uint64_t ids =
+        es_crc(0, b->blocks.ids, (size_t)b->blocks.start[b->blocks.count] * sizeof *b->blocks.ids);
+    snprintf(text[0], TEXT, "%016llx", (unsigned long long)model);
+    snprintf(text[1], TEXT, "%016llx", (unsigned long long)texts);
+    snprintf(text[2], TEXT, "%016llx", (unsigned long long)ids);
+    snprintf(text[3], TEXT, "%lld", (long long)b->rows);
+    snprintf(text[4], TEXT, "%s", s->drop_specials ? "dropped" : "kept");
+    snprintf(text[5], TEXT, "%s", s->store == ES_POOL_F16 ? "f16" : "f32");
+    snprintf(text[6], TEXT, "%s", s->repeat ? "yes" : "no");
+    snprintf(text[7], TEXT, "%s", es_dtype_name(es_model_precision(s->model)));
+    static const char *const keys[PARAMS] = {"model",    "texts", "ids",    "tokens",
+                                             "specials", "store", "repeat", "precision"};
+    es_run_pair params[PARAMS];
+    for (int i = 0; i < PARAMS; i++)
+        params[i] = (es_run_pair){keys[i], text[i]};
+    const es_run_pair facts[] = {{"version", es_version()}, {"folder", es_model_folder(s->model)}};
+    const es_run_spec spec = {"pool", params, PARAMS, facts, sizeof facts / sizeof facts[0]};
+    es_pool_run_path(s->folder, path);
+    struct stat there;
+    if (mkdir(s->folder, 0777) != 0 && errno != EEXIST)
+        return es_file_fail(err, s->folder, "file.create", "does the folder above it exist?",
+                            "make the folder", errno);
+    ES_TRY(stat(path, &there) == 0 ? es_run_resume(path, &spec, &b->run, err)
+                                   : es_run_create(path, &spec, false, &b->run, err));
+    static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares"};
+    return es_run_add_stage(b->run, ES_POOL_STAGE,
+                            ES_POOL_BATCH * b->config->layers * b->config->heads, ES_POOL_SEEN,
+                            columns, &b->stage, err);
+}
+
+/* ---- one batch ---- */
+
+static es_status make_room(build *b, es_error *err)
+{
+    const es_model_config *c = b->config;
+    es_budget *budget = b->exec.budget;
+    char path[ES_POOL_PATH];
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), c->positions * c->hidden,
+                        sizeof(float), "hidden states", (void **)&b->hidden, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
+                        "attention statistics", (void **)&b->seen, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
+                        "attention statistics", (void **)&b->raw, err));
+    ES_TRY(
+        es_mem_array(budget, c->layers, 1, sizeof *b->layers, "layers", (void **)&b->layers, err));
+    for (int64_t l = 0; l < c->layers; l++)
+        b->layers[l].fd = -1;
+    for (int64_t l = 0; l < c->layers; l++) {
+        es_pool_layer_path(b->spec->folder, l, path);
+        ES_TRY(es_npy_rows_create(path, b->rows, c->hidden, b->spec->store == ES_POOL_F16,
+                                  &b->layers[l], err));
+    }
+    return ES_OK;
+}
+
+static es_status write_layers(build *b, int64_t first, int64_t count, es_error *err)
+{
+    const es_model_config *c = b->config;
+    const int64_t room = (c->layers + 1) * c->positions * c->hidden;
+    for (int64_t l = 0; l < c->layers; l++) {
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t n = b->blocks.start[first + i + 1] - b->blocks.start[first + i];
+            const float *rows = b->hidden + i * room + (l * n + b->prefix) * c->hidden;
+            ES_TRY(es_npy_rows_write(&b->layers[l], row_of(b, first + i), rows_of(b, first + i),
+                                     rows, err));
+        }
+        ES_TRY(es_npy_rows_sync(&b->layers[l], err)); /* before the run file says it is there */
+    }
+    return ES_OK;
+}
+
+/* From (block, statistic, head) to (block, head, statistic); rows of no block are NaN. */
+static void arrange(build *b, int64_t count)
+{
+    const int64_t heads = b->config->layers * b->config->heads;
+    for (int64_t i = 0; i < ES_POOL_BATCH; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t s = 0; s < ES_POOL_SEEN; s++)
+                b->seen[(i * heads + h) * ES_POOL_SEEN + s] =
+                    i < count ? b->raw[(i * ES_POOL_SEEN + s) * heads + h] : (double)NAN;
+}
+
+static es_status run_batch(build *b, int64_t batch, es_error *err)
+{
+    const es_model_config *c = b->config;
+    const int64_t first = batch * ES_POOL_BATCH, heads = c->layers * c->heads;
+    const int64_t left = b->blocks.count - first;
+    const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
+    es_model_block blocks[ES_POOL_BATCH];
+    es_exec exec = b->exec; /* progress counts batches, but Ctrl-C is heard inside one */
+    for (int64_t i = 0; i < count; i++) {
+        double *raw = b->raw + i * ES_POOL_SEEN * heads;
+        blocks[i] =
+            (es_model_block){.ids = b->blocks.ids + b->blocks.start[first + i],
+                             .n = b->blocks.start[first + i + 1] - b->blocks.start[first + i],
+                             .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
+                             .entropy = raw,
+                             .top_weight = raw + heads,
+                             .sum_squares = raw + 2 * heads};
+    }
+    exec.progress = NULL;
+    ES_TRY(es_model_forward(b->spec->model, blocks, count, &exec, err));
+    ES_TRY(write_layers(b, first, count, err));
+    arrange(b, count);
+    return es_run_put_cell(b->run, b->stage, batch, b->seen, err);
+}
+
+/* ---- all of it ---- */
+
+static es_status run_batches(build *b, es_error *err)
+{
+    const int64_t batches = batches_of(b);
+    for (int64_t i = 0; i < batches; i++) {
+        bool done;
+        ES_TRY(es_run_has_cell(b->run, b->stage, i, &done, err));
+        if (!done)
+            ES_TRY(run_batch(b, i, err));
+        if (b->exec.progress &&
+            b->exec.progress(b->exec.progress_user, (double)(i + 1), (double)batches))
+            return es_fail(err, ES_E_INTERRUPTED, "pool.interrupted", "the same command goes on",
+                           "interrupted after %lld of %lld batches of the pool", (long long)(i + 1),
+                           (long long)batches);
+    }
+    return ES_OK;
+}
+
+/* Where blocks begin in the files, and where the last one ends. */
+static es_status put_starts(build *b, es_error *err)
+{
+    const int64_t count = b->blocks.count + 1;
+    double *starts;
+    ES_TRY(es_mem_array(b->exec.budget, count, 1, sizeof *starts, "blocks", (void **)&starts, err));
+    for (int64_t i = 0; i < count; i++)
+        starts[i] = (double)row_of(b, i);
+    const es_run_column column = {"first_row", ES_RUN_REAL, starts, NULL};
+    const es_run_table table = {
+        .name = ES_POOL_BLOCKS, .rows = count, .cols = 1, .columns = &column};
+    const es_status status = es_run_put_table(b->run, &table, err);
+    es_mem_free(b->exec.budget, starts);
+    return status;
+}
+
+/* The table that makes the pool a finished one. */
+static es_status seal(build *b, es_error *err)
+{
+    const double values[] = {(double)b->rows,
+                             (double)b->config->hidden,
+                             (double)b->config->layers,
+                             (double)b->config->heads,
+                             (double)b->blocks.count,
+                             (double)b->config->positions,
+                             (double)!b->spec->drop_specials,
+                             (double)b->blocks.repeats};
+    static const char *const names[] = {"tokens", "hidden", "layers",   "heads",
+                                        "blocks", "length", "specials", "repeats"};
+    enum { COLS = sizeof values / sizeof values[0] };
+    es_run_column columns[COLS];
+    for (int i = 0; i < COLS; i++)
+        columns[i] = (es_run_column){names[i], ES_RUN_REAL, &values[i], NULL};
+    const es_run_table table = {.name = ES_POOL_TABLE, .rows = 1, .cols = COLS, .columns = columns};
+    return es_run_put_table(b->run, &table, err);
+}
+
+static es_status build_all(build *b, es_error *err)
+{
+    ES_TRY(read_blocks(b, err));
+    ES_TRY(open_run(b, err));
+    ES_TRY(make_room(b, err));
+    ES_TRY(run_batches(b, err));
+    ES_TRY(put_starts(b, err));
+    return seal(b, err);
+}
+
+es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err)
+{
+    build b = {.spec = spec, .config = es_model_config_of(spec->model)};
+    b.exec = exec ? *exec : (es_exec){0};
+    if (es_model_precision(spec->model) != ES_F32)
+        return es_fail(err, ES_E_ARGUMENT, "pool.precision", "open the model in f32",
+                       "pools are made by f32 models");
+    es_status status = build_all(&b, err);
+    for (int64_t l = 0; b.layers && l < b.config->layers; l++)
+        es_npy_rows_close(&b.layers[l]);
+    es_mem_free(b.exec.budget, b.layers);
+    es_mem_free(b.exec.budget, b.raw);
+    es_mem_free(b.exec.budget, b.seen);
+    es_mem_free(b.exec.budget, b.hidden);
+    es_blocks_free(&b.blocks);
+    es_error closing;
+    const es_status closed = es_run_close(b.run, &closing);
+    if (status == ES_OK && closed != ES_OK) {
+        *err = closing;
+        status = closed;
+    }
+    return status;
+}
