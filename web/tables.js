@@ -54,6 +54,7 @@ export function show(value, error) {
 
 const brief = (v, digits) => {
   if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
+  if (Math.abs(v) >= 1e7) return Number(v.toPrecision(digits)).toExponential().replace("e+", "e");
   return String(Number(v.toPrecision(digits))).replace(/e\+?/, "e");
 };
 

@@ -7,10 +7,11 @@ import { claims } from "./claims.js";
 import { collapse } from "./collapse.js";
 import { contextFit } from "./context-fit.js";
 import { converge } from "./converge.js";
+import { exponent } from "./exponent.js";
 import { hardmax } from "./hardmax.js";
 import { heatFlow } from "./heat-flow.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
 
-export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, hardmax, heat: heatFlow, probe, regimes, rope };
+export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, exponent, hardmax, heat: heatFlow, probe, regimes, rope };
