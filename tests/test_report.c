@@ -90,6 +90,45 @@ static void unknown_commands_have_tables_parameters_and_the_command_to_repeat(vo
     assert_null(strstr(page, ">left<"));  /* an option without a value */
 }
 
+/* Two views of one table, under two titles, in the order in which they are described; one hides a
+ * number, which stays hidden, and a long text, which a page has room for. */
+static void a_table_that_was_described_twice_is_shown_twice(void **state)
+{
+    (void)state;
+    static const double x[] = {0.5}, y[] = {0.25};
+    static const char *const texts[] = {"a sentence"};
+    static const char *const table[] = {"rows", "rows", "rows"},
+                             *const title[] = {"Zeta", "Zeta", "Alpha"},
+                             *const key[] = {"x", "t", "y"}, *const header[] = {"EX", "TEE", "WHY"},
+                             *const hidden[] = {"yes", "yes", "no"};
+    const es_run_column columns[] = {
+        {"x", ES_RUN_REAL, x, NULL}, {"y", ES_RUN_REAL, y, NULL}, {"t", ES_RUN_TEXT, NULL, texts}};
+    const es_run_column said[] = {{"table", ES_RUN_TEXT, NULL, table},
+                                  {"title", ES_RUN_TEXT, NULL, title},
+                                  {"key", ES_RUN_TEXT, NULL, key},
+                                  {"header", ES_RUN_TEXT, NULL, header},
+                                  {"hidden", ES_RUN_TEXT, NULL, hidden}};
+    const es_run_spec spec = {"something", NULL, 0, NULL, 0};
+    es_run *run;
+    assert_ok(es_run_create(run_path, &spec, true, &run, &err));
+    assert_ok(es_run_put_table(
+        run, &(es_run_table){.name = "rows", .rows = 1, .cols = 3, .columns = columns}, &err));
+    assert_ok(es_run_put_table(
+        run, &(es_run_table){.name = "_columns", .rows = 3, .cols = 5, .columns = said}, &err));
+    assert_ok(es_run_close(run, &err));
+    write_and_read(&tables_only);
+    const char *zeta = strstr(page, ">Zeta</h3>"), *alpha = strstr(page, ">Alpha</h3>");
+    assert_true(zeta && alpha && zeta < alpha);
+    assert_says("<th scope=\"col\">TEE</th>");
+    assert_says("<th scope=\"col\" class=\"n\">WHY</th>");
+    assert_null(strstr(page, ">EX</th>"));
+    const char *runs[] = {run_path};
+    es_report_size size;
+    assert_ok(es_report_write(runs, 1, page_path, &tables_only, &size, &err));
+    assert_int_equal(size.tables, 1);
+    assert_int_equal(size.rows, 1);
+}
+
 static void the_same_run_gives_the_same_bytes(void **state)
 {
     (void)state;
@@ -290,6 +329,7 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         T(unknown_commands_have_tables_parameters_and_the_command_to_repeat),
+        T(a_table_that_was_described_twice_is_shown_twice),
         T(the_same_run_gives_the_same_bytes),
         T(RP01_text_from_a_run_is_text_on_the_page),
         T(RP01_data_cannot_end_its_script),

@@ -8,12 +8,12 @@
 //     layers: [{kind, rows}] }               rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
-// `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and columns, with
-// `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
+// `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
+// columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
 //
 // What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
 // positive.
-import { extent, isNumber } from "./tables.js";
+import { extent, isNumber, superscript } from "./tables.js";
 
 const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 
@@ -60,8 +60,11 @@ function notesOf({ missing, sign, clipped }) {
   const notes = [];
   if (missing) notes.push(`${points(missing)} without a finite number ${missing === 1 ? "is" : "are"} left out.`);
   if (sign)
-    notes.push(`${points(sign)} at or below zero cannot be shown on a logarithmic axis and ${sign === 1 ? "is" : "are"} left out.`);
-  if (clipped) notes.push(`${clipped} interval${clipped === 1 ? " reaches" : "s reach"} zero and end at the bottom of the axis.`);
+    notes.push(
+      `${points(sign)} at or below zero cannot be shown on a logarithmic axis and ${sign === 1 ? "is" : "are"} left out.`,
+    );
+  if (clipped)
+    notes.push(`${clipped} interval${clipped === 1 ? " reaches" : "s reach"} zero and end at the bottom of the axis.`);
   return notes;
 }
 
@@ -69,22 +72,30 @@ function notesOf({ missing, sign, clipped }) {
 
 const marks = {
   points: (theme, layer) => ({
-    type: "point", filled: !layer.hollow, size: layer.size ?? 42, opacity: 1, shape: layer.shape ?? "circle",
-    strokeWidth: 1.6, tooltip: { content: "data" }, ...(layer.hollow ? { fill: theme.paper } : {}),
+    type: "point",
+    filled: !layer.hollow,
+    size: layer.size ?? 42,
+    opacity: 1,
+    shape: layer.shape ?? "circle",
+    strokeWidth: 1.6,
+    tooltip: { content: "data" },
+    ...(layer.hollow ? { fill: theme.paper } : {}),
   }),
   hover: () => ({ type: "point", filled: true, size: 420, opacity: 0, tooltip: { content: "data" } }),
   bars: () => ({ type: "rule", strokeWidth: 1.4, opacity: 0.85 }),
   band: () => ({ type: "area", opacity: 0.16, line: false }),
   line: (theme, layer) => ({
-    type: "line", strokeWidth: layer.width ?? 1.6, opacity: layer.opacity ?? 1, clip: true, strokeDash: layer.dash ?? [],
+    type: "line",
+    strokeWidth: layer.width ?? 1.6,
+    opacity: layer.opacity ?? 1,
+    clip: true,
+    strokeDash: layer.dash ?? [],
     ...(layer.plain ? { stroke: theme.quiet } : {}),
   }),
   label: (theme) => ({ type: "text", fontSize: 11, align: "left", baseline: "middle", dx: 5, fill: theme.quiet }),
 };
 
 // ---- axes ----
-
-const superscript = (k) => String(k).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 
 // 0.02, 500, 2·10⁵
 function tickName(digit, k) {
@@ -128,7 +139,12 @@ function axisOf(axis, channel) {
     return {
       ...base,
       scale: { zero: axis.zero ?? false, nice: axis.nice ?? true, ...(axis.domain ? { domain: axis.domain } : {}) },
-      axis: { grid, labelOverlap: true, tickCount: axis.narrow ? 4 : 6, ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}) },
+      axis: {
+        grid,
+        labelOverlap: true,
+        tickCount: axis.narrow ? 4 : 6,
+        ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}),
+      },
     };
   const domain = axis.domain ?? logDomain(axis.values, channel === "x" ? 1.08 : 1.15);
   const ticks = domain && logTicks(...domain);
@@ -147,9 +163,23 @@ function legendNames(series) {
 
 function colourOf(figure, theme, legend) {
   return {
-    field: "series", type: "nominal",
-    scale: { domain: figure.series.map((s) => s.name), range: figure.series.map((s) => theme.palette[s.colour % theme.palette.length]) },
-    legend: legend ? { title: null, orient: "bottom", columns: 2, labelLimit: 400, symbolType: "stroke", symbolStrokeWidth: 2.5, labelExpr: legendNames(figure.series) } : null,
+    field: "series",
+    type: "nominal",
+    scale: {
+      domain: figure.series.map((s) => s.name),
+      range: figure.series.map((s) => theme.palette[s.colour % theme.palette.length]),
+    },
+    legend: legend
+      ? {
+          title: null,
+          orient: "bottom",
+          columns: 2,
+          labelLimit: 400,
+          symbolType: "stroke",
+          symbolStrokeWidth: 2.5,
+          labelExpr: legendNames(figure.series),
+        }
+      : null,
   };
 }
 
@@ -177,34 +207,52 @@ function layerOf(figure, layer, theme, legend) {
 }
 
 const rampOf = (layer, theme) => ({
-  field: "value", type: "quantitative", title: layer.title,
+  field: "value",
+  type: "quantitative",
+  title: layer.title,
   scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
   legend: { orient: "bottom", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
 });
 
 function cellsOf(figure, layer, theme) {
   const axis = (a, channel) => ({
-    field: channel, type: "ordinal", title: a.title, sort: a.sort ?? null,
-    axis: { labelAngle: 0, labelOverlap: true, labelExpr: "isNumber(datum.value) ? format(datum.value, '.3~g') : datum.label" },
-  });
-  return [{
-    data: { values: layer.rows },
-    mark: { type: "rect", tooltip: { content: "data" } },
-    encoding: {
-      x: axis(figure.x, "x"), y: axis(figure.y, "y"), color: rampOf(layer, theme),
+    field: channel,
+    type: "ordinal",
+    title: a.title,
+    sort: a.sort ?? null,
+    axis: {
+      labelAngle: 0,
+      labelOverlap: true,
+      labelExpr: "isNumber(datum.value) ? format(datum.value, '.3~g') : datum.label",
     },
-  }];
+  });
+  return [
+    {
+      data: { values: layer.rows },
+      mark: { type: "rect", tooltip: { content: "data" } },
+      encoding: {
+        x: axis(figure.x, "x"),
+        y: axis(figure.y, "y"),
+        color: rampOf(layer, theme),
+      },
+    },
+  ];
 }
 
 function tilesOf(figure, layer, theme) {
-  return [{
-    data: { values: layer.rows },
-    mark: { type: "rect", tooltip: { content: "data" } },
-    encoding: {
-      x: axisOf({ ...figure.x, values: figure.values.x }, "x"), x2: { field: "x2" },
-      y: axisOf({ ...figure.y, values: figure.values.y }, "y"), y2: { field: "y2" }, color: rampOf(layer, theme),
+  return [
+    {
+      data: { values: layer.rows },
+      mark: { type: "rect", tooltip: { content: "data" } },
+      encoding: {
+        x: axisOf({ ...figure.x, values: figure.values.x }, "x"),
+        x2: { field: "x2" },
+        y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
+        y2: { field: "y2" },
+        color: rampOf(layer, theme),
+      },
     },
-  }];
+  ];
 }
 
 const drawn = { cells: cellsOf, tiles: tilesOf };
@@ -215,10 +263,16 @@ export function specOf(figure, theme, { width, height, legend = false }) {
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values };
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
-    width, height, autosize: { type: "fit", contains: "padding" }, padding: 2, background: legend ? theme.paper : null,
+    width,
+    height,
+    autosize: { type: "fit", contains: "padding" },
+    padding: 2,
+    background: legend ? theme.paper : null,
     ...(legend ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
     params: [{ name: "hidden", value: [] }],
-    layer: figure.layers.filter((l) => l.rows.length).flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, legend)),
+    layer: figure.layers
+      .filter((l) => l.rows.length)
+      .flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, legend)),
     resolve: { scale: { color: figure.layers.some((l) => l.kind === "tiles") ? "independent" : "shared" } },
     config: configOf(theme),
   };
@@ -231,8 +285,16 @@ function configOf(theme) {
     font: theme.font,
     view: { stroke: null },
     axis: {
-      ...text, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", gridColor: theme.rule, gridOpacity: 0.6,
-      domainColor: theme.quiet, tickColor: theme.quiet, tickSize: 4, titlePadding: 8,
+      ...text,
+      labelFontSize: 11,
+      titleFontSize: 12,
+      titleFontWeight: "normal",
+      gridColor: theme.rule,
+      gridOpacity: 0.6,
+      domainColor: theme.quiet,
+      tickColor: theme.quiet,
+      tickSize: 4,
+      titlePadding: 8,
     },
     legend: { ...text, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal" },
     title: { font: theme.font },

@@ -45,7 +45,8 @@ function swatch(colour, dash) {
   const svg = document.createElementNS(ns, "svg");
   for (const [k, v] of Object.entries({ width: 22, height: 10, "aria-hidden": "true" })) svg.setAttribute(k, v);
   const stroke = document.createElementNS(ns, "line");
-  for (const [k, v] of Object.entries({ x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3, stroke: `var(--s${colour})` })) stroke.setAttribute(k, v);
+  for (const [k, v] of Object.entries({ x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3, stroke: `var(--s${colour})` }))
+    stroke.setAttribute(k, v);
   if (dash) stroke.setAttribute("stroke-dasharray", dash.join(" "));
   svg.append(stroke);
   return svg;
@@ -54,7 +55,12 @@ function swatch(colour, dash) {
 function legendOf(figure, hidden, changed) {
   const list = element("ul", { class: "legend", "aria-label": "Series: press to hide or show" });
   for (const series of figure.series) {
-    const button = element("button", { type: "button", "aria-pressed": "true" }, swatch(series.colour % 8, series.dash), series.name);
+    const button = element(
+      "button",
+      { type: "button", "aria-pressed": "true" },
+      swatch(series.colour % 8, series.dash),
+      series.name,
+    );
     button.addEventListener("click", () => {
       if (!hidden.delete(series.name)) hidden.add(series.name);
       button.setAttribute("aria-pressed", String(!hidden.has(series.name)));
@@ -73,11 +79,18 @@ function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-const plainName = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+const plainName = (title) =>
+  title
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
 
 function saveBar(figure, link) {
   const name = plainName(figure.title);
-  const still = () => viewOf(specOf(figure, paperTheme, { width: 680, height: Math.max(heightOf(figure), 420), legend: true }), { renderer: "none" });
+  const still = () =>
+    viewOf(specOf(figure, paperTheme, { width: 680, height: Math.max(heightOf(figure), 420), legend: true }), {
+      renderer: "none",
+    });
   const ways = {
     SVG: async () => download(`${name}.svg`, new Blob([await still().toSVG()], { type: "image/svg+xml" })),
     PNG: async () => (await still().toCanvas(2)).toBlob((blob) => download(`${name}.png`, blob)),
@@ -98,7 +111,9 @@ function saveBar(figure, link) {
 // Figures are drawn one at a time: those in sight first, the others while nothing else is to do, so that a page with
 // many is there at once. drawAll() resolves when the last one is drawn.
 const waiting = new Map();
-const seen = new IntersectionObserver((entries) => entries.forEach((e) => e.isIntersecting && drawNow(e.target)), { rootMargin: "200px" });
+const seen = new IntersectionObserver((entries) => entries.forEach((e) => e.isIntersecting && drawNow(e.target)), {
+  rootMargin: "200px",
+});
 
 function enqueue(plot, draw) {
   waiting.set(plot, draw);
@@ -132,20 +147,33 @@ function describe(figure) {
 export function mount(place, given, run, id) {
   const { figure, notes, empty } = clean(given);
   const source = run.sources[figure.table];
-  if (source && source.shown < source.rows) notes.push(`Drawn from ${source.shown} of the table's ${source.rows} rows, evenly spaced.`);
-  const plot = element("div", { class: "plot", role: "img", "aria-label": describe(figure), "aria-describedby": `${id}-caption` });
+  if (source && source.shown < source.rows)
+    notes.push(`Drawn from ${source.shown} of the table's ${source.rows} rows, evenly spaced.`);
+  const plot = element("div", {
+    class: "plot",
+    role: "img",
+    "aria-label": describe(figure),
+    "aria-describedby": `${id}-caption`,
+  });
   const caption = element("figcaption", { id: `${id}-caption` }, figure.caption);
   for (const note of notes) caption.append(" ", element("span", { class: "warn" }, note));
   const hidden = new Set();
   let view = null;
   let drawn = 0; // width of the plot in its last drawing
-  const frame = element("figure", { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title` }, element("h3", { id: `${id}-title` }, figure.title));
-  if (figure.series.length > 1) frame.append(legendOf(figure, hidden, () => view?.signal("hidden", [...hidden]).runAsync()));
+  const frame = element(
+    "figure",
+    { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title` },
+    element("h3", { id: `${id}-title` }, figure.title),
+  );
+  if (figure.series.length > 1)
+    frame.append(legendOf(figure, hidden, () => view?.signal("hidden", [...hidden]).runAsync()));
   plot.style.minHeight = `${heightOf(figure)}px`; // the page does not jump when it is drawn
   frame.append(plot, caption);
   place.append(frame);
   if (empty) {
-    plot.replaceWith(element("p", { class: "note empty" }, "There is nothing to draw: no row of the table has the numbers for it."));
+    plot.replaceWith(
+      element("p", { class: "note empty" }, "There is nothing to draw: no row of the table has the numbers for it."),
+    );
     return;
   }
   frame.append(saveBar(figure, source?.id));
@@ -156,8 +184,15 @@ export function mount(place, given, run, id) {
     drawn = plot.clientWidth;
     view?.finalize();
     plot.replaceChildren();
-    view = viewOf(specOf(figure, themeNow(), { width: drawn, height: heightOf(figure) }), { renderer, container: plot, hover: true });
-    view.tooltip(showTip).signal("hidden", [...hidden]).run();
+    view = viewOf(specOf(figure, themeNow(), { width: drawn, height: heightOf(figure) }), {
+      renderer,
+      container: plot,
+      hover: true,
+    });
+    view
+      .tooltip(showTip)
+      .signal("hidden", [...hidden])
+      .run();
     plot.firstElementChild.setAttribute("aria-hidden", "true"); // the label says it; marks have no names of their own
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

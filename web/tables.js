@@ -52,11 +52,15 @@ export function show(value, error) {
   return brief(value, 5);
 }
 
-const brief = (v, digits) => {
-  if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
-  if (Math.abs(v) >= 1e7) return Number(v.toPrecision(digits)).toExponential().replace("e+", "e");
-  return String(Number(v.toPrecision(digits))).replace(/e\+?/, "e");
-};
+export const superscript = (k) => String(k).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
+
+// 4096, 0.02, 10⁶, 3.2·10⁻⁷
+function brief(v, digits) {
+  if (v === 0 || (Math.abs(v) >= 1e-4 && Math.abs(v) < 1e6))
+    return String(Number.isInteger(v) ? v : Number(v.toPrecision(digits)));
+  const [lead, k] = v.toExponential(digits - 1).split("e");
+  return `${Number(lead) === 1 ? "" : `${Number(lead)}·`}10${superscript(Number(k))}`;
+}
 
 export function csvOf(rows) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
@@ -65,5 +69,7 @@ export function csvOf(rows) {
     const text = String(v);
     return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   };
-  return [names, ...rows.map((row) => names.map((n) => row[n]))].map((r) => r.map(field).join(",")).join("\r\n") + "\r\n";
+  return (
+    [names, ...rows.map((row) => names.map((n) => row[n]))].map((r) => r.map(field).join(",")).join("\r\n") + "\r\n"
+  );
 }

@@ -118,21 +118,20 @@ static bool is_there_already(const es_book_table *t, const es_run_column *c)
     return false;
 }
 
-/* Columns of a table in the order in which they are described; a key that stands for an array
- * stands for all its elements. Several views of one table become one here. */
+/* Does row `i` of "_columns" speak of this view? */
+static bool is_about(const es_book *book, int64_t i, const es_book_table *t)
+{
+    return strcmp(es_book_text(&book->columns, "table", i), t->data.name) == 0 &&
+           strcmp(es_book_text(&book->columns, "title", i), t->title) == 0;
+}
+
+/* Columns of a view in the order in which they are described; a key that stands for an array stands
+ * for all its elements. */
 static void choose_described(const es_book *book, es_book_table *t)
 {
-    const es_run_table *said = &book->columns;
-    for (int64_t i = 0; i < said->rows; i++) {
-        const char *key = es_book_text(said, "key", i);
-        if (strcmp(es_book_text(said, "table", i), t->data.name) != 0)
-            continue;
-        if (!t->described) {
-            t->title = es_book_text(said, "title", i);
-            t->note = es_book_text(said, "note", i);
-        }
-        t->described = true;
-        for (int64_t j = 0; j < t->data.cols; j++) {
+    for (int64_t i = 0; i < book->columns.rows; i++) {
+        const char *key = es_book_text(&book->columns, "key", i);
+        for (int64_t j = 0; j < t->data.cols && is_about(book, i, t); j++) {
             const es_run_column *c = &t->data.columns[j];
             if ((strcmp(c->name, key) == 0 || is_element_of(c->name, key)) &&
                 is_shown(book, i, c) && !is_there_already(t, c) && !is_blank(c, t->data.rows))
@@ -154,31 +153,64 @@ static void choose_all(es_book_table *t)
     }
 }
 
-static es_status read_table(es_book *book, const char *name, es_book_table *t, es_error *err)
+/* One more view of `data`, under a title; it owns the data if it is the first. */
+static es_status add_view(es_book *book, const es_run_table *data, const char *title,
+                          const char *note, bool first, es_error *err)
 {
     void *columns;
-    ES_TRY(es_run_get_table(book->run, name, book->budget, &t->data, err));
-    const es_status status = es_mem_array(book->budget, t->data.cols, 1, sizeof *t->columns,
-                                          "columns of a report", &columns, err);
-    if (status != ES_OK) {
-        es_run_table_free(&t->data);
-        return status;
+    if (book->count == ES_BOOK_TABLES && !first) {
+        book->missing++;
+        return ES_OK;
     }
-    t->columns = columns;
-    t->title = t->data.name;
-    t->note = "";
-    book->count++;
+    ES_TRY(es_mem_array(book->budget, data->cols, 1, sizeof(es_book_column), "columns of a report",
+                        &columns, err));
+    es_book_table *t = &book->tables[book->count++];
+    *t = (es_book_table){
+        .data = *data, .owner = first, .title = title, .note = note, .columns = columns};
     choose_described(book, t);
     if (t->shown == 0)
         choose_all(t);
     return ES_OK;
 }
 
+/* Was the title of row `i` of "_columns" there in an earlier row about the same table? */
+static bool is_repeated(const es_book *book, int64_t i)
+{
+    const es_run_table *said = &book->columns;
+    for (int64_t k = 0; k < i; k++)
+        if (strcmp(es_book_text(said, "table", k), es_book_text(said, "table", i)) == 0 &&
+            strcmp(es_book_text(said, "title", k), es_book_text(said, "title", i)) == 0)
+            return true;
+    return false;
+}
+
+static es_status read_table(es_book *book, const char *name, es_error *err)
+{
+    const es_run_table *said = &book->columns;
+    es_run_table data;
+    bool first = true;
+    ES_TRY(es_run_get_table(book->run, name, book->budget, &data, err));
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < said->rows && status == ES_OK; i++)
+        if (strcmp(es_book_text(said, "table", i), name) == 0 && !is_repeated(book, i)) {
+            status = add_view(book, &data, es_book_text(said, "title", i),
+                              es_book_text(said, "note", i), first, err);
+            first = first && status != ES_OK;
+        }
+    if (first && status == ES_OK) { /* nobody described it */
+        status = add_view(book, &data, data.name, "", true, err);
+        first = status != ES_OK;
+    }
+    if (first)
+        es_run_table_free(&data);
+    return status;
+}
+
 /* Tables come in order of their names; people want the order in which they were described. */
 static int64_t place_of(const es_book *book, const es_book_table *t)
 {
     for (int64_t i = 0; i < book->columns.rows; i++)
-        if (strcmp(es_book_text(&book->columns, "table", i), t->data.name) == 0)
+        if (is_about(book, i, t))
             return i;
     return book->columns.rows;
 }
@@ -232,7 +264,7 @@ static es_status read_all(es_book *book, es_error *err)
         if (book->count == ES_BOOK_TABLES)
             book->missing++;
         else
-            ES_TRY(read_table(book, name, &book->tables[book->count], err));
+            ES_TRY(read_table(book, name, err));
     }
     sort_tables(book);
     return ES_OK;
@@ -252,7 +284,8 @@ es_status es_book_read(es_book *book, es_error *err)
 void es_book_forget(es_book *book)
 {
     for (int64_t i = 0; i < book->count; i++) {
-        es_run_table_free(&book->tables[i].data);
+        if (book->tables[i].owner)
+            es_run_table_free(&book->tables[i].data);
         es_mem_free(book->budget, book->tables[i].columns);
     }
     es_mem_free(book->budget, book->tables);

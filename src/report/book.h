@@ -10,7 +10,7 @@
 #include <esscher/run.h>
 
 enum {
-    ES_BOOK_TABLES = 64,     /* of one run; more are not shown, and the page says so */
+    ES_BOOK_TABLES = 96,     /* views of one run; more are not shown, and the page says so */
     ES_BOOK_VALUES = 150000, /* numbers and texts that a page carries for its figures, */
     ES_BOOK_POINTS = 3000,   /* at most so many rows of one table, */
     ES_BOOK_ROWS = 400       /* and so many that it shows people */
@@ -24,12 +24,14 @@ typedef struct es_book_column {
     es_format format;
 } es_book_column;
 
+/* A view of a table. A table that was described several times, under several titles, has as many;
+ * the first of them owns the data. */
 typedef struct es_book_table {
     es_run_table data; /* every row, every column */
+    bool owner;
     const char *title, *note;
     es_book_column *columns; /* those that people are shown */
     int64_t shown;           /* how many */
-    bool described;
 } es_book_table;
 
 typedef struct es_book {
@@ -38,8 +40,8 @@ typedef struct es_book {
     es_run_about about;
     es_run_table columns, answer; /* "_columns" and "_answer", empty if absent */
     es_book_table *tables;
-    int64_t count;   /* tables that are here */
-    int64_t missing; /* tables beyond ES_BOOK_TABLES */
+    int64_t count;   /* views that are here */
+    int64_t missing; /* views beyond ES_BOOK_TABLES */
     es_budget *budget;
 } es_book;
 

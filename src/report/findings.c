@@ -1,8 +1,9 @@
 #include "report/findings.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "report/table.h"
 
 static void put_number(es_sink *s, es_format format, double value, double error)
 {
@@ -22,11 +23,11 @@ static void put_power(es_sink *s, const es_run_table *fits, const char *rate, co
         return;
     }
     char text[ES_FORMAT_ROOM];
-    es_format_number(ES_FORMAT_REAL, value, es_book_real(fits, se, row), text, sizeof text);
+    es_format_number(ES_FORMAT_REAL, fabs(value), es_book_real(fits, se, row), text, sizeof text);
     char *error = strstr(text, " ±");
     if (error)
         *error++ = '\0';
-    es_sink_format(s, "<i>n</i><sup>−%s</sup>", text);
+    es_sink_format(s, "<i>n</i><sup>%s%s</sup>", value < 0.0 ? "" : "−", text);
     if (error)
         es_sink_format(s, " (%s)", error);
 }
@@ -48,12 +49,6 @@ static void put_rates(es_sink *s, const es_run_table *fits, int64_t row)
     es_sink_put(s, "</sup>.</p>\n");
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Relative distances between what was measured and what was predicted, three kinds of error. */
 static void put_agreement(es_sink *s, const es_run_table *t)
 {
@@ -72,7 +67,7 @@ static void put_agreement(es_sink *s, const es_run_table *t)
         }
     if (count == 0)
         return;
-    qsort(off, count, sizeof *off, by_size);
+    es_table_sort(off, count);
     es_sink_format(s,
                    "<p class=\"finding\">Without any fitted constant, theory gives the measured "
                    "errors within %.2g %% in the median and %.2g %% at worst.</p>\n",

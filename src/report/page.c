@@ -145,15 +145,19 @@ static void put_data(es_sink *s, const es_book *book, long long number, int64_t 
         es_sink_json_text(s, book->about.params[i].text);
     }
     es_sink_put(s, "},\n\"tables\":{");
+    const char *between = "";
     for (int64_t i = 0; i < book->count; i++) {
         const es_run_table *t = &book->tables[i].data;
         char id[ID];
-        es_sink_put(s, i ? ",\n" : "");
+        if (!book->tables[i].owner)
+            continue;
+        es_sink_put(s, between);
         es_sink_json_text(s, t->name);
         es_sink_put(s, ":");
         table_id(id, number, i);
         const int64_t most = values / t->cols < ES_BOOK_POINTS ? values / t->cols : ES_BOOK_POINTS;
         es_table_json(s, t, id, most > 2 ? most : 2);
+        between = ",\n";
     }
     es_sink_put(s, "}}</script>\n");
 }
@@ -181,7 +185,7 @@ static void put_verdicts(es_sink *s, const es_book *book, long long number)
 {
     char id[ID];
     for (int64_t i = 0; i < book->count; i++)
-        if (es_verdicts_fit(&book->tables[i])) {
+        if (book->tables[i].owner && es_verdicts_fit(&book->tables[i])) {
             table_id(id, number, i);
             es_verdicts_html(s, &book->tables[i], id);
         }
@@ -303,8 +307,8 @@ es_status es_page_end(es_sink *s, const es_book *books, int64_t count, bool figu
                    "of threads.</p>\n");
     for (int64_t i = 0; i < count; i++)
         ES_TRY(put_provenance(s, &books[i], (long long)i + 1, err));
-    es_sink_put(s, "</section>\n</main>\n<footer class=\"page\">\n<p>Made by Esscher " //
-                ES_VERSION_STRING ", a laboratory for softmax attention at long context.</p>\n");
+    es_sink_put(s, "</section>\n</main>\n<footer class=\"page\">\n<p>Made by Esscher ");
+    es_sink_put(s, ES_VERSION_STRING ", a laboratory for softmax attention at long context.</p>\n");
     if (figures) {
         es_sink_put(s, "<details><summary>Licences of the code in this page</summary>\n<pre "
                        "tabindex=\"0\">");

@@ -44,9 +44,10 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
         ES_TRY(es_book_read(book, err));
         const es_status status =
             es_page_run(s, book, i, ES_BOOK_VALUES / (tables ? tables : 1), figures, err);
-        size->tables += book->count;
-        for (int64_t j = 0; j < book->count; j++)
-            size->rows += book->tables[j].data.rows;
+        for (int64_t j = 0; j < book->count; j++) {
+            size->tables += book->tables[j].owner;
+            size->rows += book->tables[j].owner ? book->tables[j].data.rows : 0;
+        }
         es_book_forget(book);
         ES_TRY(status);
     }

@@ -13,6 +13,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void es_table_sort(double *values, size_t count) { qsort(values, count, sizeof *values, by_size); }
+
 /* Finite numbers of a column into `out`, in order of size; their count. */
 static int64_t sorted(const es_run_column *c, int64_t rows, double *out)
 {
@@ -20,7 +22,7 @@ static int64_t sorted(const es_run_column *c, int64_t rows, double *out)
     for (int64_t i = 0; i < rows; i++)
         if (isfinite(c->reals[i]))
             out[count++] = c->reals[i];
-    qsort(out, (size_t)count, sizeof *out, by_size);
+    es_table_sort(out, (size_t)count);
     return count;
 }
 

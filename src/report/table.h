@@ -19,6 +19,9 @@ void es_table_json(es_sink *s, const es_run_table *t, const char *id, int64_t mo
 es_status es_table_summary(es_sink *s, const es_book *book, const es_book_table *t, const char *id,
                            es_error *err);
 
+/* Put numbers in order of size. */
+void es_table_sort(double *values, size_t count);
+
 /* One row of a table with two columns; the text is escaped. */
 void es_table_pair(es_sink *s, const char *key, const char *text);
 

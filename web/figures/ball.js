@@ -7,11 +7,19 @@ const Z = 1.96;
 function growthFigure(run) {
   const groups = groupBy(run.tables.rows, "n");
   const name = (n) => `n = ${show(n)}`;
-  const points = [], bars = [], saturated = [];
+  const points = [],
+    bars = [],
+    saturated = [];
   for (const [n, rows] of groups)
     for (const r of rows) {
       const [x, y] = [r.radius ** 2, r.scaled];
-      const tip = [["R", show(r.radius)], ["√n sup", show(y, r.scaled_se)], ...(isNumber(r.predicted) ? [["predicted", show(r.predicted, r.predicted_se)]] : []), ["one query", show(r.predicted_rms)], ...(r.flag ? [["flag", r.flag]] : [])];
+      const tip = [
+        ["R", show(r.radius)],
+        ["√n sup", show(y, r.scaled_se)],
+        ...(isNumber(r.predicted) ? [["predicted", show(r.predicted, r.predicted_se)]] : []),
+        ["one query", show(r.predicted_rms)],
+        ...(r.flag ? [["flag", r.flag]] : []),
+      ];
       (r.flag ? saturated : points).push({ series: name(n), x, y, tip });
       if (isNumber(r.scaled_se)) bars.push({ series: name(n), x, lo: y - Z * r.scaled_se, hi: y + Z * r.scaled_se });
     }
@@ -36,7 +44,12 @@ function growthFigure(run) {
       ...slopes.map(({ name: slope, dash }) => ({ name: slope, colour: 7, dash })),
     ],
     layers: [
-      ...limits.map(({ name: limit, key }) => ({ kind: "line", name: limit, width: 1.8, rows: last.map((r) => ({ series: limit, x: r.radius ** 2, y: r[key] })) })),
+      ...limits.map(({ name: limit, key }) => ({
+        kind: "line",
+        name: limit,
+        width: 1.8,
+        rows: last.map((r) => ({ series: limit, x: r.radius ** 2, y: r[key] })),
+      })),
       ...slopes.map(({ dash, rows, name: slope }) => ({ kind: "line", name: slope, dash, width: 1.3, rows })),
       { kind: "bars", name: "95 % interval", rows: bars },
       { kind: "points", name: "measured", rows: points },
@@ -50,10 +63,23 @@ function slopeLines(run, points, range) {
   const growth = run.tables.growth?.at(-1);
   if (!growth || !points.length || !range) return [];
   const x0 = Math.min(...points.map((p) => p.x));
-  const from = line(points.filter((p) => p.x === x0 && p.y > 0).map((p) => [0, Math.log(p.y), 1]).flatMap((p) => [p, p]), 0);
+  const from = line(
+    points
+      .filter((p) => p.x === x0 && p.y > 0)
+      .map((p) => [0, Math.log(p.y), 1])
+      .flatMap((p) => [p, p]),
+    0,
+  );
   const top = Math.max(...points.map((p) => p.y)) * 30; // the bound soon leaves the page
-  const through = (s) => [range[0], Math.min(range[1], x0 + Math.log(top / Math.exp(from.at(0))) / s)].map((x) => ({ x, y: Math.exp(from.at(0) + s * (x - x0)) }));
-  return [["sharp slope H₁²/2", growth.slope_sharp, [6, 4]], ["bound's slope H₁²", growth.slope_bound, [2, 3]]]
+  const through = (s) =>
+    [range[0], Math.min(range[1], x0 + Math.log(top / Math.exp(from.at(0))) / s)].map((x) => ({
+      x,
+      y: Math.exp(from.at(0) + s * (x - x0)),
+    }));
+  return [
+    ["sharp slope H₁²/2", growth.slope_sharp, [6, 4]],
+    ["bound's slope H₁²", growth.slope_bound, [2, 3]],
+  ]
     .filter(([, s]) => from && isNumber(s) && s > 0)
     .map(([name, s, dash]) => ({ name, dash, rows: through(s).map((r) => ({ series: name, ...r })) }));
 }
@@ -64,15 +90,31 @@ function fallFigure(run) {
   const each = (f) => groups.flatMap(([R, rows]) => rows.map((r) => ({ series: name(R), x: r.n, ...f(r) })));
   return {
     title: "Worst error on the ball against the number of tokens",
-    caption: "Mean over replicates, 95 % bands. The papers promise C(R)/√n; where the softmax is carried by few tokens the fall is slower.",
+    caption:
+      "Mean over replicates, 95 % bands. The papers promise C(R)/√n; where the softmax is carried by few tokens the fall is slower.",
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "sup error", log: true },
     series: groups.map(([R], i) => ({ name: name(R), colour: i })),
     layers: [
-      { kind: "band", name: "95 % interval", rows: each((r) => ({ lo: r.sup_error - Z * r.sup_error_se, hi: r.sup_error + Z * r.sup_error_se })) },
+      {
+        kind: "band",
+        name: "95 % interval",
+        rows: each((r) => ({ lo: r.sup_error - Z * r.sup_error_se, hi: r.sup_error + Z * r.sup_error_se })),
+      },
       { kind: "line", name: "measured, joined", width: 1.2, rows: each((r) => ({ y: r.sup_error })) },
-      { kind: "points", name: "measured", rows: each((r) => ({ y: r.sup_error, tip: [["n", show(r.n)], ["sup error", show(r.sup_error, r.sup_error_se)], ...(r.flag ? [["flag", r.flag]] : [])] })) },
+      {
+        kind: "points",
+        name: "measured",
+        rows: each((r) => ({
+          y: r.sup_error,
+          tip: [
+            ["n", show(r.n)],
+            ["sup error", show(r.sup_error, r.sup_error_se)],
+            ...(r.flag ? [["flag", r.flag]] : []),
+          ],
+        })),
+      },
     ],
   };
 }

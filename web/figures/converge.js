@@ -4,7 +4,13 @@ import { extent, grid, groupBy, isNumber, line, show } from "../tables.js";
 const measures = [
   { key: "mean_error", rate: "rate_mean", name: "mean error", symbol: "|mₙ − m|", what: "Mean error" },
   { key: "cov_error", rate: "rate_cov", name: "covariance error", symbol: "‖Cₙ − C‖", what: "Covariance error" },
-  { key: "map_error", rate: "rate_map", name: "map error", symbol: "rms |Γₙ(x) − Γ(x)|", what: "Error of single outputs" },
+  {
+    key: "map_error",
+    rate: "rate_map",
+    name: "map error",
+    symbol: "rms |Γₙ(x) − Γ(x)|",
+    what: "Error of single outputs",
+  },
 ];
 
 const Z = 1.96; // 95 % of a normal law
@@ -13,7 +19,8 @@ const Z = 1.96; // 95 % of a normal law
 const forFit = (rows, key, value = key) =>
   rows.filter((r) => !r[`${key}_flag`]).map((r) => [Math.log(r.n), Math.log(r[value]), (r[key] / r[`${key}_se`]) ** 2]);
 
-const seriesName = (scale, fit) => `scale ${show(scale)}${fit && isNumber(fit.horizon) ? ` (H = ${Number(fit.horizon.toPrecision(3))})` : ""}`;
+const seriesName = (scale, fit) =>
+  `scale ${show(scale)}${fit && isNumber(fit.horizon) ? ` (H = ${Number(fit.horizon.toPrecision(3))})` : ""}`;
 
 // A right triangle below the curves whose long side falls like n^-1/2.
 function triangle(points) {
@@ -24,9 +31,20 @@ function triangle(points) {
   const right = left * (n[1] / n[0]) ** 0.28;
   const low = e[0] * 0.72;
   const high = low * Math.sqrt(right / left);
-  const corners = [[left, high], [right, low], [left, low], [left, high]];
+  const corners = [
+    [left, high],
+    [right, low],
+    [left, low],
+    [left, high],
+  ];
   return [
-    { kind: "line", name: "slope −1/2", plain: true, width: 1.1, rows: corners.map(([x, y], k) => ({ series: "slope", x, y, k })) },
+    {
+      kind: "line",
+      name: "slope −1/2",
+      plain: true,
+      width: 1.1,
+      rows: corners.map(([x, y], k) => ({ series: "slope", x, y, k })),
+    },
     { kind: "label", rows: [{ series: "slope", x: right, y: low, label: "slope −½" }] },
   ];
 }
@@ -36,25 +54,38 @@ function errorFigure(run, measure) {
   const groups = groupBy(run.tables.rows, "scale");
   const fits = new Map((run.tables.fits ?? []).map((f) => [f.scale, f]));
   const predictions = groupBy(run.tables.predictions ?? [], "scale");
-  const points = [], bands = [], fitted = [], predicted = [];
+  const points = [],
+    bands = [],
+    fitted = [],
+    predicted = [];
   for (const [scale, rows] of groups) {
     const fit = fits.get(scale);
     const series = seriesName(scale, fit);
     for (const r of rows) {
       const [y, se] = [r[key], r[`${key}_se`]];
       points.push({
-        series, x: r.n, y,
-        tip: [["n", show(r.n)], [measure.name, show(y, se)], ...(r[`${key}_flag`] ? [["not in the fit", r[`${key}_flag`]]] : [])],
+        series,
+        x: r.n,
+        y,
+        tip: [
+          ["n", show(r.n)],
+          [measure.name, show(y, se)],
+          ...(r[`${key}_flag`] ? [["not in the fit", r[`${key}_flag`]]] : []),
+        ],
       });
       if (isNumber(y) && isNumber(se)) bands.push({ series, x: r.n, lo: y - Z * se, hi: y + Z * se });
     }
     const slope = fit?.[rate];
     const power = isNumber(slope) ? line(forFit(rows, key), -slope) : null;
-    if (power) for (const n of extent(rows.map((r) => r.n))) fitted.push({ series, x: n, y: Math.exp(power.at(Math.log(n))) });
+    if (power)
+      for (const n of extent(rows.map((r) => r.n))) fitted.push({ series, x: n, y: Math.exp(power.at(Math.log(n))) });
   }
   for (const [scale, rows] of predictions)
-    for (const r of rows) predicted.push({ series: seriesName(scale, fits.get(scale)), x: r.n, y: r[`predicted_${key}`] });
-  const theory = predicted.length ? " Dashed: what theory predicts from the weights alone, without a fitted constant." : "";
+    for (const r of rows)
+      predicted.push({ series: seriesName(scale, fits.get(scale)), x: r.n, y: r[`predicted_${key}`] });
+  const theory = predicted.length
+    ? " Dashed: what theory predicts from the weights alone, without a fitted constant."
+    : "";
   return {
     title: `${measure.what} against the number of tokens`,
     caption: `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.${theory}`,
@@ -84,7 +115,9 @@ const exponents = {
 // Slope of the predicted errors over the sizes that were measured, weighed like the measured ones.
 function predictedSlope(run, scale, key) {
   const rows = new Map(run.tables.rows.filter((r) => r.scale === scale).map((r) => [r.n, r]));
-  const merged = (run.tables.predictions ?? []).filter((p) => p.scale === scale).map((p) => ({ ...rows.get(p.n), ...p }));
+  const merged = (run.tables.predictions ?? [])
+    .filter((p) => p.scale === scale)
+    .map((p) => ({ ...rows.get(p.n), ...p }));
   return line(forFit(merged, key, `predicted_${key}`))?.slope;
 }
 
@@ -92,13 +125,19 @@ function rateFigure(run) {
   const fits = run.tables.fits.filter((f) => isNumber(f.horizon));
   const reach = Math.max(1, ...fits.map((r) => r.horizon)) * 1.12;
   const curve = (series, f) => grid(0, reach, 80).map((x) => ({ series, x, y: f(x) }));
-  const points = [], bars = [], expected = [];
+  const points = [],
+    bars = [],
+    expected = [];
   for (const [i, { key, rate, name }] of measures.entries())
     for (const fit of fits) {
       const x = fit.horizon + (i - 1) * 0.011 * reach; // side by side
       const [lo, hi] = [fit[`${rate}_ci.0`], fit[`${rate}_ci.1`]];
       const slope = predictedSlope(run, fit.scale, key);
-      const tip = [["H", show(fit.horizon)], ["scale", show(fit.scale)], ["rate", show(fit[rate], fit[`${rate}_se`])]];
+      const tip = [
+        ["H", show(fit.horizon)],
+        ["scale", show(fit.scale)],
+        ["rate", show(fit[rate], fit[`${rate}_se`])],
+      ];
       if (isNumber(slope)) tip.push(["predicted here", show(Number((-slope).toFixed(3)))]);
       tip.push(["bound", show(Number(exponents.bound(fit.horizon).toFixed(3)))]);
       points.push({ series: name, horizon: fit.horizon, x, y: fit[rate], tip });
@@ -128,7 +167,9 @@ function rateFigure(run) {
 }
 
 export function converge(run) {
-  const figures = run.tables.rows ? measures.filter((m) => run.tables.rows.some((r) => m.key in r)).map((m) => errorFigure(run, m)) : [];
+  const figures = run.tables.rows
+    ? measures.filter((m) => run.tables.rows.some((r) => m.key in r)).map((m) => errorFigure(run, m))
+    : [];
   if (run.tables.fits?.length) figures.push(rateFigure(run));
   return figures;
 }

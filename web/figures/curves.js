@@ -9,7 +9,10 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
   const has = (key) => key && rows?.some((r) => isNumber(r[key]) && isNumber(r[x.key]));
   if (!has(measured) && !has(law)) return [];
   const se = `${measured}_se`;
-  const groups = groupBy(rows.map((r) => ({ ...r, series: name(r) })), "series");
+  const groups = groupBy(
+    rows.map((r) => ({ ...r, series: name(r) })),
+    "series",
+  );
   const each = (f) => groups.flatMap(([series, of]) => of.map((r) => ({ series, x: r[x.key], ...f(r) })));
   const tip = (r) => [
     [x.title, show(r[x.key])],
@@ -17,17 +20,29 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
     ...(has(law) ? [["law", show(r[law])]] : []),
   ];
   const errors = rows?.some((r) => isNumber(r[se]));
-  const words = [has(measured) && `Points${errors ? " with 95 % intervals" : ""}: measured.`, has(law) && "Lines: the law."].filter(Boolean).join(" ");
+  const words = [
+    has(measured) && `Points${errors ? " with 95 % intervals" : ""}: measured.`,
+    has(law) && "Lines: the law.",
+  ]
+    .filter(Boolean)
+    .join(" ");
   return [
     {
-      title, caption: `${caption} ${words}`, table,
-      x: { title: x.title, log: x.log }, y,
+      title,
+      caption: `${caption} ${words}`,
+      table,
+      x: { title: x.title, log: x.log },
+      y,
       series: groups.map(([series], i) => ({ name: series, colour: i })),
       layers: [
         ...(has(law) ? [{ kind: "line", name: "law", rows: each((r) => ({ y: r[law], tip: tip(r) })) }] : []),
         ...(has(measured)
           ? [
-              { kind: "bars", name: "95 % interval", rows: each((r) => ({ lo: r[measured] - Z * r[se], hi: r[measured] + Z * r[se] })) },
+              {
+                kind: "bars",
+                name: "95 % interval",
+                rows: each((r) => ({ lo: r[measured] - Z * r[se], hi: r[measured] + Z * r[se] })),
+              },
               { kind: "points", name: "measured", rows: each((r) => ({ y: r[measured], tip: tip(r) })) },
             ]
           : []),

@@ -4,7 +4,8 @@ import { isNumber, show } from "../tables.js";
 const Z = 1.96;
 
 // One dimension has an exact expectation of mean |G|; in several the root mean square has an asymptotic one.
-const measured = (rows) => (rows.some((r) => isNumber(r.exact)) ? { key: "mean_abs", name: "mean |G|" } : { key: "rms", name: "rms |G|" });
+const measured = (rows) =>
+  rows.some((r) => isNumber(r.exact)) ? { key: "mean_abs", name: "mean |G|" } : { key: "rms", name: "rms |G|" };
 
 const laws = [
   { key: "exact", name: "exact", colour: 2, dash: undefined },
@@ -13,7 +14,8 @@ const laws = [
 ];
 
 const tipOf = (r, m) => [
-  ["n", show(r.n)], [m.name, show(r[m.key], r[`${m.key}_se`])],
+  ["n", show(r.n)],
+  [m.name, show(r[m.key], r[`${m.key}_se`])],
   ...laws.filter((l) => isNumber(r[l.key])).map((l) => [l.name, show(r[l.key])]),
 ];
 
@@ -24,16 +26,37 @@ function lawFigure(rows, unit, title, caption, yTitle, zero) {
   const good = rows.filter((r) => isNumber(unit(r)));
   const [value, se] = [(r) => r[m.key] / unit(r), (r) => r[`${m.key}_se`] / unit(r)];
   return {
-    title, caption, table: "rows",
+    title,
+    caption,
+    table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: yTitle, zero },
-    series: [{ name: `measured ${m.name}`, colour: 0 }, ...present.map(({ name, colour, dash }) => ({ name, colour, dash }))],
+    series: [
+      { name: `measured ${m.name}`, colour: 0 },
+      ...present.map(({ name, colour, dash }) => ({ name, colour, dash })),
+    ],
     layers: [
       ...present.map((l) => ({
-        kind: "line", name: l.name, dash: l.dash, rows: good.map((r) => ({ series: l.name, x: r.n, y: isNumber(r[l.key]) ? r[l.key] / unit(r) : null })),
+        kind: "line",
+        name: l.name,
+        dash: l.dash,
+        rows: good.map((r) => ({ series: l.name, x: r.n, y: isNumber(r[l.key]) ? r[l.key] / unit(r) : null })),
       })),
-      { kind: "bars", name: "95 % interval", rows: good.map((r) => ({ series: `measured ${m.name}`, x: r.n, lo: value(r) - Z * se(r), hi: value(r) + Z * se(r) })) },
-      { kind: "points", name: "measured", rows: good.map((r) => ({ series: `measured ${m.name}`, x: r.n, y: value(r), tip: tipOf(r, m) })) },
+      {
+        kind: "bars",
+        name: "95 % interval",
+        rows: good.map((r) => ({
+          series: `measured ${m.name}`,
+          x: r.n,
+          lo: value(r) - Z * se(r),
+          hi: value(r) + Z * se(r),
+        })),
+      },
+      {
+        kind: "points",
+        name: "measured",
+        rows: good.map((r) => ({ series: `measured ${m.name}`, x: r.n, y: value(r), tip: tipOf(r, m) })),
+      },
     ],
   };
 }
@@ -41,11 +64,25 @@ function lawFigure(rows, unit, title, caption, yTitle, zero) {
 export function hardmax({ tables: { rows } }) {
   if (!rows?.length) return [];
   const figures = [
-    lawFigure(rows, () => 1, "Size of the mean output against the number of tokens",
-      "Each output is the token that scores highest; their mean should vanish. It does so like σ ln 2 / √(2 ln n): no power of n.", "|G|", true),
+    lawFigure(
+      rows,
+      () => 1,
+      "Size of the mean output against the number of tokens",
+      "Each output is the token that scores highest; their mean should vanish. It does so like σ ln 2 / √(2 ln n): no power of n.",
+      "|G|",
+      true,
+    ),
   ];
   if (rows.some((r) => isNumber(r.exact)))
-    figures.push(lawFigure(rows, (r) => r.exact, "The same, divided by the exact expectation",
-      "How far sampling and the two expansions are from the exact value. Bars: 95 % intervals.", "ratio to exact", false));
+    figures.push(
+      lawFigure(
+        rows,
+        (r) => r.exact,
+        "The same, divided by the exact expectation",
+        "How far sampling and the two expansions are from the exact value. Bars: 95 % intervals.",
+        "ratio to exact",
+        false,
+      ),
+    );
   return figures;
 }

@@ -7,17 +7,29 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
   const ordered = (key) => [...new Set(rows.map((r) => r[key]))].sort((a, b) => a - b);
   return [
     {
-      title, caption, table, height: Math.min(520, 130 + 20 * ordered(y.key).length),
+      title,
+      caption,
+      table,
+      height: Math.min(520, 130 + 20 * ordered(y.key).length),
       x: { title: x.title, sort: ordered(x.key) },
       y: { title: y.title, sort: ordered(y.key).reverse() },
       series: [],
       layers: [
         {
-          kind: "cells", name: value.title, title: value.title, domain,
+          kind: "cells",
+          name: value.title,
+          title: value.title,
+          domain,
           rows: rows.map((r) => ({
-            x: r[x.key], y: r[y.key], value: r[value.key],
-            tip: [[x.title, show(r[x.key])], [y.title, show(r[y.key])], [value.title, show(r[value.key], r[`${value.key}_se`])],
-              ...more.filter((m) => isNumber(r[m.key])).map((m) => [m.title, show(r[m.key])])],
+            x: r[x.key],
+            y: r[y.key],
+            value: r[value.key],
+            tip: [
+              [x.title, show(r[x.key])],
+              [y.title, show(r[y.key])],
+              [value.title, show(r[value.key], r[`${value.key}_se`])],
+              ...more.filter((m) => isNumber(r[m.key])).map((m) => [m.title, show(r[m.key])]),
+            ],
           })),
         },
       ],

@@ -14,4 +14,16 @@ import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
 
-export const registry = { ball, claims, collapse, "context-fit": contextFit, converge, exponent, hardmax, heat: heatFlow, probe, regimes, rope };
+export const registry = {
+  ball,
+  claims,
+  collapse,
+  "context-fit": contextFit,
+  converge,
+  exponent,
+  hardmax,
+  heat: heatFlow,
+  probe,
+  regimes,
+  rope,
+};
