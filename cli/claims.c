@@ -1,6 +1,7 @@
 /* esscher claims : what the papers say, checked on this machine. */
 #include <esscher/claims.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static const cli_column claim_columns[] = {
     {"predicted", "predicted", "", .format = CLI_SHORT,
      .definition = "of the piece of evidence that decides: the worst, or the first if all agree"},
     {"measured", "measured", "", .format = CLI_REAL, .error = "measured_se",
-     .definition = "the same, measured, +- one standard error"},
+     .definition = "the same, measured, +- one standard error where it is sampled"},
     {"low", "low", "", .format = CLI_REAL, .hidden = true, .definition = "95 % interval"},
     {"high", "high", "", .format = CLI_REAL, .hidden = true},
     {"verdict", "verdict", "", .format = CLI_TEXT,
@@ -107,7 +108,8 @@ static void set_interval(json_t *row, const es_evidence *e)
     json_object_set_new(row, "predicted", cli_real(e->predicted));
     json_object_set_new(row, "slack", cli_real(e->slack));
     json_object_set_new(row, "measured", cli_real(e->measured));
-    json_object_set_new(row, "measured_se", cli_real(e->se));
+    /* what is computed, not sampled, has no error to show */
+    json_object_set_new(row, "measured_se", cli_real(e->se > 0.0 ? e->se : (double)NAN));
     json_object_set_new(row, "low", cli_real(e->measured - two_sided_95 * e->se));
     json_object_set_new(row, "high", cli_real(e->measured + two_sided_95 * e->se));
 }

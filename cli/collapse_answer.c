@@ -96,6 +96,10 @@ static const cli_column curve_columns[] = {
     {"gamma_logn", "gamma", "log n", .format = CLI_SHORT,
      .definition = "log n: scores times ln n/ln N beyond N, which keeps gamma"},
     {"angle_ratio_logn", "angle ratio", "log n", .format = CLI_SHORT},
+    {"gamma_c", "gamma_c", "", .format = CLI_SHORT, .hidden = true,
+     .definition = "1/(1-rho) at the first rho"},
+    {"gamma_low", "p = 0.1", "gamma", .format = CLI_SHORT, .hidden = true},
+    {"gamma_high", "p = 0.9", "gamma", .format = CLI_SHORT, .hidden = true},
     {0}};
 
 static const cli_table curves_table = {
@@ -180,6 +184,13 @@ static double gamma_of(int64_t n, double rho, double p)
     return log((double)(n - 1) * p / (1.0 - p)) / (log((double)n) * (1.0 - rho));
 }
 
+static void put_window(json_t *row, int64_t n, double rho)
+{
+    json_object_set_new(row, "gamma_c", cli_real(1.0 / (1.0 - rho)));
+    json_object_set_new(row, "gamma_low", cli_real(fmax(0.0, gamma_of(n, rho, 0.1))));
+    json_object_set_new(row, "gamma_high", cli_real(gamma_of(n, rho, 0.9)));
+}
+
 static json_t *threshold_of(const collapse_job *job, int64_t n, double rho,
                             const es_collapse_row *measured)
 {
@@ -187,9 +198,7 @@ static json_t *threshold_of(const collapse_job *job, int64_t n, double rho,
     json_t *row = json_object();
     json_object_set_new(row, "n", json_integer(n));
     json_object_set_new(row, "rho", cli_real(rho));
-    json_object_set_new(row, "gamma_c", cli_real(1.0 / (1.0 - rho)));
-    json_object_set_new(row, "gamma_low", cli_real(fmax(0.0, gamma_of(n, rho, 0.1))));
-    json_object_set_new(row, "gamma_high", cli_real(gamma_of(n, rho, 0.9)));
+    put_window(row, n, rho);
     json_object_set_new(row, "gamma_c_dim", cli_real(at_dim));
     if (isnan(at_dim))
         json_object_set_new(row, "note",
@@ -249,6 +258,7 @@ static es_status put_curves(const collapse_job *job, json_t *list, es_error *err
                       {"logn", plain * es_scaling_logn(n, train)}};
         json_t *row = json_object();
         json_object_set_new(row, "n", json_integer(o->contexts.counts[i]));
+        put_window(row, o->contexts.counts[i], rho);
         for (int c = 0; c < 3 && status == ES_OK; c++) {
             char key[64];
             es_collapse at;

@@ -8,6 +8,7 @@
 
 #include "answer.h"
 #include "grid.h"
+#include "run_file.h"
 #include "talk.h"
 
 typedef struct context_options {
@@ -15,6 +16,7 @@ typedef struct context_options {
     bool least_squares;
     double level, span;
     cli_grid at;
+    cli_run_options run;
 } context_options;
 
 static const context_options defaults = {
@@ -45,6 +47,7 @@ static const cli_option options[] = {
     {"min-span", 0, CLI_NUMBER, "X",
      "refuse unless the excess loss falls by this factor over the data (default: 10)",
      .field = offsetof(context_options, span), .min = 1.0, .max = 1e6},
+    CLI_RUN_OPTIONS(context_options, run),
     {0}};
 
 /* ---- views ---- */
@@ -234,39 +237,50 @@ static void put_predictions(json_t *answer, const context_options *o, const cont
     json_object_set_new(answer, "predictions", list);
 }
 
+static es_status answer(cli_session *session, const context_options *o, const context_data *d,
+                        es_error *err)
+{
+    const es_context_opts opts = {
+        .huber = o->least_squares ? -1.0 : 0.0, .level = o->level, .span = o->span};
+    es_context_fit fit;
+    es_status status = es_context_fit_points(d->c, d->L, d->se, d->table.rows, &opts,
+                                             &session->budget, d->weights, &fit, err);
+    if (status != ES_OK) {
+        if (status != ES_E_MEMORY) /* what is wrong is in the table */
+            snprintf(err->file, sizeof err->file, "%s", o->file);
+        if (status == ES_E_RANGE || status == ES_E_NONFINITE || status == ES_E_EMPTY)
+            err->code = status = ES_E_FORMAT;
+        return status;
+    }
+    json_object_set_new(session->answer, "level", cli_real(o->level));
+    json_object_set_new(session->answer, "robust", json_boolean(!o->least_squares));
+    put_fit(session->answer, &fit);
+    put_points(session->answer, d, &fit);
+    if (o->at.count)
+        put_predictions(session->answer, o, d, &fit);
+    return ES_OK;
+}
+
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const context_options *o = given;
     context_data data = {0};
-    es_context_fit fit;
+    cli_run_file file;
     es_status status = read_data(session, o, &data, err);
-    if (status == ES_OK) {
-        const es_context_opts opts = {
-            .huber = o->least_squares ? -1.0 : 0.0, .level = o->level, .span = o->span};
-        status = es_context_fit_points(data.c, data.L, data.se, data.table.rows, &opts,
-                                       &session->budget, data.weights, &fit, err);
-        if (status != ES_OK && status != ES_E_MEMORY) { /* what is wrong is in the table */
-            snprintf(err->file, sizeof err->file, "%s", o->file);
-            if (status == ES_E_RANGE || status == ES_E_NONFINITE || status == ES_E_EMPTY)
-                err->code = status = ES_E_FORMAT;
-        }
-    }
-    if (status == ES_OK) {
-        json_object_set_new(session->answer, "level", cli_real(o->level));
-        json_object_set_new(session->answer, "robust", json_boolean(!o->least_squares));
-        put_fit(session->answer, &fit);
-        put_points(session->answer, &data, &fit);
-        if (o->at.count)
-            put_predictions(session->answer, o, &data, &fit);
-    }
+    if (status == ES_OK)
+        status = cli_run_open(session, o, &o->run, &file, err);
+    if (status == ES_OK)
+        status = cli_run_close(&file, session, answer(session, o, &data, err), err);
     free(data.numbers);
     es_csv_free(&data.table);
     return status;
 }
 
 static const char *const examples[] = {
-    "esscher context-fit loss.csv", "esscher context-fit loss.csv --at 65536,131072,1048576",
+    "esscher context-fit loss.csv",
+    "esscher context-fit loss.csv --at 65536,131072,1048576",
     "esscher context-fit eval.csv --context ctx --loss nll --se stderr --json",
+    "esscher context-fit loss.csv --at 1e5,1e6 --out loss.run",
     "printf 'context,loss\\n1,5.7\\n4,3.5\\n16,2.4\\n64,1.88\\n256,1.6\\n1024,1.47\\n4096,1.4\\n' "
     ">l.csv; "
     "esscher context-fit l.csv",

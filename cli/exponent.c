@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "grid.h"
 #include "input.h"
+#include "run_file.h"
 #include "talk.h"
 
 typedef struct exponent_options {
@@ -15,6 +16,7 @@ typedef struct exponent_options {
     int64_t k, sample;
     cli_grid n;
     double beta, scale;
+    cli_run_options run;
 } exponent_options;
 
 static const exponent_options defaults = {.sample = 256, .beta = NAN, .scale = NAN};
@@ -39,6 +41,7 @@ static const cli_option options[] = {
     {"scale", 0, CLI_NUMBER, "S",
      "the same from the lengths: score = S q.k, so beta = S mean|q| mean|k|",
      .field = offsetof(exponent_options, scale), .min = 1e-12, .max = 1e12},
+    CLI_RUN_OPTIONS(exponent_options, run),
     {0}};
 
 /* ---- views ---- */
@@ -347,10 +350,13 @@ static es_status answer(exponent_job *job, es_error *err)
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     exponent_job job = {.session = session, .o = given};
+    cli_run_file file = {0};
     session->budget.limit = (size_t)session->common.max_memory;
     es_status status = read_inputs(&job, err);
     if (status == ES_OK)
-        status = answer(&job, err);
+        status = cli_run_open(session, job.o, &job.o->run, &file, err);
+    if (status == ES_OK)
+        status = cli_run_close(&file, session, answer(&job, err), err);
     cli_input_free(&job.keys);
     cli_input_free(&job.queries);
     return status;
@@ -359,7 +365,8 @@ static es_status run(cli_session *session, void *given, es_error *err)
 static const char *const examples[] = {
     "esscher exponent --keys K.npy --query q.npy",
     "esscher exponent --keys K.npy --queries Q.npy --scale 0.125 --n 4096,131072,1048576",
-    "esscher exponent --keys K.npy --beta 20 --json", NULL};
+    "esscher exponent --keys K.npy --beta 20 --json",
+    "esscher exponent --keys K.npy --beta 20 --out exponent.run", NULL};
 
 const cli_command cli_exponent = {
     .name = "exponent",

@@ -84,9 +84,9 @@ static const cli_column columns[] = {
     {0}};
 static const cli_table table = {
     .rows = "rows", .title = "Drift of attention on the sphere", .columns = columns};
-static const cli_table *const views[] = {&table, &heat_steps_table, &heat_profile_table, NULL};
-static const cli_table *const run_views[] = {&table, &heat_particles_table, &heat_steps_table,
-                                             &heat_profile_table, NULL};
+static const cli_table *const people[] = {&table, &heat_steps_table, &heat_profile_table, NULL};
+static const cli_table *const views[] = {&table, &heat_particles_table, &heat_steps_table,
+                                         &heat_profile_table, NULL};
 
 static const cli_table *const particle_views[] = {&heat_particles_table, NULL};
 
@@ -279,10 +279,7 @@ static es_status compute(cli_session *session, heat_options *o, const es_law *la
     status = drift(&job, &file, err);
     if (status == ES_OK && o->particles)
         status = heat_particles(session, o, law, err);
-    if (o->run.out)
-        session->views = run_views;
-    else if (o->particles && session->common.csv)
-        session->views = particle_views;
+    session->views = o->particles && session->common.csv ? particle_views : people;
     return cli_run_close(&file, session, status, err);
 }
 

@@ -97,9 +97,12 @@ static void put_measured(json_t *row, const char *key, es_estimate measured, es_
 static void put_ordered(json_t *row, const es_regimes_row *r)
 {
     double mean[ES_REGIMES_TOP], se[ES_REGIMES_TOP], distance[ES_REGIMES_TOP], p[ES_REGIMES_TOP];
+    double limit[ES_REGIMES_TOP], limit_se[ES_REGIMES_TOP];
     for (int k = 0; k < ES_REGIMES_TOP; k++) {
         mean[k] = r->top[k].mean;
         se[k] = r->top[k].se;
+        limit[k] = r->limit[k].mean;
+        limit_se[k] = r->limit[k].se;
         distance[k] = r->law[k].distance;
         p[k] = r->law[k].p;
     }
@@ -107,6 +110,8 @@ static void put_ordered(json_t *row, const es_regimes_row *r)
     json_object_set_new(row, "ordered_se", cli_reals(se, ES_REGIMES_TOP));
     put(row, "ks", distance[0]);
     put(row, "ks_p", p[0]);
+    json_object_set_new(row, "ordered_limit", cli_reals(limit, ES_REGIMES_TOP));
+    json_object_set_new(row, "ordered_limit_se", cli_reals(limit_se, ES_REGIMES_TOP));
     json_object_set_new(row, "ordered_ks", cli_reals(distance, ES_REGIMES_TOP));
     json_object_set_new(row, "ordered_ks_p", cli_reals(p, ES_REGIMES_TOP));
 }

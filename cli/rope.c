@@ -7,11 +7,13 @@
 
 #include "answer.h"
 #include "grid.h"
+#include "run_file.h"
 #include "talk.h"
 
 typedef struct rope_options {
     cli_grid bases, scales, distances;
     int64_t dim, search;
+    cli_run_options run;
 } rope_options;
 
 static const rope_options defaults = {.dim = 128, .search = 100000};
@@ -29,6 +31,7 @@ static const cli_option options[] = {
     {"search", 0, CLI_WHOLE, "N",
      "look for the first negative score up to this distance (default: 100000)",
      .field = offsetof(rope_options, search), .min = 0, .max = 1e7},
+    CLI_RUN_OPTIONS(rope_options, run),
     {0}};
 
 /* ---- views ---- */
@@ -68,6 +71,7 @@ static const cli_column row_columns[] = {{"base", "base", "", .format = CLI_REAL
 static const cli_table row_table = {
     .rows = "rows", .title = "Score against distance", .columns = row_columns};
 
+static const cli_table *const all[] = {&reach_table, &score_table, &row_table, NULL};
 static const cli_table *const people[] = {&reach_table, &score_table, NULL};
 static const cli_table *const programs[] = {&row_table, &reach_table, NULL};
 
@@ -121,15 +125,8 @@ static void put_scores(const rope_options *o, json_t *answer)
     json_object_set_new(answer, "scores", scores);
 }
 
-static es_status run(cli_session *session, void *given, es_error *err)
+static es_status answer(cli_session *session, const rope_options *o)
 {
-    rope_options *o = given;
-    if (o->dim % 2)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "rope.dim", "dimensions turn in pairs",
-                        "--dim %lld is odd", (long long)o->dim);
-    fill_in(&o->bases, "10000,500000", false);
-    fill_in(&o->scales, "1", false);
-    fill_in(&o->distances, "1..1048576*21", true);
     json_t *embeddings = json_array(), *labels = json_array();
     json_object_set_new(session->answer, "dim", json_integer(o->dim));
     json_object_set_new(session->answer, "embeddings", embeddings);
@@ -149,9 +146,23 @@ static es_status run(cli_session *session, void *given, es_error *err)
     return ES_OK;
 }
 
+static es_status run(cli_session *session, void *given, es_error *err)
+{
+    rope_options *o = given;
+    cli_run_file file;
+    if (o->dim % 2)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "rope.dim", "dimensions turn in pairs",
+                        "--dim %lld is odd", (long long)o->dim);
+    fill_in(&o->bases, "10000,500000", false);
+    fill_in(&o->scales, "1", false);
+    fill_in(&o->distances, "1..1048576*21", true);
+    const es_status status = cli_run_open(session, o, &o->run, &file, err);
+    return status == ES_OK ? cli_run_close(&file, session, answer(session, o), err) : status;
+}
+
 static const char *const examples[] = {"esscher rope", "esscher rope --base 10000 --scale 1,2,4,8",
                                        "esscher rope --base 1e4,5e5,1e6 --distance 1..1e6*60 --csv",
-                                       NULL};
+                                       "esscher rope --distance 1..1e6*100 --out rope.run", NULL};
 
 const cli_command cli_rope = {
     .name = "rope",
@@ -167,6 +178,6 @@ const cli_command cli_rope = {
     .common = CLI_TAKES_FORMAT,
     .defaults = &defaults,
     .size = sizeof(rope_options),
-    .views = people,
+    .views = all,
     .run = run,
 };

@@ -125,7 +125,7 @@ static void add_text(params *p, const cli_option *o, const char *text)
     char contents[FILE_TEXT];
     if (text && strcmp(o->argument, "MODEL") == 0) {
         add_model(p, o->name, text);
-    } else if (text && strcmp(o->argument, "FILE") == 0) {
+    } else if (text && strncmp(o->argument, "FILE", 4) == 0) { /* FILE.csv, too */
         describe_file(text, contents);
         add(p, o->name, "%s", contents);
     } else {

@@ -128,15 +128,33 @@ static void describe_view(json_t *list, const cli_table *view)
     }
 }
 
+/* Rows of a view, to be released: an object is one row. NULL: the answer has none. */
+static json_t *rows_of(const cli_table *view, const json_t *answer)
+{
+    json_t *rows = json_object_get(answer, view->rows);
+    if (json_is_object(rows))
+        return json_pack("[O]", rows);
+    return json_array_size(rows) > 0 ? json_incref(rows) : NULL;
+}
+
+static bool is_viewed(const cli_session *session, const char *key)
+{
+    for (const cli_table *const *view = session->command->views; *view; view++)
+        if (strcmp((*view)->rows, key) == 0)
+            return true;
+    return false;
+}
+
 /* Results at the top level that are neither tables nor what every answer begins with. */
-static json_t *lone_results(const json_t *answer)
+static json_t *lone_results(const cli_session *session)
 {
     static const char *const preamble[] = {"schema", "command", "version", "provenance"};
     json_t *list = json_array(), *flat = json_object(), *value;
     const char *key;
-    json_object_foreach((json_t *)(uintptr_t)answer, key, value)
+    json_object_foreach(session->answer, key, value)
     {
-        bool known = json_is_array(value) && json_is_object(json_array_get(value, 0));
+        bool known = (json_is_array(value) && json_is_object(json_array_get(value, 0))) ||
+                     (json_is_object(value) && is_viewed(session, key));
         for (size_t i = 0; i < sizeof preamble / sizeof preamble[0]; i++)
             known = known || strcmp(key, preamble[i]) == 0;
         if (!known)
@@ -160,14 +178,15 @@ static json_t *lone_results(const json_t *answer)
 es_status cli_run_tables(es_run *run, const cli_session *session, es_error *err)
 {
     const cli_table *const *views = session->command->views;
-    json_t *columns = json_array(), *alone = lone_results(session->answer);
+    json_t *columns = json_array(), *alone = lone_results(session);
     es_status status = ES_OK;
     for (; *views && status == ES_OK; views++) {
-        const json_t *rows = json_object_get(session->answer, (*views)->rows);
-        if (!json_is_array(rows) || json_array_size(rows) == 0)
+        json_t *rows = rows_of(*views, session->answer);
+        if (!rows)
             continue;
         describe_view(columns, *views);
         status = put_rows(run, (*views)->rows, rows, err);
+        json_decref(rows);
     }
     if (status == ES_OK)
         status = put_rows(run, "_columns", columns, err);

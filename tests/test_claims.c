@@ -11,7 +11,7 @@
 static void every_claim_is_complete(void **state)
 {
     (void)state;
-    assert_true(es_claims_count() >= 10);
+    assert_true(es_claims_count() >= 30);
     for (int64_t i = 0; i < es_claims_count(); i++) {
         const es_claim *c = es_claim_at(i);
         assert_true(strlen(c->id) > 0 && strlen(c->source) > 0 && strlen(c->statement) > 20);
@@ -83,8 +83,10 @@ static int64_t index_of(const char *id)
  * whose exit code the demo looks at. */
 static void cheap_claims_come_out(void **state)
 {
-    static const char *const cheap[] = {"gaussian-mean", "hardmax-exact", "hardmax-law",
-                                        "sphere-covariance"};
+    static const char *const cheap[] = {
+        "gaussian-mean",        "hardmax-exact",    "hardmax-law",
+        "sphere-covariance",    "critical-dickman", "poisson-high-dim",
+        "collapse-nominal-rho", "rope-decay",       "rope-granularity"};
     (void)state;
     for (uint64_t seed = 0; seed < 2; seed++)
         for (size_t i = 0; i < sizeof cheap / sizeof cheap[0]; i++) {
@@ -93,7 +95,7 @@ static void cheap_claims_come_out(void **state)
             es_finding found;
             assert_int_equal(es_claim_check(at, &opts, &found, &err), ES_OK);
             assert_int_equal(found.verdict, es_claim_at(at)->expected);
-            assert_true(found.count >= 3);
+            assert_true(found.count >= 2);
             assert_true(strlen(found.conclusion) > 20);
         }
 }

@@ -8,7 +8,8 @@
 //     layers: [{kind, rows}] }               rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
-// `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map, with `value` for the colour.
+// `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
+// columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
 //
 // What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
 // positive.
@@ -27,7 +28,7 @@ export function clean(figure) {
   const counts = { missing: 0, sign: 0, clipped: 0 };
   const floor = clipLow(figure.y, figure.layers);
   const layers = figure.layers.map((layer) => {
-    if (layer.kind === "cells") return cleanCells(layer, counts);
+    if (layer.kind === "cells" || layer.kind === "tiles") return cleanCells(layer, counts);
     const interval = layer.kind === "band" || layer.kind === "bars";
     const rows = [];
     for (const given of layer.rows) {
@@ -205,6 +206,14 @@ function layerOf(figure, layer, theme, legend) {
   return layer.kind === "points" && !legend ? [one("points"), one("hover")] : [one(layer.kind)];
 }
 
+const rampOf = (layer, theme) => ({
+  field: "value",
+  type: "quantitative",
+  title: layer.title,
+  scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
+  legend: { orient: "bottom", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
+});
+
 function cellsOf(figure, layer, theme) {
   const axis = (a, channel) => ({
     field: channel,
@@ -224,17 +233,29 @@ function cellsOf(figure, layer, theme) {
       encoding: {
         x: axis(figure.x, "x"),
         y: axis(figure.y, "y"),
-        color: {
-          field: "value",
-          type: "quantitative",
-          title: layer.title,
-          scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain } : {}) },
-          legend: { orient: "bottom", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
-        },
+        color: rampOf(layer, theme),
       },
     },
   ];
 }
+
+function tilesOf(figure, layer, theme) {
+  return [
+    {
+      data: { values: layer.rows },
+      mark: { type: "rect", tooltip: { content: "data" } },
+      encoding: {
+        x: axisOf({ ...figure.x, values: figure.values.x }, "x"),
+        x2: { field: "x2" },
+        y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
+        y2: { field: "y2" },
+        color: rampOf(layer, theme),
+      },
+    },
+  ];
+}
+
+const drawn = { cells: cellsOf, tiles: tilesOf };
 
 export function specOf(figure, theme, { width, height, legend = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
@@ -251,7 +272,8 @@ export function specOf(figure, theme, { width, height, legend = false }) {
     params: [{ name: "hidden", value: [] }],
     layer: figure.layers
       .filter((l) => l.rows.length)
-      .flatMap((l) => (l.kind === "cells" ? cellsOf(known, l, theme) : layerOf(known, l, theme, legend))),
+      .flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, legend)),
+    resolve: { scale: { color: figure.layers.some((l) => l.kind === "tiles") ? "independent" : "shared" } },
     config: configOf(theme),
   };
 }

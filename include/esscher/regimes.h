@@ -248,9 +248,10 @@ typedef struct es_regimes_row {
     es_estimate top[ES_REGIMES_TOP];
     es_estimate squares, entropy, deficit, tangential; /* the last: mean square, as es_weights */
     double bulk, normality;                            /* largest over the replicates */
-    es_agreement law[ES_REGIMES_TOP]; /* of w_(k) with the critical limit, two samples */
-    es_agreement normal[2];           /* of the output with the Gaussian of es_average_at(), its
-                                         variance included: radial, tangential */
+    es_agreement law[ES_REGIMES_TOP];  /* of w_(k) with the critical limit, two samples */
+    es_estimate limit[ES_REGIMES_TOP]; /* mean of w_(k) in that limit; NaN where none is made */
+    es_agreement normal[2];            /* of the output with the Gaussian of es_average_at(), its
+                                          variance included: radial, tangential */
 } es_regimes_row;
 
 /*! es_regimes_run() : draws, averages and tests. `law` is made for keys of a law without a planted

@@ -7,9 +7,10 @@
 #include "base/error.h"
 #include "lab/claim_kit.h"
 
-static const es_claim_entry *const tables[] = {es_claims_gaussian, es_claims_exponents,
-                                               es_claims_ball,     es_claims_hardmax,
-                                               es_claims_sphere,   es_claims_pitfalls};
+static const es_claim_entry *const tables[] = {
+    es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
+    es_claims_sphere,   es_claims_regimes,   es_claims_average, es_claims_collapse,
+    es_claims_rope,     es_claims_pitfalls};
 
 static const es_claim_entry *entry_at(int64_t index)
 {
@@ -54,6 +55,17 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 }
 
 /* ---- evidence ---- */
+
+es_measured es_measured_mean(const double *x, int64_t count)
+{
+    const double R = (double)count;
+    double mean = 0.0, squares = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        mean += x[r] / R;
+    for (int64_t r = 0; r < count; r++)
+        squares += (x[r] - mean) * (x[r] - mean);
+    return (es_measured){mean, sqrt(squares / (R - 1.0) / R)};
+}
 
 static es_verdict judge(const es_evidence *e, double resolution)
 {

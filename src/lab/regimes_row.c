@@ -80,6 +80,7 @@ static es_status compare_law(const es_regimes_opts *o, int64_t n, double beta,
         const size_t at = offsetof(es_regimes_draw, top) + (size_t)k * sizeof(double);
         copy_out(draws, count, at, column);
         copy_out(reference, count, at, column + count);
+        out->limit[k] = estimate(column + count, count);
         out->law[k] = agreement(es_ks_two(column, count, column + count, count));
     }
     return ES_OK;
@@ -106,8 +107,10 @@ static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regim
     const es_agreement none = {(double)NAN, (double)NAN};
     ES_TRY(es_regimes_sample(o, n, beta, draws, err));
     *out = (es_regimes_row){.bulk = 0.0};
-    for (int k = 0; k < ES_REGIMES_TOP; k++)
+    for (int k = 0; k < ES_REGIMES_TOP; k++) {
         out->law[k] = none;
+        out->limit[k] = (es_estimate){(double)NAN, (double)NAN};
+    }
     out->normal[0] = out->normal[1] = none;
     average(draws, count, column, out);
     if (o->points || o->keys->planted)

@@ -115,7 +115,7 @@ static void make_claims(void)
     finish(run);
 }
 
-/* ---- hardmax, ball, regimes, probe: every kind of figure ---- */
+/* ---- hardmax, ball, exponent, probe: kinds of figures that would take long to compute ---- */
 
 static void make_hardmax(void)
 {
@@ -180,46 +180,29 @@ static void make_ball(void)
     finish(run);
 }
 
-/* A heat map and curves with a law: the shapes of collapse and regimes. */
-static void make_collapse(void)
+/* Keys need a file that no command of the program makes. */
+static void make_exponent(void)
 {
-    enum { ROWS = 36 };
-    static double gamma[ROWS], times[ROWS], rho[ROWS], ratio[ROWS];
-    for (int i = 0; i < ROWS; i++) {
-        gamma[i] = 0.5 + 0.5 * (i % 6);
-        rho[i] = 0.1 * (1 + i / 6);
-        times[i] = gamma[i] * (1.0 - rho[i]);
-        ratio[i] = 1.0 / (1.0 + exp(-4.0 * (gamma[i] * (1.0 - rho[i]) - 1.0)));
-    }
-    const es_run_column columns[] = {{"gamma", ES_RUN_REAL, gamma, NULL},
-                                     {"times", ES_RUN_REAL, times, NULL},
-                                     {"rho", ES_RUN_REAL, rho, NULL},
-                                     {"angle_ratio", ES_RUN_REAL, ratio, NULL}};
-    es_run *run = create("collapse", "collapse", "esscher collapse --out collapse.run");
-    put(run, "rows", ROWS, columns, 4);
-    finish(run);
-}
-
-static void make_regimes(void)
-{
-    enum { ROWS = 12 };
-    static double n[ROWS], b[ROWS], top[ROWS], law[ROWS], squares[ROWS], squares_law[ROWS];
-    for (int i = 0; i < ROWS; i++) {
-        n[i] = i < 6 ? 100 : 10000;
-        b[i] = pow(10.0, -1.0 + 0.5 * (i % 6));
-        law[i] = b[i] / (0.4 + b[i]);
-        top[i] = law[i] + 0.01 * sin(i);
-        squares_law[i] = law[i] * law[i];
-        squares[i] = top[i] * top[i];
-    }
-    const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
-                                     {"b", ES_RUN_REAL, b, NULL},
-                                     {"top_weight", ES_RUN_REAL, top, NULL},
-                                     {"top_weight_law", ES_RUN_REAL, law, NULL},
-                                     {"inverse_ess", ES_RUN_REAL, squares, NULL},
-                                     {"inverse_ess_law", ES_RUN_REAL, squares_law, NULL}};
-    es_run *run = create("regimes", "regimes", "esscher regimes --out regimes.run");
-    put(run, "rows", ROWS, columns, 6);
+    static const double k[] = {16, 32, 64}, alpha[] = {1.52, 1.49, 1.5}, se[] = {0.06, 0.04, 0.03};
+    static const double hill[] = {1.5, 1.45, 1.4}, hill_se[] = {0.06, 0.04, 0.03};
+    static const double n[] = {1e3, 1e4, 1e5}, critical[] = {90, 420, 1900};
+    static const double frozen[] = {270, 1260, 5700}, relative[] = {0.05, 0.07, 0.09};
+    static const double beta[] = {300};
+    const es_run_column scan[] = {{"k", ES_RUN_REAL, k, NULL},
+                                  {"hill", ES_RUN_REAL, hill, NULL},
+                                  {"hill_se", ES_RUN_REAL, hill_se, NULL},
+                                  {"alpha", ES_RUN_REAL, alpha, NULL},
+                                  {"alpha_se", ES_RUN_REAL, se, NULL}};
+    const es_run_column freezing[] = {{"n", ES_RUN_REAL, n, NULL},
+                                      {"critical", ES_RUN_REAL, critical, NULL},
+                                      {"frozen", ES_RUN_REAL, frozen, NULL},
+                                      {"relative_se", ES_RUN_REAL, relative, NULL}};
+    const es_run_column runs[] = {{"beta", ES_RUN_REAL, beta, NULL}};
+    es_run *run =
+        create("exponent", "exponent", "esscher exponent --keys K.npy --out exponent.run");
+    put(run, "freezing", 3, freezing, 4);
+    put(run, "runs", 1, runs, 1);
+    put(run, "scan", 3, scan, 5);
     finish(run);
 }
 
@@ -357,8 +340,7 @@ int main(int argc, char **argv)
     make_claims();
     make_hardmax();
     make_ball();
-    make_collapse();
-    make_regimes();
+    make_exponent();
     make_probe();
     make_odd();
     make_few();

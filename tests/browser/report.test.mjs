@@ -47,8 +47,8 @@ test("RP07 every figure is drawn without a word on the console and without a req
   const figures = await page.$$eval("figure.figure", (all) =>
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
-  // claims 1, converge 4, hardmax 2, ball 2, regimes 2, collapse 2, probe 1
-  assert.equal(figures.length, 14);
+  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 5, exponent 2, rope 1, context-fit 2, probe 1
+  assert.equal(figures.length, 27);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });
@@ -284,7 +284,7 @@ test("RP04 on paper nothing is hidden behind a scroll bar", async () => {
   assert.equal(state.cut, 0);
   assert.equal(state.buttons, 0);
   assert.equal(light(state.paper), 255);
-  assert.ok(state.figures >= 14);
+  assert.ok(state.figures >= 27);
   const pdf = await page.pdf({ format: "A4" });
   assert.equal(pdf.subarray(0, 4).toString(), "%PDF");
   await close();

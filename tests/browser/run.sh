@@ -29,12 +29,18 @@ cells=1000000
 "$make_runs" "$work" "$cells"
 cd "$work"
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --predict --quiet --out converge.run >/dev/null
+"$esscher" regimes --dim 3 --n 1e2,1e6 --b 0.1,1,10 --replicates 50 --quiet --out regimes.run >/dev/null
+"$esscher" collapse --phase --curves --n 1000 --replicates 0 --quiet --out collapse.run >/dev/null
+"$esscher" heat --n 1000 --beta 10,100 --replicates 2 --particles 200 --steps 6 --quiet --out heat.run >/dev/null
+"$esscher" rope --quiet --out rope.run >/dev/null
+printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n4096,1.405\n' >loss.csv
+"$esscher" context-fit loss.csv --at 1e5 --quiet --out context-fit.run >/dev/null
 page() {
     out=$1
     shift
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
-page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run probe.run
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run
 page odd odd.run
 page few empty.run one.run unfinished.run
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'

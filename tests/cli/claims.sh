@@ -1,5 +1,5 @@
 # Claims: a list, one of them, a misspelt one, and a run file that is not computed twice.
-[ "$(esscher claims --list --csv | grep -c '^[a-z-]*,')" -ge 13 ] && echo list
+[ "$(esscher claims --list --csv | grep -c '^[a-z-]*,')" -ge 30 ] && echo list
 esscher claims --only hardmax-law --quiet
 esscher claims --only hardmax-exact --out c.run --quiet --csv >first
 esscher claims --only hardmax-exact --out c.run --quiet --csv --resume >second

@@ -15,6 +15,16 @@ sed 's/context,loss/ctx,nll/' l.csv >other.csv
 esscher context-fit other.csv --context ctx --loss nll --least-squares --csv | awk -F, 'NR == 1 { print $1 } NR > 1 { printf "%.6f\n", $1 }'
 sed '1s/$/,se/; 2,$s/$/,0.01/' l.csv >se.csv
 esscher context-fit se.csv --json >se.json && get_json se.json fit.beta | awk '{ printf "%.6f\n", $1 }'
+# A run file has every table, and counts the losses by their contents.
+esscher context-fit l.csv --at 65536 --out f.run >/dev/null
+for table in fit intervals points predictions; do
+    esscher export f.run --table $table --csv | wc -l
+done
+cp l.csv same.csv
+esscher context-fit same.csv --at 65536 --out f.run --resume >/dev/null 2>&1
+echo "same contents: rc=$?"
+esscher context-fit se.csv --at 65536 --out f.run --resume >/dev/null 2>&1
+echo "other contents: rc=$?"
 try() {
     esscher context-fit "$@" 2>&1
     echo "rc=$?"

@@ -20,6 +20,14 @@ for threads in 1 2 3; do
     esscher exponent --keys K.npy --sample 20 --csv --threads $threads >t_$threads
 done
 cmp t_1 t_2 && cmp t_1 t_3 && echo same
+# A run file has every table; one row is a table, too. Other keys are another run.
+esscher exponent --keys K.npy --query q.npy --beta 1e5 --out e.run >/dev/null
+for table in estimates freezing runs scan; do
+    esscher export e.run --table $table --csv | wc -l
+done
+make_npy K2.npy f64 3000x4 normal 8
+esscher exponent --keys K2.npy --query q.npy --beta 1e5 --out e.run --resume >/dev/null 2>&1
+echo "other keys: rc=$?"
 try() {
     esscher exponent "$@" 2>&1
     echo "rc=$?"

@@ -3,10 +3,12 @@ import { isNumber, show } from "../tables.js";
 
 const FAR = 10; // standard errors; what is further stands at the edge
 
-// Distance beyond what the prediction itself may be off by, in standard errors.
+// Distance beyond what the prediction itself may be off by, in standard errors. What is computed, not sampled, has none:
+// it is on the spot or at the edge.
 function distance(r) {
   const off = r.measured - r.predicted;
-  return (Math.sign(off) * Math.max(0, Math.abs(off) - (r.slack ?? 0))) / r.measured_se;
+  const beyond = Math.sign(off) * Math.max(0, Math.abs(off) - (r.slack ?? 0));
+  return isNumber(r.measured_se) && r.measured_se > 0 ? beyond / r.measured_se : FAR * Math.sign(beyond);
 }
 
 const colours = { holds: 2, "does not hold": 1 };

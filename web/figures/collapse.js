@@ -1,36 +1,181 @@
-// collapse.js : do outputs merge? Across the threshold, and the phase diagram.
+// collapse.js : do outputs merge? Across the threshold, the phase diagram, and the scalings in use.
 import { curves } from "./curves.js";
-import { heatMap } from "./heat-map.js";
-import { show } from "../tables.js";
+import { extent, grid, isNumber, show } from "../tables.js";
 
-export function collapse({ tables: { rows } }) {
-  const largest = Math.max(...(rows ?? []).map((r) => r.n ?? 0));
-  const diagram = rows?.filter((r) => (r.n ?? 0) === largest) ?? [];
+const ordered = (rows, key) => [...new Set(rows.map((r) => r[key]))].filter(isNumber).sort((a, b) => a - b);
+
+// Where the tile of each value begins and ends: half-way to its neighbours, by factors if `log`.
+function edges(values, log) {
+  const at = log ? values.map(Math.log) : values;
+  const half = (i) =>
+    (at[Math.min(Math.max(i + 1, 1), at.length - 1)] - at[Math.max(Math.min(i, at.length - 2), 0)]) / 2;
+  const back = log ? Math.exp : (v) => v;
+  return new Map(values.map((v, i) => [v, [back(at[i] - half(i - 1)), back(at[i] + half(i))]]));
+}
+
+// One row for each γ and ρ: from the table of the diagram, which has a column for each ρ, or from the rows themselves.
+function cellsOf({ answer, tables: { rows, phase } }) {
+  if (!phase?.length) return rows ?? [];
+  const keys = Object.keys(phase[0]).filter((key) => /^angle_ratio\.\d+$/.test(key));
+  return phase.flatMap((r) =>
+    keys.map((key) => ({
+      n: r.n,
+      gamma: r.gamma,
+      rho: Number(answer[key.replace("angle_ratio", "rho")]),
+      angle_ratio: r[key],
+    })),
+  );
+}
+
+function diagram(cells, table, thresholds) {
+  const n = Math.max(...cells.map((r) => r.n ?? 0));
+  const ours = cells.filter((r) => (r.n ?? 0) === n && r.gamma > 0 && isNumber(r.rho));
+  const [rhos, gammas] = [ordered(ours, "rho"), ordered(ours, "gamma")];
+  if (rhos.length < 3 || gammas.length < 3 || ours.length < 0.9 * rhos.length * gammas.length) return [];
+  const [across, up] = [edges(rhos, false), edges(gammas, true)];
+  const x = [across.get(rhos[0])[0], across.get(rhos.at(-1))[1]],
+    y = [up.get(gammas[0])[0], up.get(gammas.at(-1))[1]];
+  const inside = (r) => isNumber(r.y) && r.y >= y[0] && r.y <= y[1];
+  const critical = grid(x[0], Math.min(x[1], 0.9999), 120)
+    .map((rho) => ({ series: "γ_c = 1/(1 − ρ)", x: rho, y: 1 / (1 - rho) }))
+    .filter(inside);
+  const window = ["gamma_low", "gamma_high"].flatMap((key) =>
+    (thresholds ?? [])
+      .filter((t) => t.n === n)
+      .map((t) => ({ series: "own weight 0.1 and 0.9", part: key, x: t.rho, y: t[key] }))
+      .filter(inside),
+  );
   return [
-    ...curves({
-      rows,
-      table: "rows",
-      title: "Angle between outputs over angle between tokens",
-      caption: "0: tokens collapse to one; 1: each sees itself.",
-      x: { key: "times", title: "γ/γ_c" },
-      y: { title: "angle ratio", zero: true },
-      name: (r) => `n = ${show(r.n)}, ρ = ${show(r.rho)}`,
-      measured: "angle_ratio_measured",
-      law: "angle_ratio",
-    }),
-    ...(new Set(diagram.map((r) => r.rho)).size > 2
-      ? heatMap({
-          rows: diagram,
-          table: "rows",
-          title: `Phase diagram${largest ? ` at n = ${show(largest)}` : ""}`,
-          caption:
-            "Angle ratio over score scale γ = β/ln n and cosine ρ of the tokens; the border is where γ passes 1/(1 − ρ).",
-          x: { key: "gamma", title: "γ" },
-          y: { key: "rho", title: "ρ, cosine between tokens" },
-          value: { key: "angle_ratio", title: "angle ratio" },
+    {
+      title: `Phase diagram${n ? ` at n = ${show(n)}` : ""}`,
+      caption:
+        "Angle between outputs over angle between tokens: 0, all outputs have one direction; 1, each " +
+        "token sees itself. γ = β/ln n is the score scale, ρ the cosine between tokens. Dotted: where the " +
+        "window at this n begins and ends.",
+      table,
+      height: 420,
+      x: { title: "ρ, cosine between tokens", domain: x, nice: false },
+      y: { title: "γ", log: true, domain: y },
+      series: [
+        { name: "γ_c = 1/(1 − ρ)", colour: 1 },
+        ...(window.length ? [{ name: "own weight 0.1 and 0.9", colour: 1, dash: [2, 3] }] : []),
+      ],
+      layers: [
+        {
+          kind: "tiles",
+          name: "angle ratio",
+          title: "angle ratio",
           domain: [0, 1],
-          more: [{ key: "self_weight", title: "own weight" }],
+          rows: ours.map((r) => ({
+            x: across.get(r.rho)[0],
+            x2: across.get(r.rho)[1],
+            y: up.get(r.gamma)[0],
+            y2: up.get(r.gamma)[1],
+            value: r.angle_ratio,
+            tip: [
+              ["ρ", show(r.rho)],
+              ["γ", show(r.gamma)],
+              ["angle ratio", show(r.angle_ratio)],
+              ["γ/γ_c", show(r.gamma * (1 - r.rho))],
+            ],
+          })),
+        },
+        { kind: "line", name: "window", dash: [2, 3], width: 1.6, rows: window },
+        { kind: "line", name: "threshold", width: 2.6, rows: critical },
+      ],
+    },
+  ];
+}
+
+// What a practitioner would recognise: γ against the context, with the threshold of the first ρ.
+function scalings(curve, answer) {
+  const kinds = [
+    ["plain", "scores as trained", 0],
+    ["yarn", "YaRN", 2],
+    ["logn", "log n", 3],
+  ];
+  const names = kinds.filter(([key]) => curve?.some((r) => isNumber(r[`gamma_${key}`])));
+  if (!names.length) return [];
+  const tip = (r, key) => [
+    ["context", show(r.n)],
+    ["γ", show(r[`gamma_${key}`])],
+    ["angle ratio", show(r[`angle_ratio_${key}`])],
+    ["own weight", show(r[`self_weight_${key}`])],
+  ];
+  const threshold = isNumber(curve[0].gamma_c);
+  return [
+    {
+      title: "Score scalings in use, against the threshold",
+      caption:
+        `A head that was trained with ${show(Number(answer.train))} tokens, at cosine ρ = ${show(Number(answer["rho.0"]))}: ` +
+        "γ = β/ln n where its scores stay as they are, where they are multiplied as YaRN does, " +
+        `(${show(Number(answer.yarn))} ln(n/N) + 1)², and by ln n/ln N beyond N, as Qwen's option does. ` +
+        "Below the band outputs merge, above it each token sees itself.",
+      table: "curves",
+      x: { title: "context, tokens", log: true },
+      y: { title: "γ" },
+      series: [
+        ...names.map(([, name, colour]) => ({ name, colour })),
+        ...(threshold ? [{ name: "γ_c, and own weight 0.1 to 0.9", colour: 1 }] : []),
+      ],
+      layers: [
+        ...(threshold
+          ? [
+              {
+                kind: "band",
+                name: "window",
+                rows: curve.map((r) => ({
+                  series: "γ_c, and own weight 0.1 to 0.9",
+                  x: r.n,
+                  lo: r.gamma_low,
+                  hi: r.gamma_high,
+                })),
+              },
+              {
+                kind: "line",
+                name: "threshold",
+                width: 2,
+                rows: curve.map((r) => ({ series: "γ_c, and own weight 0.1 to 0.9", x: r.n, y: r.gamma_c })),
+              },
+            ]
+          : []),
+        ...names.flatMap(([key, name]) => {
+          const rows = curve.map((r) => ({ series: name, x: r.n, y: r[`gamma_${key}`], tip: tip(r, key) }));
+          return [
+            { kind: "line", name, rows },
+            { kind: "points", name, size: 30, rows },
+          ];
+        }),
+      ],
+    },
+  ];
+}
+
+export function collapse(run) {
+  const {
+    answer,
+    tables: { rows, thresholds, curves: curve },
+  } = run;
+  const phase = diagram(cellsOf(run), run.tables.phase?.length ? "phase" : "rows", thresholds);
+  const few = new Set((rows ?? []).map((r) => `${r.n} ${r.rho}`)).size <= 6;
+  const times = extent((rows ?? []).map((r) => r.times));
+  return [
+    ...(few || !phase.length
+      ? curves({
+          rows,
+          table: "rows",
+          title: "Angle between outputs over angle between tokens",
+          caption:
+            "0: tokens collapse to one; 1: each sees itself." +
+            `${times && times[0] < 1 && times[1] > 1 ? " They part at γ = γ_c, more sharply the larger n is." : ""}`,
+          x: { key: "times", title: "γ/γ_c" },
+          y: { title: "angle ratio", zero: true },
+          name: (r) => `n = ${show(r.n)}, ρ = ${show(r.rho)}`,
+          measured: "angle_ratio_measured",
+          law: "angle_ratio",
         })
       : []),
+    ...phase,
+    ...scalings(curve, answer ?? {}),
   ];
 }

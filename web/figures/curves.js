@@ -19,7 +19,11 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
     ...(has(measured) ? [[y.title, show(r[measured], r[se])]] : []),
     ...(has(law) ? [["law", show(r[law])]] : []),
   ];
-  const words = [has(measured) && "Points with 95 % intervals: measured.", has(law) && "Lines: the law."]
+  const errors = rows?.some((r) => isNumber(r[se]));
+  const words = [
+    has(measured) && `Points${errors ? " with 95 % intervals" : ""}: measured.`,
+    has(law) && "Lines: the law.",
+  ]
     .filter(Boolean)
     .join(" ");
   return [

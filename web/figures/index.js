@@ -7,6 +7,7 @@ import { claims } from "./claims.js";
 import { collapse } from "./collapse.js";
 import { contextFit } from "./context-fit.js";
 import { converge } from "./converge.js";
+import { exponent } from "./exponent.js";
 import { hardmax } from "./hardmax.js";
 import { heatFlow } from "./heat-flow.js";
 import { probe } from "./probe.js";
@@ -19,6 +20,7 @@ export const registry = {
   collapse,
   "context-fit": contextFit,
   converge,
+  exponent,
   hardmax,
   heat: heatFlow,
   probe,

@@ -1,0 +1,334 @@
+/* claims_average.c : keys on the sphere while many share the weight: bias, fluctuations, backward
+ * heat; and the local exponent, which says how long that lasts. */
+#include <math.h>
+
+#include <esscher/experiment.h>
+#include <esscher/exponent.h>
+#include <esscher/heat.h>
+#include <esscher/random.h>
+#include <esscher/regimes.h>
+#include <esscher/tokens.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "lab/claim_kit.h"
+#include "stats/ks.h"
+
+#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
+
+enum {
+    HEAT_QUERIES = ES_EXPERIMENT_CLAIMS + 3,
+    HEAT_KEYS = ES_EXPERIMENT_CLAIMS + 4,
+    NEAR_KEYS = ES_EXPERIMENT_CLAIMS + 5
+};
+
+static const char paper_b[] = "Scaling Limits of Long-Context Transformers";
+static const char worked_out[] = "worked out from Scaling Limits of Long-Context Transformers";
+
+static es_budget *budget_of(const es_claim_opts *opts)
+{
+    return opts->exec ? opts->exec->budget : NULL;
+}
+
+/* ---- draws of a regime ---- */
+
+typedef struct draws {
+    es_regimes_draw *each; /* (count) */
+    double *column;        /* (count) to work in */
+    int64_t count;
+    es_budget *budget;
+} draws;
+
+static void free_draws(draws *d)
+{
+    es_mem_free(d->budget, d->column);
+    es_mem_free(d->budget, d->each);
+}
+
+static es_status take_draws(const es_claim_opts *opts, const es_regimes_opts *how, int64_t n,
+                            double beta, draws *out, es_error *err)
+{
+    *out = (draws){.count = how->replicates, .budget = budget_of(opts)};
+    ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->each, "draws of a claim",
+                        (void **)&out->each, err));
+    ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->column, "draws of a claim",
+                        (void **)&out->column, err));
+    return es_regimes_sample(how, n, beta, out->each, err);
+}
+
+/* ---- bias and fluctuations ---- */
+
+typedef struct average_cell {
+    int64_t dim, n;
+    double beta;
+} average_cell;
+
+static es_measured mean_deficit(draws *d)
+{
+    for (int64_t r = 0; r < d->count; r++)
+        d->column[r] = d->each[r].deficit;
+    return es_measured_mean(d->column, d->count);
+}
+
+/* n times the variance of <output, q>, around its own mean. */
+static es_measured radial_variance(draws *d, int64_t n)
+{
+    const double mean = mean_deficit(d).value;
+    for (int64_t r = 0; r < d->count; r++)
+        d->column[r] = (double)n * pow(d->each[r].deficit - mean, 2.0);
+    return es_measured_mean(d->column, d->count);
+}
+
+/* n times the variance in one tangential direction, whose mean is 0. */
+static es_measured tangential_variance(draws *d, int64_t n, int64_t dim)
+{
+    for (int64_t r = 0; r < d->count; r++)
+        d->column[r] = (double)n / (double)(dim - 1) * pow(d->each[r].tangential, 2.0);
+    return es_measured_mean(d->column, d->count);
+}
+
+/* p of Kolmogorov's test that one tangential coordinate is N(0, variance/n). */
+static double normality(draws *d, int64_t n, double variance)
+{
+    for (int64_t r = 0; r < d->count; r++)
+        d->column[r] = d->each[r].one * sqrt((double)n / variance);
+    return es_ks_normal(d->column, d->count).p;
+}
+
+static es_status gather_average(const es_claim_opts *opts, const average_cell *c, draws *d,
+                                es_finding *out, es_error *err)
+{
+    const es_keys keys = {.dim = c->dim};
+    const double leading = (double)(c->dim - 1) / (2.0 * c->beta);
+    es_weights exact;
+    es_average a;
+    ES_TRY(es_weights_exact(&keys, c->n, c->beta, budget_of(opts), &exact, err));
+    ES_TRY(es_average_at(c->dim, c->beta, &a, err));
+    /* slack: 1/beta^2 and 1/n, which the integral for n keys has; of variances, the next order is
+     * about one over the number of keys that share the weight */
+    const double next = 4.0 * exact.squares.val;
+    es_evidence_equal(out, leading, fabs(exact.deficit.val - leading), 0.2 * leading,
+                      mean_deficit(d), "1 - <output, query>, d = %d, beta = %g, n = %d",
+                      (int)c->dim, c->beta, (int)c->n);
+    es_evidence_equal(out, a.tangential.val, next * a.tangential.val, 0.4 * a.tangential.val,
+                      tangential_variance(d, c->n, c->dim),
+                      "n times the variance in a tangential direction");
+    es_evidence_equal(out, a.radial.val, next * a.radial.val, 0.4 * a.radial.val,
+                      radial_variance(d, c->n), "n times the variance of <output, query>");
+    /* 6.3e-5 is the probability of four standard errors */
+    es_evidence_at_least(out, 6.3e-5, (es_measured){normality(d, c->n, a.tangential.val), 0.0},
+                         "p-value that a tangential coordinate is Gaussian");
+    return ES_OK;
+}
+
+static es_status check_average(const es_claim_opts *opts, es_finding *out, es_error *err)
+{
+    static const average_cell cells[] = {{3, 4000, 20.0}, {5, 12000, 20.0}, {10, 4000, 10.0}};
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < COUNT(cells) && status == ES_OK; i++) {
+        const es_keys keys = {.dim = cells[i].dim};
+        const es_regimes_opts how = {.seed = opts->seed,
+                                     .method = ES_REGIMES_BRUTE,
+                                     .keys = &keys,
+                                     .replicates = es_effort_pick(opts, 600, 20000),
+                                     .exec = opts->exec};
+        draws d;
+        status = take_draws(opts, &how, cells[i].n, cells[i].beta, &d, err);
+        if (status == ES_OK)
+            status = gather_average(opts, &cells[i], &d, out, err);
+        free_draws(&d);
+    }
+    es_finding_conclude(out,
+                        "While many keys share the weight the output is the query, shortened by "
+                        "(d-1)/(2 beta), plus Gaussian noise of the predicted size: d = 3, beta = "
+                        "20: %.4f (%.4f), n Var %.3f (%.3f) along the sphere, %.4f (%.4f) across.",
+                        out->evidence[0].measured, out->evidence[0].predicted,
+                        out->evidence[1].measured, out->evidence[1].predicted,
+                        out->evidence[2].measured, out->evidence[2].predicted);
+    return status;
+}
+
+/* ---- the radial identity ---- */
+
+static es_status check_radial(const es_claim_opts *opts, es_finding *out, es_error *err)
+{
+    static const int64_t dims[] = {3, 4, 5};
+    static const double b[] = {0.3, 3.0};
+    const int64_t n = INT64_C(1000000000000);
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < COUNT(dims) * COUNT(b) && status == ES_OK; i++) {
+        const es_keys keys = {.dim = dims[i / COUNT(b)]};
+        const double a = 0.5 * (double)(keys.dim - 1);
+        const double beta = b[i % COUNT(b)] * pow((double)n, 1.0 / a);
+        const es_regimes_opts how = {.seed = opts->seed,
+                                     .keys = &keys,
+                                     .replicates = es_effort_pick(opts, 1500, 50000),
+                                     .exec = opts->exec};
+        draws d;
+        status = take_draws(opts, &how, n, beta, &d, err);
+        for (int64_t r = 0; r < d.count && status == ES_OK; r++)
+            d.column[r] = beta * (d.each[r].deficit - 0.5 * pow(d.each[r].tangential, 2.0));
+        if (status == ES_OK) /* slack: the sphere's curvature, a part in beta */
+            es_evidence_equal(out, a, 1e-4, 0.5 * a, es_measured_mean(d.column, d.count),
+                              "beta E(1 - <out, q> - |tangential|^2/2), d = %d, b = %g",
+                              (int)keys.dim, b[i % COUNT(b)]);
+        free_draws(&d);
+    }
+    es_finding_conclude(out,
+                        "How far the output stays behind the query is tied to how far it strays "
+                        "aside, at every temperature: the difference is (d-1)/2 in units of "
+                        "1/beta; d = 5, b = 0.3: %.3f +- %.3f for 2.",
+                        out->evidence[4].measured, out->evidence[4].se);
+    return status;
+}
+
+/* ---- backward heat ---- */
+
+enum { QUERIES = 48, HEAT_MOST = 8, FEWEST = 30 };
+static const double betas[] = {10.0, 40.0, 160.0};
+
+/* Half of the keys around one direction, half around another: a density with two modes. */
+typedef struct two_modes {
+    double direction[2][HEAT_MOST], weights[2];
+    es_law parts[2], law;
+} two_modes;
+
+static void make_modes(int64_t dim, two_modes *m)
+{
+    *m = (two_modes){.direction = {{1.0}, {-0.6, 0.8}}, .weights = {0.6, 0.4}};
+    for (int i = 0; i < 2; i++)
+        m->parts[i] = (es_law){.kind = ES_LAW_VMF,
+                               .dim = dim,
+                               .size = 1.0,
+                               .concentration = 2.0,
+                               .direction = m->direction[i]};
+    m->law = (es_law){
+        .kind = ES_LAW_MIXTURE, .dim = dim, .parts = m->parts, .weights = m->weights, .n_parts = 2};
+}
+
+static es_status gather_heat(const es_claim_opts *opts, int64_t dim, int64_t replicates,
+                             es_heat_draw *sample, es_finding *out, es_error *err)
+{
+    const es_address at = {.seed = opts->seed, .experiment = HEAT_QUERIES};
+    double queries[QUERIES * HEAT_MOST];
+    es_heat_exact exact[COUNT(betas)];
+    es_heat_row rows[COUNT(betas)];
+    two_modes modes;
+    make_modes(dim, &modes);
+    const es_heat_opts how = {.law = &modes.law,
+                              .seed = opts->seed,
+                              .experiment = HEAT_KEYS,
+                              .n = es_effort_pick(opts, 20000, 1000000),
+                              .exec = opts->exec};
+    ES_TRY(es_sphere_rows(&at, QUERIES, dim, queries, err));
+    ES_TRY(es_heat_exact_of(&modes.law, queries, QUERIES, betas, COUNT(betas), exact, err));
+    ES_TRY(es_heat_sample(&how, queries, QUERIES, betas, COUNT(betas), 0, replicates, sample, err));
+    es_heat_average(sample, replicates, COUNT(betas), rows);
+    for (int64_t i = 0; i < COUNT(betas); i++) {
+        const es_measured slope = {rows[i].mean.slope, rows[i].se.slope};
+        if (rows[i].mean.ess < FEWEST)
+            continue; /* no longer an average: not what the claim is about */
+        /* slack: the bias of a ratio of sums over so few keys */
+        es_evidence_equal(out, exact[i].slope, 2.0 / rows[i].mean.ess, 0.4, slope,
+                          "beta drift over grad log density, d = %d, beta = %g", (int)dim,
+                          betas[i]);
+    }
+    const double rate = log(exact[1].error / exact[2].error) / log(betas[2] / betas[1]);
+    es_evidence_equal(out, 1.0, (double)dim / betas[1], 0.5, (es_measured){rate, 0.0},
+                      "power of 1/beta by which that differs from 1, d = %d", (int)dim);
+    return ES_OK;
+}
+
+static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error *err)
+{
+    static const int64_t dims[] = {2, 3, 8};
+    const int64_t replicates = es_effort_pick(opts, 8, 32);
+    es_heat_draw *sample;
+    ES_TRY(es_mem_array(budget_of(opts), replicates, COUNT(betas), sizeof *sample,
+                        "draws of a claim", (void **)&sample, err));
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++)
+        status = gather_heat(opts, dims[i], replicates, sample, out, err);
+    es_mem_free(budget_of(opts), sample);
+    es_finding_conclude(out,
+                        "Attention moves a query up the log-density of the keys: on the circle "
+                        "beta times the drift is %.3f, %.3f, %.3f of the gradient at beta = 10, "
+                        "40, 160, and what is missing falls like 1/beta.",
+                        out->evidence[0].measured, out->evidence[1].measured,
+                        out->evidence[2].measured);
+    return status;
+}
+
+/* ---- the local exponent ---- */
+
+static es_status gather_exponent(const es_claim_opts *opts, int64_t dim, double *keys, double *gaps,
+                                 int64_t n, es_measured *out, es_error *err)
+{
+    enum { SETS = 24 };
+    const es_law law = {.kind = ES_LAW_SPHERE, .dim = dim, .size = 1.0};
+    const es_view view = es_view_f64(keys, n, dim);
+    const double query[HEAT_MOST] = {1.0};
+    double alpha[SETS];
+    for (int64_t s = 0; s < SETS; s++) {
+        const es_address at = {
+            .seed = opts->seed, .experiment = NEAR_KEYS, .cell = (uint64_t)(dim * SETS + s)};
+        es_exponent e;
+        ES_TRY(es_tokens_fill(&law, &at, n, opts->exec, keys, err));
+        ES_TRY(es_exponent_gaps(&view, query, gaps, err));
+        ES_TRY(es_exponent_estimate(gaps, n, 0, &e, err));
+        alpha[s] = e.alpha;
+    }
+    *out = es_measured_mean(alpha, SETS);
+    return ES_OK;
+}
+
+static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_error *err)
+{
+    static const int64_t dims[] = {2, 3, 5, 8};
+    const int64_t n = es_effort_pick(opts, 10000, 1000000);
+    double *keys, *gaps = NULL;
+    es_status status = es_mem_array(budget_of(opts), n, HEAT_MOST, sizeof *keys, "keys of a claim",
+                                    (void **)&keys, err);
+    if (status == ES_OK)
+        status = es_mem_array(budget_of(opts), n, 1, sizeof *gaps, "keys of a claim",
+                              (void **)&gaps, err);
+    for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++) {
+        es_measured alpha;
+        const double true_alpha = 0.5 * (double)(dims[i] - 1);
+        status = gather_exponent(opts, dims[i], keys, gaps, n, &alpha, err);
+        if (status == ES_OK) /* slack: of order 1/k, the bias of a maximum likelihood estimate */
+            es_evidence_equal(
+                out, true_alpha, 2.0 * true_alpha / sqrt((double)n), 0.25 * true_alpha, alpha,
+                "local exponent from the nearest of %d keys, d = %d", (int)n, (int)dims[i]);
+    }
+    es_mem_free(budget_of(opts), gaps);
+    es_mem_free(budget_of(opts), keys);
+    es_finding_conclude(out,
+                        "The nearest of %d keys tell the exponent that sets the critical scale "
+                        "n^(1/alpha): d = 3: %.3f +- %.3f for 1, d = 8: %.2f +- %.2f for 3.5.",
+                        (int)n, out->evidence[1].measured, out->evidence[1].se,
+                        out->evidence[3].measured, out->evidence[3].se);
+    return status;
+}
+
+const es_claim_entry es_claims_average[] = {
+    {{"subcritical-average", paper_b,
+      "Below the critical scale the output is the query minus a bias of (d-1)/(2 beta), with "
+      "Gaussian fluctuations of order 1/sqrt(n) whose covariance is known",
+      ES_VERDICT_HOLDS},
+     check_average},
+    {{"radial-identity", worked_out,
+      "At the critical scale beta E(1 - <output, q>) = (d-1)/2 + beta E|tangential part|^2/2",
+      ES_VERDICT_HOLDS},
+     check_radial},
+    {{"backward-heat", paper_b,
+      "On keys of density f attention drifts by (1/beta) grad log f, a step of the heat equation "
+      "run backwards: f smoothed over 1/sqrt(beta) stands for f, which differs by 1/beta",
+      ES_VERDICT_HOLDS},
+     check_heat},
+    {{"local-exponent", paper_b,
+      "The exponent alpha of P(1 - cos <= t) ~ c t^alpha, which sets the critical scale, can be "
+      "read off the nearest keys",
+      ES_VERDICT_HOLDS},
+     check_exponent},
+    {{0}, 0}};

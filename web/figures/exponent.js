@@ -1,0 +1,105 @@
+// exponent.js : the local exponent of keys, and the inverse temperature at which a head over them freezes.
+import { isNumber, show } from "../tables.js";
+
+const Z = 1.96;
+
+function scanFigure(scan) {
+  const kinds = [
+    { key: "alpha", name: "corrected for curvature", colour: 0 },
+    { key: "hill", name: "Hill", colour: 1 },
+  ];
+  const good = (scan ?? []).filter((r) => isNumber(r.alpha));
+  if (good.length < 2) return [];
+  return [
+    {
+      title: "Does the exponent depend on how many neighbours are used?",
+      caption:
+        "α of P(1 − cosine ≤ t) ∼ c tᵅ, from the k nearest keys of each query, with 95 % intervals. Where " +
+        "it keeps changing with k there is no exponent: the keys have structure at every distance.",
+      table: "scan",
+      x: { title: "k, nearest keys", log: true },
+      y: { title: "α" },
+      series: kinds.map(({ name, colour }) => ({ name, colour })),
+      layers: kinds.flatMap(({ key, name }) => {
+        const se = (r) => r[`${key}_se`];
+        const rows = good.map((r) => ({
+          series: name,
+          x: r.k,
+          y: r[key],
+          tip: [
+            ["k", show(r.k)],
+            ["α", show(r[key], se(r))],
+            ["dimension", show(2 * r[key], 2 * se(r))],
+          ],
+        }));
+        return [
+          { kind: "line", name, width: 1.2, rows },
+          {
+            kind: "bars",
+            name: "95 % interval",
+            rows: good.map((r) => ({ series: name, x: r.k, lo: r[key] - Z * se(r), hi: r[key] + Z * se(r) })),
+          },
+          { kind: "points", name, rows },
+        ];
+      }),
+    },
+  ];
+}
+
+function freezingFigure(freezing, beta) {
+  const good = (freezing ?? []).filter((r) => isNumber(r.critical) && r.critical > 0);
+  if (good.length < 2) return [];
+  const kinds = [
+    { key: "frozen", name: "frozen: the nearest key has half or more", colour: 1 },
+    { key: "critical", name: "critical: a few keys are selected", colour: 0 },
+  ];
+  const tip = (r) => [
+    ["n", show(r.n)],
+    ["critical β", show(r.critical)],
+    ["frozen β", show(r.frozen)],
+    ["relative error", show(r.relative_se)],
+    ...(r.verdict ? [["at its β", r.verdict]] : []),
+  ];
+  return [
+    {
+      title: "Where a head over such keys freezes",
+      caption:
+        "Inverse temperatures against the context, to leading order in n, for more keys of the same law; bands: 95 %. " +
+        (isNumber(beta)
+          ? "Dashed: where this head runs. Below the lower line it averages."
+          : "Below the lower line attention averages."),
+      table: "freezing",
+      x: { title: "n, tokens", log: true },
+      y: { title: "β, inverse temperature", log: true },
+      series: [
+        ...kinds.map(({ name, colour }) => ({ name, colour })),
+        ...(isNumber(beta) ? [{ name: "this head", colour: 7, dash: [6, 4] }] : []),
+      ],
+      layers: [
+        ...kinds.flatMap(({ key, name }) => {
+          const rows = good.map((r) => ({ series: name, x: r.n, y: r[key], tip: tip(r) }));
+          const width = (r) => Math.exp(Z * (isNumber(r.relative_se) ? r.relative_se : 0));
+          return [
+            {
+              kind: "band",
+              name: "95 %",
+              rows: good.map((r) => ({ series: name, x: r.n, lo: r[key] / width(r), hi: r[key] * width(r) })),
+            },
+            { kind: "line", name, rows },
+            { kind: "points", name, rows },
+          ];
+        }),
+        {
+          kind: "line",
+          name: "this head",
+          dash: [6, 4],
+          rows: isNumber(beta) ? [good[0], good.at(-1)].map((r) => ({ series: "this head", x: r.n, y: beta })) : [],
+        },
+      ],
+    },
+  ];
+}
+
+export function exponent({ tables: { scan, freezing, runs } }) {
+  return [...freezingFigure(freezing, runs?.[0]?.beta), ...scanFigure(scan)];
+}
