@@ -185,7 +185,7 @@ static void emit_top_mass(const es_problem *p, const es_sums *s, double relative
     for (int64_t i = 0; i < p->n_top_k; i++) {
         double sum = 0.0;
         for (int64_t j = 0; j < p->top_k[i] && sorted[j] > -INFINITY; j++)
-            sum += exp2(relative_scale * sorted[j] - s->offset);
+            sum += exp2(es_problem_rescale(p, relative_scale, sorted[j]) - s->offset);
         mass[i] = fmin(1.0, sum / s->weight);
     }
 }
