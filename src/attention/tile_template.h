@@ -145,7 +145,7 @@ static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
 /* x of one register of scores. The product is rounded before the offset is taken off, though a
  * multiply-add would be at hand: the offset is made from the rounded product of the largest score,
  * and what a multiply-add keeps beyond it, up to 2^-24 |c s|, is an exponent. */
-#define TILE_X(p) V_MAX(V_SUB(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift), lowest)
+#define TILE_X(p) V_MAX(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift), lowest)
 
 /* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */
 #define TILE_TILT_PAIR(X1, STORE1)                                                                 \
@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *
                                                                     REAL *w, double *sums)
 {
     enum { lanes = TILE(lanes) };
-    const V scale = V_ALL(c), lowest = V_ALL(TILE_LOWEST), shift = V_LOAD(offset);
+    const V scale = V_ALL(c), lowest = V_ALL(TILE_LOWEST), shift = V_SUB(V_ZERO(), V_LOAD(offset));
     V weight = V_ZERO(), tilted = V_ZERO(), squares = V_ZERO();
     int64_t r = 0;
     for (; r + 2 <= rows; r += 2, s += 2 * lanes, w += 2 * lanes)
