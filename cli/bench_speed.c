@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <esscher/experiment.h>
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
@@ -53,7 +54,8 @@ void bench_data_new(bench_data *data, uint64_t seed, int64_t m, int64_t n, int64
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 0 ? m : n;
         es_error err;
-        const es_address at = {.seed = seed, .cell = (uint64_t)i};
+        const es_address at = {
+            .seed = seed, .experiment = ES_EXPERIMENT_BENCH_INPUTS, .cell = (uint64_t)i};
         *arrays[i] = cli_alloc_array((size_t)(rows * d), sizeof(float));
         es_normal_rows_f32(&at, rows, d, *arrays[i], &err);
         data->views[i] = es_view_f32(*arrays[i], rows, d);

@@ -43,6 +43,8 @@ static bool read_number(const char *text, size_t length, bool whole, const cli_g
                  rule->max);
         return refuse(why, number, bounds);
     }
+    if (whole && (*out >= 0x1p63 || (int64_t)*out != count)) /* a grid is made of doubles */
+        return refuse(why, number, "above 2^53 a list takes round numbers such as 1e18 or 2^60");
     return true;
 }
 

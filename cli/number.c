@@ -68,27 +68,64 @@ const char *cli_number_real(const char *text, double *out)
     return NULL;
 }
 
+/* value = base value + more, unless that passes 2^63 - 1. */
+static bool extend(int64_t *value, int64_t base, int64_t more)
+{
+    if (base > 0 && *value > (INT64_MAX - more) / base)
+        return false;
+    *value = base * *value + more;
+    return true;
+}
+
+static const char *whole_power(const char *text, int64_t *out)
+{
+    const int64_t base = strtoll(text, NULL, 10), power = strtoll(strchr(text, '^') + 1, NULL, 10);
+    int64_t value = 1;
+    for (int64_t i = 0; i < power; i++)
+        if (!extend(&value, base, 0))
+            return too_large;
+    *out = value;
+    return NULL;
+}
+
+/* Digits of a decimal number that stand before the point once its exponent has moved it; negative
+ * when zeros would have to be put in front. */
+static int64_t digits_before_point(const char *text)
+{
+    const int64_t longest = 1000000000; /* longer than any text, far from the end of int64_t */
+    const char *first = skip_sign(text), *exponent = strpbrk(first, "eE");
+    long long moved = exponent ? strtoll(exponent + 1, NULL, 10) : 0; /* ends where it is full */
+    if (moved > longest || moved < -longest)
+        moved = moved > 0 ? longest : -longest;
+    return skip_digits(first) - first + moved;
+}
+
+/* No double in between: its digits are exact up to 2^53 only. */
+static const char *whole_decimal(const char *text, int64_t *out)
+{
+    int64_t value = 0, before = digits_before_point(text);
+    for (const char *p = skip_sign(text); *p && *p != 'e' && *p != 'E'; p++) {
+        if (*p == '.')
+            continue;
+        if (before-- > 0) {
+            if (!extend(&value, 10, *p - '0'))
+                return too_large;
+        } else if (*p != '0') {
+            return expected_whole;
+        }
+    }
+    for (; value > 0 && before > 0; before--)
+        if (!extend(&value, 10, 0))
+            return too_large;
+    *out = *text == '-' ? -value : value;
+    return NULL;
+}
+
 const char *cli_number_whole(const char *text, int64_t *out)
 {
-    const double all_exact = 9007199254740992.0; /* 2^53: beyond it a double may be a neighbour */
-    if (is_digits(skip_sign(text))) {
-        errno = 0;
-        const long long value = strtoll(text, NULL, 10);
-        if (errno == ERANGE)
-            return too_large;
-        *out = value;
-        return NULL;
-    }
-    double value;
-    const char *why = cli_number_real(text, &value);
-    if (why)
-        return why == too_large ? why : expected_whole;
-    if (fabs(value) > all_exact && !(strncmp(text, "2^", 2) == 0 && value < 0x1p63))
-        return too_large;
-    if (value != floor(value))
-        return expected_whole;
-    *out = (int64_t)value;
-    return NULL;
+    if (is_power(text))
+        return whole_power(text, out);
+    return is_decimal(text) ? whole_decimal(text, out) : expected_whole;
 }
 
 const char *cli_number_seed(const char *text, uint64_t *out)

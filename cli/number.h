@@ -13,7 +13,8 @@
 /* A finite real number. */
 const char *cli_number_real(const char *text, double *out);
 
-/* A whole number that fits 64 bits; 1e6, 2.5e3 and 2^20 are whole numbers, 1e30 and 0.5 are not. */
+/* A whole number up to 2^63-1 in size, exactly, however it is written: 1e18, 2.5e3, 1000e-3 and
+ * 2^20 are whole numbers, 0.5 is not, 1e30 is too large. */
 const char *cli_number_whole(const char *text, int64_t *out);
 
 /* Digits only, 0 .. 2^63-1: what the integers of JSON readers hold. */

@@ -17,9 +17,8 @@ static const cli_option options[] = {
     {"dim", 'd', CLI_COUNTS, "GRID", "keys lie on the unit sphere of R^D (default: 5)",
      .field = offsetof(regimes_options, dim), .min = 2, .max = 4096, .increasing = true},
     {"n", 'n', CLI_COUNTS, "GRID",
-     "keys (default: 1e2,1e4,1e6,1e12; of a file 100 and so on). Up to 1e18 (in digits above "
-     "9e15); "
-     "1e9 where all are drawn",
+     "keys (default: 1e2,1e4,1e6,1e12; of a file 100 and so on). Up to 1e18; 1e9 where all are "
+     "drawn",
      .field = offsetof(regimes_options, n), .min = 1, .max = 1e18, .increasing = true},
     {"b", 'b', CLI_REALS, "GRID",
      "inverse temperatures in units of the critical scale: beta = b n^(1/alpha), alpha = (D-1)/2 "

@@ -12,4 +12,11 @@ if grep -nE 'experiment = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
     echo "FAIL: a number that is not in $list" >&2
     exit 1
 fi
+# An address without a number has number 0, which belongs to nobody.
+for file in src/*/*.[ch] cli/*.[ch]; do
+    if tr '\n' ' ' <"$file" | grep -oE 'es_address [a-z_]+ = \{[^;]*;|\(es_address\)\{[^}]*\}' | grep -v experiment; then
+        echo "FAIL: $file has an address without an experiment" >&2
+        exit 1
+    fi
+done
 echo "$(printf '%s\n' "$numbers" | wc -l) numbers, all different"

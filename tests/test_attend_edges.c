@@ -4,6 +4,8 @@
 #include <esscher/attend.h>
 #include <float.h>
 
+#include "numbers.h"
+
 typedef struct small {
     double output[3], lse, entropy, top_weight, sum_squares;
     int64_t top_index;
@@ -97,6 +99,120 @@ static void NU02_scores_that_climb_move_the_offset(void **state)
         assert_near(lse, rlse, 1e-14 * fabs(rlse));
         assert_near(h, rh, 1e-13);
     }
+}
+
+/* Several scales in one pass share scores; what each makes of them must be as sound as if it had
+ * been alone. */
+enum { MANY = 2500, SCALES = 4, TOPS = 3 };
+
+typedef struct crowd {
+    double output[SCALES * MANY], lse[SCALES * MANY], entropy[SCALES * MANY],
+        top_weight[SCALES * MANY], sum_squares[SCALES * MANY], top_mass[SCALES * MANY * TOPS];
+    int64_t top_index[SCALES * MANY];
+} crowd;
+
+static crowd met; /* too large for the stack */
+
+/* Every statistic, and once more the output and lse alone, which other kernels make: same bits. */
+static void attend_crowd(const es_view *q, const es_view *k, const es_view *v, const double *scales,
+                         es_dtype precision, es_isa isa)
+{
+    static double plain[SCALES * MANY], plain_lse[SCALES * MANY];
+    static const int64_t tops[TOPS] = {1, 2, 10};
+    const es_exec exec = {.threads = 1, .isa = isa};
+    es_attend_opts opts = {
+        .precision = precision, .scales = scales, .n_scales = SCALES, .exec = &exec};
+    const es_attend_out alone = {.output = plain, .lse = plain_lse};
+    assert_ok(es_attend(q, k, v, &opts, &alone, &err));
+    const es_attend_out all = {.output = met.output,
+                               .lse = met.lse,
+                               .entropy = met.entropy,
+                               .top_weight = met.top_weight,
+                               .sum_squares = met.sum_squares,
+                               .top_index = met.top_index,
+                               .top_mass = met.top_mass};
+    opts.top_k = tops, opts.n_top_k = TOPS;
+    assert_ok(es_attend(q, k, v, &opts, &all, &err));
+    for (int64_t i = 0; i < SCALES * q->rows; i++)
+        assert_true(plain[i] == met.output[i] && plain_lse[i] == met.lse[i]);
+}
+
+static void NU02_several_extreme_scales_find_the_largest(void **state)
+{
+    (void)state;
+    static const double f32_scales[][SCALES] = {
+        {5e9, 2.3e10, 1.1e11, 5e11}, {7e37, 3.3e36, 1e30, 1e6}, {1e12, 1e12, 1e13, 1e14 / 3}};
+    static const double f64_scales[][SCALES] = {
+        {5e9, 2.3e10, 1.1e11, 5e11}, {7e37, 3.3e36, 1e30, 1e6}, {1e20, 7e306, 1e300 / 3, 1e25}};
+    static double k[MANY], v[MANY];
+    for (int i = 0; i < MANY; i++) { /* 7 and MANY share no factor: each value once, but... */
+        k[i] = (double)(7 * i % MANY) / MANY;
+        v[i] = i % 2 ? 1.0 : -3.0;
+    }
+    k[1000] = k[2001] = 1.0; /* ... for the two on top, whose mean value is -1 */
+    const double q[2] = {1.0, 0.75};
+    const es_view vq = es_view_f64(q, 2, 1), vk = es_view_f64(k, MANY, 1),
+                  vv = es_view_f64(v, MANY, 1);
+    for (es_isa isa = ES_ISA_PORTABLE; isa <= ES_ISA_AVX512; isa++)
+        for (es_dtype precision = ES_F32; precision <= ES_F64 && es_isa_available(isa); precision++)
+            for (int set = 0; set < 3; set++) {
+                const double *scales = precision == ES_F32 ? f32_scales[set] : f64_scales[set];
+                const double eps = precision == ES_F32 ? 0x1p-24 : 0x1p-53;
+                attend_crowd(&vq, &vk, &vv, scales, precision, isa);
+                for (int i = 0; i < SCALES * 2; i++) {
+                    const double *mass = met.top_mass + i * TOPS;
+                    assert_int_equal(met.top_index[i], 1000);
+                    assert_near(met.output[i], -1.0, 4 * eps);
+                    assert_near(met.entropy[i], log(2.0), 64 * eps); /* x up to the slack of 16 */
+                    assert_near(met.top_weight[i], 0.5, 2 * eps);
+                    assert_near(met.sum_squares[i], 0.5, 4 * eps);
+                    assert_near(mass[0], 0.5, 4 * eps); /* the kernel's 2^x against libm's */
+                    assert_near(mass[1], 1.0, 4 * eps);
+                    assert_near(mass[2], 1.0, 4 * eps);
+                    /* roundings: packed query, product, scale, its product, offset */
+                    assert_close(met.lse[i], scales[i / 2] * q[i % 2] + log(2.0), 8 * eps);
+                }
+            }
+}
+
+static void NU02_several_extreme_scales_on_the_sphere(void **state)
+{
+    (void)state;
+    /* Here scores may lie closer than the precision tells apart, and who wins is open; what holds
+     * whoever wins is not: weights sum to 1, sums of the largest grow, lse is the largest score up
+     * to rounding and log n. */
+    enum { QUERIES = 100, D = 3 };
+    static const double scales[2][SCALES] = {{5e9, 2.3e10, 1.1e11, 5e11},
+                                             {5e17, 2.3e20, 1.1e29, 5e200}};
+    state_of_rng = 20261;
+    double *x = normals(MANY * D), one[MANY];
+    for (int i = 0; i < MANY; i++) {
+        double *at = x + D * i;
+        const double norm = sqrt(at[0] * at[0] + at[1] * at[1] + at[2] * at[2]);
+        for (int j = 0; j < D; j++)
+            at[j] /= norm;
+        one[i] = 1.0;
+    }
+    const es_view q = es_view_f64(x, QUERIES, D), k = es_view_f64(x, MANY, D),
+                  v = es_view_f64(one, MANY, 1);
+    for (es_isa isa = ES_ISA_PORTABLE; isa <= ES_ISA_AVX512; isa++)
+        for (es_dtype precision = ES_F32; precision <= ES_F64 && es_isa_available(isa); precision++)
+            for (int set = 0; set < (precision == ES_F32 ? 1 : 2); set++) {
+                const double eps = precision == ES_F32 ? 0x1p-24 : 0x1p-53;
+                attend_crowd(&q, &k, &v, scales[set], precision, isa);
+                for (int i = 0; i < SCALES * QUERIES; i++) {
+                    const double *mass = met.top_mass + i * TOPS, scale = scales[set][i / QUERIES];
+                    assert_near(met.output[i], 1.0, MANY * eps);
+                    assert_true(met.top_weight[i] > 0.9 / MANY && met.top_weight[i] <= 1.0);
+                    assert_true(met.sum_squares[i] > 0.9 / MANY && met.sum_squares[i] <= 1.0);
+                    assert_true(met.entropy[i] >= 0.0 && met.entropy[i] <= log(MANY));
+                    assert_near(mass[0], met.top_weight[i], 8 * eps);
+                    assert_true(mass[0] <= mass[1] && mass[1] <= mass[2] && mass[2] <= 1.0);
+                    /* the query itself is the nearest key: score = scale |q|^2 = scale */
+                    assert_near(met.lse[i], scale, (8 + 2 * D) * eps * scale + log(MANY));
+                }
+            }
+    free(x);
 }
 
 static void NU03_nonfinite_input_is_located(void **state)
@@ -251,6 +367,8 @@ int main(void)
         cmocka_unit_test(NU01_zero_scale_is_the_exact_mean),
         cmocka_unit_test(NU02_extreme_scores_stay_finite),
         cmocka_unit_test(NU02_scores_that_climb_move_the_offset),
+        cmocka_unit_test(NU02_several_extreme_scales_find_the_largest),
+        cmocka_unit_test(NU02_several_extreme_scales_on_the_sphere),
         cmocka_unit_test(NU03_nonfinite_input_is_located),
         cmocka_unit_test(NU04_no_key_left_is_an_error),
         cmocka_unit_test(NU05_one_key_one_dimension),

@@ -322,6 +322,33 @@ static void specs_that_make_no_sense_are_refused(void **state)
     assert_int_equal(es_converge_limit_new(&spec, &limit, &err), ES_E_ARGUMENT);
 }
 
+static void NU02_scores_f32_cannot_tell_apart_are_refused(void **state)
+{
+    (void)state;
+    /* One scale or several; f64 takes them, and nothing measured exceeds the sphere's diameter. */
+    const es_law law = {.kind = ES_LAW_SPHERE, .dim = 3, .size = 1.0};
+    const double eye[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const es_view unit = es_view_f64(eye, 3, 3);
+    const es_head head = {.A = &unit};
+    const double scales[4] = {5e9, 2.3e10, 1.1e11, 5e11};
+    const int64_t sizes[2] = {50, 200};
+    es_converge_spec spec = {
+        .law = &law, .head = &head, .scales = scales, .sizes = sizes, .n_sizes = 2};
+    for (spec.n_scales = 1; spec.n_scales <= 4; spec.n_scales += 3) {
+        es_converge_limit *limit;
+        es_converge_cell out[8];
+        spec.precision = ES_F32;
+        assert_ok(es_converge_limit_new(&spec, &limit, &err));
+        assert_int_equal(es_converge_replicate(&spec, limit, 0, out, &err), ES_E_RANGE);
+        assert_string_equal(err.rule, "converge.scores");
+        spec.precision = ES_F64;
+        assert_ok(es_converge_replicate(&spec, limit, 0, out, &err));
+        for (int64_t i = 0; i < 2 * spec.n_scales; i++)
+            assert_true(out[i].mean_error <= 2.0 && out[i].map_error <= 2.0);
+        es_converge_limit_free(limit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +360,7 @@ int main(void)
         cmocka_unit_test(independent_sizes_are_independent),
         cmocka_unit_test(cost_counts_independent_sizes_and_the_reference),
         cmocka_unit_test(specs_that_make_no_sense_are_refused),
+        cmocka_unit_test(NU02_scores_f32_cannot_tell_apart_are_refused),
     };
     return cmocka_run_group_tests_name("converge", tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
-/* test_limit_golden.c : the room `limit` against shared/golden/theory.json, made by other means
- * (mpmath, SciPy). Skipped where the file is not there: ESSCHER_SHARED names the folder. */
-#include "testing.h"
-
-#include <jansson.h>
+/* test_limit_golden.c : the room `limit` against golden values, made by other means (mpmath,
+ * SciPy).
+ */
+#include "golden.h"
 
 #include <float.h>
 
 #include <esscher/limit.h>
 #include <esscher/linalg.h>
-
-static json_t *golden;
-
-static double number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 /* All numbers of a nested array, row by row. Returns how many. */
 static int64_t flatten(const json_t *list, double *out)
@@ -32,17 +24,6 @@ static int64_t flatten(const json_t *list, double *out)
     return count;
 }
 
-static const json_t *group(const char *name)
-{
-    if (!golden) {
-        print_message("skipped: no golden values; set ESSCHER_SHARED\n");
-        skip();
-    }
-    const json_t *found = json_object_get(golden, name);
-    assert_non_null(found);
-    return found;
-}
-
 static void expect_num(es_num got, double want, double relative)
 {
     assert_close(got.val, want, relative);
@@ -54,20 +35,21 @@ static void bessel_ratio(void **state)
 {
     (void)state;
     size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(group("bessel_ratio"), "items"), i, item)
+    json_t *item, *group = golden("bessel_ratio");
+    json_array_foreach(json_object_get(group, "items"), i, item)
     {
-        const int64_t d = (int64_t)number(item, "d");
-        const double r = number(item, "r");
+        const int64_t d = (int64_t)golden_real(item, "d");
+        const double r = golden_real(item, "r");
         es_num out;
         assert_ok(es_bessel_ratio(d, r, &out, &err));
-        expect_num(out, number(item, "A"), 1e-14);
+        expect_num(out, golden_real(item, "A"), 1e-14);
         assert_ok(es_bessel_slope(d, r, &out, &err));
-        expect_num(out, number(item, "A1"), 1e-11);
+        expect_num(out, golden_real(item, "A1"), 1e-11);
         assert_ok(es_bessel_log_mgf(d, r, &out, &err));
-        expect_num(out, number(item, "K"), 1e-13);
+        expect_num(out, golden_real(item, "K"), 1e-13);
     }
     assert_true(i > 20);
+    json_decref(group);
 }
 
 /* ---- laws ---- */
@@ -83,7 +65,7 @@ static void expect_law(const es_law *law, const json_t *item)
     es_log_mgf out = {.grad = grad, .hess = hess};
     flatten(json_object_get(item, "t"), t);
     assert_ok(es_limit_log_mgf(law, t, NULL, &out, &err));
-    expect_num(out.val, number(item, "K"), 1e-11);
+    expect_num(out.val, golden_real(item, "K"), 1e-11);
     const int64_t d = flatten(json_object_get(item, "grad"), want);
     assert_int_equal(d, law->dim);
     for (int64_t j = 0; j < d; j++)
@@ -107,34 +89,35 @@ static void expect_gaussian(const json_t *item)
 static void expect_truncated(const json_t *item)
 {
     static const char *const keys[] = {"K", "grad", "hess"};
-    const es_truncated law = {number(item, "m"), number(item, "s"), number(item, "lo"),
-                              number(item, "hi")};
+    const es_truncated law = {golden_real(item, "m"), golden_real(item, "s"),
+                              golden_real(item, "lo"), golden_real(item, "hi")};
     es_num out[3];
-    assert_ok(es_limit_truncated(&law, number(item, "t"), out, &err));
+    assert_ok(es_limit_truncated(&law, golden_real(item, "t"), out, &err));
     for (int i = 0; i < 3; i++)
-        expect_num(out[i], number(item, keys[i]), 1e-11);
+        expect_num(out[i], golden_real(item, keys[i]), 1e-11);
 }
 
 static void laws(void **state)
 {
     (void)state;
     size_t i;
-    json_t *item;
-    json_array_foreach(group("laws"), i, item)
+    json_t *item, *group = golden("laws");
+    json_array_foreach(group, i, item)
     {
         double points[64], t[8];
         const int64_t d = flatten(json_object_get(item, "t"), t);
-        es_law law = {.dim = d, .size = number(item, "R")};
+        es_law law = {.dim = d};
         const es_view view =
             es_view_f64(points, d ? flatten(json_object_get(item, "Y"), points) / d : 0, d);
         if (is(item, "gauss")) {
             expect_gaussian(item);
         } else if (is(item, "sphere") || is(item, "ball")) {
             law.kind = is(item, "ball") ? ES_LAW_BALL : ES_LAW_SPHERE;
+            law.size = golden_real(item, "R");
             expect_law(&law, item);
         } else if (is(item, "rademacher")) {
             law.kind = ES_LAW_RADEMACHER;
-            law.size = number(item, "a");
+            law.size = golden_real(item, "a");
             expect_law(&law, item);
         } else if (is(item, "empirical")) {
             law.kind = ES_LAW_EMPIRICAL;
@@ -147,6 +130,7 @@ static void laws(void **state)
         }
     }
     assert_true(i >= 7);
+    json_decref(group);
 }
 
 /* ---- moments ---- */
@@ -154,7 +138,7 @@ static void laws(void **state)
 static void gaussian_moments(void **state)
 {
     (void)state;
-    const json_t *item = group("gaussian_moments");
+    json_t *item = golden("gaussian_moments");
     double A[64], S[64], V[64], m[8], want[64], l[64], mean[8], cov[64];
     const int64_t d = flatten(json_object_get(item, "m"), m);
     flatten(json_object_get(item, "A"), A);
@@ -172,6 +156,7 @@ static void gaussian_moments(void **state)
     flatten(json_object_get(item, "cov"), want);
     for (int64_t i = 0; i < head.dv * head.dv; i++)
         assert_near(cov[i], want[i], fmin(1e-13, accuracy.cov));
+    json_decref(item);
 }
 
 static void expect_sphere_cov(const json_t *item)
@@ -181,7 +166,7 @@ static void expect_sphere_cov(const json_t *item)
     flatten(json_object_get(item, "A"), A);
     flatten(json_object_get(item, "cov"), want);
     const es_limit_head head = {.A = A};
-    const es_law law = {.kind = ES_LAW_SPHERE, .dim = d, .size = number(item, "R")};
+    const es_law law = {.kind = ES_LAW_SPHERE, .dim = d, .size = golden_real(item, "R")};
     es_limit_accuracy accuracy;
     assert_ok(es_limit_moments(&law, &head, NULL, NULL, mean, cov, &accuracy, &err));
     assert_true(accuracy.cov <= 1e-10 * lambda[0]);
@@ -195,30 +180,10 @@ static void sphere_cov(void **state)
 {
     (void)state;
     size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(group("sphere_cov"), "items"), i, item)
-    {
-        expect_sphere_cov(item);
-    }
+    json_t *item, *group = golden("sphere_cov");
+    json_array_foreach(json_object_get(group, "items"), i, item) { expect_sphere_cov(item); }
     assert_true(i > 1);
-}
-
-static int load(void **state)
-{
-    (void)state;
-    const char *shared = getenv("ESSCHER_SHARED");
-    char path[1024];
-    snprintf(path, sizeof path, "%s/golden/theory.json",
-             shared ? shared : ES_TESTS_DIR "/../../shared");
-    golden = json_load_file(path, 0, NULL);
-    return 0;
-}
-
-static int unload(void **state)
-{
-    (void)state;
-    json_decref(golden);
-    return 0;
+    json_decref(group);
 }
 
 int main(void)
@@ -226,5 +191,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(bessel_ratio), cmocka_unit_test(laws),
                                        cmocka_unit_test(gaussian_moments),
                                        cmocka_unit_test(sphere_cov)};
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests_name("limit_golden", tests, NULL, NULL);
 }

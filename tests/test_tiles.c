@@ -6,6 +6,7 @@
 
 #include <float.h>
 
+#include "attention/problem.h"
 #include "attention/tiles.h"
 #include "base/memory.h"
 #include "numbers.h"
@@ -146,6 +147,40 @@ static void tilt_is_accurate_over_its_whole_range(void **state)
     }
 }
 
+static void NU02_a_huge_score_at_its_own_offset_weighs_one(void **state)
+{
+    (void)state;
+    /* 2^60 to 2^90 in f32, 2^90 to 2^120 in f64: roundings of c or of c*s are themselves huge, and
+     * must be those the offset was made with. The second row is the next number below. */
+    FOR_EACH_KERNEL(k)
+    {
+        const es_problem p = {.precision = k->dtype};
+        const int64_t lanes = k->lanes;
+        double scores[2 * ES_MAX_LANES], offsets[ES_MAX_LANES], sums[3 * ES_MAX_LANES];
+        state_of_rng = 29;
+        for (int trial = 0; trial < 50; trial++) {
+            const double c = trial ? uniform() : 1.0;
+            for (int64_t l = 0; l < lanes; l++) {
+                const double score = ldexp(1.0 + uniform(), (int)between(60, 90));
+                scores[l] = k->dtype == ES_F32 ? (double)(float)score : ldexp(score, 30);
+                scores[lanes + l] = k->dtype == ES_F32 ? (double)nextafterf((float)scores[l], 0.0f)
+                                                       : nextafter(scores[l], 0.0);
+                offsets[l] = es_problem_rescale(&p, c, scores[l]);
+            }
+            void *s = buffer(k, scores, 2 * lanes), *offset = buffer(k, offsets, lanes);
+            k->tilt(s, 2, c, offset, false, s, sums);
+            for (int64_t l = 0; l < lanes; l++) {
+                const double below = es_problem_rescale(&p, c, scores[lanes + l]) - offsets[l];
+                assert_true(at(k, s, l) == 1.0);
+                assert_true(at(k, s, lanes + l) == (below < 0.0 ? 0.0 : 1.0));
+                assert_true(sums[l] == (below < 0.0 ? 1.0 : 2.0) && sums[lanes + l] == 0.0);
+            }
+            es_mem_free(NULL, s);
+            es_mem_free(NULL, offset);
+        }
+    }
+}
+
 static void masked_and_tiny_weights_are_exact_zeros(void **state)
 {
     (void)state;
@@ -202,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(product_is_a_matrix_product),
         cmocka_unit_test(tilt_is_accurate_over_its_whole_range),
+        cmocka_unit_test(NU02_a_huge_score_at_its_own_offset_weighs_one),
         cmocka_unit_test(masked_and_tiny_weights_are_exact_zeros),
         cmocka_unit_test(fold_moves_sums_into_f64),
     };

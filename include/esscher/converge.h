@@ -83,8 +83,8 @@ ES_API void es_converge_limit_size(const es_converge_limit *limit, int64_t s, do
 /*! es_converge_replicate() : one replicate: out (n_scales, n_sizes). Threads of spec->exec work on
  * it together. O(n_max^2 (k + n_scales channels)) time, O(n_max dim) memory.
  *  @return : what es_converge_limit_new(), es_tokens_fill() and es_attend() do; ES_E_RANGE for a
- * negative number and, with independent sizes, one of 2^18 or more or n of 2^30 or more. Several
- * scales at once in f32 with scores above 2^20 are ES_E_RANGE, too: converge.scores. */
+ * negative number and, with independent sizes, one of 2^18 or more or n of 2^30 or more. Scores
+ * that can pass 2^20 are ES_E_RANGE in f32, which rounds them by 1/16: converge.scores. */
 ES_API es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
                                        int64_t replicate, es_converge_cell *out, es_error *err);
 

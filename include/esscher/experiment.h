@@ -15,7 +15,8 @@ typedef enum es_experiment {
     ES_EXPERIMENT_CONVERGE_REFERENCE = 4, /* the sample that stands for a limit */
     ES_EXPERIMENT_HARDMAX = 5,            /* cell: n, or replicate */
     ES_EXPERIMENT_BENCH = 6,
-    ES_EXPERIMENT_HEAD = 10, /* cell 0, 1, 2: Wq, Wk, Wv; 3: a rotation */
+    ES_EXPERIMENT_BENCH_INPUTS = 7, /* cell 0, 1, 2: queries, keys, values */
+    ES_EXPERIMENT_HEAD = 10,        /* cell 0, 1, 2: Wq, Wk, Wv; 3: a rotation */
 
     /* Each of these is the first of a range that ends before the next. */
     ES_EXPERIMENT_BALL = 20,

@@ -192,7 +192,7 @@ static void move_offsets(es_block *b, int64_t panel, int64_t scale, double relat
     char *offsets = real_at(b, b->offsets, at);
     for (int64_t lane = 0; lane < lanes; lane++) {
         es_sums *sums = &b->sums[at + lane];
-        const double top = relative_scale * b->tile_top[lane];
+        const double top = es_problem_rescale(b->p, relative_scale, b->tile_top[lane]);
         if (!(top > sums->offset + ES_OFFSET_SLACK))
             continue;
         const double factor = es_sums_move(sums, ceil(top));

@@ -38,9 +38,10 @@ typedef struct es_kernels {
      * -inf where everything is masked. */
     void (*top)(const void *s, int64_t rows, double *top);
 
-    /* Weights of one tile at score scale c: x = c*s - offset (lanes), w = 2^x. NaN scores and x <=
-     * -127 (f32) or -1023 (f64) give an exact zero. s, w (rows, lanes), which may be the same
-     * buffer. sums (3, lanes) = sum w, sum w x, sum w^2; `plain` fills only the first. */
+    /* Weights of one tile at score scale c: x = c*s - offset (lanes), w = 2^x; c, c*s and x are
+     * each rounded to the dtype, as es_problem_rescale() does. NaN scores and x <= -127 (f32) or
+     * -1023 (f64) give an exact zero. s, w (rows, lanes), which may be the same buffer. sums (3,
+     * lanes) = sum w, sum w x, sum w^2; `plain` fills only the first. */
     void (*tilt)(const void *s, int64_t rows, double c, const void *offset, bool plain, void *w,
                  double *sums);
 

@@ -171,7 +171,7 @@ void es_emit_scratch_free(es_emit_scratch *scratch, es_budget *budget)
     *scratch = (es_emit_scratch){0};
 }
 
-static int by_falling_value(const void *a, const void *b)
+int es_by_falling_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
@@ -185,7 +185,7 @@ static void emit_top_mass(const es_problem *p, const es_sums *s, double relative
     for (int64_t i = 0; i < p->n_top_k; i++) {
         double sum = 0.0;
         for (int64_t j = 0; j < p->top_k[i] && sorted[j] > -INFINITY; j++)
-            sum += exp2(relative_scale * sorted[j] - s->offset);
+            sum += exp2(es_problem_rescale(p, relative_scale, sorted[j]) - s->offset);
         mass[i] = fmin(1.0, sum / s->weight);
     }
 }
@@ -224,7 +224,7 @@ void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row
                 memcpy(scratch->sorted, partial->kept_scores + (row + i) * partial->kept,
                        (size_t)partial->kept * sizeof *scratch->sorted);
                 qsort(scratch->sorted, (size_t)partial->kept, sizeof *scratch->sorted,
-                      by_falling_value);
+                      es_by_falling_value);
                 emit_top_mass(p, sums, relative_scale, scratch->sorted,
                               out->top_mass + at * p->n_top_k);
             }

@@ -63,6 +63,9 @@ void es_partial_join(es_partial *into, int64_t row, const es_partial *from, int6
 /*! es_heap_offer() : keep `score` if it is among the `kept` largest offered so far. */
 void es_heap_offer(double *heap, int64_t kept, double score);
 
+/*! es_by_falling_value() : for qsort() of doubles, largest first. */
+int es_by_falling_value(const void *a, const void *b);
+
 /* Working space of es_partial_emit(), one per thread. */
 typedef struct es_emit_scratch {
     double *rows;   /* (queries, channels) */

@@ -43,6 +43,17 @@ static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
     return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 0.0;
 }
 
+/*! es_problem_rescale() : a score at a fraction of the largest scale, rounded as the tilt kernel
+ * rounds it: the fraction, then the product, each to the precision. (The product of two f32 is
+ * exact in f64, so it is rounded once.) Whoever compares a score with an offset needs these very
+ * bits: scores of 2^40 are 2^16 apart in f32, and a difference between two roundings would be an
+ * exponent. */
+static inline double es_problem_rescale(const es_problem *p, double relative_scale, double score)
+{
+    return p->precision == ES_F32 ? (double)(float)((double)(float)relative_scale * score)
+                                  : relative_scale * score;
+}
+
 /*! es_problem_queries_at() : how many queries exist at prefix `prefix`. */
 static inline int64_t es_problem_queries_at(const es_problem *p, int64_t prefix)
 {

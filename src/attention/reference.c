@@ -16,12 +16,6 @@ static double dot(const double *a, const double *b, int64_t d)
     return sum;
 }
 
-static int by_falling_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
 /* Everything there is to say about one query, given its n scores (nats); -inf marks a key it does
  * not see. pass 1: the largest score. pass 2: Z = sum exp(score - largest). pass 3: weights and
  * what follows from them. */
@@ -61,7 +55,7 @@ static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
         out->sum_squares[at] = squares;
     if (!out->top_mass)
         return;
-    qsort(score, (size_t)n, sizeof *score, by_falling_value);
+    qsort(score, (size_t)n, sizeof *score, es_by_falling_value);
     for (int64_t i = 0; i < p->n_top_k; i++) {
         double mass = 0.0;
         for (int64_t j = 0; j < p->top_k[i] && j < n; j++)

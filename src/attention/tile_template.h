@@ -7,7 +7,7 @@
  *     V_ZERO() V_ALL(x)       every element 0; every element x
  *     V_LOAD(p) V_STORE(p, v) aligned
  *     V_FMA(a, b, c)          a*b + c
- *     V_ADD V_SUB V_MAX       arithmetic; V_MAX(a, b) is b when a is NaN
+ *     V_ADD V_SUB V_MUL V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
  *     V_EXP2I(p, t)           p * 2^n, p in [0.7, 1.42], t = n + V_MAGIC: n added to exponent bits
  *     V_FMA_INTO(c, a, b)     c += a*b where c never moves: left to itself, gcc 12 destroys b
  *                             instead and spills c, which costs a quarter of the speed
@@ -142,10 +142,15 @@ static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
     *e1 = V_EXP2I(p1, t1);
 }
 
+/* x of one register of scores. The product is rounded before the offset is taken off, though a
+ * multiply-add would be at hand: the offset is made from the rounded product of the largest score,
+ * and what a multiply-add keeps beyond it, up to 2^-24 |c s|, is an exponent. */
+#define TILE_X(p) V_MAX(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift), lowest)
+
 /* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */
 #define TILE_TILT_PAIR(X1, STORE1)                                                                 \
     do {                                                                                           \
-        const V x0 = V_MAX(V_FMA(V_LOAD(s), scale, shift), lowest), x1 = (X1);                     \
+        const V x0 = TILE_X(s), x1 = (X1);                                                         \
         V e0, e1;                                                                                  \
         TILE(exp2)(x0, x1, &e0, &e1);                                                              \
         V_STORE(w, e0);                                                                            \
@@ -161,17 +166,16 @@ static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
 
 /* One column of registers at a time, so that its sums stay in registers. */
 static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *s, int64_t rows,
-                                                                    REAL c, const REAL *offset,
-                                                                    bool plain, REAL *w,
-                                                                    double *sums)
+                                                                    REAL c, bool unscaled,
+                                                                    const REAL *offset, bool plain,
+                                                                    REAL *w, double *sums)
 {
     enum { lanes = TILE(lanes) };
     const V scale = V_ALL(c), lowest = V_ALL(TILE_LOWEST), shift = V_SUB(V_ZERO(), V_LOAD(offset));
     V weight = V_ZERO(), tilted = V_ZERO(), squares = V_ZERO();
     int64_t r = 0;
     for (; r + 2 <= rows; r += 2, s += 2 * lanes, w += 2 * lanes)
-        TILE_TILT_PAIR(V_MAX(V_FMA(V_LOAD(s + lanes), scale, shift), lowest),
-                       V_STORE(w + lanes, e1));
+        TILE_TILT_PAIR(TILE_X(s + lanes), V_STORE(w + lanes, e1));
     if (r < rows)
         TILE_TILT_PAIR(lowest, (void)0); /* a row that is not there has weight zero */
     TILE(widen)(weight, sums);
@@ -181,16 +185,21 @@ static inline __attribute__((always_inline)) void TILE(tilt_column)(const REAL *
     }
 }
 
-static void TILE(tilt)(const void *s_, int64_t rows, double c, const void *offset_, bool plain,
+/* The flags are constants in each call, so that the loop inside has no branch. */
+static void TILE(tilt)(const void *s_, int64_t rows, double c_, const void *offset_, bool plain,
                        void *w_, double *sums)
 {
-    const REAL *s = s_, *offset = offset_;
+    const REAL *s = s_, *offset = offset_, c = (REAL)c_;
     REAL *w = w_;
     for (int i = 0; i < TILE(lanes); i += WIDTH) {
-        if (plain)
-            TILE(tilt_column)(s + i, rows, (REAL)c, offset + i, true, w + i, sums + i);
+        if (c == 1 && plain)
+            TILE(tilt_column)(s + i, rows, c, true, offset + i, true, w + i, sums + i);
+        else if (c == 1)
+            TILE(tilt_column)(s + i, rows, c, true, offset + i, false, w + i, sums + i);
+        else if (plain)
+            TILE(tilt_column)(s + i, rows, c, false, offset + i, true, w + i, sums + i);
         else
-            TILE(tilt_column)(s + i, rows, (REAL)c, offset + i, false, w + i, sums + i);
+            TILE(tilt_column)(s + i, rows, c, false, offset + i, false, w + i, sums + i);
     }
 }
 
@@ -229,6 +238,7 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_OPEN
 #undef TILE_CLOSE
 #undef TILE_PUT
+#undef TILE_X
 #undef TILE_TILT_PAIR
 #undef TILE_LOWEST
 #undef TILE
@@ -244,6 +254,7 @@ static double TILE(burn)(int64_t steps)
 #undef V_FMA
 #undef V_ADD
 #undef V_SUB
+#undef V_MUL
 #undef V_MAX
 #undef V_EXP2I
 #undef V_FMA_INTO

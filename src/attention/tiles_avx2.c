@@ -17,6 +17,7 @@
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_ADD(a, b)    _mm256_add_ps(a, b)
 #define V_SUB(a, b)    _mm256_sub_ps(a, b)
+#define V_MUL(a, b)    _mm256_mul_ps(a, b)
 #define V_MAX(a, b)    _mm256_max_ps(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm256_castsi256_ps(                                                                           \
@@ -36,6 +37,7 @@
 #define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define V_ADD(a, b)    _mm256_add_pd(a, b)
 #define V_SUB(a, b)    _mm256_sub_pd(a, b)
+#define V_MUL(a, b)    _mm256_mul_pd(a, b)
 #define V_MAX(a, b)    _mm256_max_pd(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm256_castsi256_pd(                                                                           \

@@ -18,6 +18,7 @@
 #define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_ps(a, b, c)) /* 32 registers: nothing spills */
 #define V_ADD(a, b)         _mm512_add_ps(a, b)
 #define V_SUB(a, b)         _mm512_sub_ps(a, b)
+#define V_MUL(a, b)         _mm512_mul_ps(a, b)
 #define V_MAX(a, b)         _mm512_max_ps(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm512_castsi512_ps(                                                                           \
@@ -37,6 +38,7 @@
 #define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_pd(a, b, c))
 #define V_ADD(a, b)         _mm512_add_pd(a, b)
 #define V_SUB(a, b)         _mm512_sub_pd(a, b)
+#define V_MUL(a, b)         _mm512_mul_pd(a, b)
 #define V_MAX(a, b)         _mm512_max_pd(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm512_castsi512_pd(                                                                           \

@@ -109,20 +109,20 @@ static double longest_row(const es_view *x)
     return sqrt(longest);
 }
 
-/* f32 kernels that share scores between scales round a score of 2^20 by some 1/16; far beyond, what
- * is left after the largest is taken off overflows. */
+/* f32 rounds a score of 2^20 by some 1/16, and the weight by that share of itself: beyond, what
+ * would be measured is how the kernels round, not how attention converges. */
 static es_status check_scores(const es_converge_spec *spec, const es_converge_sample *x,
                               es_error *err)
 {
+    if (spec->precision == ES_F64)
+        return ES_OK;
     double scale = 0.0;
     for (int64_t s = 0; s < spec->n_scales; s++)
         scale = fmax(scale, x->scales[s]);
-    if (spec->n_scales == 1 || spec->precision == ES_F64 || scale < 1.0)
-        return ES_OK;
     const double largest = scale * longest_row(&x->q_view) * longest_row(&x->k_view);
     if (largest <= 0x1p20)
         return ES_OK;
-    return es_fail(err, ES_E_RANGE, "converge.scores", "use f64, or one scale at a time",
+    return es_fail(err, ES_E_RANGE, "converge.scores", "use precision f64, or smaller scales",
                    "scores up to %.3g are more than f32 tells apart", largest);
 }
 
