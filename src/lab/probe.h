@@ -16,6 +16,9 @@
 /* Experiments of the address space that belong to it. */
 enum { ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE, ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1 };
 
+/* Far beyond any memory, and products with it fit int64_t. */
+#define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
+
 /* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). */
 typedef struct es_probe_weights {
     int64_t hidden, heads, width; /* H, h, k */
@@ -26,7 +29,7 @@ typedef struct es_probe_weights {
 } es_probe_weights;
 
 /* Exact expectations for n Gaussian scores of standard deviation q, on a grid of q. */
-enum { ES_PROBE_GRID = 160 };
+enum { ES_PROBE_GRID = 222 };
 typedef struct es_probe_table {
     double log_p[ES_PROBE_GRID]; /* ln E sum w^2 */
     double log_v[ES_PROBE_GRID]; /* ln E (G - q)^2 */
@@ -46,7 +49,7 @@ struct es_probe {
     es_probe_table *tables; /* (sizes) */
 };
 
-/*! es_probe_layout() : where the parts are in `numbers`. */
+/*! es_probe_layout_of() : where the parts are in `numbers`. */
 typedef struct es_probe_layout {
     int64_t mean, cov, limit, halves, count;
 } es_probe_layout;
