@@ -82,11 +82,11 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
     p->halves = p->numbers + at.halves;
     ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
                         (void **)&p->tables, err));
-    ES_TRY(es_probe_tables_fill(&p->spec, p->tables, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
     ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.hidden, sizeof(float), "queries",
                         (void **)&p->q, err));
-    return es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err);
+    ES_TRY(es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err));
+    return es_probe_tables_fill(p, err);
 }
 
 es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *numbers,

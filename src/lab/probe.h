@@ -83,8 +83,9 @@ es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const
 es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
                            float *out, es_error *err);
 
-/*! es_probe_tables_fill() : out (sizes); a tenth of a second each. */
-es_status es_probe_tables_fill(const es_probe_spec *spec, es_probe_table *out, es_error *err);
+/*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
+ *  each size and point of the grid, on exec->threads threads. */
+es_status es_probe_tables_fill(es_probe *probe, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

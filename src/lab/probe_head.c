@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "lab/probe.h"
 
 /* ---- the layer ---- */
@@ -225,18 +226,53 @@ es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_head *o
 /* P_n and v_n on a grid of q, geometric from Q_LOW on; their logarithms are smooth in that of q. */
 static const double Q_LOW = 1e-2, Q_STEP = 1.06; /* up to 3900; es_rem_moments() goes to 4096 */
 
-es_status es_probe_tables_fill(const es_probe_spec *spec, es_probe_table *out, es_error *err)
+/* Where q is on the grid, counted in points; 0 for all below it. */
+static double place_of(double q)
 {
-    for (int64_t s = 0; s < spec->n_sizes; s++) {
-        double q = Q_LOW;
-        for (int i = 0; i < ES_PROBE_GRID; i++, q *= Q_STEP) {
-            es_rem r;
-            ES_TRY(es_rem_moments((double)spec->sizes[s], q, es_probe_budget(spec), &r, err));
-            out[s].log_p[i] = log(r.participation);
-            out[s].log_v[i] = log(r.error);
-        }
-    }
+    return fmin(fmax(log(q / Q_LOW) / log(Q_STEP), 0.0), ES_PROBE_GRID - 1);
+}
+
+/* The first of the four points around a place. */
+static int first_of(double place)
+{
+    return (int)fmin(fmax(floor(place) - 1.0, 0.0), ES_PROBE_GRID - 4);
+}
+
+typedef struct filling {
+    es_probe *probe;
+    int first, count; /* points of the grid that are needed */
+} filling;
+
+static es_status fill_point(void *user, int64_t unit, int thread, es_error *err)
+{
+    const filling *f = user;
+    const int64_t s = unit / f->count, i = f->first + unit % f->count;
+    es_rem r;
+    (void)thread;
+    ES_TRY(es_rem_moments((double)f->probe->spec.sizes[s], Q_LOW * pow(Q_STEP, (double)i),
+                          f->probe->exec.budget, &r, err));
+    f->probe->tables[s].log_p[i] = log(r.participation);
+    f->probe->tables[s].log_v[i] = log(r.error);
     return ES_OK;
+}
+
+es_status es_probe_tables_fill(es_probe *probe, es_error *err)
+{
+    double least = INFINITY, most = 0.0;
+    for (int64_t h = 0; h < probe->weights.heads; h++) {
+        scores s;
+        ES_TRY(scores_of(probe, h, &s, err));
+        for (int64_t i = 0; i < probe->queries; i++) {
+            least = fmin(least, s.q[i]);
+            most = fmax(most, s.q[i]);
+        }
+        es_mem_free(probe->exec.budget, s.q);
+    }
+    filling f = {.probe = probe, .first = first_of(place_of(least))};
+    f.count = first_of(place_of(most)) + 4 - f.first;
+    es_exec exec = probe->exec;
+    exec.progress = NULL;
+    return es_parallel_run(&exec, probe->spec.n_sizes * f.count, fill_point, &f, err);
 }
 
 /* The cubic through four points of the grid: below the edge ln P is q^2 - ln n, so curved that a
@@ -244,9 +280,8 @@ es_status es_probe_tables_fill(const es_probe_spec *spec, es_probe_table *out, e
  * the grid both are what they are at q = 0. */
 static double look_up(const double *log_f, double q)
 {
-    const double at = fmin(fmax(log(q / Q_LOW) / log(Q_STEP), 0.0), ES_PROBE_GRID - 1);
-    const int first = (int)fmin(fmax(floor(at) - 1.0, 0.0), ES_PROBE_GRID - 4);
-    const double t = at - first, *f = log_f + first;
+    const int first = first_of(place_of(q));
+    const double t = place_of(q) - first, *f = log_f + first;
     const double a = 1.0 - t, b = 2.0 - t, c = 3.0 - t;
     return exp(f[0] * a * b * c / 6.0 + f[1] * t * b * c / 2.0 - f[2] * t * a * c / 2.0 +
                f[3] * t * a * b / 6.0);
