@@ -420,7 +420,7 @@ static es_status cost_of(const probe_job *job, const es_pool_cost *pools, int64_
     *out = (cli_cost){.flops = pools->flops +
                                layers * (N * (8.0 * H * H + 4.0 * m * H) +
                                          (double)job->replicates * n * (4.0 * H * H + 4.0 * m * H)),
-                      .input_bytes = pools->disk_bytes,
+                      .disk_bytes = pools->disk_bytes,
                       .output_bytes = 512.0 * layers * (double)job->config->heads * P,
                       .work_bytes = work > (double)pools->bytes ? work : (double)pools->bytes};
     return ES_OK;
@@ -446,7 +446,6 @@ static es_status with_tokenizer(probe_job *job, probe_options *o, const es_token
         free(job->rates);
         return cli_cost_answer(job->session, &cost, err);
     }
-    cost.input_bytes = 0.0; /* the pool is on disk */
     status = cli_cost_admit(job->session, &cost, err);
     if (status == ES_OK)
         status = name_folders(job, o, temporary, sizeof temporary, err);

@@ -74,10 +74,11 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
                                es_error *err);
 void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights);
 
-/*! es_probe_project() : out (n, H) = x (n, H) w' on exec->threads threads; `bias` (H) may be NULL.
- */
+/*! es_probe_project() : out (n, outputs) = x (n, hidden) w' + bias on exec->threads threads; w is
+ *  (outputs, hidden), bias (outputs) or NULL. */
 es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const float *w,
-                           const float *bias, int64_t hidden, float *out, es_error *err);
+                           const float *bias, int64_t outputs, int64_t hidden, float *out,
+                           es_error *err);
 
 /*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, H). */
 es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,

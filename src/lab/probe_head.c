@@ -129,22 +129,23 @@ static es_status add_sinks(const es_probe *p, int64_t head, int64_t first, int64
 {
     const int64_t H = p->weights.hidden, k = p->weights.width;
     const double scale = 1.0 / sqrt((double)k);
-    float *q = x + n * H, *keys = q + n * H;
+    float *q = x + n * H, *keys = q + n * k; /* of this head: (n, k) each */
     es_exec exec = p->exec;
     exec.progress = NULL;
     const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &exec};
+    const es_probe_weights *w = &p->weights;
+    const int64_t at = head * k;
     ES_TRY(es_pool_rows(p->spec.pool, p->layer, first, n, x, err));
-    ES_TRY(es_probe_project(&exec, x, n, p->weights.wq, p->weights.bq, H, q, err));
-    ES_TRY(es_probe_project(&exec, x, n, p->weights.wk, NULL, H, keys, err));
-    es_view Q = es_view_f32(q + head * k, n, k), K = es_view_f32(keys + head * k, n, k);
-    Q.row_stride = K.row_stride = H * (int64_t)sizeof(float);
+    ES_TRY(es_probe_project(&exec, x, n, w->wq + at * H, w->bq + at, k, H, q, err));
+    ES_TRY(es_probe_project(&exec, x, n, w->wk + at * H, NULL, k, H, keys, err));
+    const es_view Q = es_view_f32(q, n, k), K = es_view_f32(keys, n, k);
     ES_TRY(es_attend(&Q, &K, &K, &opts, &(es_attend_out){.lse = lse}, err));
     for (int64_t i = 0; i < n; i++)
         for (int end = 0; end < 2; end++) {
-            const float *key = keys + (end ? n - 1 : 0) * H + head * k;
+            const float *key = keys + (end ? n - 1 : 0) * k;
             double score = 0.0;
             for (int64_t j = 0; j < k; j++)
-                score += (double)q[i * H + head * k + j] * (double)key[j];
+                score += (double)q[i * k + j] * (double)key[j];
             sum[end] += exp(score * scale - lse[i]) / (double)n;
         }
     return ES_OK;
@@ -162,8 +163,9 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     es_status status =
         es_mem_array(p->exec.budget, p->pool.length, 1, sizeof *lse, "a block", (void **)&lse, err);
     if (status == ES_OK)
-        status = es_mem_array(p->exec.budget, 3 * p->pool.length, p->weights.hidden, sizeof *x,
-                              "a block", (void **)&x, err);
+        status =
+            es_mem_array(p->exec.budget, p->pool.length, p->weights.hidden + 2 * p->weights.width,
+                         sizeof *x, "a block", (void **)&x, err);
     for (int64_t b = 0; b < blocks && status == ES_OK; b++) {
         int64_t first, count;
         status = es_pool_block(p->spec.pool, b, &first, &count, err);

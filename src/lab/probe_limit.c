@@ -100,8 +100,10 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
     const int64_t half = first / w->strip % 2;
     ES_TRY(es_pool_rows(w->spec->pool, w->layer, first, count, w->x, err));
     ES_TRY(add_moments(w, count, err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, w->keys, err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, w->values, err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, p->hidden, w->keys,
+                            err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, p->hidden,
+                            w->values, err));
     for (int64_t h = 0; h < p->heads; h++) {
         es_view q = es_view_f32(w->q + h * p->width, w->queries, p->width);
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
