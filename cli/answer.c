@@ -133,6 +133,7 @@ static const cli_column cost_columns[] = {
     {"seconds", "time", "", .format = CLI_DURATION,
      .definition = "estimate for a machine that does nothing else, from short trials, or from the "
                    "operations at 75 % of the best multiply-add peak found now"},
+    {"disk_bytes", "disk", "", .format = CLI_BINARY, .definition = "files made along the way"},
     {"input_bytes", "inputs", "", .format = CLI_BINARY},
     {"output_bytes", "results", "", .format = CLI_BINARY},
     {"work_bytes", "working memory", "", .format = CLI_BINARY},
@@ -195,6 +196,8 @@ es_status cli_cost_answer(cli_session *session, const cli_cost *cost, es_error *
     json_object_set_new(object, "flops", cli_real(cost->flops));
     json_object_set_new(object, "seconds", cli_real(seconds));
     json_object_set_new(object, "peak_gflops", cli_real(gflops));
+    if (cost->disk_bytes > 0.0)
+        json_object_set_new(object, "disk_bytes", cli_real(cost->disk_bytes));
     json_object_set_new(object, "input_bytes", cli_real(cost->input_bytes));
     json_object_set_new(object, "output_bytes", cli_real(cost->output_bytes));
     json_object_set_new(object, "work_bytes", cli_real(cost->work_bytes));

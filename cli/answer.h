@@ -31,6 +31,7 @@ void cli_answer_print(const cli_session *session);
 typedef struct cli_cost {
     double flops;   /* of attention */
     double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
+    double disk_bytes; /* written along the way, in no memory; 0: none */
     double input_bytes, output_bytes, work_bytes;
 } cli_cost;
 

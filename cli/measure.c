@@ -10,7 +10,10 @@
 static const measure_options defaults = {.scale = NAN, .tolerance = NAN};
 
 static const cli_option options[] = {
-    {"q", 0, CLI_STRING, "FILE", "queries, .npy of shape (m, d) or (heads, m, d); f16, f32 or f64",
+    {"q", 0, CLI_STRING, "FILE",
+     "queries of shape (m, d) or (heads, m, d), f16, bf16, f32 or f64: a .npy file, or "
+     "FILE.safetensors:TENSOR",
+
      .field = offsetof(measure_options, paths[MEASURE_Q])},
     {"k", 0, CLI_STRING, "FILE",
      "keys, (n, d) or (heads, n, d). Fewer heads than Q has, if they "

@@ -40,8 +40,17 @@ typedef struct format {
 
 static format format_of(const char *descr)
 {
-    static const format formats[] = {{"f16", 11, -14}, {"f32", 24, -126}, {"f64", 53, -1022}};
-    return formats[strstr(descr, "f2") ? 0 : strstr(descr, "f4") ? 1 : 2];
+    static const struct spelling {
+        const char *descr; /* NumPy's without its byte order, or that of safetensors */
+        format format;
+    } known[] = {{"f2", {"f16", 11, -14}},    {"f4", {"f32", 24, -126}}, {"f8", {"f64", 53, -1022}},
+                 {"BF16", {"bf16", 8, -126}}, {"F16", {"f16", 11, -14}}, {"F32", {"f32", 24, -126}},
+                 {"F64", {"f64", 53, -1022}}};
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    int i = 0;
+    while (i < KNOWN - 1 && !strstr(descr, known[i].descr))
+        i++;
+    return known[i].format;
 }
 
 static double ulp_of(const format *f, double value)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "array_file.h"
 #include "measure.h"
 #include "talk.h"
 
@@ -34,7 +35,7 @@ static es_status inspect_file(measure_job *job, int which, es_error *err)
     static const char *const roles[] = {"q", "k", "v", "compare"};
     es_npy_info *info = &job->info[which];
     char text[96];
-    const es_status status = es_npy_inspect(job->paths[which], info, err);
+    const es_status status = cli_array_inspect(job->paths[which], info, err);
     if (status != ES_OK)
         return status;
     if (info->rank != 2 && info->rank != 3)
@@ -180,7 +181,8 @@ es_status measure_load(measure_job *job, es_error *err)
     for (int i = 0; i < MEASURE_FILES; i++) {
         if (!job->paths[i])
             continue;
-        es_status status = es_npy_load(job->paths[i], &job->session->budget, &job->arrays[i], err);
+        es_status status =
+            cli_array_load(job->paths[i], &job->session->budget, &job->arrays[i], err);
         /* NaN in the output of somebody else is a finding, not an obstacle. */
         if (status == ES_OK && i != MEASURE_Y)
             status = check_finite(job, i, err);

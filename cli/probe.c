@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "draft.h"
 #include "grid.h"
 #include "run_file.h"
 #include "talk.h"
@@ -35,13 +36,15 @@ static const cli_option options[] = {
     {"text", 0, CLI_STRINGS, "FILE", "text, UTF-8; may be given several times",
      .field = offsetof(probe_options, texts)},
     {"domain", 0, CLI_STRINGS, "NAME=FILE",
-     "text of a domain; domains are probed one by one and compared with the first",
+     "text of a domain, instead of --text; once or more for each. Domains are probed one by one "
+     "and compared with the first",
      .field = offsetof(probe_options, domains)},
     {"pool", 0, CLI_WHOLE, "N",
-     "tokens of text, specials included (default: all there are, at most 100000)",
+     "tokens of text, specials included, of each domain (default: all there are, or what the "
+     "shortest domain has, at most 100000)",
      .field = offsetof(probe_options, pool), .min = 16, .max = 1e9},
     {"n", 0, CLI_COUNTS, "GRID",
-     "numbers of tokens that are drawn (default: 100..10000*7, below the pool's size)",
+     "numbers of tokens that are drawn (default: 100..10000*7, at most half of the pool)",
      .field = offsetof(probe_options, sizes), .min = 2, .max = 1e7, .increasing = true},
     {"replicates", 0, CLI_WHOLE, "R", "independent draws (default: 8)",
      .field = offsetof(probe_options, replicates), .min = 2, .max = 65536},
@@ -78,6 +81,12 @@ static es_status fail_options(const char *hint, const char *message, es_error *e
     return cli_fail(err, ES_E_ARGUMENT, NULL, "probe.options", hint, "%s", message);
 }
 
+/* A name that is a folder's, too, for the domain's pool. */
+static bool is_name(const char *text, size_t length)
+{
+    return length > 0 && text[0] != '.' && !memchr(text, '/', length);
+}
+
 static es_status add_domain(probe_job *job, const char *name, const char *file, es_error *err)
 {
     for (int64_t d = 0; d < job->n_domains; d++)
@@ -106,10 +115,10 @@ static es_status read_domains(probe_job *job, const probe_options *o, char **nam
     }
     for (int64_t i = 0; i < o->domains.count; i++) {
         const char *equals = strchr(o->domains.at[i], '=');
-        if (!equals || equals == o->domains.at[i] || !equals[1] ||
-            memchr(o->domains.at[i], '/', (size_t)(equals - o->domains.at[i])))
-            return fail_options("--domain poems=poems.txt", "a domain is NAME=FILE, no / in NAME",
-                                err);
+        if (!equals || !equals[1] ||
+            !is_name(o->domains.at[i], (size_t)(equals - o->domains.at[i])))
+            return fail_options("--domain poems=poems.txt",
+                                "a domain is NAME=FILE, with no / in NAME and no . before it", err);
         const size_t length = (size_t)(equals - o->domains.at[i]);
         names[i] = cli_alloc(length + 1);
         memcpy(names[i], o->domains.at[i], length);
@@ -149,20 +158,15 @@ static es_pool_spec pool_spec(const probe_job *job, const probe_options *o, cons
                           .folder = d->folder};
 }
 
-/* Sizes of the pools, which decide the defaults that are still open. */
-static es_status size_pools(probe_job *job, probe_options *o, const es_tokenizer *tokenizer,
-                            es_pool_cost *total, es_error *err)
+/* What the pools of all domains take, and the tokens of the smallest. */
+static es_status add_costs(const probe_job *job, const probe_options *o,
+                           const es_tokenizer *tokenizer, es_pool_cost *total, es_error *err)
 {
-    const int64_t asked = o->pool;
     *total = (es_pool_cost){.tokens = INT64_MAX};
     for (int64_t d = 0; d < job->n_domains; d++) {
         es_pool_cost cost;
-        es_pool_spec spec = pool_spec(job, o, &job->domains[d], tokenizer);
-        es_status status = es_pool_cost_of(&spec, &job->session->exec, &cost, err);
-        if (status == ES_OK && !asked && cost.tokens > 100000) {
-            o->pool = spec.tokens = 100000;
-            status = es_pool_cost_of(&spec, &job->session->exec, &cost, err);
-        }
+        const es_pool_spec spec = pool_spec(job, o, &job->domains[d], tokenizer);
+        const es_status status = es_pool_cost_of(&spec, &job->session->exec, &cost, err);
         if (status != ES_OK)
             return status;
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
@@ -170,9 +174,22 @@ static es_status size_pools(probe_job *job, probe_options *o, const es_tokenizer
         total->disk_bytes += cost.disk_bytes;
         total->bytes = cost.bytes > total->bytes ? cost.bytes : total->bytes;
     }
+    return ES_OK;
+}
+
+/* Sizes of the pools, which decide the defaults that are still open. */
+static es_status size_pools(probe_job *job, probe_options *o, const es_tokenizer *tokenizer,
+                            es_pool_cost *total, es_error *err)
+{
+    const int64_t most = 100000;
+    es_status status = add_costs(job, o, tokenizer, total, err);
     /* every domain the same number: what the shortest has */
-    if (!o->pool && job->n_domains > 1)
-        o->pool = total->tokens;
+    if (status == ES_OK && !o->pool && (job->n_domains > 1 || total->tokens > most)) {
+        o->pool = total->tokens < most ? total->tokens : most;
+        status = add_costs(job, o, tokenizer, total, err);
+    }
+    if (status != ES_OK)
+        return status;
     if (o->store < 0) {
         o->store = total->disk_bytes > 0x1p32;
         total->disk_bytes /= o->store ? 2.0 : 1.0;
@@ -233,6 +250,7 @@ static es_status build_pools(probe_job *job, const probe_options *o, const es_to
                              es_error *err)
 {
     es_status status = ES_OK;
+    job->session->progress.parts = (double)job->n_domains;
     for (int64_t d = 0; d < job->n_domains && status == ES_OK; d++) {
         const es_pool_spec spec = pool_spec(job, o, &job->domains[d], tokenizer);
         job->session->progress.part = (double)d;
@@ -302,9 +320,8 @@ static es_status open_layer(const probe_job *job, const probe_stages *s, int64_t
     return status;
 }
 
-static es_status replicate(const probe_job *job, const probe_stages *s, const es_probe *probe,
-                           int64_t cell, int64_t r, es_probe_cell *cells, es_probe_joint *joint,
-                           es_error *err)
+static es_status replicate(const probe_stages *s, const es_probe *probe, int64_t cell, int64_t r,
+                           es_probe_cell *cells, es_probe_joint *joint, es_error *err)
 {
     bool done, joined;
     es_status status = cli_run_find(s->file, s->at[REPLICATE], cell, (double *)cells, &done, err);
@@ -312,7 +329,6 @@ static es_status replicate(const probe_job *job, const probe_stages *s, const es
         status = cli_run_find(s->file, s->at[JOINT], cell, (double *)joint, &joined, err);
     if (status != ES_OK || (done && joined))
         return status;
-    (void)job;
     status = es_probe_replicate(probe, r, cells, joint, err);
     if (status == ES_OK)
         status = cli_run_keep(s->file, s->at[REPLICATE], cell, (const double *)cells, err);
@@ -327,21 +343,23 @@ static es_status probe_one(probe_job *job, const probe_stages *s, int64_t domain
     const int64_t R = job->replicates, heads = job->config->heads;
     const int64_t place = domain * job->config->layers + layer;
     cli_progress *progress = &job->session->progress;
-    es_probe *probe;
+    es_probe *probe = NULL;
+    int64_t finished = 0;
     progress->part = (double)(place * (R + 1));
     es_status status = open_layer(job, s, domain, layer, &probe, err);
-    if (status != ES_OK)
-        return status;
     es_probe_cell *cells = cli_alloc_array((size_t)(R * heads * job->n_sizes), sizeof *cells);
     es_probe_joint *joint = cli_alloc_array((size_t)(R * job->n_sizes), sizeof *joint);
     for (int64_t r = 0; r < R && status == ES_OK; r++) {
-        status = replicate(job, s, probe, place * R + r, r, cells + r * heads * job->n_sizes,
+        progress->part = (double)(place * (R + 1) + r + 1);
+        status = replicate(s, probe, place * R + r, r, cells + r * heads * job->n_sizes,
                            joint + r * job->n_sizes, err);
-        progress->part = (double)(place * (R + 1) + r + 2);
-        if (status == ES_OK && cli_progress_tell(progress, 0.0, 1.0))
-            status = cli_run_interrupted(s->file, place * R + r + 1,
-                                         job->n_domains * job->config->layers * R, "draws", err);
+        finished += status == ES_OK;
+        if (status == ES_OK && cli_progress_tell(progress, 1.0, 1.0))
+            status = ES_E_INTERRUPTED;
     }
+    if (status == ES_E_INTERRUPTED)
+        status = cli_run_interrupted(s->file, place * R + finished,
+                                     job->n_domains * job->config->layers * R, "draws", err);
     if (status == ES_OK)
         status = probe_answer_layer(job, &(probe_layer){probe, domain, layer, cells, joint}, err);
     free(cells);
@@ -385,6 +403,7 @@ static void put_question(const probe_job *job, const probe_options *o)
     json_object_set_new(answer, "pools", pools);
     json_object_set_new(answer, "special", json_string(special_choices[o->special]));
     json_object_set_new(answer, "store", json_string(store_choices[o->store]));
+    json_object_set_new(answer, "draw", json_string(draw_choices[o->draw]));
     json_object_set_new(answer, "queries", json_integer(job->queries));
     json_object_set_new(answer, "replicates", json_integer(job->replicates));
 }
@@ -402,6 +421,7 @@ static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
     return (cli_cost){.flops = 1.5 * pools->flops +
                                layers * (N * (8.0 * H * H + 4.0 * m * H) +
                                          (double)job->replicates * n * (4.0 * H * H + 4.0 * m * H)),
+                      .disk_bytes = pools->disk_bytes,
                       .output_bytes = 512.0 * layers * (double)job->config->heads * P,
                       .work_bytes = work > (double)pools->bytes ? work : (double)pools->bytes};
 }
@@ -421,9 +441,6 @@ static es_status with_tokenizer(probe_job *job, probe_options *o, const es_token
     job->rates = cli_alloc_array(
         (size_t)(2 * job->n_domains * job->config->layers * job->config->heads), sizeof(double));
     const cli_cost cost = cost_of(job, &pools);
-    if (!job->session->common.quiet)
-        fprintf(stderr, "esscher probe: pools of %lld tokens take %.1f GB on disk\n",
-                (long long)pools.tokens, pools.disk_bytes / 1e9);
     if (job->session->common.dry_run) {
         free(job->rates);
         return cli_cost_answer(job->session, &cost, err);
@@ -472,6 +489,12 @@ static es_status run(cli_session *session, void *given, es_error *err)
                      .without_replacement = o->draw == 1};
     if (!o->model)
         return fail_options("--model MODEL", "there is no model", err);
+    /* before a pool is made, which may take hours */
+    if (o->run.out && !o->run.resume && !session->common.dry_run) {
+        const es_status free_name = cli_target_check(o->run.out, o->run.force, err);
+        if (free_name != ES_OK)
+            return free_name;
+    }
     job.quiet.progress = cli_progress_silent;
     job.domains = cli_alloc_array(CLI_MOST_STRINGS, sizeof *job.domains);
     es_status status = read_domains(&job, o, names, err);

@@ -1,5 +1,6 @@
 #include "run_file.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,39 +69,72 @@ static void describe_file(const char *path, char out[FILE_TEXT])
              (unsigned long long)h);
 }
 
-/* Several files, or NAME=FILE: each by its contents, after its name if it has one. */
-static void add_files(params *p, const char *key, const cli_strings *files)
+/* A list that is too long for a line is known by its hash. */
+static void add_list(params *p, const char *key, const char *list, int64_t count, const char *what)
 {
-    char text[FILE_TEXT], *list = cli_alloc(TEXT);
-    size_t used = 0;
+    const size_t size = strlen(list);
+    if (size < TEXT)
+        add(p, key, "%s", list);
+    else
+        add(p, key, "%lld %s, %016llx", (long long)count, what,
+            (unsigned long long)fnv1a(fnv1a_start, list, size));
+}
+
+/* Several files, or NAME=FILE if `named`: each by its contents, after its name if it has one. */
+static void add_files(params *p, const char *key, const cli_strings *files, bool named)
+{
+    char text[FILE_TEXT];
+    size_t room = 1, used = 0;
+    for (int64_t i = 0; i < files->count; i++)
+        room += strlen(files->at[i]) + FILE_TEXT + 2;
+    char *list = cli_alloc(room);
     list[0] = '\0';
-    for (int64_t i = 0; i < files->count && used < TEXT - 512; i++) {
-        const char *equals = strchr(files->at[i], '=');
+    for (int64_t i = 0; i < files->count; i++) {
+        const char *equals = named ? strchr(files->at[i], '=') : NULL;
         describe_file(equals ? equals + 1 : files->at[i], text);
-        used += (size_t)snprintf(list + used, TEXT - used, "%s%.*s%s", i ? "; " : "",
-                                 equals ? (int)(equals - files->at[i] + 1) % 256 : 0, files->at[i],
-                                 text);
+        used += (size_t)snprintf(list + used, room - used, "%s%.*s%s", i ? "; " : "",
+                                 equals ? (int)(equals - files->at[i] + 1) : 0, files->at[i], text);
     }
-    add(p, key, "%s", list);
+    add_list(p, key, list, files->count, "files");
     free(list);
 }
 
-/* A model by the contents of its folder's main files. */
+/* What a model's numbers may depend on. */
+static int is_model_file(const struct dirent *entry)
+{
+    static const char *const names[] = {"config.json", "vocab.txt", "tokenizer.json",
+                                        "tokenizer_config.json", "model.safetensors.index.json"};
+    const char *dot = strrchr(entry->d_name, '.');
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(entry->d_name, names[i]) == 0)
+            return 1;
+    return dot && strcmp(dot, ".safetensors") == 0;
+}
+
+/* A model by the contents of its folder: settings, tokenizer, weights and all their shards. */
 static void add_model(params *p, const char *key, const char *name)
 {
-    static const char *const files[] = {"config.json", "model.safetensors",
-                                        "model.safetensors.index.json"};
-    char folder[4096], path[4224], text[FILE_TEXT], all[512];
+    enum { NAME = 256 };
+    char folder[4096], path[4096 + NAME + 1], text[FILE_TEXT];
+    struct dirent **entries;
     size_t used = 0;
-    all[0] = '\0';
     if (es_model_locate(name, folder, sizeof folder, NULL) != ES_OK)
         folder[0] = '\0'; /* whoever opens it complains */
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+    const int count = folder[0] ? scandir(folder, &entries, is_model_file, alphasort) : 0;
+    const size_t room = (size_t)(count > 0 ? count : 0) * (NAME + FILE_TEXT + 4) + 1;
+    char *all = cli_alloc(room);
+    all[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
         describe_file(path, text);
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? "; " : "", text);
+        used += (size_t)snprintf(all + used, room - used, "%s%s %s", i ? "; " : "",
+                                 entries[i]->d_name, text);
+        free(entries[i]);
     }
-    add(p, key, "%s", all);
+    if (count >= 0 && folder[0])
+        free(entries);
+    add_list(p, key, all, count, "files");
+    free(all);
 }
 
 /* The numbers of a grid; one too long for a line by its hash. */
@@ -161,7 +195,7 @@ static void add_option(params *p, const cli_option *o, const void *options)
         add_grid(p, o->name, field);
         break;
     case CLI_STRINGS:
-        add_files(p, o->name, field);
+        add_files(p, o->name, field, strcmp(o->argument, "NAME=FILE") == 0);
         break;
     }
 }

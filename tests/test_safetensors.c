@@ -96,6 +96,54 @@ static void f64_is_read_as_f64_only(void **state)
     es_st_close(st);
 }
 
+/* bf16 1.0 and 3.0, and f16 1.0 and 2.0, become f32; f64 stays; the rest is refused before memory
+ * is taken. */
+static void tensors_become_arrays(void **state)
+{
+    (void)state;
+    static const unsigned char halves[] = {0x80, 0x3f, 0x40, 0x40, 0x00, 0x3c, 0x00, 0x40};
+    es_budget budget = {0};
+    es_npy_info info;
+    es_array a;
+    es_st *st = open_ok(write_st(
+        "{\"b\":" ENTRY("BF16", "[2, 1]", "[0,4]") ",\"h\":" ENTRY("F16", "[2]", "[4,8]") "}",
+        halves, sizeof halves));
+    assert_ok(es_st_inspect(st, es_st_find(st, "b"), &info, &err));
+    assert_true(info.dtype == ES_F32 && info.rank == 2 && info.bytes == 8 && info.shape[0] == 2);
+    assert_string_equal(info.descr, "BF16");
+    assert_ok(es_st_load(st, es_st_find(st, "b"), &budget, &a, &err));
+    assert_true(a.dtype == ES_F32 && a.rank == 2 && a.shape[0] == 2 && a.shape[1] == 1);
+    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == 3.0f);
+    assert_int_equal(budget.used >= 8, 1);
+    es_array_free(&a);
+    assert_int_equal(budget.used, 0);
+    assert_ok(es_st_load(st, es_st_find(st, "h"), NULL, &a, &err));
+    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == 2.0f);
+    es_array_free(&a);
+    budget.limit = 4;
+    assert_int_equal(es_st_load(st, es_st_find(st, "b"), &budget, &a, &err), ES_E_LIMIT);
+    assert_null(a.data);
+    es_st_close(st);
+    static const double wide[2] = {3.25, -1e300};
+    st = open_ok(write_st(ONE("F64", "[1,1,1,2]", "[0,16]"), wide, sizeof wide));
+    assert_ok(es_st_load(st, es_st_at(st, 0), NULL, &a, &err));
+    assert_true(a.dtype == ES_F64 && a.rank == 4 && a.shape[3] == 2);
+    assert_memory_equal(a.data, wide, sizeof wide);
+    es_array_free(&a);
+    es_st_close(st);
+    static const struct {
+        const char *header, *rule;
+    } bad[] = {{ONE("F64", "[1,1,1,1,2]", "[0,16]"), "safetensors.array"},
+               {ONE("I64", "[2]", "[0,16]"), "safetensors.dtype"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        st = open_ok(write_st(bad[i].header, wide, sizeof wide));
+        assert_int_equal(es_st_load(st, es_st_at(st, 0), NULL, &a, &err), ES_E_UNSUPPORTED);
+        assert_string_equal(err.rule, bad[i].rule);
+        assert_null(a.data);
+        es_st_close(st);
+    }
+}
+
 /* ---- length and first byte ---- */
 
 static void ST01_files_shorter_than_a_length(void **state)
@@ -814,6 +862,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_are_listed_by_name_and_read),
         cmocka_unit_test(f64_is_read_as_f64_only),
+        cmocka_unit_test(tensors_become_arrays),
         cmocka_unit_test(ST01_files_shorter_than_a_length),
         cmocka_unit_test(ST02_header_longer_than_the_file),
         cmocka_unit_test(ST03_header_lengths_that_wrap),

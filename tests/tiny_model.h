@@ -210,6 +210,25 @@ static inline void tiny_write(const tiny *t)
     tiny_write_part(t, "model.safetensors", 0, t->count);
 }
 
+/* Specials; and from TINY_FIRST_WORD on, "word15" has id 15, and so on. */
+enum { TINY_CLS = 2, TINY_SEP = 3, TINY_FIRST_WORD = 15 };
+
+static inline void tiny_write_vocab(const tiny *t)
+{
+    static const char *const words[TINY_FIRST_WORD] = {
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the",   "cat",   "sat",
+        "on",    "mat",   ".",     ",",     "un",     "##aff", "##able"};
+    FILE *file = fopen(in_folder("vocab.txt"), "w");
+    assert_non_null(file);
+    for (int64_t i = 0; i < t->vocab; i++) {
+        if (i < TINY_FIRST_WORD)
+            fprintf(file, "%s\n", words[i]);
+        else
+            fprintf(file, "word%d\n", (int)i);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 /* ---- the forward pass, as one would write it down ---- */
 
 static inline void tiny_linear(const tiny *t, const char *prefix, const char *name, const double *x,

@@ -4,8 +4,8 @@
  * given, hidden states 0 .. L-1, is a sample of the law of real tokens: the pool. A million tokens
  * of a small model are gigabytes, so a pool is a folder:
  *
- *     pool.run            what was asked, which blocks are finished, and how attention looked in
- * them layer-0.npy ...     (tokens, hidden), f16 or f32: the input of layer 0, ...
+ *     pool.run            what was asked, what is finished, how attention looked in the blocks
+ *     layer-0.npy ...     (tokens, hidden), f16 or f32: the input of layer 0, ...
  *
  * Building it can be killed at any moment; asked for again with the same parameters it goes on
  * where it stopped, and a finished pool is taken as it is. Rows of a block are in the order of its
@@ -48,7 +48,8 @@ typedef struct es_blocks_spec {
     const char *const *texts; /* (n_texts) files, UTF-8; each begins a new block */
     int64_t n_texts;
     int64_t length;          /* most ids of a block, specials included */
-    int64_t tokens;          /* wanted in all, specials included; 0: all there are */
+    int64_t tokens;          /* wanted in all, specials included; 0: all there are. A rest too short
+                                for a token between specials is left out */
     bool repeat;             /* a text that is too short is read again, and it is recorded */
     es_text_invalid invalid; /* bytes that are no UTF-8 */
 } es_blocks_spec;
@@ -92,10 +93,12 @@ ES_API es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, 
                                  es_error *err);
 
 /*! es_pool_build() : make the pool, or what is missing of it. The folder is created if its parent
- *  exists. Progress counts batches of ES_POOL_BATCH blocks. Rows have the same bits for any number
- *  of threads.
+ *  exists. Progress counts batches of ES_POOL_BATCH blocks, and parts of them. Rows have the same
+ *  bits for any number of threads. One process at a time builds a pool.
  *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
- *  the folder holds a pool of something else, with the difference; ES_E_IO; ES_E_INTERRUPTED. */
+ *  the folder holds a pool of something else, with the difference; ES_E_FORMAT (pool.damaged) if
+ *  files of what was finished are gone; ES_E_ARGUMENT (pool.precision) for an f64 model; ES_E_IO;
+ *  ES_E_INTERRUPTED. */
 enum { ES_POOL_BATCH = 32 };
 ES_API es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err);
 
@@ -132,7 +135,8 @@ ES_API es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *firs
                                es_error *err);
 
 /* How a head's attention looked in the text's own blocks: means over blocks of means over queries,
- * and standard errors over blocks (NaN of a single one). */
+ * and standard errors over blocks (NaN of a single one). A text's last block may be short, and
+ * counts as much as the others. */
 typedef struct es_pool_context {
     double entropy, entropy_se; /* nats */
     double top_weight, top_weight_se;

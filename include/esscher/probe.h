@@ -4,12 +4,12 @@
  * *queries*, over all of it stands for the limit; attention over n tokens drawn from it is measured
  * against that, as in converge.h:
  *
- *     mean error |m_n - m|,  covariance error |C_n - C|_F,  map error: root mean square over
- * queries
+ *     mean error |m_n - m|,  covariance error |C_n - C|_F,  map error (mean over queries |.|^2)^1/2
  *
- * of a head's outputs. The limit is itself a sample: attention over either half of the pool
- * differs, and half the difference is the *limit's own error*, given beside everything. (Halves are
- * cut into strips of the text that alternate, so that both see all of it.)
+ * of a head's outputs sum w V x, without the value's bias, which the weights hand through as it is.
+ * The limit is itself a sample: attention over either half of the pool differs, and half the
+ * difference is the *limit's own error*, given beside everything. (Halves are cut into strips of
+ * the text that alternate, so that both see all of it.)
  *
  *     es_probe_spec spec = {.model = m, .pool = pool, .sizes = n, .n_sizes = 12};
  *     es_probe_measure(&spec, layer, numbers, &err);               once: a walk through the pool
@@ -18,7 +18,8 @@
  *     es_probe_replicate(probe, r, cells, joint, &err);            (heads, sizes): errors
  *
  * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
- * (seed, layer, its number). Layers and heads count from 0.
+ * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the
+ * probes made with it; a probe may be used by several threads.
  */
 #ifndef ESSCHER_PROBE_H
 #define ESSCHER_PROBE_H
@@ -35,7 +36,7 @@ typedef struct es_probe_spec {
     const es_pool *pool;  /* of this model */
     const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P: prefixes of one draw */
     int64_t n_sizes;
-    int64_t queries;          /* 0: 1024; at most the pool's tokens */
+    int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
     bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
     uint64_t seed;
     const es_exec *exec;
@@ -48,9 +49,10 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
 
 /*! es_probe_measure() : moments of the layer's inputs, attention of the queries over the whole pool
  *  and over its halves, into numbers (es_probe_numbers()). O(tokens hidden (hidden + queries))
- *  time; memory O(queries hidden), whatever the pool's size.
- *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_RANGE for sizes
- * or queries that make no sense; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY, ES_E_INTERRUPTED. */
+ *  time; memory O((queries + hidden) hidden), whatever the pool's size.
+ *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_ARGUMENT
+ *  (probe.null); ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
+ *  ES_E_MEMORY, ES_E_INTERRUPTED. */
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
 
@@ -77,8 +79,8 @@ typedef struct es_probe_layer {
     es_num reach;         /* its largest eigenvalue */
     double trace;         /* its trace: mean squared distance from the mean */
     double participation; /* trace^2 / |cov|_F^2: in how many directions tokens vary */
-    double
-        horizon_unscaled_all_heads; /* of all heads as one, without 1/sqrt(k): the public code's */
+    /* of all heads as one and without 1/sqrt(k), as the public code has it */
+    double horizon_unscaled_all_heads;
 } es_probe_layer;
 
 ES_API es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error *err);
@@ -96,8 +98,9 @@ typedef struct es_probe_head {
     double score_sd;      /* root mean square over queries of q, the sd of their scores */
     double freezing;      /* median over queries of u = q / sqrt(2 ln n), n the largest size */
     double frozen;        /* share of queries with u > 1 */
-    double sink_first;    /* weight on a block's first token ([CLS]), mean over queries; NaN */
-    double sink_last;     /* and on its last ([SEP]); NaN if the pool has no specials */
+    double sink_first;    /* weight on a block's first token ([CLS]), mean over the queries of the
+                             first 16 blocks; NaN if the pool has no specials */
+    double sink_last;     /* and on its last ([SEP]) */
 } es_probe_head;
 
 /*! es_probe_head_of() : O(hidden^3). @return : ES_OK; ES_E_RANGE; as es_horizons_of(). */
@@ -105,7 +108,7 @@ ES_API es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_
                                   es_error *err);
 
 /*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give
- *  these very queries (exact finite-n integrals, theory.h), into out (n_sizes). */
+ *  these very queries (es_rem_moments(), interpolated to 1e-4), into out (n_sizes). */
 ES_API es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err);
 
 /* All heads of a layer together at one n, after the output matrices Wo. */
@@ -116,8 +119,9 @@ typedef struct es_probe_joint {
 } es_probe_joint;
 
 /*! es_probe_replicate() : errors of every head at every n, cells (heads, sizes), and of all heads
- *  together, joint (sizes).
- *  @return : ES_OK; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY, ES_E_INTERRUPTED; as es_attend(). */
+ *  together, joint (sizes). Progress counts heads.
+ *  @return : ES_OK; ES_E_RANGE unless 0 <= replicate < 2^32; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY,
+ * ES_E_INTERRUPTED; as es_attend(). */
 ES_API es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                                     es_probe_joint *joint, es_error *err);
 

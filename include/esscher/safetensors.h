@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/npy.h>
 #include <esscher/status.h>
 #include <esscher/view.h>
 
@@ -108,6 +109,18 @@ typedef struct es_st_seen {
  */
 ES_API es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype, void *out,
                             es_st_seen *seen, es_error *err);
+
+/*! es_st_inspect() : shape and dtype a tensor has as an array: f64 for F64, else f32; info->descr
+ * is the file's dtype. @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype, as es_st_read();
+ *  safetensors.array unless it has one to four dimensions). */
+ES_API es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info *info,
+                               es_error *err);
+
+/*! es_st_load() : a tensor as an array, counted against `budget` (may be NULL). On success release
+ *  it with es_array_free(); on failure *out is empty. O(bytes). Thread-safe.
+ *  @return : as es_st_inspect() and es_st_read(); ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_budget *budget,
+                            es_array *out, es_error *err);
 
 #ifdef __cplusplus
 }

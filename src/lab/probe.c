@@ -34,9 +34,13 @@ es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err
     if (layer < 0 || layer >= c->layers)
         return es_fail(err, ES_E_RANGE, "probe.layer", "count from 0", "layer %lld of %lld",
                        (long long)layer, (long long)c->layers);
+    if (spec->queries < 0)
+        return es_fail(err, ES_E_RANGE, "probe.queries", "1 or more; 0 for 1024", "%lld queries",
+                       (long long)spec->queries);
     for (int64_t i = 0; i < spec->n_sizes; i++)
-        if (spec->sizes[i] < 2 || (i && spec->sizes[i] <= spec->sizes[i - 1]))
-            return es_fail(err, ES_E_RANGE, "probe.sizes", "2 or more, increasing",
+        if (spec->sizes[i] < 2 || spec->sizes[i] > ES_PROBE_SIZE_MOST ||
+            (i && spec->sizes[i] <= spec->sizes[i - 1]))
+            return es_fail(err, ES_E_RANGE, "probe.sizes", "2 to 2^40, increasing",
                            "size %lld is %lld", (long long)i, (long long)spec->sizes[i]);
     if (spec->without_replacement && spec->sizes[spec->n_sizes - 1] > pool.tokens)
         return es_fail(err, ES_E_RANGE, "probe.sizes", "a larger pool, or draw with replacement",
@@ -78,11 +82,11 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
     p->halves = p->numbers + at.halves;
     ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
                         (void **)&p->tables, err));
-    ES_TRY(es_probe_tables_fill(&p->spec, p->tables, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
     ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.hidden, sizeof(float), "queries",
                         (void **)&p->q, err));
-    return es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err);
+    ES_TRY(es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err));
+    return es_probe_tables_fill(p, err);
 }
 
 es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *numbers,

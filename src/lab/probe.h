@@ -16,6 +16,9 @@
 /* Experiments of the address space that belong to it. */
 enum { ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE, ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1 };
 
+/* Far beyond any memory, and products with it fit int64_t. */
+#define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
+
 /* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). */
 typedef struct es_probe_weights {
     int64_t hidden, heads, width; /* H, h, k */
@@ -26,7 +29,7 @@ typedef struct es_probe_weights {
 } es_probe_weights;
 
 /* Exact expectations for n Gaussian scores of standard deviation q, on a grid of q. */
-enum { ES_PROBE_GRID = 160 };
+enum { ES_PROBE_GRID = 222 };
 typedef struct es_probe_table {
     double log_p[ES_PROBE_GRID]; /* ln E sum w^2 */
     double log_v[ES_PROBE_GRID]; /* ln E (G - q)^2 */
@@ -46,7 +49,7 @@ struct es_probe {
     es_probe_table *tables; /* (sizes) */
 };
 
-/*! es_probe_layout() : where the parts are in `numbers`. */
+/*! es_probe_layout_of() : where the parts are in `numbers`. */
 typedef struct es_probe_layout {
     int64_t mean, cov, limit, halves, count;
 } es_probe_layout;
@@ -71,17 +74,19 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
                                es_error *err);
 void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights);
 
-/*! es_probe_project() : out (n, H) = x (n, H) w' on exec->threads threads; `bias` (H) may be NULL.
- */
+/*! es_probe_project() : out (n, outputs) = x (n, hidden) w' + bias on exec->threads threads; w is
+ *  (outputs, hidden), bias (outputs) or NULL. */
 es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const float *w,
-                           const float *bias, int64_t hidden, float *out, es_error *err);
+                           const float *bias, int64_t outputs, int64_t hidden, float *out,
+                           es_error *err);
 
 /*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, H). */
 es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
                            float *out, es_error *err);
 
-/*! es_probe_tables_fill() : out (sizes); a tenth of a second each. */
-es_status es_probe_tables_fill(const es_probe_spec *spec, es_probe_table *out, es_error *err);
+/*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
+ *  each size and point of the grid, on exec->threads threads. */
+es_status es_probe_tables_fill(es_probe *probe, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

@@ -11,16 +11,22 @@
 #include "base/memory.h"
 #include "lab/probe.h"
 
-enum {
-    STRIP = 4096
-}; /* tokens read at a time, eight blocks: strips alternate between the halves */
+enum { STRIP_MOST = 4096 }; /* tokens read at a time */
+
+/* Strips alternate between the halves: an even number of them, all of one length but the last, so
+ * that the halves are alike in size, too. */
+static int64_t strip_of(int64_t tokens)
+{
+    const int64_t strips = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
+    return (tokens + strips - 1) / strips;
+}
 
 typedef struct walk {
     const es_probe_spec *spec;
-    int64_t layer, queries;
+    int64_t layer, queries, strip;
     es_probe_weights weights;
     float *q;                 /* (queries, H) */
-    float *x, *keys, *values; /* (STRIP, H) */
+    float *x, *keys, *values; /* (strip, H) */
     double *mean, *cov;       /* of a strip */
     es_moments moments;       /* of all */
     es_partial **partial;     /* (2, heads): what each half has shown */
@@ -47,10 +53,10 @@ static es_status prepare(walk *w, es_error *err)
     ES_TRY(es_probe_weights_new(w->spec, w->layer, &w->weights, err));
     const int64_t H = w->weights.hidden;
     ES_TRY(es_mem_array(budget, w->queries, H, sizeof(float), "queries", (void **)&w->q, err));
-    ES_TRY(es_mem_array(budget, 3 * STRIP, H, sizeof(float), "a strip of the pool", (void **)&w->x,
-                        err));
-    w->keys = w->x + STRIP * H;
-    w->values = w->keys + STRIP * H;
+    ES_TRY(es_mem_array(budget, 3 * w->strip, H, sizeof(float), "a strip of the pool",
+                        (void **)&w->x, err));
+    w->keys = w->x + w->strip * H;
+    w->values = w->keys + w->strip * H;
     ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
     w->cov = w->mean + H;
     ES_TRY(es_moments_new(H, budget, &w->moments, err));
@@ -91,11 +97,13 @@ static es_status add_moments(walk *w, int64_t count, es_error *err)
 static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_probe_weights *p = &w->weights;
-    const int64_t half = first / STRIP % 2;
+    const int64_t half = first / w->strip % 2;
     ES_TRY(es_pool_rows(w->spec->pool, w->layer, first, count, w->x, err));
     ES_TRY(add_moments(w, count, err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, w->keys, err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, w->values, err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, p->hidden, w->keys,
+                            err));
+    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, p->hidden,
+                            w->values, err));
     for (int64_t h = 0; h < p->heads; h++) {
         es_view q = es_view_f32(w->q + h * p->width, w->queries, p->width);
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
@@ -108,8 +116,8 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 
 /* ---- the numbers ---- */
 
-/* Outputs over the pool into limit, and half the distance between the halves. A pool of a single
- * strip has one half: its error is not known. */
+/* Outputs over the pool into limit, and half the distance between the halves. The error of a pool
+ * of one token is not known. */
 static es_status finish_head(walk *w, int64_t head, double *outputs, double *limit, double *halves,
                              es_error *err)
 {
@@ -118,7 +126,7 @@ static es_status finish_head(walk *w, int64_t head, double *outputs, double *lim
     double *a = outputs, *b = outputs + m * k;
     es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
     ES_TRY(es_partial_finish(even, &(es_attend_out){.output = a}, err));
-    if (es_pool_about(w->spec->pool).tokens > STRIP) {
+    if (es_pool_about(w->spec->pool).tokens > w->strip) {
         ES_TRY(es_partial_finish(odd, &(es_attend_out){.output = b}, err));
         ES_TRY(es_probe_errors(es_probe_budget(w->spec), a, k, b, k, m, k, &apart, err));
         ES_TRY(es_partial_merge(even, odd, err));
@@ -137,8 +145,8 @@ static es_status walk_pool(walk *w, double *numbers, es_error *err)
     const es_exec *exec = w->spec->exec;
     const int64_t tokens = es_pool_about(w->spec->pool).tokens, H = w->weights.hidden;
     const es_probe_layout at = es_probe_layout_of(w->spec);
-    for (int64_t first = 0; first < tokens; first += STRIP) {
-        const int64_t count = tokens - first < STRIP ? tokens - first : STRIP;
+    for (int64_t first = 0; first < tokens; first += w->strip) {
+        const int64_t count = tokens - first < w->strip ? tokens - first : w->strip;
         ES_TRY(add_strip(w, first, count, err));
         if (exec && exec->progress &&
             exec->progress(exec->progress_user, (double)(first + count), (double)tokens))
@@ -159,7 +167,10 @@ static es_status walk_pool(walk *w, double *numbers, es_error *err)
 es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers, es_error *err)
 {
     ES_TRY(es_probe_check(spec, layer, err));
-    walk w = {.spec = spec, .layer = layer, .queries = es_probe_queries_of(spec)};
+    walk w = {.spec = spec,
+              .layer = layer,
+              .queries = es_probe_queries_of(spec),
+              .strip = strip_of(es_pool_about(spec->pool).tokens)};
     es_status status = prepare(&w, err);
     if (status == ES_OK)
         status = walk_pool(&w, numbers, err);

@@ -147,10 +147,10 @@ static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
     for (int64_t i = 0; i < p->spec.n_sizes && status == ES_OK; i++) {
         const float *errors = d->errors + i * m * H;
         double together = 0.0;
-        status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, product, err);
+        status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, H, product, err);
         for (int64_t j = 0; j < m * H; j++)
             together += (double)errors[j] * (double)product[j];
-        joint[i] = (es_probe_joint){.map_error = sqrt(together / (double)m),
+        joint[i] = (es_probe_joint){.map_error = sqrt(fmax(together, 0.0) / (double)m),
                                     .coherence = together / alone(w, errors, m)};
     }
     es_mem_free(p->exec.budget, product);
@@ -179,16 +179,23 @@ static es_status run(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_
     ES_TRY(prepare(d, err));
     ES_TRY(choose(d, replicate, err));
     ES_TRY(es_pool_gather(p->spec.pool, p->layer, d->rows, d->n, d->x, err));
-    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, H, d->keys, err));
-    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, H, d->values, err));
-    for (int64_t h = 0; h < p->weights.heads; h++)
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, H, H, d->keys, err));
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, H, H, d->values, err));
+    for (int64_t h = 0; h < p->weights.heads; h++) {
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
+        if (p->exec.progress &&
+            p->exec.progress(p->exec.progress_user, (double)(h + 1), (double)p->weights.heads))
+            return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
+    }
     return join_heads(d, joint, err);
 }
 
 es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                              es_probe_joint *joint, es_error *err)
 {
+    if (replicate < 0 || replicate > UINT32_MAX) /* what its address has room for */
+        return es_fail(err, ES_E_RANGE, "probe.replicate", "0 to 2^32 - 1", "replicate %lld",
+                       (long long)replicate);
     draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
     const es_status status = run(&d, replicate, cells, joint, err);
     es_mem_free(probe->exec.budget, d.errors);

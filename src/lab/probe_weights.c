@@ -38,7 +38,7 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
             for (int64_t j = 0; j < k; j++)
                 wo[(h * k + j) * H + i] = (float)es_view_get(&head.wo, i, j);
     }
-    return es_probe_project(spec->exec, wo, H, wo, NULL, H, out->gram, err);
+    return es_probe_project(spec->exec, wo, H, wo, NULL, H, H, out->gram, err);
 }
 
 void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights)
@@ -53,29 +53,31 @@ enum { STRIP = 1024 }; /* rows of a unit of work */
 
 typedef struct projection {
     const float *x, *w, *bias;
-    int64_t n, hidden;
+    int64_t n, outputs, hidden;
     float *out;
 } projection;
 
 static es_status project_strip(void *user, int64_t unit, int thread, es_error *err)
 {
     const projection *p = user;
-    const int64_t H = p->hidden, first = unit * STRIP;
+    const int64_t m = p->outputs, first = unit * STRIP;
     const int64_t rows = p->n - first < STRIP ? p->n - first : STRIP;
-    float *out = p->out + first * H;
+    float *out = p->out + first * m;
     (void)thread;
     (void)err;
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < H; j++)
-            out[i * H + j] = p->bias ? p->bias[j] : 0.0f;
-    es_gemm_add(ES_F32, rows, H, H, p->x + first * H, p->w, out);
+        for (int64_t j = 0; j < m; j++)
+            out[i * m + j] = p->bias ? p->bias[j] : 0.0f;
+    es_gemm_add(ES_F32, rows, m, p->hidden, p->x + first * p->hidden, p->w, out);
     return ES_OK;
 }
 
 es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const float *w,
-                           const float *bias, int64_t hidden, float *out, es_error *err)
+                           const float *bias, int64_t outputs, int64_t hidden, float *out,
+                           es_error *err)
 {
-    projection p = {.x = x, .w = w, .bias = bias, .n = n, .hidden = hidden, .out = out};
+    projection p = {
+        .x = x, .w = w, .bias = bias, .n = n, .outputs = outputs, .hidden = hidden, .out = out};
     es_exec quiet = exec ? *exec : (es_exec){0};
     quiet.progress = NULL; /* too short to be worth telling */
     es_blas_enter();
@@ -104,7 +106,7 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
     if (status == ES_OK)
         status = es_pool_gather(spec->pool, layer, rows, m, x, err);
     if (status == ES_OK)
-        status = es_probe_project(spec->exec, x, m, w->wq, w->bq, H, out, err);
+        status = es_probe_project(spec->exec, x, m, w->wq, w->bq, H, H, out, err);
     es_mem_free(es_probe_budget(spec), x);
     es_mem_free(es_probe_budget(spec), rows);
     return status;

@@ -53,10 +53,24 @@ static es_status read_info(es_run *run, const char *folder, es_pool_info *out, e
                           .specials = count_of(&table, "specials", 1.0) == 1,
                           .repeats = count_of(&table, "repeats", 0x1p40)};
     es_run_table_free(&table);
-    if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 || out->blocks < 1)
+    if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 ||
+        out->blocks < 1 || out->length < 1)
         return es_fail_file(err, ES_E_FORMAT, folder, -1, "pool.shape", "make it anew",
                             "pool.run does not describe a pool");
     return ES_OK;
+}
+
+/* Blocks follow each other from row 0 to the last, none longer than a block can be: who reads one
+ * makes room for `length` rows. */
+static bool starts_at(const es_pool_info *info, const int64_t *starts, int64_t i, double first)
+{
+    if (first != floor(first) || first < 0.0 || first > (double)info->tokens)
+        return false;
+    if (i == 0)
+        return first == 0.0;
+    const double rows = first - (double)starts[i - 1];
+    return rows >= 1.0 && rows <= (double)info->length &&
+           (i < info->blocks || first == (double)info->tokens);
 }
 
 static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
@@ -71,8 +85,7 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
                               (void **)&pool->starts, err);
     for (int64_t i = 0; sound && status == ES_OK && i < count; i++) {
         const double first = table.columns[0].reals[i];
-        sound = first >= 0.0 && first <= (double)pool->info.tokens &&
-                (i == 0 || first > (double)pool->starts[i - 1]);
+        sound = starts_at(&pool->info, pool->starts, i, first);
         pool->starts[i] = sound ? (int64_t)first : 0;
     }
     es_run_table_free(&table);
@@ -106,10 +119,18 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 
 /* ---- attention in the blocks ---- */
 
-/* Sums over blocks of one statistic of one head, in order of the blocks. */
+/* One statistic of one head over the blocks, in their order. */
 typedef struct tally {
-    double count, sum, squares;
+    double count, mean, scatter;
 } tally;
+
+static void tally_add(tally *t, double x)
+{
+    const double off = x - t->mean;
+    t->count += 1.0;
+    t->mean += off / t->count;
+    t->scatter += off * (x - t->mean);
+}
 
 typedef struct reading {
     int64_t heads;  /* of all layers */
@@ -124,20 +145,16 @@ static es_status tally_batch(void *user, int64_t index, const double *values, es
     for (int64_t i = 0; i < ES_POOL_BATCH; i++)
         for (int64_t s = 0; s < r->heads * ES_POOL_SEEN; s++) {
             const double x = values[i * r->heads * ES_POOL_SEEN + s];
-            if (isnan(x))
-                continue;
-            r->tallies[s].count += 1.0;
-            r->tallies[s].sum += x;
-            r->tallies[s].squares += x * x;
+            if (!isnan(x)) /* rows of no block */
+                tally_add(&r->tallies[s], x);
         }
     return ES_OK;
 }
 
 static void mean_of(const tally *t, double *mean, double *se)
 {
-    *mean = t->sum / t->count;
-    const double variance = fmax(t->squares / t->count - *mean * *mean, 0.0);
-    *se = t->count > 1.0 ? sqrt(variance / (t->count - 1.0)) : (double)NAN;
+    *mean = t->mean;
+    *se = t->count > 1.0 ? sqrt(t->scatter / (t->count * (t->count - 1.0))) : (double)NAN;
 }
 
 static es_status read_context(es_run *run, es_pool *pool, es_error *err)
@@ -153,7 +170,11 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
                         (void **)&pool->context, err));
     ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
                         (void **)&r.tallies, err));
-    const es_status status = es_run_each_cell(run, 0, tally_batch, &r, err);
+    es_status status = es_run_each_cell(run, 0, tally_batch, &r, err);
+    if (status == ES_OK && r.tallies[0].count != (double)pool->info.blocks)
+        status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+                         "pool.run holds statistics of %.0f blocks of %lld", r.tallies[0].count,
+                         (long long)pool->info.blocks);
     for (int64_t h = 0; h < heads; h++) {
         es_pool_context *c = &pool->context[h];
         const tally *t = r.tallies + h * ES_POOL_SEEN;

@@ -5,12 +5,14 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <esscher/run.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
+#include "model/weights.h"
 #include "store/checksum.h"
 #include "store/file.h"
 #include "store/npy_rows.h"
@@ -117,36 +119,59 @@ static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
     return status;
 }
 
-/* The weights, told apart by what heads and first layers look like: hashing what was loaded does
- * not depend on how the checkpoint was cut into files. */
-static es_status hash_model(const build *b, uint64_t *crc, es_error *err)
+/* One multiplication per number, since there are many: weights that differ are told apart, nothing
+ * more is asked. */
+static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
 {
-    for (int64_t layer = 0; layer < b->config->layers; layer++)
-        for (int64_t head = 0; head < b->config->heads; head++) {
-            es_model_head h;
-            ES_TRY(es_model_head_of(b->spec->model, layer, head, &h, err));
-            const es_view *views[] = {&h.wq, &h.wk, &h.wv, &h.wo};
-            for (size_t v = 0; v < sizeof views / sizeof views[0]; v++)
-                for (int64_t i = 0; i < views[v]->rows; i++)
-                    for (int64_t j = 0; j < views[v]->cols; j += 7) {
-                        const double x = es_view_get(views[v], i, j);
-                        *crc = es_crc(*crc, &x, sizeof x);
-                    }
-        }
-    return ES_OK;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static uint64_t mix_linear(uint64_t h, const es_linear *part, int64_t outputs, int64_t inputs)
+{
+    return mix(mix(h, part->w, outputs * inputs), part->b, outputs);
+}
+
+/* Everything that hidden states depend on, as it was loaded: how the checkpoint was cut into files
+ * does not matter. */
+static uint64_t hash_model(const build *b)
+{
+    const es_model *m = b->spec->model;
+    const es_model_config *c = b->config;
+    const int64_t H = c->hidden, I = c->intermediate;
+    const double about[] = {(double)c->heads, c->layer_norm_eps};
+    uint64_t h = es_crc(0, about, sizeof about);
+    h = mix(h, m->word, c->vocab * H);
+    h = mix(h, m->position, c->positions * H);
+    h = mix(h, m->type, H); /* type 0 is the one used */
+    h = mix_linear(h, &m->norm0, H, 1);
+    for (int64_t l = 0; l < c->layers; l++) {
+        const es_layer *layer = &m->layers[l];
+        h = mix_linear(h, &layer->qkv, 3 * H, H);
+        h = mix_linear(h, &layer->out, H, H);
+        h = mix_linear(h, &layer->norm1, H, 1);
+        h = mix_linear(h, &layer->up, I, H);
+        h = mix_linear(h, &layer->down, H, I);
+        h = mix_linear(h, &layer->norm2, H, 1);
+    }
+    return h;
 }
 
 static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
     char path[ES_POOL_PATH], text[PARAMS][TEXT];
-    uint64_t model = 0, texts = 0;
-    ES_TRY(hash_model(b, &model, err));
+    uint64_t texts = 0;
     for (int64_t i = 0; i < s->n_texts; i++)
         ES_TRY(hash_file(s->texts[i], &texts, err));
     const uint64_t ids =
         es_crc(0, b->blocks.ids, (size_t)b->blocks.start[b->blocks.count] * sizeof *b->blocks.ids);
-    snprintf(text[0], TEXT, "%016llx", (unsigned long long)model);
+    snprintf(text[0], TEXT, "%016llx", (unsigned long long)hash_model(b));
     snprintf(text[1], TEXT, "%016llx", (unsigned long long)texts);
     snprintf(text[2], TEXT, "%016llx", (unsigned long long)ids);
     snprintf(text[3], TEXT, "%lld", (long long)b->rows);
@@ -181,6 +206,8 @@ static es_status make_room(build *b, es_error *err)
     const es_model_config *c = b->config;
     es_budget *budget = b->exec.budget;
     char path[ES_POOL_PATH];
+    es_run_stage stage;
+    ES_TRY(es_run_get_stage(b->run, b->stage, &stage, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), c->positions * c->hidden,
                         sizeof(float), "hidden states", (void **)&b->hidden, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
@@ -193,6 +220,11 @@ static es_status make_room(build *b, es_error *err)
         b->layers[l].fd = -1;
     for (int64_t l = 0; l < c->layers; l++) {
         es_pool_layer_path(b->spec->folder, l, path);
+        /* a new file would be zeros where pool.run says that there are rows */
+        if (stage.cells > 0 && access(path, F_OK) != 0)
+            return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.damaged",
+                                "remove the pool's folder and make it anew",
+                                "the file is gone, but pool.run says it was begun");
         ES_TRY(es_npy_rows_create(path, b->rows, c->hidden, b->spec->store == ES_POOL_F16,
                                   &b->layers[l], err));
     }
@@ -226,6 +258,18 @@ static void arrange(build *b, int64_t count)
                     i < count ? b->raw[(i * ES_POOL_SEEN + s) * heads + h] : (double)NAN;
 }
 
+/* Progress of a batch as part of that of all: 99 hundredths are the model's, the rest writing. */
+typedef struct relay {
+    const es_exec *exec;
+    double batch, batches;
+} relay;
+
+static bool relay_progress(void *user, double done, double total)
+{
+    const relay *r = user;
+    return r->exec->progress(r->exec->progress_user, r->batch + 0.99 * done / total, r->batches);
+}
+
 static es_status run_batch(build *b, int64_t batch, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -233,7 +277,8 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
     const int64_t left = b->blocks.count - first;
     const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
     es_model_block blocks[ES_POOL_BATCH];
-    es_exec exec = b->exec; /* progress counts batches, but Ctrl-C is heard inside one */
+    relay part = {&b->exec, (double)batch, (double)batches_of(b)};
+    es_exec exec = b->exec;
     for (int64_t i = 0; i < count; i++) {
         double *raw = b->raw + i * ES_POOL_SEEN * heads;
         blocks[i] =
@@ -244,7 +289,8 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
                              .top_weight = raw + heads,
                              .sum_squares = raw + 2 * heads};
     }
-    exec.progress = NULL;
+    exec.progress = b->exec.progress ? relay_progress : NULL;
+    exec.progress_user = &part;
     ES_TRY(es_model_forward(b->spec->model, blocks, count, &exec, err));
     ES_TRY(write_layers(b, first, count, err));
     arrange(b, count);
@@ -256,18 +302,25 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
 static es_status run_batches(build *b, es_error *err)
 {
     const int64_t batches = batches_of(b);
-    for (int64_t i = 0; i < batches; i++) {
+    const es_exec *exec = &b->exec;
+    es_status status = ES_OK;
+    int64_t finished = 0;
+    while (finished < batches && status == ES_OK) {
         bool done;
-        ES_TRY(es_run_has_cell(b->run, b->stage, i, &done, err));
+        ES_TRY(es_run_has_cell(b->run, b->stage, finished, &done, err));
         if (!done)
-            ES_TRY(run_batch(b, i, err));
-        if (b->exec.progress &&
-            b->exec.progress(b->exec.progress_user, (double)(i + 1), (double)batches))
-            return es_fail(err, ES_E_INTERRUPTED, "pool.interrupted", "the same command goes on",
-                           "interrupted after %lld of %lld batches of the pool", (long long)(i + 1),
-                           (long long)batches);
+            status = run_batch(b, finished, err);
+        if (status == ES_OK)
+            finished++;
+        if (status == ES_OK && exec->progress &&
+            exec->progress(exec->progress_user, (double)finished, (double)batches))
+            status = ES_E_INTERRUPTED;
     }
-    return ES_OK;
+    if (status == ES_E_INTERRUPTED)
+        return es_fail(err, status, "pool.interrupted", "the same folder goes on where it stopped",
+                       "interrupted after %lld of %lld batches of the pool", (long long)finished,
+                       (long long)batches);
+    return status;
 }
 
 /* Where blocks begin in the files, and where the last one ends. */

@@ -6,7 +6,8 @@
 
 #include <esscher/pool.h>
 
-enum { ES_POOL_PATH = 4096 };
+/* More than a system allows, so that a name that had to be cut is one it refuses. */
+enum { ES_POOL_PATH = 8192 };
 
 /* Cells of the run file: one per batch, a row per block. Columns: `ES_POOL_SEEN` numbers per layer
  * and head, mean over the block's queries. */

@@ -168,3 +168,41 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
         *seen = odd;
     return ES_OK;
 }
+
+/* ---- as arrays ---- */
+
+es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info *info,
+                        es_error *err)
+{
+    *info = (es_npy_info){.dtype = strcmp(tensor->dtype, "F64") == 0 ? ES_F64 : ES_F32,
+                          .rank = tensor->rank};
+    ES_TRY(check_readable(st, tensor, info->dtype, err));
+    if (tensor->rank < 1 || tensor->rank > ES_ARRAY_RANK)
+        return es_fail_file(err, ES_E_UNSUPPORTED, es_st_file(st, tensor), -1, "safetensors.array",
+                            "save it with one to four", "the tensor has %d dimensions",
+                            tensor->rank);
+    for (int i = 0; i < ES_ARRAY_RANK; i++)
+        info->shape[i] = tensor->shape[i];
+    /* fits: the file has these numbers, and none takes four times its bytes */
+    info->bytes = tensor->count * (int64_t)es_dtype_size(info->dtype);
+    snprintf(info->descr, sizeof info->descr, "%.7s", tensor->dtype);
+    return ES_OK;
+}
+
+es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_budget *budget, es_array *out,
+                     es_error *err)
+{
+    es_npy_info info;
+    *out = (es_array){.budget = budget};
+    ES_TRY(es_st_inspect(st, tensor, &info, err));
+    ES_TRY(es_mem_new(budget, (size_t)info.bytes, es_st_file(st, tensor), &out->data, err));
+    const es_status status = es_st_read(st, tensor, info.dtype, out->data, NULL, err);
+    if (status != ES_OK) {
+        es_array_free(out);
+        return status;
+    }
+    out->dtype = info.dtype;
+    out->rank = info.rank;
+    memcpy(out->shape, info.shape, sizeof out->shape);
+    return ES_OK;
+}

@@ -1,5 +1,6 @@
 #include "stats/special.h"
 
+#include <float.h>
 #include <math.h>
 
 static const double half_log_2pi = 0.91893853320467274178;
@@ -108,7 +109,7 @@ static double upper_fraction(double a, double x)
         d = 1.0 / (numerator * d + b);
         c = b + numerator / c;
         h *= c * d;
-        if (fabs(c * d - 1.0) < 1e-16)
+        if (fabs(c * d - 1.0) <= DBL_EPSILON) /* less may never come: the product is rounded */
             break;
     }
     return h;

@@ -2,23 +2,6 @@
  * existing folder, for tests of the program. */
 #include "tiny_model.h"
 
-static void write_vocab(int64_t size)
-{
-    static const char *const words[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
-                                        "the",   "cat",   "sat",   "on",    "mat",
-                                        ".",     ",",     "un",    "##aff", "##able"};
-    const int64_t known = sizeof words / sizeof words[0];
-    FILE *file = fopen(in_folder("vocab.txt"), "w");
-    assert_non_null(file);
-    for (int64_t i = 0; i < size; i++) {
-        if (i < known)
-            fprintf(file, "%s\n", words[i]);
-        else
-            fprintf(file, "word%d\n", (int)i);
-    }
-    assert_int_equal(fclose(file), 0);
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -32,7 +15,7 @@ int main(int argc, char **argv)
     snprintf(folder, sizeof folder, "%s", argv[1]);
     tiny_draw(&t);
     tiny_write(&t);
-    write_vocab(t.vocab);
+    tiny_write_vocab(&t);
     tiny_free(&t);
     return 0;
 }

@@ -1,0 +1,31 @@
+# probe: tables, the keys of the JSON, the same bits for any threads, domains, what it leaves on disk.
+mkdir model tmp && make_model model
+export TMPDIR="$PWD/tmp"
+yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
+yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
+probe() { esscher probe --model model --n 20,50,100 --replicates 2 --queries 16 --quiet "$@"; }
+probe --text text | grep -E '^[A-Z]'
+probe --text text --json >a.json || exit 1
+get_json a.json command pools.0.tokens pools.0.blocks pools.0.repeats special store draw queries replicates
+for key in reach trace horizon frozen coherence heads.2.horizon heads.2.coupling heads.2.rate_mean heads.2.rate_cov_ci.1 \
+    heads.2.rate_map heads.2.entropy heads.2.top_mass heads.2.ess heads.2.sink_first heads.2.map_error_limit; do
+    get_json a.json layers.2.$key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json layers.2.$key)"
+done
+get_json a.json layers.2.layer layers.2.heads.2.head heads.8.layer rows.26.n
+ls tmp
+probe --text text --csv >one && probe --text text --csv --threads 3 >three && cmp one three && echo same
+# [CLS] and [SEP] dropped: 42 blocks have 84 rows less, and no sinks; halves on disk
+probe --text text --special drop --store f16 --json >b.json && get_json b.json pools.0.tokens special store heads.0.sink_first
+# two domains, of the shorter one's size; one of them in two files
+head -20 text >start
+probe --domain a=text --domain b=start --domain b=other --json >c.json || exit 1
+get_json c.json pools.0.domain pools.0.tokens pools.1.domain pools.1.tokens layers.3.domain differences.8.domain differences.8.against differences.0.differs
+probe --domain a=text --domain b=other | grep -E '^Do domains'
+# TX01: asked for more than there is
+probe --text other --pool 2000 --repeat --json >d.json && get_json d.json pools.0.tokens pools.0.repeats
+# a pool that is kept is used again, by the run that made it and by others; not by another text
+probe --text text --pool-dir pool --csv >kept && cmp one kept && ls pool && touch -d '2001-01-01' pool/layer-0.npy
+probe --text text --pool-dir pool --csv --seed 1 >seed && find pool -name layer-0.npy -newermt '2002-01-01' && ! cmp -s one seed && echo reused
+probe --text other --pool-dir pool 2>&1 >/dev/null | sed 's/[0-9a-f]\{16\}/HASH/g' | cut -c 1-90
+probe --domain a=text --domain b=other --pool-dir two --csv >/dev/null && ls two
+esscher probe --model model --text text --dry-run --json --quiet >e.json && get_json e.json cost.disk_bytes && ls tmp

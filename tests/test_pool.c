@@ -1,0 +1,470 @@
+/* test_pool.c : texts cut into blocks, and the hidden states of a small random model (tiny_model.h)
+ * on disk: what the rows are, what a killed build leaves, what is refused (TX01, TX02, TX03). */
+#include "testing.h"
+
+#include "base/half.h"
+#include "tiny_pool.h"
+#include <esscher/npy.h>
+#include <esscher/run.h>
+
+enum { LENGTH = 40, INNER = LENGTH - 2 }; /* of the small model */
+
+/* ---- blocks ---- */
+
+/* Blocks must be [CLS], as many of the words as fit or are left, [SEP]: `words` from `at` on. */
+static void check_block(const es_blocks *b, int64_t block, const int32_t *words, int64_t count)
+{
+    const int32_t *ids = b->ids + b->start[block];
+    assert_int_equal(b->start[block + 1] - b->start[block], count + 2);
+    assert_int_equal(ids[0], TINY_CLS);
+    assert_memory_equal(ids + 1, words, (size_t)count * sizeof *ids);
+    assert_int_equal(ids[count + 1], TINY_SEP);
+}
+
+static es_status read_blocks(const char *const *texts, int64_t n_texts, int64_t tokens, bool repeat,
+                             es_blocks *out)
+{
+    const es_blocks_spec spec = {.tokenizer = tokenizer,
+                                 .texts = texts,
+                                 .n_texts = n_texts,
+                                 .length = LENGTH,
+                                 .tokens = tokens,
+                                 .repeat = repeat};
+    return es_blocks_read(&spec, NULL, out, &err);
+}
+
+static void TX03_blocks_hold_words_and_specials_and_no_padding(void **state)
+{
+    (void)state;
+    int32_t words[2][100];
+    char paths[2][512];
+    const char *const texts[] = {paths[0], paths[1]};
+    strcpy(paths[0], write_words("a", 1, 100, words[0]));
+    strcpy(paths[1], write_words("b", 2, 38, words[1]));
+    es_blocks b;
+    assert_ok(read_blocks(texts, 2, 0, false, &b));
+    assert_int_equal(b.count, 4);
+    check_block(&b, 0, words[0], INNER);
+    check_block(&b, 1, words[0] + INNER, INNER);
+    check_block(&b, 2, words[0] + 2 * INNER, 100 - 2 * INNER);
+    check_block(&b, 3, words[1], 38); /* a text begins a new block */
+    assert_int_equal(b.repeats, 0);
+    es_blocks_free(&b);
+    /* tokens asked -> tokens of the last block: a rest of specials alone is left out */
+    static const int64_t asked[][3] = {{40, 1, 40}, {41, 1, 40}, {42, 1, 40},
+                                       {43, 2, 3},  {50, 2, 10}, {3, 1, 3}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        assert_ok(read_blocks(texts, 2, asked[i][0], false, &b));
+        assert_int_equal(b.count, asked[i][1]);
+        check_block(&b, b.count - 1, words[0] + (b.count - 1) * INNER, asked[i][2] - 2);
+        es_blocks_free(&b);
+    }
+    remove(paths[0]);
+    remove(paths[1]);
+}
+
+static void TX01_a_short_text_is_refused_or_repeated_and_recorded(void **state)
+{
+    (void)state;
+    int32_t words[100];
+    const char *const path = write_words("a", 1, 100, words);
+    char text[512];
+    const char *const texts[] = {strcpy(text, path)};
+    es_blocks b;
+    assert_int_equal(read_blocks(texts, 1, 1000, false, &b), ES_E_EMPTY);
+    assert_string_equal(err.rule, "pool.short");
+    assert_non_null(strstr(err.message, "106 tokens"));
+    assert_ok(read_blocks(texts, 1, 1000, true, &b)); /* 106 at a time: begun again 9 times */
+    assert_int_equal(b.repeats, 9);
+    assert_int_equal(b.start[b.count], 1000);
+    for (int64_t i = 0; i + 1 < b.count; i++)
+        check_block(&b, i, words + i % 3 * INNER, i % 3 < 2 ? INNER : 100 - 2 * INNER);
+    check_block(&b, b.count - 1, words + (b.count - 1) % 3 * INNER,
+                b.start[b.count] - b.start[b.count - 1] - 2);
+    es_blocks_free(&b);
+    assert_ok(read_blocks(texts, 1, 106, true, &b)); /* just enough */
+    assert_int_equal(b.repeats, 0);
+    es_blocks_free(&b);
+    remove(text);
+}
+
+static void texts_that_are_none(void **state)
+{
+    (void)state;
+    char text[512];
+    const char *const texts[] = {text};
+    es_blocks b;
+    strcpy(text, write_file("t", " \n\n ", 4));
+    assert_int_equal(read_blocks(texts, 1, 100, true, &b), ES_E_EMPTY); /* and ends */
+    assert_string_equal(err.rule, "pool.empty");
+    assert_int_equal(read_blocks(texts, 0, 0, false, &b), ES_E_EMPTY);
+    write_file("t", "\037\213\010\0", 4);
+    assert_int_equal(read_blocks(texts, 1, 0, false, &b), ES_E_UNSUPPORTED);
+    write_file("t", "word20 \377", 8);
+    const es_blocks_spec strict = {.tokenizer = tokenizer,
+                                   .texts = texts,
+                                   .n_texts = 1,
+                                   .length = LENGTH,
+                                   .invalid = ES_TEXT_ERROR};
+    assert_int_not_equal(es_blocks_read(&strict, NULL, &b, &err), ES_OK);
+    assert_string_equal(err.file, text);
+    const es_blocks_spec narrow = {
+        .tokenizer = tokenizer, .texts = texts, .n_texts = 1, .length = 2};
+    assert_int_equal(es_blocks_read(&narrow, NULL, &b, &err), ES_E_RANGE);
+    remove(text);
+    assert_int_equal(read_blocks(texts, 1, 0, false, &b), ES_E_IO);
+    assert_null(b.ids);
+}
+
+/* ---- a pool ---- */
+
+enum { WORDS = 2900, BLOCKS = 77, TOKENS = WORDS + 2 * BLOCKS, BATCHES = 3 };
+static int32_t words[WORDS];
+
+/* Block `block` of the words above, as the model is given it. */
+static int64_t block_ids(int64_t block, int32_t ids[LENGTH])
+{
+    const int64_t left = WORDS - block * INNER, count = left < INNER ? left : INNER;
+    ids[0] = TINY_CLS;
+    memcpy(ids + 1, words + block * INNER, (size_t)count * sizeof *ids);
+    ids[count + 1] = TINY_SEP;
+    return count + 2;
+}
+
+/* Every row must be the model's, to the bit, or to the nearest half. */
+static void check_rows(const es_pool *pool, bool specials, bool half)
+{
+    const int64_t H = tiny_of_pool.hidden, L = tiny_of_pool.layers;
+    static float hidden[4 * LENGTH * 12], rows[LENGTH * 12];
+    int32_t ids[LENGTH];
+    int64_t at = 0;
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        const int64_t n = block_ids(b, ids), skip = specials ? 0 : 1;
+        const es_model_block block = {.ids = ids, .n = n, .hidden = hidden};
+        int64_t first, count;
+        assert_ok(es_model_forward(model, &block, 1, NULL, &err));
+        assert_ok(es_pool_block(pool, b, &first, &count, &err));
+        assert_true(first == at && count == n - 2 * skip);
+        for (int64_t l = 0; l < L; l++) {
+            float *want = hidden + (l * n + skip) * H;
+            assert_ok(es_pool_rows(pool, l, first, count, rows, &err));
+            for (int64_t i = 0; half && i < count * H; i++)
+                want[i] = es_half_to_float(es_half_from_float(want[i]));
+            assert_memory_equal(rows, want, (size_t)(count * H) * sizeof *rows);
+        }
+        at += count;
+    }
+    assert_int_equal(es_pool_about(pool).tokens, at);
+}
+
+static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(void **state)
+{
+    (void)state;
+    write_words("text", 3, WORDS, words);
+    for (int kind = 0; kind < 4; kind++) {
+        const bool half = kind % 2, specials = kind / 2;
+        es_pool_spec spec = pool_spec_of("text", "pool");
+        spec.store = half ? ES_POOL_F16 : ES_POOL_F32;
+        spec.drop_specials = !specials;
+        es_pool *pool;
+        es_budget budget = {0};
+        es_pool_cost cost;
+        const es_exec exec = {.budget = &budget};
+        assert_ok(es_pool_cost_of(&spec, &exec, &cost, &err));
+        assert_ok(es_pool_build(&spec, &exec, &err));
+        assert_int_equal(budget.used, 0);
+        assert_true(budget.peak <= cost.bytes);
+        assert_ok(es_pool_open(spec.folder, &pool, &err));
+        const es_pool_info info = es_pool_about(pool);
+        assert_true(info.tokens == (specials ? TOKENS : WORDS) && info.tokens == cost.tokens);
+        assert_true(info.blocks == BLOCKS && info.length == LENGTH && info.specials == specials);
+        assert_true(info.layers == 3 && info.heads == 3 && info.hidden == 12 && !info.repeats);
+        assert_true(info.store == spec.store);
+        assert_near(cost.disk_bytes, (double)(info.tokens * 3 * 12 * (half ? 2 : 4)), 0.0);
+        check_rows(pool, specials, half);
+        es_pool_close(pool);
+        remove_pool("pool");
+    }
+}
+
+/* Means and standard errors over blocks of what plain f64 loops give. f32 is good for 1e-6 of an
+ * entropy of 4; the spread over blocks, 1e-3 and more, loses what the mean has. */
+static void context_is_that_of_the_blocks(void **state)
+{
+    (void)state;
+    static double seen[BLOCKS][27], hidden[4 * LENGTH * 12], pooled[12];
+    int32_t ids[LENGTH];
+    const es_pool_spec spec = pool_spec_of("text", "pool");
+    es_pool *pool;
+    assert_ok(es_pool_build(&spec, NULL, &err));
+    assert_ok(es_pool_open(spec.folder, &pool, &err));
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        const int64_t n = block_ids(b, ids);
+        tiny_forward(&tiny_of_pool, ids, n, hidden, seen[b], pooled, NULL);
+    }
+    for (int h = 0; h < 9; h++) {
+        es_pool_context c;
+        assert_ok(es_pool_context_of(pool, h / 3, h % 3, &c, &err));
+        const double got[3][2] = {{c.entropy, c.entropy_se},
+                                  {c.top_weight, c.top_weight_se},
+                                  {c.sum_squares, c.sum_squares_se}};
+        for (int s = 0; s < 3; s++) {
+            double mean = 0, squares = 0;
+            for (int b = 0; b < BLOCKS; b++)
+                mean += seen[b][3 * h + s] / BLOCKS;
+            for (int b = 0; b < BLOCKS; b++)
+                squares += pow(seen[b][3 * h + s] - mean, 2);
+            assert_near(got[s][0], mean, 1e-5);
+            assert_near(got[s][1], sqrt(squares / BLOCKS / (BLOCKS - 1)), 1e-5);
+        }
+    }
+    es_pool_close(pool);
+    remove_pool("pool");
+}
+
+/* ---- interrupted ---- */
+
+/* Stops when more than `until` batches are done; notes that progress never goes back. */
+typedef struct stopper {
+    double until, last;
+    int calls;
+} stopper;
+
+static bool stop_at(void *user, double done, double total)
+{
+    stopper *s = user;
+    assert_true(done >= s->last && done <= total && total == BATCHES);
+    s->last = done;
+    s->calls++;
+    return done > s->until;
+}
+
+static void same_files(const char *a, const char *b)
+{
+    static char x[1 << 20], y[1 << 20];
+    char path[512];
+    for (int l = 0; l < 3; l++) {
+        size_t size[2];
+        for (int i = 0; i < 2; i++) {
+            snprintf(path, sizeof path, "%s/%s/layer-%d.npy", folder, i ? b : a, l);
+            FILE *file = fopen(path, "rb");
+            assert_non_null(file);
+            size[i] = fread(i ? y : x, 1, sizeof x, file);
+            fclose(file);
+        }
+        assert_int_equal(size[0], size[1]);
+        assert_memory_equal(x, y, size[0]);
+    }
+}
+
+static void interrupted_and_resumed_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    es_pool *pool;
+    es_pool_spec spec = pool_spec_of("text", "whole");
+    const es_exec alone = {.threads = 1};
+    assert_ok(es_pool_build(&spec, &alone, &err));
+    spec = pool_spec_of("text", "parts");
+    /* inside the first batch; after it; inside the second */
+    static const double until[] = {0.3, 0.995, 1.4};
+    static const char *const finished[] = {"after 0 of 3", "after 1 of 3", "after 1 of 3"};
+    for (int i = 0; i < 3; i++) {
+        stopper s = {.until = until[i]};
+        const es_exec exec = {.threads = 3, .progress = stop_at, .progress_user = &s};
+        assert_int_equal(es_pool_build(&spec, &exec, &err), ES_E_INTERRUPTED);
+        assert_string_equal(err.rule, "pool.interrupted");
+        if (!strstr(err.message, finished[i]))
+            fail_msg("%s", err.message);
+        assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_EMPTY);
+        assert_string_equal(err.rule, "pool.unfinished");
+    }
+    stopper s = {.until = BATCHES};
+    const es_exec exec = {.threads = 3, .progress = stop_at, .progress_user = &s};
+    assert_ok(es_pool_build(&spec, &exec, &err));
+    assert_near(s.last, BATCHES, 0.0);
+    same_files("whole", "parts");
+    /* finished: nothing is computed, three batches are counted */
+    s = (stopper){.until = BATCHES};
+    assert_ok(es_pool_build(&spec, &exec, &err));
+    assert_int_equal(s.calls, BATCHES);
+    same_files("whole", "parts");
+    remove_pool("whole");
+}
+
+/* ---- refused ---- */
+
+static void other_parameters_are_refused(void **state)
+{
+    (void)state;
+    const es_pool_spec spec = pool_spec_of("text", "parts");
+    es_pool_spec other = spec;
+    other.store = ES_POOL_F16;
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "run.parameters");
+    assert_non_null(strstr(err.message, "f32"));
+    other = spec;
+    other.drop_specials = true;
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_ARGUMENT);
+    other = spec;
+    other.tokens = 1000;
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_ARGUMENT);
+    /* another checkpoint that differs in a single bias, far from any head */
+    tiny t = tiny_of_pool;
+    double *bias =
+        (double *)(uintptr_t)tiny_find(&t, t.prefix, "encoder.layer.0.output.dense.bias");
+    bias[5] += 0.25;
+    close_model();
+    open_model_of(&t);
+    other = pool_spec_of("text", "parts");
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "run.parameters");
+    bias[5] -= 0.25;
+    close_model();
+    open_model_of(&t);
+    other = pool_spec_of("text", "parts");
+    assert_ok(es_pool_build(&other, NULL, &err));
+    /* an f64 model, a folder without its parent, too little memory */
+    es_model *wide;
+    assert_ok(es_model_open(folder, &(es_model_opts){.precision = ES_F64}, &wide, &err));
+    other.model = wide;
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "pool.precision");
+    es_model_close(wide);
+    other = pool_spec_of("text", "no/pool");
+    assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_IO);
+    es_budget budget = {.limit = 100000};
+    other = pool_spec_of("text", "small");
+    assert_int_equal(es_pool_build(&other, &(es_exec){.budget = &budget}, &err), ES_E_LIMIT);
+    assert_int_equal(budget.used, 0);
+    remove_pool("small");
+}
+
+static void questions_out_of_range(void **state)
+{
+    (void)state;
+    float row[12];
+    int64_t first, count;
+    es_pool_context context;
+    es_pool *pool;
+    const es_pool_spec spec = pool_spec_of("text", "parts");
+    assert_ok(es_pool_open(spec.folder, &pool, &err));
+    assert_int_equal(es_pool_rows(pool, 3, 0, 1, row, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_rows(pool, -1, 0, 1, row, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_rows(pool, 0, TOKENS, 1, row, &err), ES_E_RANGE);
+    const int64_t rows[] = {TOKENS};
+    assert_int_equal(es_pool_gather(pool, 0, rows, 1, row, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_block(pool, BLOCKS, &first, &count, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_block(pool, -1, &first, &count, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_context_of(pool, 0, 3, &context, &err), ES_E_RANGE);
+    assert_int_equal(es_pool_context_of(pool, 3, 0, &context, &err), ES_E_RANGE);
+    /* in any order, repeated */
+    const int64_t some[] = {7, 2, 7, TOKENS - 1};
+    float gathered[4 * 12];
+    assert_ok(es_pool_gather(pool, 1, some, 4, gathered, &err));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(es_pool_rows(pool, 1, some[i], 1, row, &err));
+        assert_memory_equal(row, gathered + 12 * i, sizeof row);
+    }
+    es_pool_close(pool);
+    es_pool_close(NULL);
+}
+
+static void damaged_files_are_refused(void **state)
+{
+    (void)state;
+    es_pool *pool;
+    char layer[512];
+    const es_pool_spec spec = pool_spec_of("text", "parts");
+    snprintf(layer, sizeof layer, "%s/parts/layer-1.npy", folder);
+    /* gone: a new file would be zeros that pool.run calls finished */
+    assert_int_equal(rename(layer, in_folder("kept")), 0);
+    assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_IO);
+    assert_null(pool);
+    assert_int_equal(es_pool_build(&spec, NULL, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "pool.damaged");
+    assert_int_equal(access(layer, F_OK), -1);
+    /* of another shape */
+    const int64_t shape[] = {TOKENS - 1, 12};
+    static const float zeros[TOKENS * 12];
+    assert_ok(es_npy_save(layer, ES_F32, 2, shape, zeros, true, &err));
+    assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "pool.shape");
+    assert_int_equal(es_pool_build(&spec, NULL, &err), ES_E_FORMAT);
+    /* cut short */
+    assert_int_equal(rename(in_folder("kept"), layer), 0);
+    assert_int_equal(truncate(layer, 1000), 0);
+    assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "npy.data.short");
+    assert_int_equal(es_pool_build(&spec, NULL, &err), ES_E_FORMAT);
+    remove_pool("parts");
+    assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_IO);
+}
+
+/* A run file that claims to be a pool of 60 tokens in `blocks` blocks of up to 40. */
+static void forge(const double *starts, int64_t blocks, double length)
+{
+    static const char *const names[] = {"tokens", "hidden", "layers",   "heads",
+                                        "blocks", "length", "specials", "repeats"};
+    const double values[] = {60, 2, 1, 1, (double)blocks, length, 1, 0};
+    static const char *const seen[] = {"entropy", "top_weight", "sum_squares"};
+    const es_run_spec spec = {.command = "pool"};
+    es_run_column columns[8];
+    es_run *run;
+    int64_t stage;
+    for (int i = 0; i < 8; i++)
+        columns[i] = (es_run_column){names[i], ES_RUN_REAL, &values[i], NULL};
+    const es_run_column column = {"first_row", ES_RUN_REAL, starts, NULL};
+    const es_run_table pool = {.name = "pool", .rows = 1, .cols = 8, .columns = columns};
+    const es_run_table table = {
+        .name = "blocks", .rows = blocks + 1, .cols = 1, .columns = &column};
+    assert_ok(es_run_create(in_folder("forged/pool.run"), &spec, true, &run, &err));
+    assert_ok(es_run_add_stage(run, "batch", ES_POOL_BATCH, 3, seen, &stage, &err));
+    assert_ok(es_run_put_table(run, &table, &err));
+    assert_ok(es_run_put_table(run, &pool, &err));
+    assert_ok(es_run_close(run, &err));
+}
+
+/* Readers make room for blocks of the length that is stated: it must be true. */
+static void forged_blocks_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        double starts[3], length;
+    } bad[] = {{{0, 50, 60}, 40}, {{1, 30, 60}, 40},  {{0, 30, 59}, 40},    {{0, 30.5, 60}, 40},
+               {{0, 40, 40}, 40}, {{0, NAN, 60}, 40}, {{0, 1e300, 60}, 40}, {{0, 30, 60}, 0},
+               {{0, 30, 60}, 29}, {{0, 30, 60}, NAN}, {{0, -30, 60}, 40}};
+    es_pool *pool;
+    assert_int_equal(mkdir(in_folder("forged"), 0777), 0);
+    const es_pool_spec spec = pool_spec_of("text", "forged");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        forge(bad[i].starts, 2, bad[i].length);
+        assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_FORMAT);
+        assert_string_equal(err.rule, "pool.shape");
+    }
+    /* and one whose blocks are sound, but whose statistics are missing */
+    static const double good[] = {0, 30, 60};
+    const int64_t shape[] = {60, 2};
+    static const float zeros[120];
+    forge(good, 2, 40);
+    assert_ok(es_npy_save(in_folder("forged/layer-0.npy"), ES_F32, 2, shape, zeros, true, &err));
+    assert_int_equal(es_pool_open(spec.folder, &pool, &err), ES_E_FORMAT);
+    assert_non_null(strstr(err.message, "0 blocks of 2"));
+    remove_pool("forged");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(TX03_blocks_hold_words_and_specials_and_no_padding),
+        cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
+        cmocka_unit_test(texts_that_are_none),
+        cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
+        cmocka_unit_test(context_is_that_of_the_blocks),
+        cmocka_unit_test(interrupted_and_resumed_gives_the_same_bytes),
+        cmocka_unit_test(other_parameters_are_refused),
+        cmocka_unit_test(questions_out_of_range),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(forged_blocks_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_model_folder, remove_model_folder);
+}
