@@ -164,6 +164,9 @@ static es_status of_pools(tails_job *job, tails_options *o, es_error *err)
 {
     cli_pools pools;
     bool dry = false;
+    if (!o->pool.model)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "tails.options",
+                        "--model MODEL --text FILE, or --tokens FILE", "there are no tokens");
     es_status status = cli_pools_open(job->session, &o->pool, &pools, err);
     if (status == ES_OK) {
         job->pools = &pools;
