@@ -10,6 +10,8 @@
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map, with `value` for the colour.
 //
+// Rows with a `pick` can be clicked: the option of that name is shown where a choice (choice.js) has one.
+//
 // What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
 // positive.
 import { extent, isNumber, superscript } from "./tables.js";
@@ -220,7 +222,7 @@ function cellsOf(figure, layer, theme) {
   return [
     {
       data: { values: layer.rows },
-      mark: { type: "rect", tooltip: { content: "data" } },
+      mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
       encoding: {
         x: axis(figure.x, "x"),
         y: axis(figure.y, "y"),
@@ -228,7 +230,7 @@ function cellsOf(figure, layer, theme) {
           field: "value",
           type: "quantitative",
           title: layer.title,
-          scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain } : {}) },
+          scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
           legend: { orient: "bottom", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
         },
       },
@@ -284,5 +286,5 @@ function configOf(theme) {
 export function dataOf(figure) {
   return figure.layers
     .filter((l) => l.kind !== "label")
-    .flatMap((l) => l.rows.map(({ tip, part, k, label, ...row }) => ({ part: l.name ?? l.kind, ...row })));
+    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, ...row }) => ({ part: l.name ?? l.kind, ...row })));
 }
