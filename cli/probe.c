@@ -2,9 +2,6 @@
 #include "probe.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "answer.h"
 #include "draft.h"
@@ -13,36 +10,19 @@
 #include "talk.h"
 
 typedef struct probe_options {
-    const char *model, *pool_dir;
-    cli_strings texts, domains;
-    int64_t pool, replicates, queries;
+    cli_pool_options pool;
+    int64_t replicates, queries;
     cli_grid sizes;
-    int special, store, draw;
-    bool repeat;
+    int draw;
     cli_run_options run;
 } probe_options;
 
-static const char *const special_choices[] = {"keep", "drop", NULL};
-static const char *const store_choices[] = {"f32", "f16", NULL};
 static const char *const draw_choices[] = {"with", "without", NULL};
 
-static const probe_options defaults = {.replicates = 8, .queries = 1024, .store = -1};
+static const probe_options defaults = {.pool = {.store = -1}, .replicates = 8, .queries = 1024};
 
 static const cli_option options[] = {
-    {"model", 'm', CLI_STRING, "MODEL",
-     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "
-     "cache of the Hugging Face hub",
-     .field = offsetof(probe_options, model)},
-    {"text", 0, CLI_STRINGS, "FILE", "text, UTF-8; may be given several times",
-     .field = offsetof(probe_options, texts)},
-    {"domain", 0, CLI_STRINGS, "NAME=FILE",
-     "text of a domain, instead of --text; once or more for each. Domains are probed one by one "
-     "and compared with the first",
-     .field = offsetof(probe_options, domains)},
-    {"pool", 0, CLI_WHOLE, "N",
-     "tokens of text, specials included, of each domain (default: all there are, or what the "
-     "shortest domain has, at most 100000)",
-     .field = offsetof(probe_options, pool), .min = 16, .max = 1e9},
+    CLI_POOL_OPTIONS(probe_options, pool),
     {"n", 0, CLI_COUNTS, "GRID",
      "numbers of tokens that are drawn (default: 100..10000*7, at most half of the pool)",
      .field = offsetof(probe_options, sizes), .min = 2, .max = 1e7, .increasing = true},
@@ -50,19 +30,8 @@ static const cli_option options[] = {
      .field = offsetof(probe_options, replicates), .min = 2, .max = 65536},
     {"queries", 0, CLI_WHOLE, "M", "tokens of the pool whose outputs are compared (default: 1024)",
      .field = offsetof(probe_options, queries), .min = 2, .max = 1e6},
-    {"special", 0, CLI_CHOICE, "WHAT",
-     "keep the rows of [CLS] and [SEP] in the pool, or drop them (default: keep)",
-     .field = offsetof(probe_options, special), .choices = special_choices},
     {"draw", 0, CLI_CHOICE, "HOW", "tokens with or without replacement (default: with)",
      .field = offsetof(probe_options, draw), .choices = draw_choices},
-    {"repeat", 0, CLI_FLAG, NULL, "a text that is too short is read again; the answer says so",
-     .field = offsetof(probe_options, repeat)},
-    {"store", 0, CLI_CHOICE, "f32|f16",
-     "numbers of the pool on disk (default: f32, or f16 where that takes more than 4 GiB)",
-     .field = offsetof(probe_options, store), .choices = store_choices},
-    {"pool-dir", 0, CLI_STRING, "DIR",
-     "keep the pool here, and take it from here if it is there (default: a temporary folder)",
-     .field = offsetof(probe_options, pool_dir), .aside = true},
     CLI_RUN_OPTIONS(probe_options, run),
     {0}};
 
@@ -74,62 +43,6 @@ static const cli_table *const views[] = {&cli_cost_table,
                                          &probe_rows_table,
                                          NULL};
 
-/* ---- what was asked ---- */
-
-static es_status fail_options(const char *hint, const char *message, es_error *err)
-{
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "probe.options", hint, "%s", message);
-}
-
-/* A name that is a folder's, too, for the domain's pool. */
-static bool is_name(const char *text, size_t length)
-{
-    return length > 0 && text[0] != '.' && !memchr(text, '/', length);
-}
-
-static es_status add_domain(probe_job *job, const char *name, const char *file, es_error *err)
-{
-    for (int64_t d = 0; d < job->n_domains; d++)
-        if (strcmp(job->domains[d].name, name) == 0) {
-            cli_strings *texts = &job->domains[d].texts;
-            if (texts->count == CLI_MOST_STRINGS)
-                return fail_options("put them together", "too many files of one domain", err);
-            texts->at[texts->count++] = file;
-            return ES_OK;
-        }
-    job->domains[job->n_domains++] = (probe_domain){.name = name, .texts = {1, {file}}};
-    return ES_OK;
-}
-
-/* Either texts, which are one domain, or domains with their files. */
-static es_status read_domains(probe_job *job, const probe_options *o, char **names, es_error *err)
-{
-    if (!o->texts.count == !o->domains.count)
-        return fail_options(
-            "--text FILE, or --domain NAME=FILE for each",
-            o->texts.count ? "--text and --domain exclude each other" : "there is no text", err);
-    for (int64_t i = 0; i < o->texts.count; i++) {
-        const es_status status = add_domain(job, "text", o->texts.at[i], err);
-        if (status != ES_OK)
-            return status;
-    }
-    for (int64_t i = 0; i < o->domains.count; i++) {
-        const char *equals = strchr(o->domains.at[i], '=');
-        if (!equals || !equals[1] ||
-            !is_name(o->domains.at[i], (size_t)(equals - o->domains.at[i])))
-            return fail_options("--domain poems=poems.txt",
-                                "a domain is NAME=FILE, with no / in NAME and no . before it", err);
-        const size_t length = (size_t)(equals - o->domains.at[i]);
-        names[i] = cli_alloc(length + 1);
-        memcpy(names[i], o->domains.at[i], length);
-        names[i][length] = '\0';
-        const es_status status = add_domain(job, names[i], equals + 1, err);
-        if (status != ES_OK)
-            return status;
-    }
-    return ES_OK;
-}
-
 static void default_sizes(probe_options *o, int64_t tokens)
 {
     const cli_grid_rule rule = {.min = 2, .max = 1e9, .increasing = true};
@@ -140,125 +53,6 @@ static void default_sizes(probe_options *o, int64_t tokens)
     snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4,
              (long long)(most < 16 ? 16 : most));
     cli_grid_parse(text, true, &rule, &o->sizes, why, (int)sizeof why);
-}
-
-/* ---- pools ---- */
-
-static es_pool_spec pool_spec(const probe_job *job, const probe_options *o, const probe_domain *d,
-                              const es_tokenizer *tokenizer)
-{
-    return (es_pool_spec){.model = job->model,
-                          .tokenizer = tokenizer,
-                          .texts = d->texts.at,
-                          .n_texts = d->texts.count,
-                          .tokens = o->pool,
-                          .repeat = o->repeat,
-                          .drop_specials = o->special == 1,
-                          .store = o->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
-                          .folder = d->folder};
-}
-
-/* What the pools of all domains take, and the tokens of the smallest. */
-static es_status add_costs(const probe_job *job, const probe_options *o,
-                           const es_tokenizer *tokenizer, es_pool_cost *total, es_error *err)
-{
-    *total = (es_pool_cost){.tokens = INT64_MAX};
-    for (int64_t d = 0; d < job->n_domains; d++) {
-        es_pool_cost cost;
-        const es_pool_spec spec = pool_spec(job, o, &job->domains[d], tokenizer);
-        const es_status status = es_pool_cost_of(&spec, &job->session->exec, &cost, err);
-        if (status != ES_OK)
-            return status;
-        total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
-        total->flops += cost.flops;
-        total->disk_bytes += cost.disk_bytes;
-        total->bytes = cost.bytes > total->bytes ? cost.bytes : total->bytes;
-    }
-    return ES_OK;
-}
-
-/* Sizes of the pools, which decide the defaults that are still open. */
-static es_status size_pools(probe_job *job, probe_options *o, const es_tokenizer *tokenizer,
-                            es_pool_cost *total, es_error *err)
-{
-    const int64_t most = 100000;
-    es_status status = add_costs(job, o, tokenizer, total, err);
-    /* every domain the same number: what the shortest has */
-    if (status == ES_OK && !o->pool && (job->n_domains > 1 || total->tokens > most)) {
-        o->pool = total->tokens < most ? total->tokens : most;
-        status = add_costs(job, o, tokenizer, total, err);
-    }
-    if (status != ES_OK)
-        return status;
-    if (o->store < 0) {
-        o->store = total->disk_bytes > 0x1p32;
-        total->disk_bytes /= o->store ? 2.0 : 1.0;
-    }
-    return ES_OK;
-}
-
-static es_status name_folders(probe_job *job, const probe_options *o, char *temporary, size_t size,
-                              es_error *err)
-{
-    const char *base = o->pool_dir;
-    temporary[0] = '\0';
-    if (!base) {
-        const char *where = getenv("TMPDIR");
-        snprintf(temporary, size, "%s/esscher-pool-XXXXXX", where && *where ? where : "/tmp");
-        if (!mkdtemp(temporary)) {
-            temporary[0] = '\0';
-            return cli_fail(err, ES_E_IO, where ? where : "/tmp", "probe.folder",
-                            "name a folder with --pool-dir", "cannot make a temporary folder");
-        }
-        base = temporary;
-    } else if (job->n_domains > 1) {
-        mkdir(base, 0777); /* es_pool_build() complains if it is not there */
-    }
-    for (int64_t d = 0; d < job->n_domains; d++) {
-        probe_domain *domain = &job->domains[d];
-        const int used =
-            job->n_domains > 1 || temporary[0]
-                ? snprintf(domain->folder, sizeof domain->folder, "%s/%s", base, domain->name)
-                : snprintf(domain->folder, sizeof domain->folder, "%s", base);
-        if (used >= (int)sizeof domain->folder)
-            return fail_options("a shorter one", "the name of the pool's folder is too long", err);
-    }
-    return ES_OK;
-}
-
-/* What es_pool_build() may have left in a temporary folder. */
-static void remove_pools(const probe_job *job, const char *temporary)
-{
-    char path[4224];
-    for (int64_t d = 0; temporary[0] && d < job->n_domains; d++) {
-        for (int64_t l = 0; l < job->config->layers; l++) {
-            snprintf(path, sizeof path, "%s/layer-%lld.npy", job->domains[d].folder, (long long)l);
-            unlink(path);
-        }
-        static const char *const files[] = {"pool.run", "pool.run.lock", "pool.run-journal"};
-        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-            snprintf(path, sizeof path, "%s/%s", job->domains[d].folder, files[i]);
-            unlink(path);
-        }
-        rmdir(job->domains[d].folder);
-    }
-    if (temporary[0])
-        rmdir(temporary);
-}
-
-static es_status build_pools(probe_job *job, const probe_options *o, const es_tokenizer *tokenizer,
-                             es_error *err)
-{
-    es_status status = ES_OK;
-    job->session->progress.parts = (double)job->n_domains;
-    for (int64_t d = 0; d < job->n_domains && status == ES_OK; d++) {
-        const es_pool_spec spec = pool_spec(job, o, &job->domains[d], tokenizer);
-        job->session->progress.part = (double)d;
-        status = es_pool_build(&spec, &job->session->exec, err);
-        if (status == ES_OK)
-            status = es_pool_open(spec.folder, &job->domains[d].pool, err);
-    }
-    return status;
 }
 
 /* ---- measuring ---- */
@@ -389,25 +183,6 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
     return cli_run_close(&file, job->session, status, err);
 }
 
-static void put_question(const probe_job *job, const probe_options *o)
-{
-    json_t *answer = job->session->answer, *pools = json_array();
-    for (int64_t d = 0; d < job->n_domains; d++) {
-        const es_pool_info info = es_pool_about(job->domains[d].pool);
-        json_array_append_new(
-            pools, json_pack("{s:s, s:I, s:I, s:I}", "domain", job->domains[d].name, "tokens",
-                             (json_int_t)info.tokens, "blocks", (json_int_t)info.blocks, "repeats",
-                             (json_int_t)info.repeats));
-    }
-    json_object_set_new(answer, "model", json_string(es_model_folder(job->model)));
-    json_object_set_new(answer, "pools", pools);
-    json_object_set_new(answer, "special", json_string(special_choices[o->special]));
-    json_object_set_new(answer, "store", json_string(store_choices[o->store]));
-    json_object_set_new(answer, "draw", json_string(draw_choices[o->draw]));
-    json_object_set_new(answer, "queries", json_integer(job->queries));
-    json_object_set_new(answer, "replicates", json_integer(job->replicates));
-}
-
 /* ---- all together ---- */
 
 /* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
@@ -426,69 +201,44 @@ static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
                       .work_bytes = work > (double)pools->bytes ? work : (double)pools->bytes};
 }
 
-static es_status with_tokenizer(probe_job *job, probe_options *o, const es_tokenizer *tokenizer,
-                                es_error *err)
+/* With the model open and the texts counted. */
+static es_status with_pools(probe_job *job, probe_options *o, cli_pools *pools, es_error *err)
 {
-    es_pool_cost pools;
-    char temporary[4000] = "";
-    es_status status = size_pools(job, o, tokenizer, &pools, err);
-    if (status != ES_OK)
-        return status;
-    default_sizes(o, pools.tokens);
+    json_t *answer = job->session->answer;
+    default_sizes(o, pools->cost.tokens);
+    job->model = pools->model;
+    job->config = pools->config;
+    job->domains = pools->domains;
+    job->n_domains = pools->n_domains;
     job->sizes = o->sizes.counts;
     job->n_sizes = o->sizes.count;
-    job->queries = o->queries < pools.tokens ? o->queries : pools.tokens;
-    job->rates = cli_alloc_array(
-        (size_t)(2 * job->n_domains * job->config->layers * job->config->heads), sizeof(double));
-    const cli_cost cost = cost_of(job, &pools);
-    if (job->session->common.dry_run) {
-        free(job->rates);
+    job->queries = o->queries < pools->cost.tokens ? o->queries : pools->cost.tokens;
+    const cli_cost cost = cost_of(job, &pools->cost);
+    if (job->session->common.dry_run)
         return cli_cost_answer(job->session, &cost, err);
-    }
-    status = cli_cost_admit(job->session, &cost, err);
+    es_status status = cli_cost_admit(job->session, &cost, err);
     if (status == ES_OK)
-        status = name_folders(job, o, temporary, sizeof temporary, err);
-    if (status == ES_OK)
-        status = build_pools(job, o, tokenizer, err);
-    if (status == ES_OK) {
-        put_question(job, o);
-        status = probe_all(job, o, err);
-    }
-    for (int64_t d = 0; d < job->n_domains; d++)
-        es_pool_close(job->domains[d].pool);
-    remove_pools(job, temporary);
-    free(job->rates);
-    return status;
-}
-
-static es_status with_model(probe_job *job, probe_options *o, es_error *err)
-{
-    const es_model_opts opts = {.budget = &job->session->budget};
-    es_model *model;
-    es_tokenizer *tokenizer = NULL;
-    es_status status = es_model_open(o->model, &opts, &model, err);
+        status = cli_pools_build(pools, err);
     if (status != ES_OK)
         return status;
-    job->model = model;
-    job->config = es_model_config_of(model);
-    status = es_tokenizer_open(es_model_folder(model), &job->session->budget, &tokenizer, err);
-    if (status == ES_OK)
-        status = with_tokenizer(job, o, tokenizer, err);
-    es_tokenizer_free(tokenizer);
-    es_model_close(model);
+    json_object_set_new(answer, "draw", json_string(draw_choices[o->draw]));
+    json_object_set_new(answer, "queries", json_integer(job->queries));
+    json_object_set_new(answer, "replicates", json_integer(job->replicates));
+    job->rates = cli_alloc_array(
+        (size_t)(2 * job->n_domains * job->config->layers * job->config->heads), sizeof(double));
+    status = probe_all(job, o, err);
+    free(job->rates);
     return status;
 }
 
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     probe_options *o = given;
-    char *names[CLI_MOST_STRINGS] = {0};
     probe_job job = {.session = session,
                      .quiet = session->exec,
                      .replicates = o->replicates,
                      .without_replacement = o->draw == 1};
-    if (!o->model)
-        return fail_options("--model MODEL", "there is no model", err);
+    cli_pools pools;
     /* before a pool is made, which may take hours */
     if (o->run.out && !o->run.resume && !session->common.dry_run) {
         const es_status free_name = cli_target_check(o->run.out, o->run.force, err);
@@ -496,13 +246,10 @@ static es_status run(cli_session *session, void *given, es_error *err)
             return free_name;
     }
     job.quiet.progress = cli_progress_silent;
-    job.domains = cli_alloc_array(CLI_MOST_STRINGS, sizeof *job.domains);
-    es_status status = read_domains(&job, o, names, err);
+    es_status status = cli_pools_open(session, &o->pool, &pools, err);
     if (status == ES_OK)
-        status = with_model(&job, o, err);
-    for (int i = 0; i < CLI_MOST_STRINGS; i++)
-        free(names[i]);
-    free(job.domains);
+        status = with_pools(&job, o, &pools, err);
+    cli_pools_close(&pools);
     return status;
 }
 

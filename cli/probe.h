@@ -4,15 +4,7 @@
 
 #include <esscher/probe.h>
 
-#include "command.h"
-
-/* One text, or several that belong together, and the pool made of it. */
-typedef struct probe_domain {
-    const char *name;
-    cli_strings texts;
-    char folder[4096];
-    es_pool *pool;
-} probe_domain;
+#include "pool_options.h"
 
 /* What was asked and what has been measured. */
 typedef struct probe_job {
@@ -23,7 +15,7 @@ typedef struct probe_job {
     const int64_t *sizes;
     int64_t n_sizes, replicates, queries;
     bool without_replacement;
-    probe_domain *domains;
+    const cli_domain *domains;
     int64_t n_domains;
     double *rates; /* (domains, layers, heads, 2): ln of the map error at the largest n, and its
                       standard error, for comparing domains */

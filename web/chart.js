@@ -11,6 +11,8 @@
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
 // columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
 //
+// Rows with a `pick` can be clicked: the option of that name is shown where a choice (choice.js) has one.
+//
 // What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
 // positive.
 import { extent, isNumber, superscript } from "./tables.js";
@@ -229,7 +231,7 @@ function cellsOf(figure, layer, theme) {
   return [
     {
       data: { values: layer.rows },
-      mark: { type: "rect", tooltip: { content: "data" } },
+      mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
       encoding: {
         x: axis(figure.x, "x"),
         y: axis(figure.y, "y"),
@@ -306,5 +308,5 @@ function configOf(theme) {
 export function dataOf(figure) {
   return figure.layers
     .filter((l) => l.kind !== "label")
-    .flatMap((l) => l.rows.map(({ tip, part, k, label, ...row }) => ({ part: l.name ?? l.kind, ...row })));
+    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, ...row }) => ({ part: l.name ?? l.kind, ...row })));
 }

@@ -144,7 +144,8 @@ function describe(figure) {
   return `${figure.title}. Horizontally: ${figure.x.title}; vertically: ${figure.y.title ?? "one line for each name"}.${names ? ` Series: ${names}.` : ""} The numbers are in the table below.`;
 }
 
-export function mount(place, given, run, id) {
+// `signal` ends what the figure listens to, for figures that are replaced by others.
+export function mount(place, given, run, id, signal) {
   const { figure, notes, empty } = clean(given);
   const source = run.sources[figure.table];
   if (source && source.shown < source.rows)
@@ -193,12 +194,17 @@ export function mount(place, given, run, id) {
       .tooltip(showTip)
       .signal("hidden", [...hidden])
       .run();
+    view.addEventListener("click", (event, item) => {
+      if (item?.datum?.pick) plot.dispatchEvent(new CustomEvent("pick", { bubbles: true, detail: item.datum.pick }));
+    });
     plot.firstElementChild.setAttribute("aria-hidden", "true"); // the label says it; marks have no names of their own
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  addEventListener("beforeprint", draw);
-  addEventListener("afterprint", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
+  addEventListener("beforeprint", draw, { signal });
+  addEventListener("afterprint", draw, { signal });
+  signal?.addEventListener("abort", () => view?.finalize());
   enqueue(plot, () => {
+    if (signal?.aborted) return;
     draw();
     new ResizeObserver(() => {
       if (plot.clientWidth !== drawn && plot.clientWidth > 0) draw();

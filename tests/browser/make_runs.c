@@ -206,20 +206,136 @@ static void make_exponent(void)
     finish(run);
 }
 
-static void make_probe(void)
+/* Two domains of text; a head far above the others, one without a rate, some that freeze. */
+enum { LAYERS = 6, HEADS = 8, ALL = LAYERS * HEADS, BOTH = 2 * ALL, SIZES = 3 };
+
+static void put_curves(es_run *run)
 {
-    enum { LAYERS = 6, HEADS = 8, ROWS = LAYERS * HEADS };
-    static double layer[ROWS], head[ROWS], horizon[ROWS];
+    enum { ROWS = BOTH * SIZES };
+    static double layer[ROWS], head[ROWS], n[ROWS], map[ROWS], map_se[ROWS], mean[ROWS],
+        mean_se[ROWS], predicted[ROWS];
+    static const char *domain[ROWS];
     for (int i = 0; i < ROWS; i++) {
+        const int h = i / SIZES;
+        domain[i] = h < ALL ? "prose" : "code";
+        layer[i] = h % ALL / HEADS;
+        head[i] = h % HEADS;
+        n[i] = 100.0 * pow(10.0, i % SIZES);
+        predicted[i] = 2.0 / sqrt(n[i]) * (1.0 + 0.1 * layer[i]);
+        map[i] = predicted[i] * (1.0 + 0.1 * sin(i));
+        mean[i] = 0.4 * map[i];
+        map_se[i] = 0.05 * map[i];
+        mean_se[i] = 0.05 * mean[i];
+    }
+    const es_run_column columns[] = {{"domain", ES_RUN_TEXT, NULL, domain},
+                                     {"layer", ES_RUN_REAL, layer, NULL},
+                                     {"head", ES_RUN_REAL, head, NULL},
+                                     {"n", ES_RUN_REAL, n, NULL},
+                                     {"map_error", ES_RUN_REAL, map, NULL},
+                                     {"map_error_se", ES_RUN_REAL, map_se, NULL},
+                                     {"mean_error", ES_RUN_REAL, mean, NULL},
+                                     {"mean_error_se", ES_RUN_REAL, mean_se, NULL},
+                                     {"map_error_predicted", ES_RUN_REAL, predicted, NULL}};
+    put(run, "rows", ROWS, columns, 9);
+}
+
+static void put_differences(es_run *run)
+{
+    static double layer[ALL], head[ALL], ratio[ALL], se[ALL], p[ALL];
+    static const char *domain[ALL], *against[ALL], *differs[ALL];
+    for (int i = 0; i < ALL; i++) {
+        domain[i] = "code";
+        against[i] = "prose";
         layer[i] = i / HEADS;
         head[i] = i % HEADS;
-        horizon[i] = 0.3 + 0.2 * layer[i] + 0.1 * sin(head[i]);
+        ratio[i] = exp(0.3 * sin(i));
+        se[i] = 0.08;
+        differs[i] = fabs(ratio[i] - 1.0) > 0.24 ? "yes" : "no";
+        p[i] = differs[i][0] == 'y' ? 1e-3 : 0.5;
+    }
+    const es_run_column columns[] = {
+        {"domain", ES_RUN_TEXT, NULL, domain}, {"against", ES_RUN_TEXT, NULL, against},
+        {"layer", ES_RUN_REAL, layer, NULL},   {"head", ES_RUN_REAL, head, NULL},
+        {"ratio", ES_RUN_REAL, ratio, NULL},   {"ratio_se", ES_RUN_REAL, se, NULL},
+        {"p", ES_RUN_REAL, p, NULL},           {"differs", ES_RUN_TEXT, NULL, differs}};
+    put(run, "differences", ALL, columns, 8);
+}
+
+static void make_probe(void)
+{
+    static double layer[BOTH], head[BOTH], horizon[BOTH], frozen[BOTH], entropy[BOTH], rate[BOTH],
+        rate_se[BOTH], expected[BOTH], first[BOTH], last[BOTH], limit[BOTH];
+    static const char *domain[BOTH];
+    for (int i = 0; i < BOTH; i++) {
+        domain[i] = i < ALL ? "prose" : "code";
+        layer[i] = i % ALL / HEADS;
+        head[i] = i % HEADS;
+        horizon[i] = i == 17 ? 12.5 : 0.3 + 0.2 * layer[i] + 0.1 * sin(head[i]);
+        frozen[i] = fmax(0.0, 0.1 * sin(i));
+        entropy[i] = 5.0 - 0.5 * layer[i];
+        expected[i] = 0.5 / (1.0 + 0.3 * horizon[i] * horizon[i]);
+        rate[i] = i == 3 ? NAN : expected[i] + 0.03 * sin(5 * i);
+        rate_se[i] = 0.03;
+        first[i] = 0.02 * (1.0 + layer[i]);
+        last[i] = 0.01;
+        limit[i] = 0.01;
+    }
+    const es_run_column columns[] = {{"domain", ES_RUN_TEXT, NULL, domain},
+                                     {"layer", ES_RUN_REAL, layer, NULL},
+                                     {"head", ES_RUN_REAL, head, NULL},
+                                     {"horizon", ES_RUN_REAL, horizon, NULL},
+                                     {"frozen", ES_RUN_REAL, frozen, NULL},
+                                     {"entropy", ES_RUN_REAL, entropy, NULL},
+                                     {"rate_map", ES_RUN_REAL, rate, NULL},
+                                     {"rate_map_se", ES_RUN_REAL, rate_se, NULL},
+                                     {"rate_map_predicted", ES_RUN_REAL, expected, NULL},
+                                     {"sink_first", ES_RUN_REAL, first, NULL},
+                                     {"sink_last", ES_RUN_REAL, last, NULL},
+                                     {"map_error_limit", ES_RUN_REAL, limit, NULL}};
+    es_run *run = create("probe", "probe", "esscher probe --out probe.run");
+    put(run, "heads", BOTH, columns, 12);
+    put_curves(run);
+    put_differences(run);
+    finish(run);
+}
+
+static void make_tails(void)
+{
+    enum { KINDS = 5, EACH = 3, ROWS = LAYERS * KINDS * EACH };
+    static const char *const kinds[KINDS] = {"principal", "random", "norm", "key", "score"};
+    static double layer[ROWS], index[ROWS], proxy[ROWS], psi2[ROWS], hill[ROWS], one[ROWS],
+        psi2_of[ROWS], hill_of[ROWS], sd[ROWS], z[ROWS];
+    static const char *kind[ROWS], *verdict[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        layer[i] = i / (KINDS * EACH);
+        kind[i] = kinds[i / EACH % KINDS];
+        index[i] = i % EACH;
+        one[i] = 1.02;
+        psi2_of[i] = 1.61;
+        hill_of[i] = 0.17;
+        sd[i] = 0.02;
+        z[i] = 10.0 * sin(i);
+        proxy[i] = 1.0 + fmax(0.0, sin(i));
+        psi2[i] = psi2_of[i] * (1.0 + 0.2 * sin(i));
+        hill[i] = hill_of[i] * exp(0.5 * sin(i));
+        verdict[i] = "Gaussian-like";
     }
     const es_run_column columns[] = {{"layer", ES_RUN_REAL, layer, NULL},
-                                     {"head", ES_RUN_REAL, head, NULL},
-                                     {"horizon", ES_RUN_REAL, horizon, NULL}};
-    es_run *run = create("probe", "probe", "esscher probe --out probe.run");
-    put(run, "heads", ROWS, columns, 3);
+                                     {"kind", ES_RUN_TEXT, NULL, kind},
+                                     {"index", ES_RUN_REAL, index, NULL},
+                                     {"proxy", ES_RUN_REAL, proxy, NULL},
+                                     {"proxy_control", ES_RUN_REAL, one, NULL},
+                                     {"proxy_control_sd", ES_RUN_REAL, sd, NULL},
+                                     {"proxy_z", ES_RUN_REAL, z, NULL},
+                                     {"psi2", ES_RUN_REAL, psi2, NULL},
+                                     {"psi2_control", ES_RUN_REAL, psi2_of, NULL},
+                                     {"psi2_control_sd", ES_RUN_REAL, sd, NULL},
+                                     {"hill", ES_RUN_REAL, hill, NULL},
+                                     {"hill_control", ES_RUN_REAL, hill_of, NULL},
+                                     {"hill_control_sd", ES_RUN_REAL, sd, NULL},
+                                     {"verdict", ES_RUN_TEXT, NULL, verdict}};
+    es_run *run = create("tails", "tails", "esscher tails --out tails.run");
+    put(run, "rows", ROWS, columns, 14);
     finish(run);
 }
 
@@ -342,6 +458,7 @@ int main(int argc, char **argv)
     make_ball();
     make_exponent();
     make_probe();
+    make_tails();
     make_odd();
     make_few();
     make_hostile();

@@ -47,8 +47,8 @@ test("RP07 every figure is drawn without a word on the console and without a req
   const figures = await page.$$eval("figure.figure", (all) =>
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
-  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 5, exponent 2, rope 1, context-fit 2, probe 1
-  assert.equal(figures.length, 27);
+  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 5, exponent 2, rope 1, context-fit 2, probe 5, tails 3
+  assert.equal(figures.length, 34);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });
@@ -103,6 +103,26 @@ test("legend buttons hide a series and bring it back, by mouse and by keyboard",
   await page.keyboard.press("Enter");
   assert.equal(await button.getAttribute("aria-pressed"), "true");
   assert.equal(await points(), whole);
+});
+
+test("a cell of the map, or the list, picks the head whose curves are shown", async () => {
+  const { page, trouble } = all;
+  const map = page.locator(".choice", { hasText: "Heads by" });
+  const curves = page.locator(".choice", { hasText: "Errors of" });
+  assert.match(await curves.locator("h3").innerText(), /^Errors of prose, layer 0, head 0$/);
+  await map.locator(".mark-rect.role-mark path").nth(17).click(); // rows of the table in order: layer 2, head 1
+  assert.equal(await curves.locator("h3").innerText(), "Errors of prose, layer 2, head 1");
+  assert.equal(await curves.locator("select").inputValue(), "prose, layer 2, head 1");
+  assert.equal(await curves.locator(".mark-symbol path").count(), 2 * 2 * 3); // two errors, three n, each with its target
+  assert.match(await map.locator("figcaption").innerText(), /Colours end at 1\.\d+/); // one horizon of 12.5 among 1.5
+  await curves.locator("select").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.waitForFunction(() => [...document.querySelectorAll("h3")].some((h) => h.textContent === "Errors of prose, layer 2, head 2"));
+  await map.locator("select").selectOption("weight on [CLS] and [SEP]: code");
+  assert.equal(await map.locator("h3").innerText(), "Heads by weight on [CLS] and [SEP]: code");
+  assert.equal(await map.locator(".mark-rect.role-mark path").count(), 48);
+  assert.equal(await page.locator(".choice figure").count(), 2); // replaced, not added
+  assert.deepEqual(trouble, []);
 });
 
 test("every figure saves itself as valid SVG; PNG and CSV are what they say", async () => {
@@ -284,7 +304,7 @@ test("RP04 on paper nothing is hidden behind a scroll bar", async () => {
   assert.equal(state.cut, 0);
   assert.equal(state.buttons, 0);
   assert.equal(light(state.paper), 255);
-  assert.ok(state.figures >= 27);
+  assert.ok(state.figures >= 34);
   const pdf = await page.pdf({ format: "A4" });
   assert.equal(pdf.subarray(0, 4).toString(), "%PDF");
   await close();

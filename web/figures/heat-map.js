@@ -1,8 +1,9 @@
 // heat-map.js : a table with two coordinates and a value, as a heat map; shared by commands that have one.
 import { isNumber, show } from "../tables.js";
 
-// x, y, value: {key, title}. Nothing is drawn where a table lacks one of them.
-export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [] }) {
+// x, y, value: {key, title}; pick: from a row to what a click on its cell picks (choice.js).
+// domain: where colours begin and end. Nothing is drawn where a table lacks one of them.
+export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [], pick }) {
   if (!rows?.some((r) => isNumber(r[value.key]) && r[x.key] !== undefined && r[y.key] !== undefined)) return [];
   const ordered = (key) => [...new Set(rows.map((r) => r[key]))].sort((a, b) => a - b);
   return [
@@ -24,6 +25,7 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
             x: r[x.key],
             y: r[y.key],
             value: r[value.key],
+            ...(pick ? { pick: pick(r) } : {}),
             tip: [
               [x.title, show(r[x.key])],
               [y.title, show(r[y.key])],

@@ -1,5 +1,5 @@
 // index.js : which command has which figures. A file here exports a function from a run to its figures (chart.js says
-// what a figure is); a command without one still has its tables.
+// what a figure is; choice.js, how several share a place); a command without one still has its tables.
 //
 // run: {command, answer, params, tables}; a table is an array of rows, and run.tables lacks those the run lacks.
 import { ball } from "./ball.js";
@@ -13,6 +13,7 @@ import { heatFlow } from "./heat-flow.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
+import { tails } from "./tails.js";
 
 export const registry = {
   ball,
@@ -26,4 +27,5 @@ export const registry = {
   probe,
   regimes,
   rope,
+  tails,
 };

@@ -1,15 +1,34 @@
-// probe.js : what each head of a model does, layer by layer, in each domain of text.
-import { groupBy } from "../tables.js";
+// probe.js : what each head of a model does, in each domain of text: maps of all heads, the curves of one, rates, sinks.
+import { groupBy, isNumber, show } from "../tables.js";
+import { domainFigures } from "./domains.js";
 import { heatMap } from "./heat-map.js";
+import { headCurves } from "./head-curves.js";
 
-const values = [
+const Z = 1.96;
+
+const sinkMass = (r) => (isNumber(r.sink_first) && isNumber(r.sink_last) ? r.sink_first + r.sink_last : null);
+
+const quantities = [
   { key: "horizon", title: "horizon H", caption: "Scores that spread by H or more let a few tokens carry the sum." },
   {
     key: "rate_map",
     title: "rate of single outputs",
     caption: "Error ∼ n^−rate, measured on this text; ½ is the rate of independent samples.",
   },
+  {
+    key: "frozen",
+    title: "share of frozen queries",
+    caption: "Queries whose scores spread by more than √(2 ln n): one token carries them, and more tokens do not help.",
+    domain: [0, 1],
+  },
   { key: "entropy", title: "entropy, nats", caption: "Of a row of attention weights, averaged over queries." },
+  {
+    key: "sink",
+    title: "weight on [CLS] and [SEP]",
+    caption: "Of a row of attention weights in the text's own blocks.",
+    domain: [0, 1],
+  },
+  { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
 ];
 
 const more = [
@@ -18,20 +37,157 @@ const more = [
   { key: "ess", title: "effective tokens" },
 ];
 
-export function probe({ tables: { heads } }) {
-  const domains = groupBy(heads ?? [], "domain");
-  return domains.flatMap(([domain, rows]) =>
-    values.flatMap((value) =>
-      heatMap({
-        rows,
-        table: "heads",
-        title: `Heads by ${value.title}${domains.length > 1 ? `: ${domain}` : ""}`,
-        caption: value.caption,
-        x: { key: "head", title: "head" },
-        y: { key: "layer", title: "layer" },
-        value,
-        more,
+export const headName = (r, several) => `${several ? `${r.domain}, ` : ""}layer ${r.layer}, head ${r.head}`;
+
+// One head far above the others must not turn these into one colour: colours end where nine tenths of the heads do, if
+// the largest is twice as large.
+function cap(rows, key) {
+  const values = rows
+    .map((r) => r[key])
+    .filter(isNumber)
+    .sort((a, b) => a - b);
+  const most = values[Math.floor(0.9 * (values.length - 1))];
+  return values.at(-1) > 2 * most && values[0] >= 0 && most > 0 ? most : null;
+}
+
+function headMaps(heads, several, curves) {
+  const domains = groupBy(heads, "domain");
+  const options = domains.flatMap(([domain, rows]) =>
+    quantities
+      .filter(({ key }) => rows.some((r) => isNumber(r[key])))
+      .map((value) => {
+        const top = value.domain ? null : cap(rows, value.key);
+        const words = [
+          value.caption,
+          top && `Colours end at ${show(Number(top.toPrecision(3)))}.`,
+          curves && "Press a cell for its curves.",
+        ];
+        const name = `${value.title}${several ? `: ${domain}` : ""}`;
+        const figure = () =>
+          heatMap({
+            rows,
+            table: "heads",
+            title: `Heads by ${name}`,
+            caption: words.filter(Boolean).join(" "),
+            x: { key: "head", title: "head" },
+            y: { key: "layer", title: "layer" },
+            value,
+            domain:
+              value.domain ?? (top ? [Math.min(...rows.map((r) => r[value.key]).filter(isNumber)), top] : undefined),
+            more,
+            pick: curves && ((r) => headName(r, several)),
+          })[0];
+        return { name, figure };
       }),
-    ),
   );
+  return options.length ? [{ label: "Colour:", options }] : [];
+}
+
+// ---- predicted against measured ----
+
+const FROZEN = 0.05;
+const kinds = [
+  { name: "few queries frozen", of: (r) => !(r.frozen > FROZEN), colour: 0 },
+  { name: `more than ${100 * FROZEN} % frozen`, of: (r) => r.frozen > FROZEN, colour: 1 },
+];
+
+function rateFigure(heads, several) {
+  const rows = heads.filter((r) => isNumber(r.rate_map) && isNumber(r.rate_map_predicted));
+  if (rows.length < 2) return [];
+  const series = kinds.filter(({ of }) => rows.some(of));
+  const all = rows.flatMap((r) => [r.rate_map, r.rate_map_predicted]);
+  const ends = [Math.min(0, ...all), Math.max(0.55, ...all)];
+  const each = (f) =>
+    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r.rate_map_predicted, ...f(r) })));
+  return [
+    {
+      title: "Measured against predicted rate",
+      caption:
+        "Of the error of single outputs, one mark for each head, with 95 % intervals. Predicted: for Gaussian tokens of the same covariance, by exact finite-n integrals, over the same n. Line: where the two agree.",
+      table: "heads",
+      x: { title: "predicted rate", domain: ends },
+      y: { title: "measured rate" },
+      series: series.map(({ name, colour }) => ({ name, colour })),
+      layers: [
+        { kind: "line", name: "equal", plain: true, dash: [4, 3], width: 1.2, rows: ends.map((v) => ({ x: v, y: v })) },
+        {
+          kind: "bars",
+          name: "95 % interval",
+          rows: each((r) => ({
+            lo: r["rate_map_ci.0"] ?? r.rate_map - Z * r.rate_map_se,
+            hi: r["rate_map_ci.1"] ?? r.rate_map + Z * r.rate_map_se,
+          })),
+        },
+        {
+          kind: "points",
+          name: "heads",
+          rows: each((r) => ({
+            y: r.rate_map,
+            pick: headName(r, several),
+            tip: [
+              ["head", headName(r, several)],
+              ["predicted", show(r.rate_map_predicted)],
+              ["measured", show(r.rate_map, r.rate_map_se)],
+              ["horizon", show(r.horizon)],
+              ["frozen", show(r.frozen)],
+            ],
+          })),
+        },
+      ],
+    },
+  ];
+}
+
+// ---- sinks ----
+
+const ends = [
+  { key: "sink_first", name: "[CLS]", colour: 0 },
+  { key: "sink_last", name: "[SEP]", colour: 1 },
+];
+
+function sinkFigure(heads, several) {
+  const widest = Math.max(1, ...heads.map((r) => r.head));
+  const layers = Math.max(0, ...heads.map((r) => r.layer));
+  if (!heads.some((r) => isNumber(r.sink_first))) return [];
+  return [
+    {
+      title: "Weight on the first and the last token of a block",
+      caption: "Mean over queries, one mark for each head, heads side by side within their layer.",
+      table: "heads",
+      x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
+      y: { title: "weight", zero: true },
+      series: ends.map(({ name, colour }) => ({ name, colour })),
+      layers: [
+        {
+          kind: "points",
+          name: "heads",
+          rows: ends.flatMap(({ key, name }) =>
+            heads.map((r) => ({
+              series: name,
+              x: r.layer + 0.7 * (r.head / widest - 0.5),
+              y: r[key],
+              pick: headName(r, several),
+              tip: [
+                ["head", headName(r, several)],
+                ["weight", show(r[key])],
+              ],
+            })),
+          ),
+        },
+      ],
+    },
+  ];
+}
+
+export function probe({ tables: { heads: given = [], rows = [], differences = [] } }) {
+  const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
+  const several = new Set(heads.map((r) => r.domain)).size > 1;
+  const curves = headCurves(heads, rows, several, headName);
+  return [
+    ...headMaps(heads, several, curves.length > 0),
+    ...curves,
+    ...rateFigure(heads, several),
+    ...sinkFigure(heads, several),
+    ...domainFigures(differences),
+  ];
 }

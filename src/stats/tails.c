@@ -1,0 +1,227 @@
+/* tails.c : how heavy the tails of one sample are (THEORY.md, section 9). */
+#include <esscher/tails.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <esscher/fit.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "stats/minimum.h"
+
+/* ---- the proxy ---- */
+
+/* A standardised sample under tilts of one sign. */
+typedef struct tilted {
+    const double *x; /* (n), mean 0 and variance 1 */
+    int64_t n;
+    double sign, most; /* the largest sign * x */
+} tilted;
+
+/* K_n(l) = ln mean e^{l x}, l >= 0; the largest exponent is taken out. */
+static double log_mgf(const tilted *t, double l)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < t->n; i++)
+        sum += exp(l * (t->sign * t->x[i] - t->most));
+    return l * t->most + log(sum / (double)t->n);
+}
+
+static double minus_proxy(const void *context, double l)
+{
+    return -2.0 * log_mgf(context, l) / (l * l);
+}
+
+/* The largest l with 1/sum w^2 = n e^{2 K(l) - K(2l)} >= 30. K is convex, so this falls with l. */
+static double last_tilt(const tilted *t)
+{
+    const double least = log(30.0 / (double)t->n);
+    double low = 0.0, high = 1.0;
+    while (high < 1e3 && 2.0 * log_mgf(t, high) - log_mgf(t, 2.0 * high) >= least) {
+        low = high;
+        high *= 2.0;
+    }
+    for (int i = 0; i < 12; i++) {
+        const double middle = 0.5 * (low + high);
+        *(2.0 * log_mgf(t, middle) - log_mgf(t, 2.0 * middle) >= least ? &low : &high) = middle;
+    }
+    return low;
+}
+
+enum { TILTS = 16, STEPS = 14 }; /* looked at on each side, then the best one's neighbourhood */
+
+static void raise_proxy(const double *x, int64_t n, double sign, es_tails *out)
+{
+    tilted t = {.x = x, .n = n, .sign = sign, .most = sign * x[0]};
+    for (int64_t i = 1; i < n; i++)
+        t.most = fmax(t.most, sign * x[i]);
+    const double last = last_tilt(&t), step = last / TILTS;
+    double best = 0.0, at = 0.0;
+    for (int i = 1; i <= TILTS; i++) {
+        const double here = -minus_proxy(&t, i * step);
+        if (here > best) {
+            best = here;
+            at = i * step;
+        }
+    }
+    if (at > step && at < last - 0.5 * step) {
+        const double fine = es_minimum(minus_proxy, &t, at - step, at + step, STEPS);
+        const double here = -minus_proxy(&t, fine);
+        if (here > best) {
+            best = here;
+            at = fine;
+        }
+    }
+    if (best > out->proxy) {
+        out->proxy = best;
+        out->tilt = sign * at;
+    }
+}
+
+/* ---- Hill ---- */
+
+int64_t es_tails_hill_count(int64_t n) { return llround(cbrt((double)n) * cbrt((double)n)); }
+
+static int descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* Of ordered numbers; NaN where the k largest do not stand above 0. */
+static double hill_of(const double *ordered, int64_t n, int64_t k)
+{
+    double sum = 0.0;
+    if (k < 1 || k >= n || !(ordered[k] > 0.0))
+        return (double)NAN;
+    for (int64_t i = 0; i < k; i++)
+        sum += log(ordered[i] / ordered[k]);
+    return sum / (double)k;
+}
+
+/* ---- all of it ---- */
+
+/* Mean and scale of x, then y = (x - mean) / sd, by way of the largest |x - mean| so that no square
+ * overflows. @return : false if all x are alike. */
+static bool standardise(const double *x, int64_t n, double *y, es_tails *out)
+{
+    double mean = 0.0, top = 0.0, squares = 0.0, fourth = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        mean += x[i] / (double)n;
+    double rest = 0.0; /* what rounding left of the mean */
+    for (int64_t i = 0; i < n; i++)
+        rest += (x[i] - mean) / (double)n;
+    mean += rest;
+    for (int64_t i = 0; i < n; i++)
+        top = fmax(top, fabs(x[i] - mean));
+    out->mean = mean;
+    /* less than rounding of the mean itself */
+    if (!(top > 8.0 * 0x1p-52 * fabs(mean)))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = (x[i] - mean) / top;
+        squares += y[i] * y[i] / (double)n;
+    }
+    const double sd = sqrt(squares);
+    for (int64_t i = 0; i < n; i++) {
+        y[i] /= sd;
+        fourth += y[i] * y[i] * y[i] * y[i] / (double)n;
+    }
+    out->variance = squares * top * top;
+    out->kurtosis = fourth;
+    return true;
+}
+
+static es_status check_sample(const double *x, int64_t n, es_tails_side side, es_error *err)
+{
+    if (n < ES_TAILS_LEAST)
+        return es_fail(err, ES_E_EMPTY, "tails.count", "more tokens",
+                       "a sample of %lld is too small for tails: at least %d", (long long)n,
+                       ES_TAILS_LEAST);
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return es_fail_at(err, ES_E_NONFINITE, i, -1, "tails.finite", "", "x[%lld] is %g",
+                              (long long)i, x[i]);
+        if (side == ES_TAILS_UPPER && x[i] < 0.0)
+            return es_fail_at(err, ES_E_RANGE, i, -1, "tails.sign", "ES_TAILS_BOTH takes any sign",
+                              "x[%lld] is %g, and a norm is not", (long long)i, x[i]);
+    }
+    return ES_OK;
+}
+
+es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_budget *budget,
+                      es_tails *out, es_error *err)
+{
+    const int64_t k = es_tails_hill_count(n);
+    const double none = (double)NAN;
+    double *y;
+    if (!x || !out)
+        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "x or out is NULL");
+    ES_TRY(check_sample(x, n, side, err));
+    *out = (es_tails){(double)n, 0.0, 0.0, none, none, none, none, none, none, none, none};
+    ES_TRY(es_mem_array(budget, n, 1, sizeof *y, "a sample", (void **)&y, err));
+    es_status status = ES_OK;
+    if (standardise(x, n, y, out)) {
+        out->proxy = 1.0;
+        out->tilt = 0.0;
+        raise_proxy(y, n, 1.0, out);
+        raise_proxy(y, n, -1.0, out);
+        status = es_psi2_norm(y, n, &out->psi2, err);
+        for (int64_t i = 0; i < n; i++)
+            y[i] = side == ES_TAILS_UPPER ? x[i] : fabs(y[i]);
+        qsort(y, (size_t)n, sizeof *y, descending);
+        out->hill = hill_of(y, n, k);
+        out->hill_se = out->hill / sqrt((double)k);
+        out->hill_half = hill_of(y, n, k / 2);
+        out->hill_twice = hill_of(y, n, 2 * k);
+    }
+    es_mem_free(budget, y);
+    return status;
+}
+
+/* ---- the verdict ---- */
+
+static double distance(double value, const es_tails_spread *control)
+{
+    return (value - control->mean) / control->sd;
+}
+
+static bool above(double value, const es_tails_spread *control)
+{
+    return value > 1.1 * control->mean && distance(value, control) > 4.0;
+}
+
+static bool below(double value, const es_tails_spread *control)
+{
+    return value < 0.9 * control->mean && distance(value, control) < -4.0;
+}
+
+es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control,
+                                es_tails_z *z)
+{
+    if (z)
+        *z = (es_tails_z){.kurtosis = distance(sample->kurtosis, &control->kurtosis),
+                          .proxy = distance(sample->proxy, &control->proxy),
+                          .psi2 = distance(sample->psi2, &control->psi2),
+                          .hill = distance(sample->hill, &control->hill)};
+    if (!(sample->variance > 0.0))
+        return ES_TAILS_CONSTANT;
+    if (above(sample->proxy, &control->proxy) || above(sample->psi2, &control->psi2))
+        return ES_TAILS_HEAVIER;
+    if (below(sample->psi2, &control->psi2) || below(sample->hill, &control->hill))
+        return ES_TAILS_LIGHTER;
+    return ES_TAILS_GAUSSIAN;
+}
+
+const char *es_tails_verdict_name(es_tails_verdict verdict)
+{
+    static const char *const names[] = {
+        [ES_TAILS_GAUSSIAN] = "Gaussian-like",
+        [ES_TAILS_LIGHTER] = "lighter than Gaussian",
+        [ES_TAILS_HEAVIER] = "heavier than Gaussian",
+        [ES_TAILS_CONSTANT] = "constant",
+    };
+    return (unsigned)verdict <= ES_TAILS_CONSTANT ? names[verdict] : "?";
+}

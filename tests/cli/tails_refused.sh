@@ -1,0 +1,13 @@
+# tails: what is refused, and how.
+make_npy X.npy f64 600x4 normal 1
+make_npy few.npy f64 10x4 normal 1
+esscher tails; echo $?
+esscher tails --tokens X.npy --text text; echo $?
+esscher tails --tokens few.npy --quiet; echo $?
+esscher tails --tokens absent.npy; echo $?
+esscher tails --tokens X.npy --draws 1; echo $?
+esscher tails --tokens X.npy --max-memory 10K --quiet; echo $?
+mkdir model && make_model model
+esscher tails --model model; echo $?
+esscher tails --model model --domain a/b=text; echo $?
+esscher tails --model model --text absent.txt; echo $?

@@ -1,0 +1,60 @@
+// head-curves.js : how one head's errors fall with n; the reader picks the head.
+import { groupBy, isNumber, show } from "../tables.js";
+
+const Z = 1.96;
+const measures = [
+  { key: "map_error", name: "single outputs", colour: 0 },
+  { key: "mean_error", name: "mean output", colour: 1 },
+];
+const predicted = { name: "single outputs, predicted", colour: 6, dash: [5, 4] };
+
+function curvesOf(name, head, rows) {
+  const each = (f) => measures.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m.key) })));
+  const theory = rows.some((r) => isNumber(r.map_error_predicted));
+  const own = head?.map_error_limit;
+  return {
+    title: `Errors of ${name}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${theory ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    table: "rows",
+    x: { title: "n, tokens", log: true },
+    y: { title: "error", log: true },
+    series: [...measures, ...(theory ? [predicted] : [])],
+    layers: [
+      {
+        kind: "line",
+        name: "predicted",
+        dash: predicted.dash,
+        rows: theory ? rows.map((r) => ({ series: predicted.name, x: r.n, y: r.map_error_predicted })) : [],
+      },
+      {
+        kind: "bars",
+        name: "95 % interval",
+        rows: each((r, key) => ({ lo: r[key] - Z * r[`${key}_se`], hi: r[key] + Z * r[`${key}_se`] })),
+      },
+      {
+        kind: "points",
+        name: "measured",
+        rows: each((r, key) => ({
+          y: r[key],
+          tip: [
+            ["n", show(r.n)],
+            ["error", show(r[key], r[`${key}_se`])],
+            ...(key === "map_error" && theory ? [["predicted", show(r.map_error_predicted)]] : []),
+            ...(r[`${key}_flag`] ? [["flag", r[`${key}_flag`]]] : []),
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+// The choice of a head; nothing without curves.
+export function headCurves(heads, rows, several, nameOf) {
+  const groups = groupBy(
+    rows.filter((r) => isNumber(r.map_error)).map((r) => ({ ...r, name: nameOf(r, several) })),
+    "name",
+  );
+  const known = new Map(heads.map((h) => [nameOf(h, several), h]));
+  const options = groups.map(([name, of]) => ({ name, figure: () => curvesOf(name, known.get(name), of) }));
+  return options.length ? [{ label: "Head:", options }] : [];
+}
