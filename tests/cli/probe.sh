@@ -1,6 +1,6 @@
 # probe: tables, the keys of the JSON, the same bits for any threads, domains, what it leaves on disk.
 mkdir model tmp && make_model model
-export TMPDIR="$PWD/tmp"
+export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1 # one thread where none are asked for
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
 probe() { esscher probe --model model --n 20,50,100 --replicates 2 --queries 16 --quiet "$@"; }
