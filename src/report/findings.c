@@ -157,6 +157,34 @@ static void tell_ball(es_sink *s, const es_book *book)
     es_sink_put(s, ".</p>\n");
 }
 
+/* ---- tails ---- */
+
+static void tell_tails(es_sink *s, const es_book *book)
+{
+    const es_book_table *table = es_book_find(book, "rows");
+    if (!table || table->data.rows == 0)
+        return;
+    const es_run_table *t = &table->data;
+    long long heavier = 0, lighter = 0;
+    double most = 0.0;
+    for (int64_t i = 0; i < t->rows; i++) {
+        const char *verdict = es_book_text(t, "verdict", i);
+        heavier += strncmp(verdict, "heavier", 7) == 0;
+        lighter += strncmp(verdict, "lighter", 7) == 0;
+        most = fmax(most, es_book_real(t, "proxy", i)); /* NaN does not count */
+    }
+    es_sink_format(s,
+                   "<p class=\"finding\">Of %lld directions, %lld have heavier tails than Gaussian "
+                   "tokens and %lld lighter ones",
+                   (long long)t->rows, heavier, lighter);
+    if (most > 0.0) {
+        es_sink_put(s, "; the largest variance proxy is ");
+        put_number(s, ES_FORMAT_SHORT, most, (double)NAN);
+        es_sink_put(s, " variances");
+    }
+    es_sink_put(s, ".</p>\n");
+}
+
 /* ---- claims ---- */
 
 static void tell_claims(es_sink *s, const es_book *book)
@@ -191,6 +219,7 @@ static const struct {
 } findings[] = {{"converge", tell_converge},
                 {"hardmax", tell_hardmax},
                 {"ball", tell_ball},
+                {"tails", tell_tails},
                 {"claims", tell_claims}};
 
 void es_findings_html(es_sink *s, const es_book *book)

@@ -117,7 +117,9 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   assert.match(await map.locator("figcaption").innerText(), /Colours end at 1\.\d+/); // one horizon of 12.5 among 1.5
   await curves.locator("select").focus();
   await page.keyboard.press("ArrowDown");
-  await page.waitForFunction(() => [...document.querySelectorAll("h3")].some((h) => h.textContent === "Errors of prose, layer 2, head 2"));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll("h3")].some((h) => h.textContent === "Errors of prose, layer 2, head 2"),
+  );
   await map.locator("select").selectOption("weight on [CLS] and [SEP]: code");
   assert.equal(await map.locator("h3").innerText(), "Heads by weight on [CLS] and [SEP]: code");
   assert.equal(await map.locator(".mark-rect.role-mark path").count(), 48);
@@ -240,6 +242,7 @@ test("RP04 without JavaScript the tables, findings and commands are there", asyn
   const text = await page.locator("body").innerText();
   for (const words of [
     "falls like",
+    "Of 90 directions, 0 have heavier tails than Gaussian tokens and 0 lighter ones; the largest variance proxy is 2 variances",
     "Distance from the infinite-token limit",
     "esscher claims --effort quick --out claims.run",
     "Figures are drawn by JavaScript",
