@@ -384,9 +384,9 @@ static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *bud
     return status;
 }
 
-es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head, double n,
-                             const es_predict_opts *opts, es_budget *budget, es_prediction *out,
-                             es_prediction *slope, es_error *err)
+static es_status predict(const es_view *cov, double tolerance, const es_head *head, double n,
+                         const es_predict_opts *opts, es_budget *budget, es_prediction *out,
+                         es_prediction *slope, es_error *err)
 {
     const int64_t asked = opts ? opts->samples : 0, samples = asked ? asked : 512;
     ES_TRY(es_predict_check(cov ? cov->cols : 0, n, err));
@@ -413,4 +413,49 @@ es_status es_predict_general(const es_view *cov, double tolerance, const es_head
     }
     es_sample_free(&s);
     return status;
+}
+
+/* ---- small heads ---- */
+
+/* The covariance's errors of a head with |M|_F = F, too small, from those of the head whose A is
+ * larger by 1/ratio. */
+static es_status shrink(const es_view *cov, double tolerance, const es_head *head, double n,
+                        const es_predict_opts *opts, es_budget *budget, double ratio,
+                        es_prediction *out, es_prediction *slope, es_error *err)
+{
+    const es_view *from = head->A ? head->A : head->Wk;
+    es_prediction larger, steeper;
+    double *numbers;
+    ES_TRY(es_mem_array(budget, from->rows, from->cols, sizeof *numbers, "a larger head",
+                        (void **)&numbers, err));
+    for (int64_t i = 0; i < from->rows; i++)
+        for (int64_t j = 0; j < from->cols; j++)
+            numbers[i * from->cols + j] = es_view_get(from, i, j) / ratio;
+    const es_view view = es_view_f64(numbers, from->rows, from->cols);
+    es_head scaled = *head;
+    if (head->A)
+        scaled.A = &view;
+    else
+        scaled.Wk = &view;
+    const es_status status =
+        predict(cov, tolerance, &scaled, n, opts, budget, &larger, slope ? &steeper : NULL, err);
+    es_mem_free(budget, numbers);
+    ES_TRY(status);
+    es_predict_shrink(out, &larger, ratio);
+    if (slope)
+        es_predict_shrink(slope, &steeper, 1.0); /* a factor changes no slope */
+    return ES_OK;
+}
+
+es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head, double n,
+                             const es_predict_opts *opts, es_budget *budget, es_prediction *out,
+                             es_prediction *slope, es_error *err)
+{
+    ES_TRY(predict(cov, tolerance, head, n, opts, budget, out, slope, err));
+    es_horizons h;
+    ES_TRY(es_horizons_of(cov, tolerance, head, budget, &h, err));
+    if (!(h.frobenius.val > 0.0) || h.frobenius.val >= ES_PREDICT_SMALL)
+        return ES_OK;
+    return shrink(cov, tolerance, head, n, opts, budget, h.frobenius.val / ES_PREDICT_SMALL, out,
+                  slope, err);
 }

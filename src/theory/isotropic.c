@@ -319,6 +319,22 @@ static es_status run(model *m, es_prediction *out, es_error *err)
     return ES_OK;
 }
 
+/* With the covariance of a small horizon from a larger one. */
+static es_status run_or_shrink(model *m, es_prediction *out, es_error *err)
+{
+    ES_TRY(run(m, out, err));
+    const double H = m->H, least = ES_PREDICT_SMALL / sqrt((double)m->d);
+    if (H >= least)
+        return ES_OK;
+    es_prediction larger;
+    m->H = least;
+    const es_status status = run(m, &larger, err);
+    m->H = H;
+    if (status == ES_OK)
+        es_predict_shrink(out, &larger, H / least);
+    return status;
+}
+
 es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
                                es_budget *budget, es_prediction *out, es_prediction *slope,
                                es_error *err)
@@ -332,12 +348,12 @@ es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, 
                        (int)rotation);
     model m = {.d = d, .H = horizon, .n = n, .budget = budget};
     m.rotation = d == 1 ? ES_ROTATION_NONE : rotation;
-    ES_TRY(run(&m, out, err));
+    ES_TRY(run_or_shrink(&m, out, err));
     if (!slope)
         return ES_OK;
     es_prediction next;
     m.n = es_predict_next(n);
-    ES_TRY(run(&m, &next, err));
+    ES_TRY(run_or_shrink(&m, &next, err));
     es_predict_slope(out, &next, log(m.n / n), slope);
     return ES_OK;
 }

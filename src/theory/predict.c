@@ -17,6 +17,15 @@ es_status es_predict_check(int64_t d, double n, es_error *err)
     return ES_OK;
 }
 
+void es_predict_shrink(es_prediction *small, const es_prediction *larger, double ratio)
+{
+    const double square = ratio * ratio;
+    small->population.cov_bias = square * larger->population.cov_bias;
+    small->population.cov_rms = square * larger->population.cov_rms;
+    small->self.cov_bias = square * larger->self.cov_bias;
+    small->self.cov_rms = square * larger->self.cov_rms;
+}
+
 double es_norm_ratio(int64_t d)
 {
     const double half = 0.5 * (double)d;

@@ -6,6 +6,15 @@
 
 es_status es_predict_check(int64_t d, double n, es_error *err);
 
+/* Below this |M|_F outputs are an average and a linear map, V (y_mean + S_n A x), whose covariance
+ * is quadratic in A: predictions of it are made here and scaled down. Made at a smaller A they
+ * would be differences of nearly equal numbers. */
+#define ES_PREDICT_SMALL 0.2
+
+/*! es_predict_shrink() : the covariance's errors of `small`, from those of the same head with A
+ * larger by 1/ratio. */
+void es_predict_shrink(es_prediction *small, const es_prediction *larger, double ratio);
+
 /*! es_norm_ratio() : E|z| / sqrt(E|z|^2) of z ~ N(0, I_d). */
 double es_norm_ratio(int64_t d);
 
