@@ -1,5 +1,5 @@
 # A run of ball that was killed and resumed gives the table of one that was left alone (FS01).
-run() { exec esscher ball --dim 3 --n 500..4000*3 --radii 0.5,1,1.5 --replicates 24 --csv --quiet "$@"; }
+run() { exec esscher ball --dim 3 --n 200..800*3 --radii 0.5,1,1.5 --replicates 16 --csv --quiet "$@"; }
 (run --out whole.run >whole)
 for pause in 0.1 0.25; do
     if [ -e part.run ]; then set -- --resume; else set --; fi
