@@ -511,12 +511,13 @@ static double compare_text(const es_model *m, const json_t *text, size_t index)
 static void minilm_hidden_states_and_entropies(void **state)
 {
     (void)state;
+    es_model *m = open_real("minilm-l6-v2-f16"); /* skips, so nothing may be held before */
     json_t *texts = json_load_file(shared("golden/minilm-l6-v2-f16/index.json"), 0, NULL);
     if (!texts) {
+        es_model_close(m);
         print_message("skipped: no golden values (set ESSCHER_SHARED)\n");
         skip();
     }
-    es_model *m = open_real("minilm-l6-v2-f16");
     double worst = 0.0;
     for (size_t i = 0; i < json_array_size(texts); i++)
         worst = fmax(worst, compare_text(m, json_array_get(texts, i), i));
