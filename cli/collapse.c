@@ -4,10 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <esscher/experiment.h>
+
 #include "answer.h"
 #include "talk.h"
 
-enum { EXPERIMENT = 45, NUMBERS = 6 };
+enum { EXPERIMENT = ES_EXPERIMENT_COLLAPSE, NUMBERS = 6 };
 
 static const collapse_options defaults = {.dim = 128,
                                           .replicates = -1,

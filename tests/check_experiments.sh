@@ -8,7 +8,7 @@ numbers=$(sed -n 's/^ *ES_EXPERIMENT_[A-Z_]* = \([0-9a-fx]*\).*/\1/p' $list)
 [ "$(printf '%s\n' "$numbers" | wc -l)" -ge 10 ] || { echo "FAIL: $list has no list" >&2; exit 1; }
 twice=$(printf '%s\n' "$numbers" | sort | uniq -d)
 [ -z "$twice" ] || { echo "FAIL: $list gives $twice to two" >&2; exit 1; }
-if grep -nE 'experiment = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
+if grep -nE '(experiment|EXPERIMENT) = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
     echo "FAIL: a number that is not in $list" >&2
     exit 1
 fi

@@ -8,6 +8,9 @@
 
 #include <esscher/claims.h>
 
+/* Elements of an array, as counts of tokens and scales are typed. */
+#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
+
 typedef es_status (*es_claim_fn)(const es_claim_opts *opts, es_finding *out, es_error *err);
 
 typedef struct es_claim_entry {

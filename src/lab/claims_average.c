@@ -14,8 +14,6 @@
 #include "lab/claim_kit.h"
 #include "stats/ks.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 enum {
     HEAT_QUERIES = ES_EXPERIMENT_CLAIMS + 3,
     HEAT_KEYS = ES_EXPERIMENT_CLAIMS + 4,

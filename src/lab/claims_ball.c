@@ -8,8 +8,6 @@
 #include "base/memory.h"
 #include "lab/claim_kit.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 static const char paper_a[] = "Token Sample Complexity of Attention";
 
 /* One dimension, S = A = V = 1: H1 = 1, and the limit field can be sampled. */

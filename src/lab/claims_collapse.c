@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "lab/claim_kit.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 6, MOST = 64 };
 
 static const char paper_c[] = "Critical attention scaling in long-context transformers";

@@ -5,8 +5,6 @@
 #include "lab/claim_kit.h"
 #include "lab/claim_trial.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 static const char paper_a[] = "Token Sample Complexity of Attention";
 
 static const double horizons[] = {0.5, 1.0, 2.0};

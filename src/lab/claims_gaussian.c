@@ -12,8 +12,6 @@
 #include "lab/claim_kit.h"
 #include "lab/claim_trial.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 static const char paper_a[] = "Token Sample Complexity of Attention";
 
 /* ---- the exact mean (THEORY 4.2, identity I1) ---- */

@@ -5,8 +5,6 @@
 #include "lab/claim_kit.h"
 #include "lab/claim_trial.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 static const char code_a[] = "public code of Token Sample Complexity of Attention";
 
 /* ---- the horizon without its 1/sqrt(k) ---- */

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "lab/claim_kit.h"
 
-#define COUNT(array)    ((int64_t)(sizeof(array) / sizeof(array)[0]))
 #define EXP_MINUS_GAMMA 0.56145948356688517 /* e to minus Euler's constant */
 
 static const char paper_b[] = "Scaling Limits of Long-Context Transformers";

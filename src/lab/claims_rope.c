@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "lab/claim_kit.h"
 
-#define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
-
 enum { SIZES = 64, SMALLEST = 128, LARGE = 4096 };
 
 static const char paper_d[] = "Effective Long-Context Scaling of Foundation Models";

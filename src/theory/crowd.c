@@ -4,13 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/experiment.h>
 #include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { EXPERIMENT = 0x7469, BLOCK = 512, LEAST = 2048, MOST = 65536 };
+enum { EXPERIMENT = ES_EXPERIMENT_CROWD, BLOCK = 512, LEAST = 2048, MOST = 65536 };
 
 /* So many that they cost about as much as the pairs do. */
 static int64_t crowd_size(int64_t d)
