@@ -277,7 +277,8 @@ es_status es_crowd_covariance(const es_crowd *c, const es_sample *s, int mode, d
     const double N = (double)c->count, *bias = c->bias[mode];
     void *memory;
     ES_TRY(es_mem_array(s->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
-    double *zero = memory, *X = zero + d * d, *QX = X + d * d, trace, square, plain;
+    double *zero = memory, *X = zero + d * d, *QX = X + d * d;
+    double trace = 0.0, square = 0.0, plain = 0.0; /* of a step that fails, too */
     es_status status = quadratic(s, zero, 1.0, k, k * k, X, err);
     if (status == ES_OK)
         status = traces_of(s, X, QX, &trace, &square, err);
