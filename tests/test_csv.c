@@ -19,8 +19,8 @@ static void plain_tables_are_read(void **state)
     (void)state;
     static const char *const same[] = {"context,loss\n1,5.5\n2,4.25\n",
                                        "context,loss\r\n1,5.5\r\n2,4.25",
-                                       "\xef\xbb\xbf"
-                                       "context,loss\n1,5.5\n2,4.25\n\n\n",
+                                       ("\xef\xbb\xbf" /* "c" would be a digit of it */
+                                        "context,loss\n1,5.5\n2,4.25\n\n\n"),
                                        "\"context\",\"loss\"\n1,5.5\n2,4.25\n",
                                        " context ,\tloss\n +1.0e0 , 55e-1\n\"2\" ,4.25 \n"};
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
