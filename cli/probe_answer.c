@@ -162,6 +162,12 @@ static es_status put_prediction(head_fit *f, es_error *err)
     return status;
 }
 
+/* From how many tokens on the map error, sqrt(sampling / n), is a tenth of the outputs' spread. */
+static double tokens_for_tenth(const es_probe_head *a, double sampling)
+{
+    return 100.0 * sampling / (a->output_rms * a->output_rms);
+}
+
 static es_status put_weights(const head_fit *f, es_error *err)
 {
     const es_probe_head *a = f->about;
@@ -181,6 +187,11 @@ static es_status put_weights(const head_fit *f, es_error *err)
     set_real(f->row, "freezing", a->freezing);
     set_real(f->row, "frozen", a->frozen);
     set_real(f->row, "output_rms", a->output_rms);
+    set_real(f->row, "sampling", a->sampling);
+    set_real(f->row, "sampling_error", a->sampling_error);
+    set_real(f->row, "thin", a->thin);
+    set_real(f->row, "tokens_for_tenth", tokens_for_tenth(a, a->sampling));
+    set_real(f->row, "tokens_for_tenth_error", tokens_for_tenth(a, a->sampling_error));
     set_real(f->row, "local_exponent", f->local->exponent);
     set_real(f->row, "local_exponent_se", f->local->exponent_se);
     set_real(f->row, "beta", f->local->beta);
@@ -213,6 +224,16 @@ static void name_row(const probe_job *job, const probe_layer *layer, json_t *row
     json_object_set_new(row, "layer", json_integer(layer->layer));
 }
 
+/* What the pool's own weights say draws of it will show, once n is large. */
+static void put_sampling(const head_fit *f)
+{
+    const double N = (double)es_pool_about(f->job->domains[f->layer->domain].pool).tokens;
+    for (int64_t i = 0; i < f->job->n_sizes; i++) {
+        const double left = f->job->without_replacement ? (N - f->n[i]) / (N - 1.0) : 1.0;
+        set_real(f->rows[i], "map_error_sampling", sqrt(f->about->sampling * left / f->n[i]));
+    }
+}
+
 /* Errors relative to the size of the head's outputs: comparable between heads. */
 static void put_relative(const head_fit *f)
 {
@@ -242,8 +263,10 @@ static es_status fit_head(head_fit *f, es_error *err)
         status = fit_measure(f, GAUSSIAN, m, err);
     if (status == ES_OK)
         status = put_context(f, err);
-    if (status == ES_OK)
+    if (status == ES_OK) {
         put_relative(f);
+        put_sampling(f);
+    }
     return status;
 }
 

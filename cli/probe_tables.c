@@ -44,6 +44,13 @@ static const cli_column head_columns[] = {
     {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
     {"relative_error", "rel. error", "", .format = CLI_SHORT,
      .definition = "map error at the largest n over the spread of the head's outputs"},
+    {"tokens_for_tenth", "10 % from", "tokens", .format = CLI_SHORT,
+     .definition =
+         "n from which that is below a tenth, by the weights that queries give the pool's "
+         "tokens, before any draw; the JSON has its error"},
+    {"thin", "thin", "share", .format = CLI_SHORT,
+     .definition = "of queries for which fewer than 100 tokens of the pool count: for them the "
+                   "pool is too small to tell, and 10 % is reached later than it says"},
     {0}};
 const cli_table probe_heads_table = {
     .rows = "heads", .title = "Heads: convergence to the limit", .columns = head_columns};
@@ -105,6 +112,9 @@ static const cli_column row_columns[] = {
      .definition = "|C_n - C| in Frobenius norm"},
     {"map_error", "map error", "", .format = CLI_REAL, .error = "map_error_se",
      .definition = "root mean square over queries"},
+    {"map_error_sampling", "sampling", "", .format = CLI_SHORT,
+     .definition = "the map error expected for large n from the weights that queries give the "
+                   "pool's tokens"},
     {"mean_error_gaussian", "Gaussian mean", "", .format = CLI_SHORT,
      .definition = "the same error of Gaussian tokens of the same covariance, drawn, and the same "
                    "queries"},

@@ -25,6 +25,96 @@ static void limit_and_moments_are_those_of_the_whole_pool(void **state)
     free(numbers);
 }
 
+/* n sum w^2 |v - output|^2 over tokens rows[0 .. n), mean over queries; *thin counts queries with
+ * 1/sum w^2 below 100. */
+static double sampling_of(const truth *t, const int64_t *rows, int64_t n, int h, double *thin)
+{
+    double *w = malloc((size_t)n * sizeof *w), outputs[QUERIES * H], mean = 0.0;
+    attend(t, rows, n, outputs);
+    *thin = 0.0;
+    for (int i = 0; i < QUERIES; i++) {
+        double most = -INFINITY, sum = 0.0, squares = 0.0;
+        for (int64_t j = 0; j < n; j++) {
+            w[j] = 0.0;
+            for (int c = h * K; c < (h + 1) * K; c++)
+                w[j] += t->q[i * H + c] * t->keys[rows[j] * H + c] / sqrt((double)K);
+            most = fmax(most, w[j]);
+        }
+        for (int64_t j = 0; j < n; j++)
+            sum += w[j] = exp(w[j] - most);
+        for (int64_t j = 0; j < n; j++) {
+            squares += w[j] / sum * (w[j] / sum);
+            for (int c = h * K; c < (h + 1) * K; c++)
+                mean += (double)n * pow(w[j] / sum, 2.0) *
+                        pow(t->values[rows[j] * H + c] - outputs[i * H + c], 2.0) / QUERIES;
+        }
+        *thin += squares > 0.01;
+    }
+    free(w);
+    return mean;
+}
+
+/* As a sum of squares it is what f32 makes of outputs, twice, times the tokens' number where one
+ * token has all weight and the distance from it is a difference of rounded numbers. */
+static void sampling_is_what_a_drawn_token_changes(void **state)
+{
+    (void)state;
+    const es_probe_spec spec = spec_of(NULL);
+    double *numbers = new_numbers(&spec);
+    int64_t *all = malloc((size_t)tokens * sizeof *all);
+    for (int64_t i = 0; i < tokens; i++)
+        all[i] = i;
+    truth t;
+    for (int64_t layer = 0; layer < LAYERS; layer++) {
+        truth_open(layer, &t);
+        es_probe *probe = probe_of(&spec, layer, numbers);
+        for (int h = 0; h < HEADS; h++) {
+            double thin;
+            const double want = sampling_of(&t, all, tokens, h, &thin);
+            es_probe_head about;
+            assert_ok(es_probe_head_of(probe, h, &about, &err));
+            assert_near(about.sampling, want, want * 20.0 * tolerance_of[layer]);
+            assert_near(about.thin, thin / QUERIES, 1e-12);
+            assert_true(about.sampling_error >= 0.0);
+            assert_true(layer > 0 || about.sampling_error < 0.2 * want);
+        }
+        es_probe_close(probe);
+        free(t.x);
+    }
+    free(all);
+    free(numbers);
+}
+
+/* Where scores are small the error of n tokens is that, over n: E of its square, to 1/n. */
+static void sampling_predicts_the_error_of_draws(void **state)
+{
+    (void)state;
+    enum { DRAWS = 100 };
+    const es_probe_spec spec = spec_of(NULL);
+    double *numbers = new_numbers(&spec), squares[HEADS][DRAWS];
+    es_probe *probe = probe_of(&spec, 0, numbers);
+    for (int r = 0; r < DRAWS; r++) {
+        es_probe_cell cells[HEADS * SIZES];
+        es_probe_joint joint[SIZES];
+        assert_ok(es_probe_replicate(probe, r, cells, joint, &err));
+        for (int h = 0; h < HEADS; h++)
+            squares[h][r] = pow(cells[h * SIZES + 1].map_error, 2.0) * (double)sizes[1];
+    }
+    for (int h = 0; h < HEADS; h++) {
+        double mean = 0.0, spread = 0.0;
+        es_probe_head about;
+        assert_ok(es_probe_head_of(probe, h, &about, &err));
+        for (int r = 0; r < DRAWS; r++)
+            mean += squares[h][r] / DRAWS;
+        for (int r = 0; r < DRAWS; r++)
+            spread += pow(squares[h][r] - mean, 2.0) / DRAWS / (DRAWS - 1);
+        /* three heads: 4 standard errors; the next order is a few over n */
+        assert_near(mean, about.sampling, 4.0 * sqrt(spread) + 5.0 / 600.0 * about.sampling);
+    }
+    es_probe_close(probe);
+    free(numbers);
+}
+
 /* Strips of at most 4096 tokens, an even number of them, alternate between the halves. */
 static void own_error_is_half_the_distance_of_the_halves(void **state)
 {
@@ -50,7 +140,7 @@ static void own_error_is_half_the_distance_of_the_halves(void **state)
         for (int s = 0; s < 2; s++)
             attend(&t, rows[s], count[s], out[s]);
         for (int h = 0; h < HEADS; h++) {
-            const double *halves = numbers + at.halves + 3 * h;
+            const double *halves = numbers + at.about + ES_PROBE_ABOUT * h;
             es_probe_cell want = errors_of(out[0], out[1], h);
             want.mean_error /= 2, want.cov_error /= 2, want.map_error /= 2;
             same_errors((es_probe_cell){halves[0], halves[1], halves[2]}, want,
@@ -246,13 +336,15 @@ static void questions_that_make_no_sense(void **state)
     /* more queries than tokens: as many as there are */
     spec = good;
     spec.queries = tokens + 5;
-    assert_int_equal(es_probe_numbers(&spec), H + H * H + tokens * H + 3 * HEADS);
+    assert_int_equal(es_probe_numbers(&spec), H + H * H + tokens * H + ES_PROBE_ABOUT * HEADS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limit_and_moments_are_those_of_the_whole_pool),
+        cmocka_unit_test(sampling_is_what_a_drawn_token_changes),
+        cmocka_unit_test(sampling_predicts_the_error_of_draws),
         cmocka_unit_test(own_error_is_half_the_distance_of_the_halves),
         cmocka_unit_test(errors_of_a_draw_are_what_the_loops_say),
         cmocka_unit_test(without_replacement),

@@ -13,8 +13,8 @@ es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
     es_probe_layout at = {.mean = 0};
     at.cov = at.mean + H;
     at.limit = at.cov + H * H;
-    at.halves = at.limit + es_probe_queries_of(spec) * H;
-    at.count = at.halves + 3 * c->heads;
+    at.about = at.limit + es_probe_queries_of(spec) * H;
+    at.count = at.about + ES_PROBE_ABOUT * c->heads;
     return at;
 }
 
@@ -84,8 +84,9 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
     const double m = (double)es_probe_queries_among(spec, tokens);
     const double keys = fmin(N, ES_PROBE_KEYS);
     *out = (es_probe_cost){
-        /* keys, values and covariance (in f64, counted twice); both products of attention */
-        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + 4.0 * m * H),
+        /* keys, values and covariance (in f64, counted twice); products of attention, that with
+         * values for both scales */
+        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + 6.0 * m * H),
         .replicate_flops = n * (4.0 * H * H + 4.0 * m * H) + 2.0 * P * m * H * H,
         /* drawing a normal takes as long as some 100 operations */
         .control_flops = n * H * (8.0 * k + 200.0 + 4.0 * m),
@@ -99,7 +100,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
 static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
 {
     const es_probe_layout at = es_probe_layout_of(&p->spec);
-    for (int64_t i = 0; i < at.halves; i++)
+    for (int64_t i = 0; i < at.about; i++)
         if (!isfinite(numbers[i]))
             return es_fail(err, ES_E_NONFINITE, "probe.numbers", "measure the layer again",
                            "number %lld of layer %lld is not finite", (long long)i,
@@ -110,7 +111,7 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
     p->mean = p->numbers + at.mean;
     p->cov = p->numbers + at.cov;
     p->limit = p->numbers + at.limit;
-    p->halves = p->numbers + at.halves;
+    p->about = p->numbers + at.about;
     ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
                         (void **)&p->tables, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));

@@ -59,16 +59,23 @@ struct es_probe {
     const double *mean;     /* (H) into numbers, */
     const double *cov;      /* (H, H), */
     const double *limit;    /* (queries, H) outputs over the whole pool, */
-    const double *halves;   /* (heads, 3) error of the limit */
+    const double *about;    /* (heads, ES_PROBE_ABOUT): error of the limit, sampling */
     double *grams;          /* (heads, 3, k, k), see es_probe_gram_of() */
     es_probe_table *tables; /* (sizes) */
 };
 
 /*! es_probe_layout_of() : where the parts are in `numbers`. */
 typedef struct es_probe_layout {
-    int64_t mean, cov, limit, halves, count;
+    int64_t mean, cov, limit, about, count;
 } es_probe_layout;
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec);
+
+/* Numbers of a head beside its outputs: mean, covariance and map error of the limit; sampling, its
+ * error, thin. */
+enum { ES_PROBE_ABOUT = 6 };
+
+/* With fewer tokens than this, one that was not drawn into the pool might be missed. */
+#define ES_PROBE_THIN 100.0
 
 /* Keys among which the neighbours of a query are sought, at most. */
 enum { ES_PROBE_KEYS = 16384 };

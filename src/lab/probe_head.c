@@ -117,9 +117,12 @@ es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_head *o
     const es_view cov = es_view_f64(probe->cov, H, H);
     const es_view wq = es_view_f32(probe->weights.wq + head * k * H, k, H);
     const es_view wk = es_view_f32(probe->weights.wk + head * k * H, k, H);
-    const double *halves = probe->halves + 3 * head;
-    *out = (es_probe_head){.limit = {halves[0], halves[1], halves[2]},
-                           .output_rms = output_rms(probe, head)};
+    const double *about = probe->about + ES_PROBE_ABOUT * head;
+    *out = (es_probe_head){.limit = {about[0], about[1], about[2]},
+                           .output_rms = output_rms(probe, head),
+                           .sampling = about[3],
+                           .sampling_error = about[4],
+                           .thin = about[5]};
     ES_TRY(es_horizons_of(&cov, 0.0, &(es_head){.Wq = &wq, .Wk = &wk}, probe->exec.budget,
                           &out->horizons, err));
     ES_TRY(es_probe_freezing(probe, head, out, err));

@@ -8,7 +8,7 @@ const measures = [
   { key: "cov_error", name: "their covariance", colour: 2, predicted: "cov_error_gaussian" },
 ];
 
-// Dashed, in the colour of what it predicts.
+// Dashed, in the colour of what it predicts: Gaussian tokens. Dotted: the weights that queries give the pool's tokens.
 function predictionsOf(rows) {
   return measures.flatMap(({ name, predicted }) =>
     rows.filter((r) => isNumber(r[predicted])).map((r) => ({ series: name, x: r.n, y: r[predicted] })),
@@ -16,16 +16,20 @@ function predictionsOf(rows) {
 }
 
 function curvesOf(name, head, rows) {
-  const each = (f) => measures.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m) })));
+  const measured = measures.filter(({ key }) => rows.some((r) => isNumber(r[key])));
+  const each = (f) => measured.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m) })));
   const predictions = predictionsOf(rows);
+  const sampling = rows
+    .filter((r) => isNumber(r.map_error_sampling))
+    .map((r) => ({ series: measures[0].name, x: r.n, y: r.map_error_sampling }));
   const own = head?.map_error_limit;
   return {
     title: `Errors of ${name}`,
-    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "error", log: true },
-    series: measures.map(({ name, colour }) => ({ name, colour })),
+    series: measured.map(({ name, colour }) => ({ name, colour })),
     layers: [
       {
         kind: "line",
@@ -33,6 +37,7 @@ function curvesOf(name, head, rows) {
         dash: [5, 4],
         rows: predictions,
       },
+      { kind: "line", name: "weights on the pool", dash: [1, 4], rows: sampling },
       {
         kind: "bars",
         name: "95 % interval",

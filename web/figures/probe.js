@@ -8,6 +8,8 @@ const Z = 1.96;
 
 const sinkMass = (r) => (isNumber(r.sink_first) && isNumber(r.sink_last) ? r.sink_first + r.sink_last : null);
 
+const tenth = (r) => (r.tokens_for_tenth > 0 ? Math.log10(r.tokens_for_tenth) : null);
+
 const quantities = [
   { key: "horizon", title: "horizon H", caption: "Scores that spread by H or more let a few tokens carry the sum." },
   {
@@ -34,11 +36,17 @@ const quantities = [
     domain: [0, 1],
   },
   { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
+  {
+    key: "tenth",
+    title: "log₁₀ of tokens for 10 %",
+    caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
+  },
 ];
 
 const more = [
   { key: "score_sd", title: "spread of scores" },
   { key: "rate_map_predicted", title: "predicted rate" },
+  { key: "tokens_for_tenth", title: "tokens for 10 %" },
   { key: "ess", title: "effective tokens" },
 ];
 
@@ -210,7 +218,7 @@ function sinkFigure(heads, several) {
 }
 
 export function probe({ tables: { heads: given = [], rows = [], differences = [] } }) {
-  const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
+  const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
   const several = new Set(heads.map((r) => r.domain)).size > 1;
   const curves = headCurves(heads, rows, several, headName);
   return [
