@@ -91,6 +91,7 @@ static es_status add_costs(cli_pools *p, es_error *err)
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
         total->flops += cost.flops;
         total->disk_bytes += cost.disk_bytes;
+        total->held_bytes += cost.held_bytes;
         total->bytes = cost.bytes > total->bytes ? cost.bytes : total->bytes;
     }
     return ES_OK;

@@ -186,7 +186,7 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
 /* ---- all together ---- */
 
 /* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
- * that costs assume. The pool is on disk and takes no memory. */
+ * that costs assume. The pool is on disk; its checksums are in memory. */
 static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
 {
     const double H = (double)job->config->hidden, n = (double)job->sizes[job->n_sizes - 1];
@@ -198,7 +198,8 @@ static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
                                          (double)job->replicates * n * (4.0 * H * H + 4.0 * m * H)),
                       .disk_bytes = pools->disk_bytes,
                       .output_bytes = 512.0 * layers * (double)job->config->heads * P,
-                      .work_bytes = work > (double)pools->bytes ? work : (double)pools->bytes};
+                      .work_bytes = pools->held_bytes +
+                                    (work > (double)pools->bytes ? work : (double)pools->bytes)};
 }
 
 /* With the model open and the texts counted. */

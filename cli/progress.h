@@ -37,8 +37,8 @@ bool cli_interrupted(void);
  * CLI_HUNG_UP. */
 int cli_interrupt_exit(void);
 
-/* An es_progress_fn that tells nothing and only hears Ctrl-C and its kin: for the passes of what is told as one
- * part. */
+/* An es_progress_fn that tells nothing and only hears Ctrl-C and its kin: for the passes of what is
+ * told as one part. */
 bool cli_progress_silent(void *user, double done, double total);
 
 #endif

@@ -1,7 +1,8 @@
-/* checksum.h : CRC-64/XZ (ECMA-182, reflected) of bytes, numbers and texts.
+/* checksum.h : CRC-64/XZ (ECMA-182, reflected) of bytes, numbers and texts; and es_sum(), for
+ * what is read often and by the gigabyte.
  *
- * Every burst of up to 64 bits is noticed, anything else but once in 2^64. A nibble at a time: a
- * table of 16 needs no initialisation and is fast beside the disk. Chains: start with 0, pass the
+ * CRC: every burst of up to 64 bits is noticed, anything else but once in 2^64. A nibble at a time:
+ * a table of 16 needs no initialisation and is fast beside the disk. Chains: start with 0, pass the
  * result on. Check value: "123456789" gives 995dc9bbdf1939fa.
  */
 #ifndef ES_STORE_CHECKSUM_H
@@ -26,6 +27,35 @@ static inline uint64_t es_crc(uint64_t crc, const void *data, size_t size)
         crc = crc >> 4 ^ table[crc & 15];
     }
     return ~crc;
+}
+
+/* One word into one lane: a bijection of h for every word, and of the word for every h. */
+static inline uint64_t es_sum_step(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+/* Words of the machine, four lanes of them side by side so that multiplications overlap: an order
+ * of magnitude faster than the CRC. Bytes that differ within one aligned word always give another
+ * sum, since every step is a bijection; any other difference is missed once in 2^64. */
+static inline uint64_t es_sum(const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    uint64_t lanes[4] = {1, 2, 3, 4}, words[4], h = size;
+    for (size_t left = size; left > 0;) {
+        const size_t part = left < sizeof words ? left : sizeof words;
+        if (part < sizeof words)
+            memset(words, 0, sizeof words); /* how many of them count is in h */
+        memcpy(words, p, part);
+        for (int i = 0; i < 4; i++)
+            lanes[i] = es_sum_step(lanes[i], words[i]);
+        p += part;
+        left -= part;
+    }
+    for (int i = 0; i < 4; i++)
+        h = es_sum_step(h, lanes[i]);
+    return h;
 }
 
 /* The same bytes on every machine: least significant first. */
