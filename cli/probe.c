@@ -186,7 +186,8 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
 /* ---- all together ---- */
 
 /* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
- * that costs assume. The pool is on disk; its checksums are in memory. */
+ * that costs assume. The pool is on disk; its checksums are in memory, and so is
+ * the model already. */
 static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
 {
     const double H = (double)job->config->hidden, n = (double)job->sizes[job->n_sizes - 1];
@@ -198,7 +199,7 @@ static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
                                          (double)job->replicates * n * (4.0 * H * H + 4.0 * m * H)),
                       .disk_bytes = pools->disk_bytes,
                       .output_bytes = 512.0 * layers * (double)job->config->heads * P,
-                      .work_bytes = pools->held_bytes +
+                      .work_bytes = (double)job->session->budget.used + pools->held_bytes +
                                     (work > (double)pools->bytes ? work : (double)pools->bytes)};
 }
 

@@ -1,6 +1,7 @@
 /* esscher tails : are real tokens as light-tailed as the theory asks? */
 #include "tails.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,22 +137,23 @@ static es_status admit(const tails_job *job, int64_t tokens, int64_t dim, int64_
     cli_session *session = job->session;
     const es_pool_cost none = {0}, *pools = job->pools ? &job->pools->cost : &none;
     const double layers = (double)(job->layers * job->n_domains);
+    const double input = job->pools ? 0.0 : 8.0 * (double)tokens * (double)dim;
     const double output =
         2048.0 * layers * (double)es_tails_cost_of(&job->spec, tokens, dim, heads).rows;
-    set_budget(session, output + pools->held_bytes); /* it decides what a layer takes */
+    const double others = input + output + pools->held_bytes;
+    set_budget(session, others); /* it decides what a layer takes; the model is in it already */
     const es_tails_cost layer = es_tails_cost_of(&job->spec, tokens, dim, heads);
     const cli_cost cost = {.flops = pools->flops + layers * layer.flops,
                            .disk_bytes = pools->disk_bytes,
-                           .input_bytes = job->pools ? 0.0 : 8.0 * (double)tokens * (double)dim,
+                           .input_bytes = input,
                            .output_bytes = output,
-                           .work_bytes = pools->held_bytes + (layer.bytes > (double)pools->bytes
-                                                                  ? layer.bytes
-                                                                  : (double)pools->bytes)};
+                           .work_bytes = (double)session->budget.used + pools->held_bytes +
+                                         fmax(layer.bytes, (double)pools->bytes)};
     *dry = session->common.dry_run;
     if (*dry)
         return cli_cost_answer(session, &cost, err);
     const es_status status = cli_cost_admit(session, &cost, err);
-    set_budget(session, output + pools->held_bytes);
+    set_budget(session, others);
     return status;
 }
 
