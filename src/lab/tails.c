@@ -94,8 +94,10 @@ static double fixed_bytes(const es_tails_job *job)
     const double n = (double)job->tokens, d = (double)job->dim;
     const double rows = (double)(panels(job->rows) * ES_TAILS_PANEL);
     /* of each thread: a strip, as floats, too, and a panel of its projections; a sample twice,
-     * drawn or projected; vectors of a control. Moments, vectors, root and directions of all. */
-    return 8.0 * (threads * (ES_TAILS_STRIP * (1.5 * d + ES_TAILS_PANEL) + 2.0 * n + 64.0 * d) +
+     * drawn or projected; vectors of a control; what BLAS packs. Moments, vectors, root and
+     * directions of all. */
+    return threads * 16e6 +
+           8.0 * (threads * (ES_TAILS_STRIP * (1.5 * d + ES_TAILS_PANEL) + 2.0 * n + 64.0 * d) +
                   12.0 * d * d + rows * d);
 }
 
