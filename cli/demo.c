@@ -8,6 +8,7 @@
 
 #include "answer.h"
 #include "execute.h"
+#include "progress.h"
 #include "talk.h"
 
 typedef struct demo_options {
@@ -86,10 +87,10 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static es_status stop_failed(const stop *s, int code, es_error *err)
+static es_status stop_failed(const stop *s, es_error *err)
 {
-    return cli_fail(err, code == CLI_INTERRUPTED ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL,
-                    "demo.stop", "the complaint above says why", "the tour ends at: %s", s->title);
+    return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
+                    "the complaint above says why", "the tour ends at: %s", s->title);
 }
 
 /* One command line, its run file written over; its claims, if it has any, into our answer. */
@@ -120,7 +121,7 @@ static es_status visit(cli_session *session, const demo_options *o, const stop *
         session->check_failed = true;
     if (!answer) {
         json_decref(entry);
-        return stop_failed(s, code, err);
+        return stop_failed(s, err);
     }
     json_object_set_new(entry, "title", json_string(s->title));
     json_object_set_new(entry, "seconds", cli_real(seconds() - before));

@@ -59,7 +59,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, json_t **answ
         status = command->run(&session, options, &err);
         cli_progress_wipe(&session.progress);
     }
-    int code = cli_exit_of(status);
+    int code = status == ES_E_INTERRUPTED ? cli_interrupt_exit() : cli_exit_of(status);
     /* Wherever in the library it was noticed; a command that has kept something says so itself. */
     if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
         cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");

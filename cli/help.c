@@ -13,7 +13,7 @@ enum { WIDTH = 92, INDENT = 28 };
 static const char exit_codes[] =
     "0 done; 1 done, but a check you asked for failed; 2 wrong usage; 3 invalid input file; "
     "4 file or stdout cannot be read or written; 5 over a limit; 6 numerical failure; "
-    "7 stopped by a limit; 130 interrupted";
+    "7 stopped by a limit or by SIGTERM; 129 by SIGHUP; 130 interrupted";
 
 /* Words of `text`, wrapped; the cursor is at `column`, later lines start at `indent`. A newline in
  * the text is kept. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "talk.h"
 
@@ -92,6 +91,7 @@ static es_status add_costs(cli_pools *p, es_error *err)
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
         total->flops += cost.flops;
         total->disk_bytes += cost.disk_bytes;
+        total->held_bytes += cost.held_bytes;
         total->bytes = cost.bytes > total->bytes ? cost.bytes : total->bytes;
     }
     return ES_OK;
@@ -141,48 +141,23 @@ static es_status name_folders(cli_pools *p, es_error *err)
 {
     const char *base = p->asked->folder;
     if (!base) {
-        const char *where = getenv("TMPDIR");
-        snprintf(p->temporary, sizeof p->temporary, "%s/esscher-pool-XXXXXX",
-                 where && *where ? where : "/tmp");
-        if (!mkdtemp(p->temporary)) {
-            p->temporary[0] = '\0';
-            return cli_fail(err, ES_E_IO, where ? where : "/tmp", "pool.folder",
-                            "name a folder with --pool-dir", "cannot make a temporary folder");
-        }
-        base = p->temporary;
+        const es_status status = cli_scratch_make("pool", &p->scratch, err);
+        if (status != ES_OK)
+            return status;
+        base = p->scratch.path;
     } else if (p->n_domains > 1) {
         mkdir(base, 0777); /* es_pool_build() complains if it is not there */
     }
     for (int64_t d = 0; d < p->n_domains; d++) {
         cli_domain *domain = &p->domains[d];
         const int used =
-            p->n_domains > 1 || p->temporary[0]
+            p->n_domains > 1 || !p->asked->folder
                 ? snprintf(domain->folder, sizeof domain->folder, "%s/%s", base, domain->name)
                 : snprintf(domain->folder, sizeof domain->folder, "%s", base);
         if (used >= (int)sizeof domain->folder)
             return fail_options("a shorter one", "the name of the pool's folder is too long", err);
     }
     return ES_OK;
-}
-
-/* What es_pool_build() may have left in a temporary folder. */
-static void remove_pools(const cli_pools *p)
-{
-    char path[4224];
-    for (int64_t d = 0; p->temporary[0] && d < p->n_domains; d++) {
-        for (int64_t l = 0; l < p->config->layers; l++) {
-            snprintf(path, sizeof path, "%s/layer-%lld.npy", p->domains[d].folder, (long long)l);
-            unlink(path);
-        }
-        static const char *const files[] = {"pool.run", "pool.run.lock", "pool.run-journal"};
-        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-            snprintf(path, sizeof path, "%s/%s", p->domains[d].folder, files[i]);
-            unlink(path);
-        }
-        rmdir(p->domains[d].folder);
-    }
-    if (p->temporary[0])
-        rmdir(p->temporary);
 }
 
 /* ---- pools ---- */
@@ -216,6 +191,9 @@ es_status cli_pools_build(cli_pools *pools, es_error *err)
     }
     if (status == ES_OK)
         answer_pools(pools);
+    if (status == ES_E_INTERRUPTED && pools->scratch.path[0])
+        snprintf(err->hint, sizeof err->hint, "with --pool-dir DIR it could go on later");
+    cli_scratch_remove(&pools->scratch); /* what is open needs no name any more */
     return status;
 }
 
@@ -223,7 +201,7 @@ void cli_pools_close(cli_pools *pools)
 {
     for (int64_t d = 0; d < pools->n_domains; d++)
         es_pool_close(pools->domains[d].pool);
-    remove_pools(pools);
+    cli_scratch_remove(&pools->scratch);
     for (int64_t d = 0; d < pools->n_domains; d++)
         free(pools->domains[d].name);
     free(pools->domains);

@@ -16,6 +16,7 @@
 #include <esscher/pool.h>
 
 #include "command.h"
+#include "scratch.h"
 
 typedef struct cli_pool_options {
     const char *model, *folder;
@@ -73,9 +74,9 @@ typedef struct cli_pools {
     es_tokenizer *tokenizer;
     cli_domain *domains;
     int64_t n_domains;
-    es_pool_cost
-        cost; /* tokens: of the smallest; flops, disk_bytes: of all; bytes: of the largest */
-    char temporary[4000];
+    es_pool_cost cost; /* tokens: of the smallest; flops, disk_bytes, held_bytes: of all; bytes: of
+                          the largest */
+    cli_scratch scratch; /* where pools are that are not kept, until they are open */
 } cli_pools;
 
 /* Open model and tokenizer, read and count the texts, and complete the options. *pools must be
@@ -88,7 +89,7 @@ es_status cli_pools_open(cli_session *session, cli_pool_options *asked, cli_pool
  * @return : ES_OK; ES_E_IO; as es_pool_build() and es_pool_open(). */
 es_status cli_pools_build(cli_pools *pools, es_error *err);
 
-/* Close everything, and remove the pools of a temporary folder. */
+/* Close everything; pools of a temporary folder are gone then. */
 void cli_pools_close(cli_pools *pools);
 
 #endif

@@ -222,7 +222,7 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
 /* ---- all together ---- */
 
 /* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
- * that costs assume. The pool is on disk and takes no memory. */
+ * that costs assume. The pool is on disk; its checksums are in memory, and so is the model. */
 static es_status cost_of(const probe_job *job, const es_pool_cost *pools, cli_cost *out,
                          es_error *err)
 {
@@ -233,13 +233,13 @@ static es_status cost_of(const probe_job *job, const es_pool_cost *pools, cli_co
         return status;
     const double layers = (double)(job->n_domains * job->config->layers);
     const size_t bytes = cost.bytes > pools->bytes ? cost.bytes : pools->bytes;
-    *out = (cli_cost){.flops = 1.5 * pools->flops +
-                               layers * (cost.limit_flops +
-                                         (double)job->replicates * cost.replicate_flops +
-                                         (double)job->control * cost.control_flops),
-                      .disk_bytes = pools->disk_bytes,
-                      .output_bytes = 512.0 * layers * (double)(job->config->heads * job->n_sizes),
-                      .work_bytes = (double)bytes};
+    *out = (cli_cost){
+        .flops = 1.5 * pools->flops +
+                 layers * (cost.limit_flops + (double)job->replicates * cost.replicate_flops +
+                           (double)job->control * cost.control_flops),
+        .disk_bytes = pools->disk_bytes,
+        .output_bytes = 512.0 * layers * (double)(job->config->heads * job->n_sizes),
+        .work_bytes = (double)job->session->budget.used + pools->held_bytes + (double)bytes};
     return ES_OK;
 }
 

@@ -7,22 +7,37 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupted;
+#include "talk.h"
 
-static void on_interrupt(int signal)
+static volatile sig_atomic_t interrupted; /* by this signal; 0: not yet */
+
+static void on_interrupt(int signal) { interrupted = signal; }
+
+/* What the caller has chosen to ignore stays ignored, as nohup asks. */
+static void hear(int signal, int flags)
 {
-    (void)signal;
-    interrupted = 1;
+    struct sigaction before, action = {.sa_handler = on_interrupt, .sa_flags = flags};
+    if (sigaction(signal, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal, &action, NULL);
 }
 
 void cli_interrupt_install(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt};
     action.sa_flags = (int)SA_RESETHAND; /* the second one finds the default: kill */
-    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGINT, &action, NULL);    /* even where a shell ignores it, for what runs behind */
+    hear(SIGTERM, action.sa_flags);
+    hear(SIGHUP, 0); /* of one terminal that closes, several may arrive */
 }
 
 bool cli_interrupted(void) { return interrupted != 0; }
+
+int cli_interrupt_exit(void)
+{
+    return interrupted == SIGTERM  ? CLI_RESUMABLE
+           : interrupted == SIGHUP ? CLI_HUNG_UP
+                                   : CLI_INTERRUPTED;
+}
 
 double cli_seconds(void)
 {

@@ -1,4 +1,4 @@
-/* progress.h : how far a run is, on stderr; and Ctrl-C, which stops it. */
+/* progress.h : how far a run is, on stderr; and Ctrl-C and its kin, which stop it. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -22,17 +22,23 @@ double cli_seconds(void);
 void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet);
 
 /* The callback of es_exec: draws at most five times a second and only after the first second;
- * returns true once the user has pressed Ctrl-C. */
+ * returns true once the run is to stop. */
 bool cli_progress_tell(void *progress, double done, double total);
 
 void cli_progress_wipe(cli_progress *p);
 
-/* From now on the first Ctrl-C sets a flag that cli_progress_tell() returns; the second kills. */
+/* From now on SIGINT (Ctrl-C), SIGTERM (kill, a scheduler's time limit) and SIGHUP (the terminal is
+ * gone) set a flag that cli_progress_tell() returns, so that what was begun is put away in order. A
+ * second SIGINT or SIGTERM kills. */
 void cli_interrupt_install(void);
 bool cli_interrupted(void);
 
-/* An es_progress_fn that tells nothing and only hears Ctrl-C: for the passes of what is told as one
- * part. */
+/* The exit code that tells what stopped the run: CLI_INTERRUPTED, CLI_RESUMABLE for SIGTERM, or
+ * CLI_HUNG_UP. */
+int cli_interrupt_exit(void);
+
+/* An es_progress_fn that tells nothing and only hears Ctrl-C and its kin: for the passes of what is
+ * told as one part. */
 bool cli_progress_silent(void *user, double done, double total);
 
 #endif

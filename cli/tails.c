@@ -1,6 +1,7 @@
 /* esscher tails : are real tokens as light-tailed as the theory asks? */
 #include "tails.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,9 +46,16 @@ typedef struct tails_job {
     es_tails_spec spec;
     const cli_pools *pools; /* NULL: spec.tokens */
     int64_t layers, n_domains;
+    es_tails_control gaussian; /* of so many tokens, once it is known; 0: not yet */
+    int64_t gaussian_tokens;
 } tails_job;
 
 /* ---- measuring ---- */
+
+static int64_t tokens_of(const tails_job *job)
+{
+    return job->spec.pool ? es_pool_about(job->spec.pool).tokens : job->spec.tokens->rows;
+}
 
 static es_status tails_one(tails_job *job, const cli_run_file *file, int64_t stage, int64_t domain,
                            int64_t layer, es_error *err)
@@ -64,11 +72,17 @@ static es_status tails_one(tails_job *job, const cli_run_file *file, int64_t sta
     job->session->progress.part = (double)cell;
     es_status status = cli_run_find(file, stage, cell, (double *)rows, &done, err);
     if (status == ES_OK && !done) {
+        /* texts of a domain may be a special token shorter than those of another */
+        job->spec.gaussian = job->gaussian_tokens == tokens_of(job) ? &job->gaussian : NULL;
         status = es_tails_measure(&job->spec, layer, rows, err);
         if (status == ES_OK)
             status = cli_run_keep(file, stage, cell, (const double *)rows, err);
         if (status == ES_E_INTERRUPTED)
             status = cli_run_interrupted(file, cell, job->layers * job->n_domains, "layers", err);
+    }
+    if (status == ES_OK) { /* the first direction is compared with numbers, as all but norms are */
+        job->gaussian = rows[0].control;
+        job->gaussian_tokens = tokens_of(job);
     }
     if (status == ES_OK)
         tails_answer_layer(job->session, &job->spec, name, job->pools ? layer : -1, rows);
@@ -88,10 +102,7 @@ _Static_assert(sizeof(es_tails_row) == NUMBERS * sizeof(double), "a row is its n
 static es_status tails_all(tails_job *job, const tails_options *o, es_error *err)
 {
     cli_run_file file;
-    es_tails_control gaussian;
     int64_t stage = 0;
-    const int64_t n =
-        job->pools ? es_pool_about(job->pools->domains[0].pool).tokens : job->spec.tokens->rows;
     if (job->pools)
         job->spec.pool = job->pools->domains[0].pool;
     es_status status = cli_run_open(job->session, o, &o->run, &file, err);
@@ -101,15 +112,9 @@ static es_status tails_all(tails_job *job, const tails_options *o, es_error *err
     job->session->progress.parts = (double)(job->layers * job->n_domains);
     json_object_set_new(job->session->answer, "rows", json_array());
     json_object_set_new(job->session->answer, "kinds", json_array());
-    if (status == ES_OK)
-        status = es_tails_gaussian(n, o->draws, job->spec.seed, job->spec.exec, &gaussian, err);
-    for (int64_t d = 0; d < job->n_domains; d++) {
-        /* texts of a domain may be a special token shorter than those of another */
-        const bool same = !job->pools || es_pool_about(job->pools->domains[d].pool).tokens == n;
-        job->spec.gaussian = same ? &gaussian : NULL;
+    for (int64_t d = 0; d < job->n_domains; d++)
         for (int64_t l = 0; l < job->layers && status == ES_OK; l++)
             status = tails_one(job, &file, stage, d, l, err);
-    }
     if (status == ES_OK)
         tails_answer_verdicts(job->session);
     return cli_run_close(&file, job->session, status, err);
@@ -117,22 +122,39 @@ static es_status tails_all(tails_job *job, const tails_options *o, es_error *err
 
 /* ---- what it takes ---- */
 
+/* The budget of the library: what --max-memory leaves beside `others`, which it does not count. */
+static void set_budget(cli_session *session, double others)
+{
+    const double limit = (double)session->common.max_memory;
+    if (limit > 0.0)
+        session->budget.limit = limit > others ? (size_t)(limit - others) : 1;
+}
+
 /* Admits the run, or answers a dry one: then *dry. */
 static es_status admit(const tails_job *job, int64_t tokens, int64_t dim, int64_t heads, bool *dry,
                        es_error *err)
 {
+    cli_session *session = job->session;
     const es_pool_cost none = {0}, *pools = job->pools ? &job->pools->cost : &none;
-    const es_tails_cost layer = es_tails_cost_of(&job->spec, tokens, dim, heads);
     const double layers = (double)(job->layers * job->n_domains);
+    const double input = job->pools ? 0.0 : 8.0 * (double)tokens * (double)dim;
+    const double output =
+        2048.0 * layers * (double)es_tails_cost_of(&job->spec, tokens, dim, heads).rows;
+    const double others = input + output + pools->held_bytes;
+    set_budget(session, others); /* it decides what a layer takes; the model is in it already */
+    const es_tails_cost layer = es_tails_cost_of(&job->spec, tokens, dim, heads);
     const cli_cost cost = {.flops = pools->flops + layers * layer.flops,
                            .disk_bytes = pools->disk_bytes,
-                           .input_bytes = job->pools ? 0.0 : 8.0 * (double)tokens * (double)dim,
-                           .output_bytes = 2048.0 * layers * (double)layer.rows,
-                           .work_bytes = layer.bytes > (double)pools->bytes ? layer.bytes
-                                                                            : (double)pools->bytes};
-    *dry = job->session->common.dry_run;
-    return *dry ? cli_cost_answer(job->session, &cost, err)
-                : cli_cost_admit(job->session, &cost, err);
+                           .input_bytes = input,
+                           .output_bytes = output,
+                           .work_bytes = (double)session->budget.used + pools->held_bytes +
+                                         fmax(layer.bytes, (double)pools->bytes)};
+    *dry = session->common.dry_run;
+    if (*dry)
+        return cli_cost_answer(session, &cost, err);
+    const es_status status = cli_cost_admit(session, &cost, err);
+    set_budget(session, others);
+    return status;
 }
 
 /* ---- all together ---- */

@@ -14,7 +14,8 @@ enum cli_exit {
     CLI_IO = 4,           /* a file or stdout could not be read or written */
     CLI_LIMIT = 5,        /* refused: over a limit on memory or time */
     CLI_NUMERIC = 6,      /* the numbers do not allow an answer */
-    CLI_RESUMABLE = 7,    /* stopped by a limit, can be resumed */
+    CLI_RESUMABLE = 7,    /* stopped by a limit, as by a scheduler's SIGTERM; can be resumed */
+    CLI_HUNG_UP = 129,    /* SIGHUP: the terminal is gone */
     CLI_INTERRUPTED = 130 /* Ctrl-C */
 };
 

@@ -9,7 +9,8 @@
  *
  * Building it can be killed at any moment; asked for again with the same parameters it goes on
  * where it stopped, and a finished pool is taken as it is. Rows of a block are in the order of its
- * tokens.
+ * tokens. pool.run knows a checksum of every row, and each row that is read is compared with it: a
+ * bit that a disk has turned is an error, never a number.
  *
  *     es_pool_spec spec = {.model = m, .tokenizer = t, .texts = files, .n_texts = 2,
  *                          .tokens = 1000000, .folder = "pool"};
@@ -85,6 +86,7 @@ typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
     double flops;      /* of the forward pass */
     double disk_bytes; /* of all layers */
+    double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
 } es_pool_cost;
 
@@ -115,17 +117,20 @@ typedef struct es_pool_info {
 } es_pool_info;
 
 /*! es_pool_open() : a finished pool. @return : ES_OK; as es_run_open() and es_npy_inspect();
- *  ES_E_EMPTY (pool.unfinished); ES_E_FORMAT (pool.shape) for files that do not fit together. */
+ *  ES_E_EMPTY (pool.unfinished); ES_E_FORMAT (pool.shape) for files that do not fit together. Takes
+ *  8 bytes of memory for each row of each layer. */
 ES_API es_status es_pool_open(const char *folder, es_pool **out, es_error *err);
 ES_API void es_pool_close(es_pool *pool); /* NULL is fine */
 ES_API es_pool_info es_pool_about(const es_pool *pool);
 
 /*! es_pool_rows() : rows [first, first + count) of a layer's input into out (count, hidden).
- *  Thread-safe. @return : ES_OK; ES_E_RANGE; ES_E_IO; ES_E_MEMORY. */
+ *  Thread-safe. @return : ES_OK; ES_E_RANGE; ES_E_IO; ES_E_MEMORY; ES_E_FORMAT (pool.checksum) with
+ *  the byte where it begins if a row is not as it was written. */
 ES_API es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
                               float *out, es_error *err);
 
-/*! es_pool_gather() : the rows with these numbers, in this order, repeats allowed. Thread-safe. */
+/*! es_pool_gather() : the rows with these numbers, in this order, repeats allowed. Thread-safe.
+ *  @return : as es_pool_rows(). */
 ES_API es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows,
                                 int64_t count, float *out, es_error *err);
 

@@ -26,7 +26,8 @@
  *
  * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
  * when the process dies; a lock file left by a kill blocks nobody. Readers need no lock and may
- * look while a run is going on.
+ * look while a run is going on. Network file systems may hide the lock from other machines: writing
+ * to one is remarked on (es_log_set()), and it is refused where there are no locks at all.
  *
  * The file is believed in nothing. It is checked as a whole when opened, in time O(file), and each
  * cell, table, parameter and fact carries a CRC-64. Numbers come back with the bits they had,

@@ -160,13 +160,16 @@ typedef struct es_tails_cost {
 } es_tails_cost;
 
 /*! es_tails_cost_of() : of `tokens` tokens in `dim` dimensions, `heads` heads (0 without a model),
- *  whatever spec says of the tokens themselves. */
+ *  whatever spec says of the tokens themselves. Where the limit of exec->budget, less what is in
+ *  use, allows for less than 64 MiB of projections, `bytes` is what the measurement then takes. */
 ES_API es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_t dim,
                                       int64_t heads);
 
 /*! es_tails_measure() : every direction of the inputs of layer `layer` (0 of tokens) into out
- *  (es_tails_rows()). Two walks through the tokens: covariance, then projections on all directions,
- *  which stay in memory: 8 n es_tails_rows() bytes. The same bits for any number of threads.
+ *  (es_tails_rows()). One walk through the tokens for their covariance, then one for each group of
+ *  directions, whose projections are in memory: so many directions as 64 MiB and the budget hold,
+ *  but at least 8, that is 64 n bytes; and 16 n for each thread. The same bits for any number of
+ *  threads and any grouping. Progress counts up to 1, operations weighing as in es_tails_cost.
  *  @return : ES_OK; ES_E_ARGUMENT unless there is either a model with its pool or tokens;
  *  ES_E_SHAPE (tails.pool) if the pool is not of the model; ES_E_RANGE; as es_tails_of(),
  *  es_pool_rows() and es_sym_eigen(); ES_E_INTERRUPTED. */

@@ -1,6 +1,7 @@
 #include "lab/tails.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -67,24 +68,88 @@ const char *es_tails_kind_name(es_tails_kind kind)
     return (unsigned)kind <= ES_TAILS_SCORE ? names[kind] : "?";
 }
 
+/* ---- what it takes ---- */
+
+static int64_t panels(int64_t rows) { return (rows + ES_TAILS_PANEL - 1) / ES_TAILS_PANEL; }
+
+/* Operations of the phases, an exp counted as 20. The covariance is f64 and counted twice. */
+typedef struct work {
+    double covariance, gaussian, norms, directions;
+} work;
+
+static work work_of(const es_tails_job *job)
+{
+    const double n = (double)job->tokens, d = (double)job->dim, draws = (double)job->spec.draws;
+    const double sample = 3400.0; /* the statistics of a number */
+    return (work){.covariance = 4.0 * n * d * d,
+                  .gaussian = job->spec.gaussian ? 0.0 : sample * n * draws,
+                  .norms = n * draws * (sample + 20.0 * d),
+                  .directions = n * (double)job->rows * (4.0 * d + sample)};
+}
+
+/* Memory, but for the projections. */
+static double fixed_bytes(const es_tails_job *job)
+{
+    const double threads = (double)es_parallel_threads(&job->exec, INT64_MAX);
+    const double n = (double)job->tokens, d = (double)job->dim;
+    const double rows = (double)(panels(job->rows) * ES_TAILS_PANEL);
+    /* of each thread: a strip, as floats, too, and a panel of its projections; a sample twice,
+     * drawn or projected; vectors of a control; what BLAS packs. Moments, vectors, root and
+     * directions of all. */
+    return threads * 16e6 +
+           8.0 * (threads * (ES_TAILS_STRIP * (1.5 * d + ES_TAILS_PANEL) + 2.0 * n + 64.0 * d) +
+                  12.0 * d * d + rows * d);
+}
+
+/* How many directions share a walk through the tokens. A walk costs little beside their statistics,
+ * so 64 MiB of projections are enough, less if the budget says so, and a panel in any case. */
+static int64_t group_of(const es_tails_job *job)
+{
+    const es_budget *budget = job->exec.budget;
+    double room = 0x1p26;
+    if (budget && budget->limit)
+        room = fmin(room, (double)budget->limit - (double)budget->used - fixed_bytes(job));
+    const double fit = floor(room / (8.0 * (double)job->tokens * ES_TAILS_PANEL));
+    return ES_TAILS_PANEL * (int64_t)fmax(1.0, fmin(fit, (double)panels(job->rows)));
+}
+
 es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_t dim,
                                int64_t heads)
 {
-    const es_tails_job job = sized(spec, tokens, dim, heads);
-    const double threads = (double)es_parallel_threads(spec->exec, job.rows);
-    const double n = (double)tokens, d = (double)dim, rows = (double)job.rows;
-    const double draws = (double)job.spec.draws;
-    return (es_tails_cost){
-        .rows = job.rows,
-        /* covariance in f64, counted twice; projections; statistics; Gaussian norms */
-        .flops =
-            n * (4.0 * d * d + 4.0 * d * rows + 3400.0 * (rows + 2.0 * draws) + 20.0 * d * draws),
-        /* projections; a strip, its projections, a sample twice and vectors of each thread;
-         * moments, vectors, root and directions */
-        .bytes =
-            8.0 * (n * rows + threads * (ES_TAILS_STRIP * (1.5 * d + rows) + 2.0 * n + 64.0 * d) +
-                   12.0 * d * d + rows * d)};
+    es_tails_job job = sized(spec, tokens, dim, heads);
+    const work w = work_of(&job);
+    const int64_t group = group_of(&job);
+    return (es_tails_cost){.rows = job.rows,
+                           .flops = w.covariance + w.gaussian + w.norms + w.directions,
+                           .bytes = fixed_bytes(&job) + 8.0 * (double)tokens * (double)group};
 }
+
+/* ---- progress ---- */
+
+static bool tell_phase(void *user, double done, double total)
+{
+    es_tails_phase *p = user;
+    p->stopped = p->stopped || p->exec->progress(p->exec->progress_user,
+                                                 p->before + p->share * done / total, 1.0);
+    return p->stopped;
+}
+
+es_status es_tails_tell(const es_tails_job *job, double done, double total, es_error *err)
+{
+    if (job->told.progress && job->told.progress(job->told.progress_user, done, total))
+        return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
+    return ES_OK;
+}
+
+/* The phase before is over; the next one has so much to do. */
+static void begin_phase(es_tails_job *job, double flops)
+{
+    const work w = work_of(job);
+    job->phase.before += job->phase.share;
+    job->phase.share = flops / (w.covariance + w.gaussian + w.norms + w.directions);
+}
+
+/* ---- the question, checked ---- */
 
 static es_status check(const es_tails_spec *spec, int64_t layer, es_error *err)
 {
@@ -133,34 +198,46 @@ es_status es_tails_read(const es_tails_job *job, int64_t first, int64_t count, d
 
 /* ---- projections ---- */
 
-/* All projections of a strip of tokens around their mean, and their norms. */
+/* One panel of directions from `panel` on: x (count, d), tokens from `first` on around their mean;
+ * y (count, ES_TAILS_PANEL) is scratch. */
+static void project_panel(es_tails_job *job, int64_t panel, int64_t first, int64_t count,
+                          const double *x, double *y)
+{
+    const int64_t d = job->dim, norms = job->spec.principal + job->spec.random;
+    memset(y, 0, (size_t)(count * ES_TAILS_PANEL) * sizeof *y);
+    es_gemm_add(ES_F64, count, ES_TAILS_PANEL, d, x, job->directions + panel * d, y);
+    for (int64_t r = 0; r < ES_TAILS_PANEL; r++) {
+        double *out = job->projected + (panel + r - job->first) * job->tokens + first;
+        for (int64_t i = 0; i < count; i++)
+            out[i] = y[i * ES_TAILS_PANEL + r];
+        for (int64_t i = 0; panel + r == norms && i < count; i++) {
+            double squares = 0.0;
+            for (int64_t j = 0; j < d; j++)
+                squares += x[i * d + j] * x[i * d + j];
+            out[i] = sqrt(squares);
+        }
+    }
+}
+
+/* The group's projections of a strip of tokens around their mean. */
 static es_status project_strip(void *user, int64_t unit, int thread, es_error *err)
 {
     es_tails_job *job = user;
-    const int64_t d = job->dim, rows = job->rows, first = unit * ES_TAILS_STRIP;
-    const int64_t norms = job->spec.principal + job->spec.random;
+    const int64_t d = job->dim, first = unit * ES_TAILS_STRIP;
+    const int64_t last = panels(job->rows) * ES_TAILS_PANEL, end = job->first + job->group;
     const int64_t left = job->tokens - first;
     const int64_t count = left < ES_TAILS_STRIP ? left : ES_TAILS_STRIP;
     double *x;
     (void)thread;
-    ES_TRY(es_mem_array(job->exec.budget, count, d + rows, sizeof *x, "a strip of tokens",
+    ES_TRY(es_mem_array(job->exec.budget, count, d + ES_TAILS_PANEL, sizeof *x, "a strip of tokens",
                         (void **)&x, err));
-    double *y = x + count * d; /* (count, rows), zeros */
     const es_status status = es_tails_read(job, first, count, x, err);
     if (status == ES_OK) {
         for (int64_t i = 0; i < count; i++)
             for (int64_t j = 0; j < d; j++)
                 x[i * d + j] -= job->mean[j];
-        es_gemm_add(ES_F64, count, rows, d, x, job->directions, y);
-        for (int64_t i = 0; i < count; i++) {
-            double squares = 0.0;
-            for (int64_t j = 0; j < d; j++)
-                squares += x[i * d + j] * x[i * d + j];
-            y[i * rows + norms] = sqrt(squares);
-        }
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t i = 0; i < count; i++)
-                job->projected[r * job->tokens + first + i] = y[i * rows + r];
+        for (int64_t panel = job->first; panel < end && panel < last; panel += ES_TAILS_PANEL)
+            project_panel(job, panel, first, count, x, x + count * d);
     }
     es_mem_free(job->exec.budget, x);
     return status;
@@ -168,11 +245,9 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
 
 static es_status project(es_tails_job *job, es_error *err)
 {
-    es_exec quiet = job->exec;
-    quiet.progress = NULL;
     es_blas_enter();
     const es_status status = es_parallel_run(
-        &quiet, (job->tokens + ES_TAILS_STRIP - 1) / ES_TAILS_STRIP, project_strip, job, err);
+        &job->told, (job->tokens + ES_TAILS_STRIP - 1) / ES_TAILS_STRIP, project_strip, job, err);
     es_blas_leave();
     return status;
 }
@@ -182,43 +257,61 @@ static es_status project(es_tails_job *job, es_error *err)
 static es_status measure_row(void *user, int64_t unit, int thread, es_error *err)
 {
     es_tails_job *job = user;
-    const bool norm = unit == job->spec.principal + job->spec.random;
+    es_tails_row *out = &job->out[job->first + unit];
+    const bool norm = job->first + unit == job->spec.principal + job->spec.random;
     (void)thread;
-    job->out[unit].control = norm ? job->norms : job->gaussian;
+    out->control = norm ? job->norms : job->gaussian;
     return es_tails_of(job->projected + unit * job->tokens, job->tokens,
-                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget,
-                       &job->out[unit].sample, err);
+                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget, &out->sample, err);
 }
 
 static es_status draw_controls(es_tails_job *job, es_error *err)
 {
     const es_tails_spec *s = &job->spec;
-    es_exec quiet = job->exec;
-    quiet.progress = NULL;
+    const work w = work_of(job);
+    begin_phase(job, w.gaussian);
     if (s->gaussian)
         job->gaussian = *s->gaussian;
     else
-        ES_TRY(es_tails_gaussian(job->tokens, s->draws, s->seed, &quiet, &job->gaussian, err));
-    return es_tails_gaussian_norms(job->spectrum, job->dim, job->tokens, s->draws, s->seed, &quiet,
-                                   &job->norms, err);
+        ES_TRY(es_tails_gaussian(job->tokens, s->draws, s->seed, &job->told, &job->gaussian, err));
+    begin_phase(job, w.norms);
+    return es_tails_gaussian_norms(job->spectrum, job->dim, job->tokens, s->draws, s->seed,
+                                   &job->told, &job->norms, err);
+}
+
+/* Group by group: a walk through the tokens, then the statistics of what it gave. */
+static es_status measure_groups(es_tails_job *job, es_error *err)
+{
+    const double flops = work_of(job).directions / (double)job->rows;
+    const double walk = 4.0 * (double)job->tokens * (double)job->dim; /* of that */
+    for (job->first = 0; job->first < job->rows; job->first += job->group) {
+        const int64_t left = job->rows - job->first;
+        const int64_t count = left < job->group ? left : job->group;
+        begin_phase(job, walk * (double)count);
+        ES_TRY(project(job, err));
+        begin_phase(job, (flops - walk) * (double)count);
+        ES_TRY(es_parallel_run(&job->told, count, measure_row, job, err));
+    }
+    return ES_OK;
 }
 
 static es_status run(es_tails_job *job, es_error *err)
 {
-    const int64_t d = job->dim;
+    const int64_t d = job->dim, rows = panels(job->rows) * ES_TAILS_PANEL;
     es_budget *budget = job->exec.budget;
-    ES_TRY(es_mem_array(budget, d + 2 + job->rows, d, sizeof(double), "directions",
-                        (void **)&job->mean, err));
+    ES_TRY(es_mem_array(budget, d + 2 + rows, d, sizeof(double), "directions", (void **)&job->mean,
+                        err));
     job->spectrum = job->mean + d;
     job->vectors = job->spectrum + d;
     job->directions = job->vectors + d * d;
+    begin_phase(job, work_of(job).covariance);
     ES_TRY(es_tails_spectrum(job, err));
+    begin_phase(job, 0.0);
     ES_TRY(es_tails_directions(job, err));
     ES_TRY(draw_controls(job, err));
-    ES_TRY(es_mem_array(budget, job->rows, job->tokens, sizeof(double), "projections of tokens",
+    ES_TRY(es_mem_array(budget, job->group, job->tokens, sizeof(double), "projections of tokens",
                         (void **)&job->projected, err));
-    ES_TRY(project(job, err));
-    return es_parallel_run(&job->exec, job->rows, measure_row, job, err);
+    return measure_groups(job, err);
 }
 
 es_status es_tails_measure(const es_tails_spec *spec, int64_t layer, es_tails_row *out,
@@ -232,6 +325,11 @@ es_status es_tails_measure(const es_tails_spec *spec, int64_t layer, es_tails_ro
                        ES_TAILS_LEAST);
     job.layer = layer;
     job.out = out;
+    job.group = group_of(&job); /* before any of it is taken */
+    job.phase.exec = &job.exec;
+    job.told = job.exec;
+    job.told.progress = job.exec.progress ? tell_phase : NULL;
+    job.told.progress_user = &job.phase;
     const es_status status = run(&job, err);
     es_mem_free(job.exec.budget, job.projected);
     es_mem_free(job.exec.budget, job.mean);

@@ -29,6 +29,7 @@ static es_status walk(const es_tails_job *job, double *x, double *mean, double *
             cov[i] *= (double)count;
         es_moments_merge(moments,
                          &(es_moments){.count = count, .dim = d, .mean = mean, .scatter = cov});
+        ES_TRY(es_tails_tell(job, (double)(first + count), (double)job->tokens, err));
     }
     return ES_OK;
 }
@@ -163,6 +164,7 @@ static es_status head_directions(es_tails_job *job, const es_view *L, const floa
         ES_TRY(key_direction(job, &head, L, keys + h * d, err));
         for (int64_t i = 0; i < m; i++)
             score_direction(&head, x + i * d, q, scores + (h * m + i) * d);
+        ES_TRY(es_tails_tell(job, (double)(h + 1), (double)job->heads, err));
     }
     return ES_OK;
 }

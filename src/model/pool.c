@@ -16,6 +16,7 @@ struct es_pool {
     es_npy_rows *layers;      /* (layers) */
     es_pool_context *context; /* (layers, heads) */
     int64_t *starts;          /* (blocks + 1) rows where blocks begin */
+    uint64_t *sums;           /* (layers, tokens) of rows */
 };
 
 /* ---- what it is ---- */
@@ -162,7 +163,7 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     const int64_t heads = pool->info.layers * pool->info.heads;
     reading r = {.heads = heads};
     es_run_stage stage;
-    ES_TRY(es_run_get_stage(run, 0, &stage, err));
+    ES_TRY(es_run_get_stage(run, ES_POOL_STAGE_ID, &stage, err));
     if (stage.rows != ES_POOL_BATCH * heads || stage.cols != ES_POOL_SEEN)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
                        "cells of pool.run have another shape");
@@ -170,7 +171,7 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
                         (void **)&pool->context, err));
     ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
                         (void **)&r.tallies, err));
-    es_status status = es_run_each_cell(run, 0, tally_batch, &r, err);
+    es_status status = es_run_each_cell(run, ES_POOL_STAGE_ID, tally_batch, &r, err);
     if (status == ES_OK && r.tallies[0].count != (double)pool->info.blocks)
         status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
                          "pool.run holds statistics of %.0f blocks of %lld", r.tallies[0].count,
@@ -184,6 +185,76 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     }
     es_mem_free(NULL, r.tallies);
     return status;
+}
+
+/* ---- checksums ---- */
+
+typedef struct sums_reading {
+    es_pool *pool;
+    int64_t rows; /* read so far */
+} sums_reading;
+
+/* Sums of a batch: those of its rows, from (row, layer) to (layer, row). */
+static es_status keep_sums(void *user, int64_t batch, const double *values, es_error *err)
+{
+    sums_reading *r = user;
+    es_pool *pool = r->pool;
+    const int64_t blocks = pool->info.blocks, L = pool->info.layers;
+    if (batch < 0 || batch > (blocks - 1) / ES_POOL_BATCH)
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
+                       "pool.run holds checksums of rows that are not there");
+    const int64_t left = blocks - batch * ES_POOL_BATCH;
+    const int64_t first = pool->starts[batch * ES_POOL_BATCH];
+    const int64_t last =
+        pool->starts[batch * ES_POOL_BATCH + (left < ES_POOL_BATCH ? left : ES_POOL_BATCH)];
+    for (int64_t i = 0; i < last - first; i++)
+        for (int64_t l = 0; l < L; l++)
+            memcpy(&pool->sums[l * pool->info.tokens + first + i], &values[i * L + l],
+                   sizeof *pool->sums);
+    r->rows += last - first;
+    return ES_OK;
+}
+
+static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
+{
+    const es_pool_info *info = &pool->info;
+    es_run_stage stage = {0};
+    sums_reading r = {.pool = pool};
+    if (es_run_info(run).stages_count > ES_POOL_SUMS_ID)
+        ES_TRY(es_run_get_stage(run, ES_POOL_SUMS_ID, &stage, err));
+    /* a batch of blocks that are as long as starts_at() lets them be fits its cell, and room is
+     * made only for what is there */
+    if (stage.rows != ES_POOL_BATCH * info->length || stage.cols != info->layers ||
+        stage.cells != (info->blocks - 1) / ES_POOL_BATCH + 1)
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+                       "pool.run does not hold the checksums of all rows");
+    ES_TRY(es_mem_array(NULL, info->layers, info->tokens, sizeof *pool->sums, "checksums",
+                        (void **)&pool->sums, err));
+    ES_TRY(es_run_each_cell(run, ES_POOL_SUMS_ID, keep_sums, &r, err));
+    if (r.rows != info->tokens)
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+                       "pool.run holds checksums of %lld rows of %lld", (long long)r.rows,
+                       (long long)info->tokens);
+    return ES_OK;
+}
+
+/* Are rows [first, first + count) of a layer, as they have been read, those that were written? */
+static es_status check_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
+                            const float *rows, es_error *err)
+{
+    const es_npy_rows *file = &pool->layers[layer];
+    const uint64_t *sums = pool->sums + layer * pool->info.tokens + first;
+    for (int64_t i = 0; i < count; i++)
+        if (es_pool_sum(rows + i * file->cols, file->cols) != sums[i]) {
+            const int64_t item = file->half ? 2 : 4;
+            return es_fail_file(err, ES_E_FORMAT, file->path,
+                                (int64_t)file->offset + (first + i) * file->cols * item,
+                                "pool.checksum",
+                                "check the disk; remove the pool's folder and make it anew",
+                                "row %lld of layer %lld is not as it was written",
+                                (long long)(first + i), (long long)layer);
+        }
+    return ES_OK;
 }
 
 /* ---- opening and closing ---- */
@@ -205,6 +276,8 @@ es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
         status = open_layers(pool, folder, err);
     if (status == ES_OK)
         status = read_context(run, pool, err);
+    if (status == ES_OK)
+        status = read_sums(run, pool, err);
     es_run_close(run, NULL);
     if (status == ES_OK)
         *out = pool;
@@ -222,6 +295,7 @@ void es_pool_close(es_pool *pool)
     es_mem_free(NULL, pool->layers);
     es_mem_free(NULL, pool->context);
     es_mem_free(NULL, pool->starts);
+    es_mem_free(NULL, pool->sums);
     es_mem_free(NULL, pool);
 }
 
@@ -242,7 +316,8 @@ es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_
                        es_error *err)
 {
     ES_TRY(check_layer(pool, layer, err));
-    return es_npy_rows_read(&pool->layers[layer], first, count, out, err);
+    ES_TRY(es_npy_rows_read(&pool->layers[layer], first, count, out, err));
+    return check_rows(pool, layer, first, count, out, err);
 }
 
 es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows, int64_t count,
@@ -250,8 +325,7 @@ es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows
 {
     ES_TRY(check_layer(pool, layer, err));
     for (int64_t i = 0; i < count; i++)
-        ES_TRY(
-            es_npy_rows_read(&pool->layers[layer], rows[i], 1, out + i * pool->info.hidden, err));
+        ES_TRY(es_pool_rows(pool, layer, rows[i], 1, out + i * pool->info.hidden, err));
     return ES_OK;
 }
 

@@ -10,10 +10,9 @@
 #include <esscher/run.h>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
-#include "model/weights.h"
-#include "store/checksum.h"
 #include "store/file.h"
 #include "store/npy_rows.h"
 
@@ -26,11 +25,12 @@ typedef struct build {
     int64_t prefix, suffix; /* rows at either end of a block that are left out */
     int64_t rows;           /* of each layer's file */
     es_run *run;
-    int64_t stage;
+    int64_t stage, sums_stage;
     es_npy_rows *layers; /* (config->layers) */
     float *hidden;       /* (ES_POOL_BATCH, layers + 1, length, hidden) */
     double *seen;        /* (ES_POOL_BATCH, layers, heads, ES_POOL_SEEN), as a cell is */
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
+    double *sums;        /* (ES_POOL_BATCH * length, layers), bits of checksums */
 } build;
 
 /* ---- what is asked ---- */
@@ -89,8 +89,9 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
         .flops =
             2.0 * n * L * (4.0 * H * H + 2.0 * H * (double)c->intermediate) + 4.0 * squares * L * H,
         .disk_bytes = (double)b.rows * H * L * item,
-        /* hidden states of a batch; per thread what a block needs, generously; ids */
-        .bytes = (size_t)(ES_POOL_BATCH * (L + 1.0) * longest * H * 4.0 +
+        .held_bytes = 8.0 * L * (double)b.rows,
+        /* hidden states and sums of a batch; per thread what a block needs, generously; ids */
+        .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
                           threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
                           16e6 * threads + 16.0 * n)};
     es_blocks_free(&b.blocks);
@@ -101,77 +102,38 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
 
 enum { PARAMS = 8, TEXT = 96 };
 
-static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
+/* A column for each layer. */
+static es_status add_sums(build *b, es_error *err)
 {
-    unsigned char bytes[65536];
-    es_file file;
-    ES_TRY(es_file_open(path, &file, err));
-    es_status status = ES_OK;
-    for (uint64_t at = 0; at < file.size && status == ES_OK;) {
-        const uint64_t left = file.size - at;
-        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        status = es_file_read(&file, at, bytes, size, err);
-        if (status == ES_OK)
-            *crc = es_crc(*crc, bytes, size);
-        at += size;
+    enum { NAME = 32 };
+    const int64_t L = b->config->layers;
+    char(*names)[NAME] = NULL;
+    const char **columns = NULL;
+    es_budget *budget = b->exec.budget;
+    es_status status = es_mem_array(budget, L, 1, NAME, "names", (void **)&names, err);
+    if (status == ES_OK)
+        status = es_mem_array(budget, L, 1, sizeof *columns, "names", (void **)&columns, err);
+    for (int64_t l = 0; l < L && status == ES_OK; l++) {
+        snprintf(names[l], NAME, "layer-%lld", (long long)l);
+        columns[l] = names[l];
     }
-    es_file_close(&file);
+    if (status == ES_OK)
+        status = es_run_add_stage(b->run, ES_POOL_SUMS, ES_POOL_BATCH * b->config->positions, L,
+                                  columns, &b->sums_stage, err);
+    es_mem_free(budget, columns);
+    es_mem_free(budget, names);
     return status;
-}
-
-/* One multiplication per number, since there are many: weights that differ are told apart, nothing
- * more is asked. */
-static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &numbers[i], sizeof bits);
-        h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
-    }
-    return h;
-}
-
-static uint64_t mix_linear(uint64_t h, const es_linear *part, int64_t outputs, int64_t inputs)
-{
-    return mix(mix(h, part->w, outputs * inputs), part->b, outputs);
-}
-
-/* Everything that hidden states depend on, as it was loaded: how the checkpoint was cut into files
- * does not matter. */
-static uint64_t hash_model(const build *b)
-{
-    const es_model *m = b->spec->model;
-    const es_model_config *c = b->config;
-    const int64_t H = c->hidden, I = c->intermediate;
-    const double about[] = {(double)c->heads, c->layer_norm_eps};
-    uint64_t h = es_crc(0, about, sizeof about);
-    h = mix(h, m->word, c->vocab * H);
-    h = mix(h, m->position, c->positions * H);
-    h = mix(h, m->type, H); /* type 0 is the one used */
-    h = mix_linear(h, &m->norm0, H, 1);
-    for (int64_t l = 0; l < c->layers; l++) {
-        const es_layer *layer = &m->layers[l];
-        h = mix_linear(h, &layer->qkv, 3 * H, H);
-        h = mix_linear(h, &layer->out, H, H);
-        h = mix_linear(h, &layer->norm1, H, 1);
-        h = mix_linear(h, &layer->up, I, H);
-        h = mix_linear(h, &layer->down, H, I);
-        h = mix_linear(h, &layer->norm2, H, 1);
-    }
-    return h;
 }
 
 static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
     char path[ES_POOL_PATH], text[PARAMS][TEXT];
-    uint64_t texts = 0;
-    for (int64_t i = 0; i < s->n_texts; i++)
-        ES_TRY(hash_file(s->texts[i], &texts, err));
+    uint64_t texts;
+    ES_TRY(es_pool_hash_texts(s->texts, s->n_texts, &texts, err));
     const uint64_t ids =
         es_crc(0, b->blocks.ids, (size_t)b->blocks.start[b->blocks.count] * sizeof *b->blocks.ids);
-    snprintf(text[0], TEXT, "%016llx", (unsigned long long)hash_model(b));
+    snprintf(text[0], TEXT, "%016llx", (unsigned long long)es_pool_hash_model(s->model));
     snprintf(text[1], TEXT, "%016llx", (unsigned long long)texts);
     snprintf(text[2], TEXT, "%016llx", (unsigned long long)ids);
     snprintf(text[3], TEXT, "%lld", (long long)b->rows);
@@ -194,9 +156,10 @@ static es_status open_run(build *b, es_error *err)
     ES_TRY(stat(path, &there) == 0 ? es_run_resume(path, &spec, &b->run, err)
                                    : es_run_create(path, &spec, false, &b->run, err));
     static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares"};
-    return es_run_add_stage(b->run, ES_POOL_STAGE,
+    ES_TRY(es_run_add_stage(b->run, ES_POOL_STAGE,
                             ES_POOL_BATCH * b->config->layers * b->config->heads, ES_POOL_SEEN,
-                            columns, &b->stage, err);
+                            columns, &b->stage, err));
+    return add_sums(b, err);
 }
 
 /* ---- one batch ---- */
@@ -214,6 +177,8 @@ static es_status make_room(build *b, es_error *err)
                         "attention statistics", (void **)&b->seen, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
                         "attention statistics", (void **)&b->raw, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->positions, c->layers, sizeof *b->sums,
+                        "checksums", (void **)&b->sums, err));
     ES_TRY(
         es_mem_array(budget, c->layers, 1, sizeof *b->layers, "layers", (void **)&b->layers, err));
     for (int64_t l = 0; l < c->layers; l++)
@@ -231,16 +196,31 @@ static es_status make_room(build *b, es_error *err)
     return ES_OK;
 }
 
+/* One block of one layer: `rows` as they will be read back, and their sums from row `at` of the
+ * batch on. */
+static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at, float *rows,
+                             es_error *err)
+{
+    const int64_t count = rows_of(b, block), H = b->config->hidden;
+    for (int64_t i = 0; b->spec->store == ES_POOL_F16 && i < count * H; i++)
+        rows[i] = es_half_to_float(es_half_from_float(rows[i]));
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t sum = es_pool_sum(rows + i * H, H);
+        memcpy(&b->sums[(at + i) * b->config->layers + layer], &sum, sizeof sum);
+    }
+    return es_npy_rows_write(&b->layers[layer], row_of(b, block), count, rows, err);
+}
+
 static es_status write_layers(build *b, int64_t first, int64_t count, es_error *err)
 {
     const es_model_config *c = b->config;
     const int64_t room = (c->layers + 1) * c->positions * c->hidden;
+    memset(b->sums, 0, (size_t)(ES_POOL_BATCH * c->positions * c->layers) * sizeof *b->sums);
     for (int64_t l = 0; l < c->layers; l++) {
         for (int64_t i = 0; i < count; i++) {
             const int64_t n = b->blocks.start[first + i + 1] - b->blocks.start[first + i];
-            const float *rows = b->hidden + i * room + (l * n + b->prefix) * c->hidden;
-            ES_TRY(es_npy_rows_write(&b->layers[l], row_of(b, first + i), rows_of(b, first + i),
-                                     rows, err));
+            ES_TRY(write_block(b, l, first + i, row_of(b, first + i) - row_of(b, first),
+                               b->hidden + i * room + (l * n + b->prefix) * c->hidden, err));
         }
         ES_TRY(es_npy_rows_sync(&b->layers[l], err)); /* before the run file says it is there */
     }
@@ -294,6 +274,7 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
     ES_TRY(es_model_forward(b->spec->model, blocks, count, &exec, err));
     ES_TRY(write_layers(b, first, count, err));
     arrange(b, count);
+    ES_TRY(es_run_put_cell(b->run, b->sums_stage, batch, b->sums, err));
     return es_run_put_cell(b->run, b->stage, batch, b->seen, err);
 }
 
@@ -306,9 +287,10 @@ static es_status run_batches(build *b, es_error *err)
     es_status status = ES_OK;
     int64_t finished = 0;
     while (finished < batches && status == ES_OK) {
-        bool done;
+        bool done, summed;
         ES_TRY(es_run_has_cell(b->run, b->stage, finished, &done, err));
-        if (!done)
+        ES_TRY(es_run_has_cell(b->run, b->sums_stage, finished, &summed, err));
+        if (!done || !summed)
             status = run_batch(b, finished, err);
         if (status == ES_OK)
             finished++;
@@ -381,6 +363,7 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
     for (int64_t l = 0; b.layers && l < b.config->layers; l++)
         es_npy_rows_close(&b.layers[l]);
     es_mem_free(b.exec.budget, b.layers);
+    es_mem_free(b.exec.budget, b.sums);
     es_mem_free(b.exec.budget, b.raw);
     es_mem_free(b.exec.budget, b.seen);
     es_mem_free(b.exec.budget, b.hidden);

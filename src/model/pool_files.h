@@ -6,6 +6,8 @@
 
 #include <esscher/pool.h>
 
+#include "store/checksum.h"
+
 /* More than a system allows, so that a name that had to be cut is one it refuses. */
 enum { ES_POOL_PATH = 8192 };
 
@@ -14,9 +16,31 @@ enum { ES_POOL_PATH = 8192 };
 #define ES_POOL_STAGE "batch"
 enum { ES_POOL_SEEN = 3 }; /* entropy, top weight, sum of squares */
 
+/* And one more per batch with the checksums of its rows, (ES_POOL_BATCH * length, layers), 0 after
+ * the last row. A checksum for each row, so that a row is checked wherever and however it is read,
+ * and nothing has to be read for it. The cell holds the bits of a sum as those of a double. */
+#define ES_POOL_SUMS "checksums"
+enum { ES_POOL_STAGE_ID = 0, ES_POOL_SUMS_ID = 1 };
+
+/* Of the floats that a reader gets: halves become floats without a loss. */
+static inline uint64_t es_pool_sum(const float *row, int64_t hidden)
+{
+    return es_sum(row, (size_t)hidden * sizeof *row);
+}
+
 /* The table that says the pool is finished, and what it is; and the one with the blocks' rows. */
 #define ES_POOL_TABLE  "pool"
 #define ES_POOL_BLOCKS "blocks"
+
+/* ---- pool_hash.c ---- */
+
+/*! es_pool_hash_model() : everything that hidden states depend on. */
+uint64_t es_pool_hash_model(const es_model *model);
+
+/*! es_pool_hash_texts() : the bytes of the files, in their order. @return : ES_OK; ES_E_IO. */
+es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err);
+
+/* ---- names ---- */
 
 static inline void es_pool_run_path(const char *folder, char out[ES_POOL_PATH])
 {

@@ -29,6 +29,19 @@ static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 
 /* ---- opening ---- */
 
+/* We wrote the file, so we know every byte of its header; spaces that have become something else
+ * would mean nothing to NumPy, but tell of a disk that should not be trusted. */
+static es_status check_header(const unsigned char *header, const es_npy_layout *layout,
+                              const char *path, es_error *err)
+{
+    char ours[ES_NPY_WRITTEN_MOST];
+    const size_t size = es_npy_header_write(layout->item, 2, layout->info.shape, ours);
+    if (size == layout->data_offset && memcmp(header, ours, size) == 0)
+        return ES_OK;
+    return es_fail_file(err, ES_E_FORMAT, path, 0, "npy.rows.header", "remove it, or its folder",
+                        "its header is not as it was written");
+}
+
 es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
 {
     unsigned char header[ES_NPY_PREFIX + 4096];
@@ -50,6 +63,8 @@ es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
         status = es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "npy.rows",
                               "a matrix of f2 or f4, native byte order",
                               "not a matrix that is read row by row");
+    if (status == ES_OK)
+        status = check_header(header, &layout, path, err);
     if (status == ES_OK)
         status = copy_path(path, out, err);
     if (status != ES_OK) {

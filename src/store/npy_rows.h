@@ -23,8 +23,9 @@ typedef struct es_npy_rows {
 es_status es_npy_rows_create(const char *path, int64_t rows, int64_t cols, bool half,
                              es_npy_rows *out, es_error *err);
 
-/*! es_npy_rows_open() : an f2 or f4 matrix of native byte order, for reading.
- *  @return : as es_npy_inspect(); ES_E_UNSUPPORTED (npy.rows) for another kind. */
+/*! es_npy_rows_open() : an f2 or f4 matrix that es_npy_rows_create() made, for reading.
+ *  @return : as es_npy_inspect(); ES_E_UNSUPPORTED (npy.rows) for another kind; ES_E_FORMAT
+ *  (npy.rows.header) if a byte of its header is not as it was written. */
 es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err);
 
 /*! es_npy_rows_write(), es_npy_rows_read() : rows [first, first + count) from or to

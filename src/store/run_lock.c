@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "store/file.h"
+#include "store/network.h"
 
 /* Is the file we have open still the one that the name leads to? */
 static bool has_name(int fd, const char *path)
@@ -71,6 +73,18 @@ static es_status take(es_run_lock *lock, const char *path, es_error *err)
     return ES_OK;
 }
 
+/* The journal is one that network file systems can keep, and one writer is all we allow; but
+ * whether a process on another machine sees our lock is up to theirs. */
+static void warn_of_network(int fd, const char *path)
+{
+    const char *network = es_network_of(fd);
+    if (network)
+        es_log(ES_LOG_WARN,
+               "%s is on a network file system (%s): let one machine at a time write it, or use a "
+               "local disk and copy it when it is finished",
+               path, network);
+}
+
 es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out, es_error *err)
 {
     static const char suffix[] = ".lock";
@@ -81,7 +95,9 @@ es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out,
     memcpy(out->path, file, strlen(file));
     memcpy(out->path + strlen(file), suffix, sizeof suffix);
     const es_status status = take(out, path, err);
-    if (status != ES_OK)
+    if (status == ES_OK)
+        warn_of_network(out->fd, path);
+    else
         es_run_lock_drop(out);
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * The lock is the operating system's (flock on PATH.lock), so it ends with the process that holds
  * it, however that dies; the file beside the run only gives it a place and says who holds it. It
- * is not taken on the run file itself, where SQLite keeps its own locks. */
+ * is not taken on the run file itself, where SQLite keeps its own locks. On a network file system
+ * other machines may not see it: a warning says so. */
 #ifndef ES_STORE_RUN_LOCK_H
 #define ES_STORE_RUN_LOCK_H
 

@@ -30,7 +30,8 @@ es_status es_sql_fail(const es_sql *sql, int code, es_error *err)
     const char *text = sql->db ? sqlite3_errmsg(sql->db) : sqlite3_errstr(code);
     switch (code & 0xff) {
     case SQLITE_NOMEM:
-        return es_fail_file(err, ES_E_MEMORY, sql->path, -1, "run.memory", "",
+        return es_fail_file(err, ES_E_MEMORY, sql->path, -1, "run.memory",
+                            "end other programs, or raise the limit on memory",
                             "the system refuses memory to SQLite");
     case SQLITE_FULL:
         return es_fail_file(err, ES_E_IO, sql->path, -1, "run.full", resume_later,
@@ -76,12 +77,23 @@ es_status es_sql_corrupt(const es_sql *sql, const char *rule, es_error *err, con
 
 /* ---- connections ---- */
 
-/* None of these touches the file. Nothing in its schema may call functions with side effects; no
- * memory map, which a file that shrinks would turn into a signal; a batch stays in memory until it
- * is committed, so that readers are not locked out in between. */
+/* The last of these reads what tables there are; none writes. Nothing in its schema may call
+ * functions with side effects; no memory map, which a file that shrinks would turn into a signal; a
+ * batch stays in memory until it is committed, so that readers are not locked out in between. */
 static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
                                "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;"
                                "PRAGMA cache_spill = OFF; PRAGMA synchronous = FULL;";
+
+/* SQLite says that it has no memory when it cannot parse what should be the text of a table. That
+ * text takes a few pages: where there is room for a thousand, it is the text. */
+static bool memory_is_left(void)
+{
+    void *memory;
+    es_error ignored;
+    const bool left = es_mem_new(NULL, 1 << 22, "", &memory, &ignored) == ES_OK;
+    es_mem_free(NULL, memory);
+    return left;
+}
 
 es_status es_sql_open(const char *file, const char *path, es_sql *out, es_error *err)
 {
@@ -99,6 +111,8 @@ es_status es_sql_open(const char *file, const char *path, es_sql *out, es_error 
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)0);
         status = es_sql_exec(out, settings, err);
     }
+    if (status == ES_E_MEMORY && out->db && memory_is_left())
+        status = es_sql_corrupt(out, "run.corrupt", err, "its list of tables cannot be read");
     if (status != ES_OK)
         es_sql_close(out);
     return status;

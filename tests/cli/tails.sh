@@ -23,3 +23,13 @@ esscher export tails.run --table kinds --csv | wc -l
 of_model --dry-run --csv | head -1
 esscher tails --model model --domain a=text --domain b=text --principal 1 --random 1 --queries 1 --draws 4 --quiet --json >answer
 get_json answer rows.0.domain rows.27.domain rows.27.layer pools.1.domain
+# less memory, more walks, the same bytes: 25 directions in groups of 32, of 16 and of 8
+make_npy Y.npy f64 3000x16 normal 2
+groups() { esscher tails --tokens Y.npy --principal 12 --random 12 --draws 4 --quiet --threads 1 "$@"; }
+groups --csv >all && groups --dry-run --json >cost.json
+all=$(get_json cost.json cost.memory_bytes | cut -d. -f1)
+panel=$((64 * 3000))
+for limit in $((all - 2 * panel)) $((all - 3 * panel)); do
+    groups --csv --max-memory "$limit" | cmp - all && echo same
+done
+groups --max-memory $((all - 4 * panel)) 2>&1 | cut -d. -f1

@@ -1,0 +1,34 @@
+/* scratch.h : a temporary folder that a killed process does not leave behind for good.
+ *
+ * Files that have to have names while they are made cannot be anonymous, and nothing runs after
+ * kill -9 or a power cut. So the folder is locked, by the operating system, for as long as its
+ * process lives; whoever makes the next one first removes those whose lock is free. The lock is on
+ * the folder itself: no file says who holds it, none can be stale. Folders are made with mode 0700
+ * and are removed only if they are ours; the name of the host is part of theirs, so that those of
+ * other machines in a shared folder, whose locks are not seen everywhere, are left alone.
+ *
+ *     cli_scratch scratch;
+ *     status = cli_scratch_make("pool", &scratch, err);       scratch.path: /tmp/esscher-pool-...
+ *     ... files in it, or in folders in it ...
+ *     cli_scratch_remove(&scratch);                           fine if there is none
+ */
+#ifndef CLI_SCRATCH_H
+#define CLI_SCRATCH_H
+
+#include <esscher/status.h>
+
+typedef struct cli_scratch {
+    char path[4000]; /* "": there is none */
+    int fd;          /* of the folder, locked */
+} cli_scratch;
+
+/* A new folder in $TMPDIR, or /tmp, after those of killed processes are removed.
+ * @return : ES_OK; ES_E_IO (scratch.folder). */
+es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err);
+
+/* Remove the folder with its files and the folders in it with theirs. Files that are open stay
+ * readable until they are closed; a network file system may keep their folder as long, so ask again
+ * then. */
+void cli_scratch_remove(cli_scratch *scratch);
+
+#endif

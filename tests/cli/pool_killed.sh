@@ -1,0 +1,50 @@
+# A pool that is not kept leaves nothing behind: stopped by SIGTERM or SIGHUP while it is made, or while it is looked at;
+# after kill -9 the next run removes what is left, but never the pool of a run that is alive.
+mkdir model tmp && make_model model
+export TMPDIR="$PWD/tmp"
+yes 'the cat sat on the mat, word20 word25 unaffable.' | head -16000 >long
+head -100 long >short
+tails() { exec esscher tails --model model --principal 1 --random 1 --queries 1 --draws 4 --quiet --csv --text "$@"; }
+begun() { # a run of 200000 tokens in the background, once its pool is under way
+    (tails long --pool 200000 >out 2>err) &
+    pid=$!
+    while ! ls tmp/*/text/layer-2.npy >/dev/null 2>&1; do sleep 0.02; done
+}
+for signal in TERM HUP; do
+    begun
+    kill -$signal $pid
+    wait $pid
+    echo "rc=$?"
+    sed 's/[0-9][0-9]* of [0-9]*/N of N/' err
+    wc -c <out
+    ls tmp
+done
+# nohup is respected
+trap '' HUP
+(tails short >/dev/null) &
+trap - HUP
+kill -HUP $!
+wait $!
+echo "rc=$?"
+# once it is open, the pool has no names: nothing that a kill could leave
+begun
+while [ "$(ls tmp)" ]; do sleep 0.05; done
+kill -9 $pid
+wait $pid 2>/dev/null
+# killed while the pool is made: the folder stays, until somebody makes the next one
+begun
+kill -9 $pid
+wait $pid 2>/dev/null
+[ "$(ls tmp)" ] && echo left
+# what is not ours in kind is nobody's business
+mkdir tmp/esscher-pool-other tmp/esscher-pool-XXXXXX
+(tails short >/dev/null) && ls tmp
+rmdir tmp/esscher-pool-*
+# a living run's folder stays: the second run ends, the first finds its pool
+begun
+(tails short >/dev/null)
+ls tmp | wc -l | tr -d ' '
+kill -TERM $pid
+wait $pid
+echo "rc=$?"
+ls tmp

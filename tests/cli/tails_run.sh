@@ -1,0 +1,31 @@
+# tails: killed while it makes the pool and after some cells, and resumed, it gives the table of a run left alone (FS01).
+# A bit of the pool that has turned is noticed (pool.checksum).
+mkdir model && make_model model
+awk 'BEGIN { for (i = 0; i < 7000; i++) printf "%s ", i % 5 ? "word" (15 + i * i % 16) : "the cat" }' >text
+run() { exec esscher tails --model model --text text --pool 6000 --principal 4 --random 4 --queries 2 --draws 6 --csv --quiet --pool-dir "$@"; }
+cells() { esscher export part.run --json >cells.json 2>/dev/null && get_json cells.json stages.0.cells || echo 0; }
+(run pool >alone)
+(run parts >/dev/null 2>&1) &
+while kill -0 $! 2>/dev/null && [ ! -e parts/layer-2.npy ]; do sleep 0.02; done
+kill -9 $! 2>/dev/null
+wait $! 2>/dev/null
+for time in first second; do
+    if [ -e part.run ]; then set -- --resume; else set --; fi
+    before=$(cells)
+    (run parts --out part.run --threads 1 "$@" >/dev/null 2>&1) &
+    while kill -0 $! 2>/dev/null && [ "$(cells)" -le "$before" ]; do sleep 0.05; done
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    echo "the $time time: $(cells) of 3 cells" >&2
+done
+(run parts --out part.run --resume --threads 2 >part)
+cmp alone part && echo same
+(run parts --out part.run --resume >again) && cmp alone again && echo same
+for layer in 0 1 2; do cmp pool/layer-$layer.npy parts/layer-$layer.npy && echo same; done
+(run parts --out part.run --resume --seed 5 2>&1 >/dev/null) | head -1
+# byte 100000 of a layer, one bit of it
+byte=$(dd if=pool/layer-1.npy bs=1 skip=100000 count=1 2>/dev/null | od -An -tu1)
+# shellcheck disable=SC2059  # an octal escape is meant
+printf "\\$(printf %o $((byte ^ 4)))" | dd of=pool/layer-1.npy bs=1 seek=100000 conv=notrunc 2>/dev/null
+(run pool 2>&1 >/dev/null)
+echo "rc=$?"
