@@ -378,8 +378,11 @@ static void ST33_weights_that_are_no_numbers(void **state)
     const es_model_block without = {.ids = some_ids, .n = 3, .last = last};
     const es_model_block with = {.ids = some_ids + 6, .n = 3, .last = last};
     assert_ok(es_model_forward(m, &without, 1, NULL, &err));
-    assert_int_equal(es_model_forward(m, &with, 1, NULL, &err), ES_E_NONFINITE);
-    assert_string_equal(err.rule, "forward.overflow");
+    for (int i = 0; i < 3 * 12; i++)
+        assert_true(isfinite(last[i]));
+    assert_ok(es_model_forward(m, &with, 1, NULL, &err)); /* as a key the word reaches them all */
+    for (int i = 0; i < 3 * 12; i++)
+        assert_true(isnan(last[i]));
     es_model_close(m);
     tiny_free(&t);
     forget_model();

@@ -85,6 +85,7 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
                             "index %lld",
                             t->name, (long long)seen.nans, (long long)seen.infinities,
                             (long long)seen.first);
+    l->model->nonfinite = true;
     es_log(ES_LOG_WARN, "tensor %.100s holds %lld NaN and %lld infinite numbers", t->name,
            (long long)seen.nans, (long long)seen.infinities);
     return ES_OK;
