@@ -312,7 +312,7 @@ static void CF04_more_layers_than_tensors(void **state)
     tiny_write_part(&t, "model.safetensors", 0, t.count - 3); /* no bias of the last LayerNorm */
     refuse_model(ES_E_FORMAT, "model.tensor", "encoder.layer.2.output.LayerNorm.bias");
     tiny_write_part(&t, "model.safetensors", 0, 0);
-    refuse_model(ES_E_FORMAT, "model.layers", "the weights have 0");
+    refuse_model(ES_E_FORMAT, "model.prefix", "there are 0");
     tiny_free(&t);
     forget_model();
 }
@@ -356,6 +356,18 @@ static void CF09_both_prefixes(void **state)
     tiny_add(&t, "bert.", "embeddings.word_embeddings.weight", t.vocab, t.hidden);
     tiny_write(&t);
     refuse_model(ES_E_FORMAT, "model.prefix", "with and without");
+    tiny_free(&t);
+    forget_model();
+}
+
+static void CF08_a_prefix_nobody_knows(void **state)
+{
+    (void)state;
+    tiny t = tiny_default();
+    t.prefix = "model.";
+    tiny_draw(&t);
+    tiny_write(&t);
+    refuse_model(ES_E_FORMAT, "model.prefix", "no tensor is named as in a BERT");
     tiny_free(&t);
     forget_model();
 }
@@ -607,6 +619,7 @@ int main(void)
         cmocka_unit_test(CF06_tokenizer_and_vocabulary_disagree),
         cmocka_unit_test(CF08_old_names),
         cmocka_unit_test(CF09_both_prefixes),
+        cmocka_unit_test(CF08_a_prefix_nobody_knows),
         cmocka_unit_test(ST33_weights_that_are_no_numbers),
         cmocka_unit_test(ST36_weights_of_another_format),
         cmocka_unit_test(gelu_is_exact_to_f32),
