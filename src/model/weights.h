@@ -25,7 +25,7 @@ struct es_model {
     es_budget *budget;
     char *folder;
     bool nonfinite; /* NaN or Inf is among the weights, and was allowed */
-    void *weights; /* all of it, one block; what follows points into it */
+    void *weights;  /* all of it, one block; what follows points into it */
     void *word, *position, *type;
     es_linear norm0;
     es_layer *layers;
