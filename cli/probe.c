@@ -11,7 +11,7 @@
 
 typedef struct probe_options {
     cli_pool_options pool;
-    int64_t replicates, queries;
+    int64_t replicates, control, queries;
     cli_grid sizes;
     int draw;
     cli_run_options run;
@@ -19,7 +19,8 @@ typedef struct probe_options {
 
 static const char *const draw_choices[] = {"with", "without", NULL};
 
-static const probe_options defaults = {.pool = {.store = -1}, .replicates = 8, .queries = 1024};
+static const probe_options defaults = {
+    .pool = {.store = -1}, .replicates = 8, .control = 4, .queries = 1024};
 
 static const cli_option options[] = {
     CLI_POOL_OPTIONS(probe_options, pool),
@@ -28,6 +29,9 @@ static const cli_option options[] = {
      .field = offsetof(probe_options, sizes), .min = 2, .max = 1e7, .increasing = true},
     {"replicates", 0, CLI_WHOLE, "R", "independent draws (default: 8)",
      .field = offsetof(probe_options, replicates), .min = 2, .max = 65536},
+    {"control", 0, CLI_WHOLE, "R",
+     "draws of Gaussian tokens of the same covariance, to compare with; 0: none (default: 4)",
+     .field = offsetof(probe_options, control), .min = 0, .max = 65536},
     {"queries", 0, CLI_WHOLE, "M", "tokens of the pool whose outputs are compared (default: 1024)",
      .field = offsetof(probe_options, queries), .min = 2, .max = 1e6},
     {"draw", 0, CLI_CHOICE, "HOW", "tokens with or without replacement (default: with)",
@@ -35,13 +39,9 @@ static const cli_option options[] = {
     CLI_RUN_OPTIONS(probe_options, run),
     {0}};
 
-static const cli_table *const views[] = {&cli_cost_table,
-                                         &probe_layers_table,
-                                         &probe_heads_table,
-                                         &probe_context_table,
-                                         &probe_domains_table,
-                                         &probe_rows_table,
-                                         NULL};
+static const cli_table *const views[] = {
+    &cli_cost_table,      &probe_layers_table,  &probe_heads_table, &probe_weights_table,
+    &probe_context_table, &probe_domains_table, &probe_rows_table,  NULL};
 
 static void default_sizes(probe_options *o, int64_t tokens)
 {
@@ -57,7 +57,7 @@ static void default_sizes(probe_options *o, int64_t tokens)
 
 /* ---- measuring ---- */
 
-enum { LIMIT, REPLICATE, JOINT, STAGES };
+enum { LIMIT, REPLICATE, JOINT, CONTROL, STAGES };
 
 typedef struct probe_stages {
     const cli_run_file *file;
@@ -91,6 +91,9 @@ static es_status open_stages(const probe_job *job, cli_run_file *file, probe_sta
                                &s->at[REPLICATE], err);
     if (status == ES_OK)
         status = cli_run_stage(file, "joint", job->n_sizes, 2, joint, &s->at[JOINT], err);
+    if (status == ES_OK)
+        status = cli_run_stage(file, "control", job->config->heads * job->n_sizes, 3, errors,
+                               &s->at[CONTROL], err);
     return status;
 }
 
@@ -131,31 +134,64 @@ static es_status replicate(const probe_stages *s, const es_probe *probe, int64_t
     return status;
 }
 
-static es_status probe_one(probe_job *job, const probe_stages *s, int64_t domain, int64_t layer,
-                           es_error *err)
+static es_status control(const probe_stages *s, const es_probe *probe, int64_t cell, int64_t r,
+                         es_probe_cell *cells, es_error *err)
 {
-    const int64_t R = job->replicates, heads = job->config->heads;
-    const int64_t place = domain * job->config->layers + layer;
+    bool done;
+    es_status status = cli_run_find(s->file, s->at[CONTROL], cell, (double *)cells, &done, err);
+    if (status == ES_OK && !done) {
+        status = es_probe_control(probe, r, cells, err);
+        if (status == ES_OK)
+            status = cli_run_keep(s->file, s->at[CONTROL], cell, (const double *)cells, err);
+    }
+    return status;
+}
+
+/* Draws of a layer, those of the text first. */
+static int64_t draws_of(const probe_job *job) { return job->replicates + job->control; }
+
+/* Every draw of one layer; *finished counts them. */
+static es_status draw_all(probe_job *job, const probe_stages *s, const es_probe *probe,
+                          int64_t place, es_probe_cell *cells, es_probe_joint *joint,
+                          int64_t *finished, es_error *err)
+{
+    const int64_t R = job->replicates, per = job->config->heads * job->n_sizes;
     cli_progress *progress = &job->session->progress;
-    es_probe *probe = NULL;
-    int64_t finished = 0;
-    progress->part = (double)(place * (R + 1));
-    es_status status = open_layer(job, s, domain, layer, &probe, err);
-    es_probe_cell *cells = cli_alloc_array((size_t)(R * heads * job->n_sizes), sizeof *cells);
-    es_probe_joint *joint = cli_alloc_array((size_t)(R * job->n_sizes), sizeof *joint);
-    for (int64_t r = 0; r < R && status == ES_OK; r++) {
-        progress->part = (double)(place * (R + 1) + r + 1);
-        status = replicate(s, probe, place * R + r, r, cells + r * heads * job->n_sizes,
-                           joint + r * job->n_sizes, err);
-        finished += status == ES_OK;
+    es_status status = ES_OK;
+    for (int64_t r = 0; r < draws_of(job) && status == ES_OK; r++) {
+        progress->part = (double)(place * (draws_of(job) + 1) + r + 1);
+        status = r < R
+                     ? replicate(s, probe, place * R + r, r, cells + r * per,
+                                 joint + r * job->n_sizes, err)
+                     : control(s, probe, place * job->control + r - R, r - R, cells + r * per, err);
+        *finished += status == ES_OK;
         if (status == ES_OK && cli_progress_tell(progress, 1.0, 1.0))
             status = ES_E_INTERRUPTED;
     }
-    if (status == ES_E_INTERRUPTED)
-        status = cli_run_interrupted(s->file, place * R + finished,
-                                     job->n_domains * job->config->layers * R, "draws", err);
+    return status;
+}
+
+static es_status probe_one(probe_job *job, const probe_stages *s, int64_t domain, int64_t layer,
+                           es_error *err)
+{
+    const int64_t draws = draws_of(job), per = job->config->heads * job->n_sizes;
+    const int64_t place = domain * job->config->layers + layer;
+    es_probe *probe = NULL;
+    int64_t finished = place * draws;
+    job->session->progress.part = (double)(place * (draws + 1));
+    es_status status = open_layer(job, s, domain, layer, &probe, err);
+    es_probe_cell *cells = cli_alloc_array((size_t)(draws * per), sizeof *cells);
+    es_probe_joint *joint =
+        cli_alloc_array((size_t)(job->replicates * job->n_sizes), sizeof *joint);
     if (status == ES_OK)
-        status = probe_answer_layer(job, &(probe_layer){probe, domain, layer, cells, joint}, err);
+        status = draw_all(job, s, probe, place, cells, joint, &finished, err);
+    if (status == ES_E_INTERRUPTED)
+        status = cli_run_interrupted(s->file, finished,
+                                     job->n_domains * job->config->layers * draws, "draws", err);
+    if (status == ES_OK)
+        status = probe_answer_layer(
+            job, &(probe_layer){probe, domain, layer, cells, joint, cells + job->replicates * per},
+            err);
     free(cells);
     free(joint);
     es_probe_close(probe);
@@ -171,7 +207,7 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
     if (status == ES_OK)
         status = open_stages(job, &file, &stages, err);
     job->session->progress.parts =
-        (double)(job->n_domains * job->config->layers * (job->replicates + 1));
+        (double)(job->n_domains * job->config->layers * (draws_of(job) + 1));
     json_object_set_new(answer, "layers", json_array());
     json_object_set_new(answer, "heads", json_array());
     json_object_set_new(answer, "rows", json_array());
@@ -187,18 +223,24 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
 
 /* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
  * that costs assume. The pool is on disk and takes no memory. */
-static cli_cost cost_of(const probe_job *job, const es_pool_cost *pools)
+static es_status cost_of(const probe_job *job, const es_pool_cost *pools, cli_cost *out,
+                         es_error *err)
 {
-    const double H = (double)job->config->hidden, n = (double)job->sizes[job->n_sizes - 1];
-    const double m = (double)job->queries, P = (double)job->n_sizes, N = (double)pools->tokens;
+    es_probe_spec spec = probe_spec(job, 0);
+    es_probe_cost cost;
+    const es_status status = es_probe_cost_of(&spec, pools->tokens, &cost, err);
+    if (status != ES_OK)
+        return status;
     const double layers = (double)(job->n_domains * job->config->layers);
-    const double work = 12.0 * n * H + 16.0 * P * m * H + 32.0 * (m + H) * H + 24.0 * H * H + 64e6;
-    return (cli_cost){.flops = 1.5 * pools->flops +
-                               layers * (N * (8.0 * H * H + 4.0 * m * H) +
-                                         (double)job->replicates * n * (4.0 * H * H + 4.0 * m * H)),
+    const size_t bytes = cost.bytes > pools->bytes ? cost.bytes : pools->bytes;
+    *out = (cli_cost){.flops = 1.5 * pools->flops +
+                               layers * (cost.limit_flops +
+                                         (double)job->replicates * cost.replicate_flops +
+                                         (double)job->control * cost.control_flops),
                       .disk_bytes = pools->disk_bytes,
-                      .output_bytes = 512.0 * layers * (double)job->config->heads * P,
-                      .work_bytes = work > (double)pools->bytes ? work : (double)pools->bytes};
+                      .output_bytes = 512.0 * layers * (double)(job->config->heads * job->n_sizes),
+                      .work_bytes = (double)bytes};
+    return ES_OK;
 }
 
 /* With the model open and the texts counted. */
@@ -213,10 +255,12 @@ static es_status with_pools(probe_job *job, probe_options *o, cli_pools *pools, 
     job->sizes = o->sizes.counts;
     job->n_sizes = o->sizes.count;
     job->queries = o->queries < pools->cost.tokens ? o->queries : pools->cost.tokens;
-    const cli_cost cost = cost_of(job, &pools->cost);
-    if (job->session->common.dry_run)
+    cli_cost cost;
+    es_status status = cost_of(job, &pools->cost, &cost, err);
+    if (status == ES_OK && job->session->common.dry_run)
         return cli_cost_answer(job->session, &cost, err);
-    es_status status = cli_cost_admit(job->session, &cost, err);
+    if (status == ES_OK)
+        status = cli_cost_admit(job->session, &cost, err);
     if (status == ES_OK)
         status = cli_pools_build(pools, err);
     if (status != ES_OK)
@@ -224,6 +268,7 @@ static es_status with_pools(probe_job *job, probe_options *o, cli_pools *pools, 
     json_object_set_new(answer, "draw", json_string(draw_choices[o->draw]));
     json_object_set_new(answer, "queries", json_integer(job->queries));
     json_object_set_new(answer, "replicates", json_integer(job->replicates));
+    json_object_set_new(answer, "control", json_integer(job->control));
     job->rates = cli_alloc_array(
         (size_t)(2 * job->n_domains * job->config->layers * job->config->heads), sizeof(double));
     status = probe_all(job, o, err);
@@ -237,8 +282,12 @@ static es_status run(cli_session *session, void *given, es_error *err)
     probe_job job = {.session = session,
                      .quiet = session->exec,
                      .replicates = o->replicates,
+                     .control = o->control,
                      .without_replacement = o->draw == 1};
     cli_pools pools;
+    if (o->control == 1)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "probe.control", "0, or 2 and more",
+                        "one draw of Gaussian tokens has no standard error");
     /* before a pool is made, which may take hours */
     if (o->run.out && !o->run.resume && !session->common.dry_run) {
         const es_status free_name = cli_target_check(o->run.out, o->run.force, err);

@@ -13,7 +13,7 @@ typedef struct probe_job {
     const es_model *model;
     const es_model_config *config;
     const int64_t *sizes;
-    int64_t n_sizes, replicates, queries;
+    int64_t n_sizes, replicates, control, queries;
     bool without_replacement;
     const cli_domain *domains;
     int64_t n_domains;
@@ -25,8 +25,9 @@ typedef struct probe_job {
 typedef struct probe_layer {
     const es_probe *probe;
     int64_t domain, layer;
-    const es_probe_cell *cells;  /* (replicates, heads, sizes) */
-    const es_probe_joint *joint; /* (replicates, sizes) */
+    const es_probe_cell *cells;   /* (replicates, heads, sizes) */
+    const es_probe_joint *joint;  /* (replicates, sizes) */
+    const es_probe_cell *control; /* (control, heads, sizes), of Gaussian tokens */
 } probe_layer;
 
 /* Add a layer to the answer's "layers", "heads" and "rows". */
@@ -35,7 +36,7 @@ es_status probe_answer_layer(probe_job *job, const probe_layer *layer, es_error 
 /* With several domains: "differences", those of every head against the first. */
 void probe_answer_domains(probe_job *job);
 
-extern const cli_table probe_layers_table, probe_heads_table, probe_context_table, probe_rows_table,
-    probe_domains_table;
+extern const cli_table probe_layers_table, probe_heads_table, probe_weights_table,
+    probe_context_table, probe_rows_table, probe_domains_table;
 
 #endif

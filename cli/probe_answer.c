@@ -12,12 +12,20 @@
 
 enum { MEAN, COV, MAP, MEASURES };
 
+static const size_t field_of[MEASURES] = {offsetof(es_probe_cell, mean_error),
+                                          offsetof(es_probe_cell, cov_error),
+                                          offsetof(es_probe_cell, map_error)};
+
+/* Tokens of the text, and Gaussian ones of the same covariance. */
+enum { TEXT, GAUSSIAN, KINDS };
+
 static const struct measure {
     const char *error, *rate;
-    size_t field;
-} measures[MEASURES] = {{"mean_error", "rate_mean", offsetof(es_probe_cell, mean_error)},
-                        {"cov_error", "rate_cov", offsetof(es_probe_cell, cov_error)},
-                        {"map_error", "rate_map", offsetof(es_probe_cell, map_error)}};
+} measures[KINDS][MEASURES] = {
+    {{"mean_error", "rate_mean"}, {"cov_error", "rate_cov"}, {"map_error", "rate_map"}},
+    {{"mean_error_gaussian", "rate_mean_gaussian"},
+     {"cov_error_gaussian", "rate_cov_gaussian"},
+     {"map_error_gaussian", "rate_map_gaussian"}}};
 
 static void set(json_t *object, const char *prefix, const char *suffix, json_t *value)
 {
@@ -33,7 +41,7 @@ static void set_real(json_t *object, const char *key, double value)
 
 static double error_of(const es_probe_cell *cell, int m)
 {
-    return *(const double *)(const void *)((const char *)cell + measures[m].field);
+    return *(const double *)(const void *)((const char *)cell + field_of[m]);
 }
 
 /* ---- one head ---- */
@@ -43,36 +51,37 @@ typedef struct head_fit {
     probe_job *job;
     const probe_layer *layer;
     int64_t head;
-    double *errors;          /* (replicates, sizes) */
+    double *errors;          /* (replicates of either kind, sizes) */
     double *n;               /* (sizes) */
     es_fit_summary *summary; /* (sizes) */
     unsigned *flags;         /* (sizes) */
     const es_probe_head *about;
+    const es_probe_local *local;
     json_t *row;   /* of the head */
     json_t **rows; /* (sizes) of the curves */
 } head_fit;
 
-static es_rate_opts bootstrap_of(const head_fit *f, int m)
+static es_rate_opts bootstrap_of(const head_fit *f, int kind, int m)
 {
     const int64_t place =
         (f->layer->domain * f->job->config->layers + f->layer->layer) * f->job->config->heads +
         f->head;
     return (es_rate_opts){.seed = f->job->session->common.seed,
                           .experiment = ES_EXPERIMENT_FIT,
-                          .cell = (uint64_t)(place * MEASURES + m),
+                          .cell = (uint64_t)kind << 40 | (uint64_t)(place * MEASURES + m),
                           .exec = &f->job->quiet};
 }
 
 /* Tokens are drawn from the pool, so attention over the whole pool is the limit of theirs, exactly:
  * the pool's own error does not enter a rate. Rounding does, and so does a draw without replacement
  * that takes a good part of the pool. */
-static void flag_points(head_fit *f)
+static void flag_points(head_fit *f, int kind)
 {
     const double floor = 5e-7 * f->about->output_rms; /* rounding of the f32 kernels */
     const int64_t tokens = es_pool_about(f->job->domains[f->layer->domain].pool).tokens;
     for (int64_t i = 0; i < f->job->n_sizes; i++) {
         f->flags[i] = es_fit_flags_of(f->summary[i].mean, floor, 0.0);
-        if (f->job->without_replacement && f->job->sizes[i] > tokens / 10)
+        if (kind == TEXT && f->job->without_replacement && f->job->sizes[i] > tokens / 10)
             f->flags[i] |= ES_FIT_REFERENCE;
     }
 }
@@ -88,38 +97,45 @@ static const char *flag_name(const head_fit *f, int64_t i, int m)
                                             : "";
 }
 
-static es_status fit_measure(head_fit *f, int m, es_error *err)
+static void put_rate(const head_fit *f, const char *name, es_status status, const es_rate *rate,
+                     const es_error *why)
 {
-    const int64_t sizes = f->job->n_sizes, R = f->job->replicates;
-    const int64_t heads = f->job->config->heads;
-    es_rate rate;
-    es_rate_opts opts = bootstrap_of(f, m);
+    const double interval[2] = {rate->low, rate->high};
+    if (status != ES_OK) {
+        set(f->row, name, "", json_null());
+        set(f->row, name, "_reason", json_string(why->message));
+        return;
+    }
+    set(f->row, name, "", cli_real(rate->mean.rate));
+    set(f->row, name, "_se", cli_real((rate->high - rate->low) / (2.0 * 1.959963984540054)));
+    set(f->row, name, "_ci", cli_reals(interval, 2));
+    set(f->row, name, "_p", cli_real(rate->mean.p_value));
+}
+
+static es_status fit_measure(head_fit *f, int kind, int m, es_error *err)
+{
+    const int64_t sizes = f->job->n_sizes, heads = f->job->config->heads;
+    const int64_t R = kind == TEXT ? f->job->replicates : f->job->control;
+    const es_probe_cell *cells = kind == TEXT ? f->layer->cells : f->layer->control;
+    const struct measure *name = &measures[kind][m];
+    es_rate rate = {0};
+    es_rate_opts opts = bootstrap_of(f, kind, m);
     for (int64_t r = 0; r < R; r++)
         for (int64_t i = 0; i < sizes; i++)
-            f->errors[r * sizes + i] =
-                error_of(&f->layer->cells[(r * heads + f->head) * sizes + i], m);
+            f->errors[r * sizes + i] = error_of(&cells[(r * heads + f->head) * sizes + i], m);
     opts.resamples = 2; /* flags need the means first */
     (void)es_fit_replicates(f->errors, R, sizes, f->n, NULL, &opts, f->summary, &rate, err);
-    flag_points(f);
+    flag_points(f, kind);
     opts.resamples = 0;
     const es_status status =
         es_fit_replicates(f->errors, R, sizes, f->n, f->flags, &opts, f->summary, &rate, err);
     for (int64_t i = 0; i < sizes; i++) {
-        set(f->rows[i], measures[m].error, "", cli_real(f->summary[i].mean));
-        set(f->rows[i], measures[m].error, "_se", cli_real(f->summary[i].se));
-        set(f->rows[i], measures[m].error, "_flag", json_string(flag_name(f, i, m)));
+        set(f->rows[i], name->error, "", cli_real(f->summary[i].mean));
+        set(f->rows[i], name->error, "_se", cli_real(f->summary[i].se));
+        if (kind == TEXT)
+            set(f->rows[i], name->error, "_flag", json_string(flag_name(f, i, m)));
     }
-    if (status == ES_OK) {
-        const double interval[2] = {rate.low, rate.high};
-        set(f->row, measures[m].rate, "", cli_real(rate.mean.rate));
-        set(f->row, measures[m].rate, "_se",
-            cli_real((rate.high - rate.low) / (2.0 * 1.959963984540054)));
-        set(f->row, measures[m].rate, "_ci", cli_reals(interval, 2));
-        set(f->row, measures[m].rate, "_p", cli_real(rate.mean.p_value));
-    } else {
-        set(f->row, measures[m].rate, "", json_null());
-        set(f->row, measures[m].rate, "_reason", json_string(err->message));
-    }
+    put_rate(f, name->rate, status, &rate, err);
     return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY ? status
                                                                                        : ES_OK;
 }
@@ -146,6 +162,12 @@ static es_status put_prediction(head_fit *f, es_error *err)
     return status;
 }
 
+/* From how many tokens on the map error, sqrt(sampling / n), is a tenth of the outputs' spread. */
+static double tokens_for_tenth(const es_probe_head *a, double sampling)
+{
+    return 100.0 * sampling / (a->output_rms * a->output_rms);
+}
+
 static es_status put_weights(const head_fit *f, es_error *err)
 {
     const es_probe_head *a = f->about;
@@ -165,8 +187,17 @@ static es_status put_weights(const head_fit *f, es_error *err)
     set_real(f->row, "freezing", a->freezing);
     set_real(f->row, "frozen", a->frozen);
     set_real(f->row, "output_rms", a->output_rms);
+    set_real(f->row, "sampling", a->sampling);
+    set_real(f->row, "sampling_error", a->sampling_error);
+    set_real(f->row, "thin", a->thin);
+    set_real(f->row, "tokens_for_tenth", tokens_for_tenth(a, a->sampling));
+    set_real(f->row, "tokens_for_tenth_error", tokens_for_tenth(a, a->sampling_error));
+    set_real(f->row, "local_exponent", f->local->exponent);
+    set_real(f->row, "local_exponent_se", f->local->exponent_se);
+    set_real(f->row, "beta", f->local->beta);
+    set_real(f->row, "beta_frozen", f->local->beta_frozen);
     for (int m = 0; m < MEASURES; m++)
-        set(f->row, measures[m].error, "_limit", cli_real(error_of(&a->limit, m)));
+        set(f->row, measures[TEXT][m].error, "_limit", cli_real(error_of(&a->limit, m)));
     return status;
 }
 
@@ -193,6 +224,16 @@ static void name_row(const probe_job *job, const probe_layer *layer, json_t *row
     json_object_set_new(row, "layer", json_integer(layer->layer));
 }
 
+/* What the pool's own weights say draws of it will show, once n is large. */
+static void put_sampling(const head_fit *f)
+{
+    const double N = (double)es_pool_about(f->job->domains[f->layer->domain].pool).tokens;
+    for (int64_t i = 0; i < f->job->n_sizes; i++) {
+        const double left = f->job->without_replacement ? (N - f->n[i]) / (N - 1.0) : 1.0;
+        set_real(f->rows[i], "map_error_sampling", sqrt(f->about->sampling * left / f->n[i]));
+    }
+}
+
 /* Errors relative to the size of the head's outputs: comparable between heads. */
 static void put_relative(const head_fit *f)
 {
@@ -215,20 +256,25 @@ static es_status fit_head(head_fit *f, es_error *err)
 {
     es_status status = put_weights(f, err);
     for (int m = 0; m < MEASURES && status == ES_OK; m++)
-        status = fit_measure(f, m, err);
+        status = fit_measure(f, TEXT, m, err);
     if (status == ES_OK)
         status = put_prediction(f, err);
+    for (int m = 0; m < MEASURES && status == ES_OK && f->job->control; m++)
+        status = fit_measure(f, GAUSSIAN, m, err);
     if (status == ES_OK)
         status = put_context(f, err);
-    if (status == ES_OK)
+    if (status == ES_OK) {
         put_relative(f);
+        put_sampling(f);
+    }
     return status;
 }
 
-static es_status answer_head(probe_job *job, const probe_layer *layer, int64_t head, json_t *nested,
-                             es_error *err)
+static es_status answer_head(probe_job *job, const probe_layer *layer, int64_t head,
+                             const es_probe_local *local, json_t *nested, es_error *err)
 {
     const size_t sizes = (size_t)job->n_sizes;
+    const int64_t draws = job->control > job->replicates ? job->control : job->replicates;
     es_probe_head about;
     es_status status = es_probe_head_of(layer->probe, head, &about, err);
     if (status != ES_OK)
@@ -236,12 +282,13 @@ static es_status answer_head(probe_job *job, const probe_layer *layer, int64_t h
     head_fit f = {.job = job,
                   .layer = layer,
                   .head = head,
-                  .errors = cli_alloc_array((size_t)job->replicates * sizes, sizeof(double)),
+                  .errors = cli_alloc_array((size_t)draws * sizes, sizeof(double)),
                   .n = cli_alloc_array(sizes, sizeof(double)),
                   .summary = cli_alloc_array(sizes, sizeof(es_fit_summary)),
                   .flags = cli_alloc_array(sizes, sizeof(unsigned)),
                   .rows = cli_alloc_array(sizes, sizeof(json_t *)),
                   .about = &about,
+                  .local = local,
                   .row = json_object()};
     name_row(job, layer, f.row);
     json_object_set_new(f.row, "head", json_integer(head));
@@ -298,8 +345,12 @@ es_status probe_answer_layer(probe_job *job, const probe_layer *layer, es_error 
         set_real(row, "horizon_unscaled_all_heads", about.horizon_unscaled_all_heads);
         put_joint(job, layer, row);
     }
+    es_probe_local *local = cli_alloc_array((size_t)job->config->heads, sizeof *local);
+    if (status == ES_OK)
+        status = es_probe_local_of(layer->probe, local, err);
     for (int64_t h = 0; h < job->config->heads && status == ES_OK; h++)
-        status = answer_head(job, layer, h, nested, err);
+        status = answer_head(job, layer, h, &local[h], nested, err);
+    free(local);
     double most = 0.0, frozen = 0.0;
     const json_t *head;
     size_t i;
@@ -342,108 +393,3 @@ void probe_answer_domains(probe_job *job)
         }
     json_object_set_new(job->session->answer, "differences", rows);
 }
-
-/* ---- views ---- */
-
-static const cli_column layer_columns[] = {
-    {"domain", "domain", "", .format = CLI_TEXT},
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"reach", "reach", "", .format = CLI_REAL,
-     .definition = "largest eigenvalue of the covariance of the layer's inputs"},
-    {"trace", "trace", "", .format = CLI_REAL, .definition = "of that covariance"},
-    {"participation", "directions", "", .format = CLI_SHORT,
-     .definition = "trace^2 / |cov|_F^2: in how many directions tokens vary"},
-    {"horizon", "largest H", "", .format = CLI_SHORT, .definition = "over the heads"},
-    {"horizon_unscaled_all_heads", "H all heads", "", .format = CLI_SHORT,
-     .definition =
-         "of all heads as one and without 1/sqrt(k), as public code reports it; it has no "
-         "meaning for several heads"},
-    {"frozen", "frozen", "share", .format = CLI_SHORT,
-     .definition = "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n"},
-    {"coherence", "coherence", "", .format = CLI_REAL, .error = "coherence_se",
-     .definition =
-         "squared error of the layer's attention output over the sum of its heads' own: 1 "
-         "if heads err independently"},
-    {"layer_error", "layer error", "", .format = CLI_SHORT,
-     .definition = "root mean square error of that output at the largest n"},
-    {0}};
-const cli_table probe_layers_table = {
-    .rows = "layers", .title = "Layers", .columns = layer_columns};
-
-static const cli_column head_columns[] = {
-    {"domain", "domain", "", .format = CLI_TEXT},
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"head", "head", "", .format = CLI_COUNT},
-    {"horizon", "H", "", .format = CLI_SHORT, .definition = "two-sided horizon |S^1/2 A S^1/2|"},
-    {"frobenius", "F", "", .format = CLI_SHORT, .definition = "Frobenius norm of the same matrix"},
-    {"score_sd", "score sd", "nats", .format = CLI_SHORT,
-     .definition =
-         "root mean square over queries of q, the standard deviation of a query's scores"},
-    {"frozen", "frozen", "share", .format = CLI_SHORT,
-     .definition = "of queries with q > sqrt(2 ln n) at the largest n"},
-    {"rate_mean", "mean rate", "", .format = CLI_REAL, .error = "rate_mean_se",
-     .definition = "error ~ n^-rate; standard errors from a bootstrap over replicates"},
-    {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
-    {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
-    {"rate_map_predicted", "predicted", "", .format = CLI_SHORT,
-     .definition = "map rate that Gaussian tokens of the same covariance would show, nothing "
-                   "fitted"},
-    {"rate_horizon", "1/(2(1+H^2))", "", .format = CLI_SHORT, .definition = "the paper's exponent"},
-    {"relative_error", "rel. error", "", .format = CLI_SHORT,
-     .definition = "map error at the largest n over the spread of the head's outputs"},
-    {0}};
-const cli_table probe_heads_table = {
-    .rows = "heads", .title = "Heads: convergence to the limit", .columns = head_columns};
-
-static const cli_column context_columns[] = {
-    {"domain", "domain", "", .format = CLI_TEXT},
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"head", "head", "", .format = CLI_COUNT},
-    {"entropy", "entropy", "nats", .format = CLI_REAL, .error = "entropy_se",
-     .definition = "of attention in the text's own blocks; standard errors over blocks"},
-    {"top_mass", "top weight", "", .format = CLI_REAL, .error = "top_mass_se"},
-    {"ess", "ESS", "keys", .format = CLI_REAL, .error = "ess_se",
-     .definition = "1 / mean of sum w^2"},
-    {"sink_first", "on [CLS]", "", .format = CLI_SHORT,
-     .definition = "weight on a block's first token, mean over the first blocks"},
-    {"sink_last", "on [SEP]", "", .format = CLI_SHORT, .definition = "and on its last"},
-    {0}};
-const cli_table probe_context_table = {.rows = "heads",
-                                       .title = "Heads: attention in the text's own blocks",
-                                       .columns = context_columns};
-
-static const cli_column row_columns[] = {
-    {"domain", "domain", "", .format = CLI_TEXT},
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"head", "head", "", .format = CLI_COUNT},
-    {"n", "n", "tokens", .format = CLI_COUNT},
-    {"mean_error", "mean error", "", .format = CLI_REAL, .error = "mean_error_se",
-     .definition = "|m_n - m| of the head's outputs, mean over replicates"},
-    {"cov_error", "cov error", "", .format = CLI_REAL, .error = "cov_error_se",
-     .definition = "|C_n - C| in Frobenius norm"},
-    {"map_error", "map error", "", .format = CLI_REAL, .error = "map_error_se",
-     .definition = "root mean square over queries"},
-    {"map_error_predicted", "predicted", "", .format = CLI_SHORT,
-     .definition = "for Gaussian tokens of the same covariance, the same queries"},
-    {"map_error_flag", "flag", "", .format = CLI_TEXT,
-     .definition =
-         "pool: the distance between the pool and its text, from its two halves, is above "
-         "a tenth of this; the rate is that of the pool. Left out of the fit: floor, "
-         "rounding; reference, drawn without replacement from too small a pool"},
-    {0}};
-const cli_table probe_rows_table = {
-    .rows = "rows", .title = "Distance from the pool's limit", .columns = row_columns};
-
-static const cli_column domain_columns[] = {
-    {"domain", "domain", "", .format = CLI_TEXT},
-    {"against", "against", "", .format = CLI_TEXT},
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"head", "head", "", .format = CLI_COUNT},
-    {"ratio", "ratio", "", .format = CLI_REAL, .error = "ratio_se",
-     .definition = "of relative map errors at the largest n"},
-    {"z", "z", "errors", .format = CLI_SHORT},
-    {"p", "p", "", .format = CLI_SHORT, .definition = "two-sided, times the number of rows"},
-    {"differs", "differs", "", .format = CLI_TEXT, .definition = "p below 0.01"},
-    {0}};
-const cli_table probe_domains_table = {
-    .rows = "differences", .title = "Do domains differ?", .columns = domain_columns};

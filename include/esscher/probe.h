@@ -16,6 +16,10 @@
  *     es_probe_open(&spec, layer, numbers, &probe, &err);
  *     es_probe_head_of(probe, head, &about, &err);                 horizons, freezing, prediction
  *     es_probe_replicate(probe, r, cells, joint, &err);            (heads, sizes): errors
+ *     es_probe_control(probe, r, cells, &err);                     those of Gaussian tokens
+ *
+ * Before any draw the pool tells how many tokens a head needs: n times its mean square error tends
+ * to `sampling`, so that the map error is below e from n = sampling/e^2 on.
  *
  * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
  * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the
@@ -56,13 +60,16 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
 
-/* What one replicate takes, and the limit of one layer. */
+/* What the limit of one layer takes, and one replicate, and one of Gaussian tokens. */
 typedef struct es_probe_cost {
-    double limit_flops, replicate_flops;
+    double limit_flops, replicate_flops, control_flops;
     size_t bytes; /* upper bound on memory at one time */
 } es_probe_cost;
 
-ES_API es_status es_probe_cost_of(const es_probe_spec *spec, es_probe_cost *out, es_error *err);
+/*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not looked at.
+ *  @return : ES_OK; ES_E_ARGUMENT (probe.null); ES_E_RANGE. */
+ES_API es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_cost *out,
+                                  es_error *err);
 
 /* ---- a layer, ready ---- */
 
@@ -92,15 +99,20 @@ typedef struct es_probe_cell {
 
 /* What is known of a head before anything is drawn. */
 typedef struct es_probe_head {
-    es_horizons horizons; /* from the covariance and the weights */
-    es_probe_cell limit;  /* the limit's own error */
-    double output_rms;    /* of the limit's outputs around their mean, over queries */
-    double score_sd;      /* root mean square over queries of q, the sd of their scores */
-    double freezing;      /* median over queries of u = q / sqrt(2 ln n), n the largest size */
-    double frozen;        /* share of queries with u > 1 */
-    double sink_first;    /* weight on a block's first token ([CLS]), mean over the queries of the
-                             first 16 blocks; NaN if the pool has no specials */
-    double sink_last;     /* and on its last ([SEP]) */
+    es_horizons horizons;  /* from the covariance and the weights */
+    es_probe_cell limit;   /* the limit's own error */
+    double output_rms;     /* of the limit's outputs around their mean, over queries */
+    double sampling;       /* n times the mean square error of single outputs, once n is large: mean
+                              over queries of N sum w^2 |v - output|^2 over the pool's N tokens */
+    double sampling_error; /* of that: half of the difference between the pool's halves */
+    double thin;           /* share of queries for which fewer than 100 tokens of the pool count,
+                              1/sum w^2: they may miss what the pool has missed */
+    double score_sd;       /* root mean square over queries of q, the sd of their scores */
+    double freezing;       /* median over queries of u = q / sqrt(2 ln n), n the largest size */
+    double frozen;         /* share of queries with u > 1 */
+    double sink_first;     /* weight on a block's first token ([CLS]), mean over the queries of the
+                              first 16 blocks; NaN if the pool has no specials */
+    double sink_last;      /* and on its last ([SEP]) */
 } es_probe_head;
 
 /*! es_probe_head_of() : O(hidden^3). @return : ES_OK; ES_E_RANGE; as es_horizons_of(). */
@@ -110,6 +122,21 @@ ES_API es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_
 /*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give
  *  these very queries (es_rem_moments(), interpolated to 1e-4), into out (n_sizes). */
 ES_API es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err);
+
+/* How densely keys lie around the direction of a query. For keys less their mean (which changes no
+ * weight) let T = 1 - cos(query, key); near 0, P(T <= t) ~ c t^exponent (exponent.h): half of the
+ * number of dimensions in which keys vary near a query. */
+typedef struct es_probe_local {
+    double exponent, exponent_se; /* mean over 64 queries among up to 16384 keys, and the error that
+                                     their scatter gives; NaN if there is none */
+    double beta;        /* inverse temperature: |query| |key| / sqrt(k), root mean square */
+    double beta_frozen; /* where the nearest of n keys takes over (es_freezing_scale()), n
+                           the largest size */
+} es_probe_local;
+
+/*! es_probe_local_of() : of every head, out (heads). O(keys hidden (hidden + queries)); memory 8
+ *  bytes per key and channel. @return : ES_OK; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_probe_local_of(const es_probe *probe, es_probe_local *out, es_error *err);
 
 /* All heads of a layer together at one n, after the output matrices Wo. */
 typedef struct es_probe_joint {
@@ -124,6 +151,15 @@ typedef struct es_probe_joint {
  * ES_E_INTERRUPTED; as es_attend(). */
 ES_API es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                                     es_probe_joint *joint, es_error *err);
+
+/*! es_probe_control() : errors of every head at every n, cells (heads, sizes), that Gaussian tokens
+ *  with the mean and covariance of the layer's inputs would give these very queries; their limit
+ *  is V (mean + S A x), exactly. What es_probe_predict() says about the map error, by simulation,
+ *  and as much about mean and covariance: a control for what is due to the tokens' law. A pure
+ *  function of (seed, layer, replicate). Progress counts heads. @return : as es_probe_replicate().
+ */
+ES_API es_status es_probe_control(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
+                                  es_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,10 @@
  *     probe_weights.c    matrices of all heads of a layer side by side, and products with them
  *     probe_limit.c      the walk through the pool
  *     probe_head.c       what covariance and weights say about a head
+ *     probe_scores.c     scores of Gaussian tokens: freezing, prediction
+ *     probe_local.c      how many keys lie near a query
  *     probe_replicate.c  n tokens against the limit
+ *     probe_control.c    the same with Gaussian tokens
  */
 #ifndef ES_LAB_PROBE_H
 #define ES_LAB_PROBE_H
@@ -14,7 +17,12 @@
 #include <esscher/random.h>
 
 /* Experiments of the address space that belong to it. */
-enum { ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE, ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1 };
+enum {
+    ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE,
+    ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1,
+    ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
+    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3
+};
 
 /* Far beyond any memory, and products with it fit int64_t. */
 #define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
@@ -27,6 +35,11 @@ typedef struct es_probe_weights {
     float *gram;                  /* (H, H) Wo'Wo, Wo having a block of columns per head: e' gram e
                                      is how much errors e of all heads change the layer's output */
 } es_probe_weights;
+
+/* Covariances of a head's keys Wk x and values Wv x, (k, k) each. */
+typedef struct es_probe_gram {
+    const double *kk, *vk, *vv; /* Wk S Wk', Wv S Wk', Wv S Wv' */
+} es_probe_gram;
 
 /* Exact expectations for n Gaussian scores of standard deviation q, on a grid of q. */
 enum { ES_PROBE_GRID = 222 };
@@ -43,23 +56,39 @@ struct es_probe {
     es_probe_weights weights;
     float *q;               /* (queries, H) queries of all heads, bias included */
     double *numbers;        /* as es_probe_measure() makes them */
-    const double *cov;      /* (H, H) into numbers, */
+    const double *mean;     /* (H) into numbers, */
+    const double *cov;      /* (H, H), */
     const double *limit;    /* (queries, H) outputs over the whole pool, */
-    const double *halves;   /* (heads, 3) error of the limit */
+    const double *about;    /* (heads, ES_PROBE_ABOUT): error of the limit, sampling */
+    double *grams;          /* (heads, 3, k, k), see es_probe_gram_of() */
     es_probe_table *tables; /* (sizes) */
 };
 
 /*! es_probe_layout_of() : where the parts are in `numbers`. */
 typedef struct es_probe_layout {
-    int64_t mean, cov, limit, halves, count;
+    int64_t mean, cov, limit, about, count;
 } es_probe_layout;
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec);
 
-static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
+/* Numbers of a head beside its outputs: mean, covariance and map error of the limit; sampling, its
+ * error, thin. */
+enum { ES_PROBE_ABOUT = 6 };
+
+/* With fewer tokens than this, one that was not drawn into the pool might be missed. */
+#define ES_PROBE_THIN 100.0
+
+/* Keys among which the neighbours of a query are sought, at most. */
+enum { ES_PROBE_KEYS = 16384 };
+
+static inline int64_t es_probe_queries_among(const es_probe_spec *spec, int64_t tokens)
 {
-    const int64_t tokens = es_pool_about(spec->pool).tokens;
     const int64_t wanted = spec->queries ? spec->queries : 1024;
     return wanted < tokens ? wanted : tokens;
+}
+
+static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
+{
+    return es_probe_queries_among(spec, es_pool_about(spec->pool).tokens);
 }
 
 static inline es_budget *es_probe_budget(const es_probe_spec *spec)
@@ -68,6 +97,8 @@ static inline es_budget *es_probe_budget(const es_probe_spec *spec)
 }
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
+es_status es_probe_check_head(const es_probe *probe, int64_t head, es_error *err);
+es_status es_probe_check_replicate(int64_t replicate, es_error *err);
 
 /*! es_probe_weights_new() : copies of the layer's matrices, in f32. */
 es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_probe_weights *out,
@@ -84,9 +115,21 @@ es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const
 es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
                            float *out, es_error *err);
 
+/*! es_probe_grams_fill() : probe->grams. O(hidden^3). */
+es_status es_probe_grams_fill(es_probe *probe, es_error *err);
+es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head);
+
+/*! es_probe_freezing() : score_sd, freezing and frozen of `out`. */
+es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *out, es_error *err);
+
 /*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);
+
+/*! es_probe_attend() : the queries of one head over n tokens, their keys and values (n, k) with
+ *  rows `stride` numbers apart, into outputs (sizes, queries, k). */
+es_status es_probe_attend(const es_probe *probe, int64_t head, const float *keys,
+                          const float *values, int64_t stride, double *outputs, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

@@ -1,5 +1,9 @@
 /* probe_limit.c : one walk through a layer's pool: moments of its tokens, and what the queries see
- * in all of it and in either half. */
+ * in all of it and in either half.
+ *
+ * Scores are taken twice, as they are and doubled: the weights of doubled scores are w^2 / sum w^2,
+ * and with |v|^2 as one more value that is all that sum w^2 |v - output|^2 needs, the square of
+ * what a drawn token changes (THEORY.md 9). */
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +31,7 @@ typedef struct walk {
     es_probe_weights weights;
     float *q;                 /* (queries, H) */
     float *x, *keys, *values; /* (strip, H) */
+    float *longer;            /* (strip, k + 1) values of a head and their squared lengths */
     double *mean, *cov;       /* of a strip */
     es_moments moments;       /* of all */
     es_partial **partial;     /* (2, heads): what each half has shown */
@@ -36,14 +41,14 @@ typedef struct walk {
 
 static es_status open_partials(walk *w, es_error *err)
 {
-    const double scale = 1.0 / sqrt((double)w->weights.width);
+    const double scale = 1.0 / sqrt((double)w->weights.width), scales[2] = {scale, 2.0 * scale};
     es_exec exec = w->spec->exec ? *w->spec->exec : (es_exec){0};
     exec.progress = NULL;
-    const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &exec};
+    const es_attend_opts opts = {.scales = scales, .n_scales = 2, .exec = &exec};
     ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, w->weights.heads, sizeof *w->partial,
                         "partial states", (void **)&w->partial, err));
     for (int64_t i = 0; i < 2 * w->weights.heads; i++)
-        ES_TRY(es_partial_new(w->queries, w->weights.width, &opts, &w->partial[i], err));
+        ES_TRY(es_partial_new(w->queries, w->weights.width + 1, &opts, &w->partial[i], err));
     return ES_OK;
 }
 
@@ -53,10 +58,11 @@ static es_status prepare(walk *w, es_error *err)
     ES_TRY(es_probe_weights_new(w->spec, w->layer, &w->weights, err));
     const int64_t H = w->weights.hidden;
     ES_TRY(es_mem_array(budget, w->queries, H, sizeof(float), "queries", (void **)&w->q, err));
-    ES_TRY(es_mem_array(budget, 3 * w->strip, H, sizeof(float), "a strip of the pool",
-                        (void **)&w->x, err));
+    ES_TRY(es_mem_array(budget, w->strip, 3 * H + w->weights.width + 1, sizeof(float),
+                        "a strip of the pool", (void **)&w->x, err));
     w->keys = w->x + w->strip * H;
     w->values = w->keys + w->strip * H;
+    w->longer = w->values + w->strip * H;
     ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
     w->cov = w->mean + H;
     ES_TRY(es_moments_new(H, budget, &w->moments, err));
@@ -94,6 +100,21 @@ static es_status add_moments(walk *w, int64_t count, es_error *err)
     return ES_OK;
 }
 
+static void lengthen(walk *w, int64_t head, int64_t count)
+{
+    const int64_t k = w->weights.width;
+    for (int64_t i = 0; i < count; i++) {
+        const float *v = w->values + i * w->weights.hidden + head * k;
+        float *to = w->longer + i * (k + 1);
+        double square = 0.0;
+        for (int64_t j = 0; j < k; j++) {
+            to[j] = v[j];
+            square += (double)v[j] * (double)v[j];
+        }
+        to[k] = (float)square;
+    }
+}
+
 static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_probe_weights *p = &w->weights;
@@ -107,8 +128,9 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
     for (int64_t h = 0; h < p->heads; h++) {
         es_view q = es_view_f32(w->q + h * p->width, w->queries, p->width);
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
-        es_view v = es_view_f32(w->values + h * p->width, count, p->width);
-        q.row_stride = k.row_stride = v.row_stride = p->hidden * (int64_t)sizeof(float);
+        const es_view v = es_view_f32(w->longer, count, p->width + 1);
+        q.row_stride = k.row_stride = p->hidden * (int64_t)sizeof(float);
+        lengthen(w, h, count);
         ES_TRY(es_partial_attend(w->partial[half * p->heads + h], &q, &k, &v, first, err));
     }
     return ES_OK;
@@ -116,28 +138,86 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 
 /* ---- the numbers ---- */
 
-/* Outputs over the pool into limit, and half the distance between the halves. The error of a pool
- * of one token is not known. */
-static es_status finish_head(walk *w, int64_t head, double *outputs, double *limit, double *halves,
+/* Outputs of a head over some tokens, their logarithms of sum exp(score), both for scores as they
+ * are and doubled. */
+typedef struct seen {
+    double *output; /* (2, queries, k + 1) */
+    double *lse;    /* (2, queries) */
+    int64_t tokens;
+} seen;
+
+/* N sum w^2 |v - output|^2, mean over queries, and in *thin the share of those for which fewer than
+ * ES_PROBE_THIN tokens count, 1/sum w^2. */
+static double sampling_of(const walk *w, const seen *s, double *thin)
+{
+    const int64_t k = w->weights.width, m = w->queries;
+    const double N = (double)s->tokens;
+    double sum = 0.0;
+    *thin = 0.0;
+    for (int64_t i = 0; i < m; i++) {
+        const double *output = s->output + i * (k + 1), *doubled = output + m * (k + 1);
+        const double squares = exp(s->lse[m + i] - 2.0 * s->lse[i]); /* sum w^2 */
+        double apart = doubled[k];
+        for (int64_t j = 0; j < k; j++)
+            apart += output[j] * (output[j] - 2.0 * doubled[j]);
+        sum += N * squares * fmax(apart, 0.0) / (double)m;
+        *thin += squares * ES_PROBE_THIN > 1.0 ? 1.0 / (double)m : 0.0;
+    }
+    return sum;
+}
+
+static es_status look(es_partial *partial, const seen *s, es_error *err)
+{
+    return es_partial_finish(partial, &(es_attend_out){.output = s->output, .lse = s->lse}, err);
+}
+
+/* Outputs over the pool into limit; half the distance between the halves, and what sampling adds,
+ * into `about`. The error of a pool of one token is not known. */
+static es_status finish_head(walk *w, int64_t head, seen half[2], double *limit, double *about,
                              es_error *err)
 {
     const int64_t k = w->weights.width, H = w->weights.hidden, m = w->queries;
     es_partial *even = w->partial[head], *odd = w->partial[w->weights.heads + head];
-    double *a = outputs, *b = outputs + m * k;
     es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
-    ES_TRY(es_partial_finish(even, &(es_attend_out){.output = a}, err));
-    if (es_pool_about(w->spec->pool).tokens > w->strip) {
-        ES_TRY(es_partial_finish(odd, &(es_attend_out){.output = b}, err));
-        ES_TRY(es_probe_errors(es_probe_budget(w->spec), a, k, b, k, m, k, &apart, err));
+    double difference = (double)NAN, thin;
+    ES_TRY(look(even, &half[0], err));
+    if (half[1].tokens > 0) {
+        ES_TRY(look(odd, &half[1], err));
+        ES_TRY(es_probe_errors(es_probe_budget(w->spec), half[0].output, k + 1, half[1].output,
+                               k + 1, m, k, &apart, err));
+        difference = fabs(sampling_of(w, &half[0], &thin) - sampling_of(w, &half[1], &thin));
         ES_TRY(es_partial_merge(even, odd, err));
-        ES_TRY(es_partial_finish(even, &(es_attend_out){.output = a}, err));
+        ES_TRY(look(even, &half[0], err));
     }
+    const seen all = {half[0].output, half[0].lse, half[0].tokens + half[1].tokens};
     for (int64_t i = 0; i < m; i++)
-        memcpy(limit + i * H + head * k, a + i * k, (size_t)k * sizeof *a);
-    halves[0] = apart.mean_error / 2.0;
-    halves[1] = apart.cov_error / 2.0;
-    halves[2] = apart.map_error / 2.0;
+        memcpy(limit + i * H + head * k, all.output + i * (k + 1), (size_t)k * sizeof *limit);
+    const double sampling = sampling_of(w, &all, &thin);
+    const double numbers[ES_PROBE_ABOUT] = {apart.mean_error / 2.0, apart.cov_error / 2.0,
+                                            apart.map_error / 2.0,  sampling,
+                                            difference / 2.0,       thin};
+    memcpy(about, numbers, sizeof numbers);
     return ES_OK;
+}
+
+static es_status finish(walk *w, double *numbers, es_error *err)
+{
+    const int64_t m = w->queries, size = m * (w->weights.width + 2), strip = w->strip;
+    const int64_t tokens = es_pool_about(w->spec->pool).tokens;
+    const es_probe_layout at = es_probe_layout_of(w->spec);
+    double *room;
+    ES_TRY(es_mem_array(es_probe_budget(w->spec), 4, size, sizeof *room, "outputs", (void **)&room,
+                        err));
+    seen half[2] = {{.output = room, .lse = room + 2 * (size - m)},
+                    {.output = room + 2 * size, .lse = room + 4 * size - 2 * m}};
+    for (int64_t first = 0; first < tokens; first += strip)
+        half[first / strip % 2].tokens += tokens - first < strip ? tokens - first : strip;
+    es_status status = ES_OK;
+    for (int64_t h = 0; h < w->weights.heads && status == ES_OK; h++)
+        status = finish_head(w, h, half, numbers + at.limit,
+                             numbers + at.about + ES_PROBE_ABOUT * h, err);
+    es_mem_free(es_probe_budget(w->spec), room);
+    return status;
 }
 
 static es_status walk_pool(walk *w, double *numbers, es_error *err)
@@ -154,14 +234,7 @@ static es_status walk_pool(walk *w, double *numbers, es_error *err)
     }
     memcpy(numbers + at.mean, w->moments.mean, (size_t)H * sizeof(double));
     es_moments_covariance(&w->moments, 0, numbers + at.cov);
-    double *outputs;
-    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2 * w->queries, w->weights.width, sizeof(double),
-                        "outputs", (void **)&outputs, err));
-    es_status status = ES_OK;
-    for (int64_t h = 0; h < w->weights.heads && status == ES_OK; h++)
-        status = finish_head(w, h, outputs, numbers + at.limit, numbers + at.halves + 3 * h, err);
-    es_mem_free(es_probe_budget(w->spec), outputs);
-    return status;
+    return finish(w, numbers, err);
 }
 
 es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers, es_error *err)

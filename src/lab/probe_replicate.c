@@ -62,6 +62,25 @@ es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, 
 
 /* ---- one draw ---- */
 
+es_status es_probe_attend(const es_probe *probe, int64_t head, const float *keys,
+                          const float *values, int64_t stride, double *outputs, es_error *err)
+{
+    const int64_t k = probe->weights.width, n = probe->spec.sizes[probe->spec.n_sizes - 1];
+    const double scale = 1.0 / sqrt((double)k);
+    es_exec exec = probe->exec;
+    exec.progress = NULL;
+    const es_attend_opts opts = {.scales = &scale,
+                                 .n_scales = 1,
+                                 .prefixes = probe->spec.sizes,
+                                 .n_prefixes = probe->spec.n_sizes,
+                                 .exec = &exec};
+    es_view q = es_view_f32(probe->q + head * k, probe->queries, k);
+    es_view K = es_view_f32(keys, n, k), V = es_view_f32(values, n, k);
+    q.row_stride = probe->weights.hidden * (int64_t)sizeof(float);
+    K.row_stride = V.row_stride = stride * (int64_t)sizeof(float);
+    return es_attend(&q, &K, &V, &opts, &(es_attend_out){.output = outputs}, err);
+}
+
 typedef struct draw {
     const es_probe *probe;
     int64_t n;                /* tokens: the largest size */
@@ -91,18 +110,7 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
 {
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
-    const double scale = 1.0 / sqrt((double)k);
-    es_exec exec = p->exec;
-    exec.progress = NULL;
-    const es_attend_opts opts = {.scales = &scale,
-                                 .n_scales = 1,
-                                 .prefixes = p->spec.sizes,
-                                 .n_prefixes = p->spec.n_sizes,
-                                 .exec = &exec};
-    es_view q = es_view_f32(p->q + head * k, m, k), K = es_view_f32(d->keys + head * k, d->n, k);
-    es_view V = es_view_f32(d->values + head * k, d->n, k);
-    q.row_stride = K.row_stride = V.row_stride = H * (int64_t)sizeof(float);
-    ES_TRY(es_attend(&q, &K, &V, &opts, &(es_attend_out){.output = d->outputs}, err));
+    ES_TRY(es_probe_attend(p, head, d->keys + head * k, d->values + head * k, H, d->outputs, err));
     const double *limit = p->limit + head * k;
     for (int64_t i = 0; i < p->spec.n_sizes; i++) {
         const double *out = d->outputs + i * m * k;
@@ -193,9 +201,7 @@ static es_status run(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_
 es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                              es_probe_joint *joint, es_error *err)
 {
-    if (replicate < 0 || replicate > UINT32_MAX) /* what its address has room for */
-        return es_fail(err, ES_E_RANGE, "probe.replicate", "0 to 2^32 - 1", "replicate %lld",
-                       (long long)replicate);
+    ES_TRY(es_probe_check_replicate(replicate, err));
     draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
     const es_status status = run(&d, replicate, cells, joint, err);
     es_mem_free(probe->exec.budget, d.errors);

@@ -185,6 +185,91 @@ static void tell_tails(es_sink *s, const es_book *book)
     es_sink_put(s, ".</p>\n");
 }
 
+/* ---- probe ---- */
+
+/* The numbers of a column, in order; how many there are, at most `most`. */
+static size_t sorted_column(const es_run_table *t, const char *name, double *out, size_t most)
+{
+    size_t count = 0;
+    for (int64_t i = 0; i < t->rows && count < most; i++) {
+        out[count] = es_book_real(t, name, i);
+        count += isfinite(out[count]);
+    }
+    es_table_sort(out, count);
+    return count;
+}
+
+/* Median of a column of exponents, in words around it; nothing if it has none. */
+static void put_median(es_sink *s, const es_run_table *t, const char *before, const char *name)
+{
+    enum { MOST = 4096 };
+    double values[MOST];
+    const size_t count = sorted_column(t, name, values, MOST);
+    if (count == 0)
+        return;
+    es_sink_put(s, before);
+    put_number(s, ES_FORMAT_SHORT, values[(count - 1) / 2], (double)NAN);
+}
+
+static void put_head_rates(es_sink *s, const es_run_table *heads)
+{
+    enum { MOST = 4096 };
+    double rate[MOST];
+    const size_t count = sorted_column(heads, "rate_map", rate, MOST);
+    if (count == 0)
+        return;
+    es_sink_format(s,
+                   "<p class=\"finding\">Of %lld heads the middle one’s single outputs converge "
+                   "like <i>n</i><sup>−",
+                   (long long)heads->rows);
+    put_number(s, ES_FORMAT_SHORT, rate[(count - 1) / 2], (double)NAN);
+    es_sink_put(s, "</sup>, four fifths of them with exponents from ");
+    put_number(s, ES_FORMAT_SHORT, rate[(count - 1) / 10], (double)NAN);
+    es_sink_put(s, " to ");
+    put_number(s, ES_FORMAT_SHORT, rate[9 * (count - 1) / 10], (double)NAN);
+    put_median(s, heads, "; Gaussian tokens of the same covariance would give ",
+               "rate_map_predicted");
+    put_median(s, heads, ", the paper’s exponent is ", "rate_horizon");
+    es_sink_put(s, " in the middle.</p>\n");
+}
+
+/* The head that needs most tokens, and how many heads need more than were drawn. */
+static void put_slowest(es_sink *s, const es_run_table *heads, const es_run_table *rows)
+{
+    int64_t slowest = -1;
+    long long beyond = 0;
+    double most = 0.0, drawn = 0.0;
+    for (int64_t i = 0; i < rows->rows; i++)
+        drawn = fmax(drawn, es_book_real(rows, "n", i));
+    for (int64_t i = 0; i < heads->rows; i++) {
+        const double tokens = es_book_real(heads, "tokens_for_tenth", i);
+        beyond += tokens > drawn;
+        if (tokens > most) {
+            most = tokens;
+            slowest = i;
+        }
+    }
+    if (slowest < 0)
+        return;
+    es_sink_format(s, "<p class=\"finding\">%lld of them need more than the ", beyond);
+    put_number(s, ES_FORMAT_COUNT, drawn, (double)NAN);
+    es_sink_put(s, " tokens that were drawn to be within a tenth of their limit; the slowest, ");
+    es_sink_format(s, "layer %.0f, head %.0f, needs ", es_book_real(heads, "layer", slowest),
+                   es_book_real(heads, "head", slowest));
+    const double digit = pow(10.0, floor(log10(most)) - 1.0); /* two are known */
+    put_number(s, ES_FORMAT_COUNT, digit * ceil(most / digit), (double)NAN);
+    es_sink_put(s, es_book_real(heads, "thin", slowest) > 0.5 ? " or more.</p>\n" : ".</p>\n");
+}
+
+static void tell_probe(es_sink *s, const es_book *book)
+{
+    const es_book_table *heads = es_book_find(book, "heads"), *rows = es_book_find(book, "rows");
+    if (!heads || !rows || heads->data.rows == 0)
+        return;
+    put_head_rates(s, &heads->data);
+    put_slowest(s, &heads->data, &rows->data);
+}
+
 /* ---- claims ---- */
 
 static void tell_claims(es_sink *s, const es_book *book)
@@ -216,11 +301,8 @@ static void tell_claims(es_sink *s, const es_book *book)
 static const struct {
     const char *command;
     void (*tell)(es_sink *s, const es_book *book);
-} findings[] = {{"converge", tell_converge},
-                {"hardmax", tell_hardmax},
-                {"ball", tell_ball},
-                {"tails", tell_tails},
-                {"claims", tell_claims}};
+} findings[] = {{"converge", tell_converge}, {"hardmax", tell_hardmax}, {"ball", tell_ball},
+                {"probe", tell_probe},       {"tails", tell_tails},     {"claims", tell_claims}};
 
 void es_findings_html(es_sink *s, const es_book *book)
 {

@@ -125,7 +125,19 @@ static void put_unfinished(es_sink *s, const es_book *book)
     es_sink_put(s, " --resume</code>, then make this page again.</p>\n");
 }
 
-static void put_data(es_sink *s, const es_book *book, long long number, int64_t values)
+/* How many rows of a table the page carries. */
+static int64_t take_room(es_page_room *room, const es_run_table *t)
+{
+    const int64_t share = room->values / (room->tables > 1 ? room->tables : 1) / t->cols;
+    int64_t most = share < ES_BOOK_POINTS ? share : ES_BOOK_POINTS;
+    most = most > 2 ? most : 2;
+    room->values -= t->cols * (t->rows < most ? t->rows : most);
+    room->values = room->values > 0 ? room->values : 0;
+    room->tables--;
+    return most;
+}
+
+static void put_data(es_sink *s, const es_book *book, long long number, es_page_room *room)
 {
     es_sink_format(s,
                    "<script type=\"application/json\" id=\"run-%lld-data\">{\"command\":", number);
@@ -155,8 +167,7 @@ static void put_data(es_sink *s, const es_book *book, long long number, int64_t 
         es_sink_json_text(s, t->name);
         es_sink_put(s, ":");
         table_id(id, number, i);
-        const int64_t most = values / t->cols < ES_BOOK_POINTS ? values / t->cols : ES_BOOK_POINTS;
-        es_table_json(s, t, id, most > 2 ? most : 2);
+        es_table_json(s, t, id, take_room(room, t));
         between = ",\n";
     }
     es_sink_put(s, "}}</script>\n");
@@ -200,7 +211,7 @@ static void put_place_of_figures(es_sink *s, long long number)
                    number);
 }
 
-es_status es_page_run(es_sink *s, const es_book *book, int64_t at, int64_t values, bool figures,
+es_status es_page_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room, bool figures,
                       es_error *err)
 {
     const long long number = (long long)at + 1;
@@ -222,7 +233,7 @@ es_status es_page_run(es_sink *s, const es_book *book, int64_t at, int64_t value
                        (long long)book->missing);
     put_answer(s, book, number);
     if (figures)
-        put_data(s, book, number, values);
+        put_data(s, book, number, room);
     es_sink_put(s, "</section>\n");
     return ES_OK;
 }

@@ -37,13 +37,12 @@ static es_status count_tables(const es_book *books, int64_t count, int64_t *out,
 static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figures,
                             es_report_size *size, es_error *err)
 {
-    int64_t tables;
-    ES_TRY(count_tables(books, count, &tables, err));
+    es_page_room room = {.values = ES_BOOK_VALUES};
+    ES_TRY(count_tables(books, count, &room.tables, err));
     for (int64_t i = 0; i < count; i++) {
         es_book *book = &books[i];
         ES_TRY(es_book_read(book, err));
-        const es_status status =
-            es_page_run(s, book, i, ES_BOOK_VALUES / (tables ? tables : 1), figures, err);
+        const es_status status = es_page_run(s, book, i, &room, figures, err);
         for (int64_t j = 0; j < book->count; j++) {
             size->tables += book->tables[j].owner;
             size->rows += book->tables[j].owner ? book->tables[j].data.rows : 0;

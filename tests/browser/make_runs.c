@@ -213,7 +213,7 @@ static void put_curves(es_run *run)
 {
     enum { ROWS = BOTH * SIZES };
     static double layer[ROWS], head[ROWS], n[ROWS], map[ROWS], map_se[ROWS], mean[ROWS],
-        mean_se[ROWS], predicted[ROWS];
+        mean_se[ROWS], cov[ROWS], cov_se[ROWS], predicted[ROWS], sampling[ROWS];
     static const char *domain[ROWS];
     for (int i = 0; i < ROWS; i++) {
         const int h = i / SIZES;
@@ -226,6 +226,9 @@ static void put_curves(es_run *run)
         mean[i] = 0.4 * map[i];
         map_se[i] = 0.05 * map[i];
         mean_se[i] = 0.05 * mean[i];
+        cov[i] = 0.1 * map[i];
+        cov_se[i] = 0.05 * cov[i];
+        sampling[i] = map[i];
     }
     const es_run_column columns[] = {{"domain", ES_RUN_TEXT, NULL, domain},
                                      {"layer", ES_RUN_REAL, layer, NULL},
@@ -235,8 +238,11 @@ static void put_curves(es_run *run)
                                      {"map_error_se", ES_RUN_REAL, map_se, NULL},
                                      {"mean_error", ES_RUN_REAL, mean, NULL},
                                      {"mean_error_se", ES_RUN_REAL, mean_se, NULL},
-                                     {"map_error_predicted", ES_RUN_REAL, predicted, NULL}};
-    put(run, "rows", ROWS, columns, 9);
+                                     {"cov_error", ES_RUN_REAL, cov, NULL},
+                                     {"cov_error_se", ES_RUN_REAL, cov_se, NULL},
+                                     {"map_error_predicted", ES_RUN_REAL, predicted, NULL},
+                                     {"map_error_sampling", ES_RUN_REAL, sampling, NULL}};
+    put(run, "rows", ROWS, columns, 12);
 }
 
 static void put_differences(es_run *run)

@@ -119,7 +119,7 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   await map.locator(".mark-rect.role-mark path").nth(17).click(); // rows of the table in order: layer 2, head 1
   assert.equal(await curves.locator("h3").innerText(), "Errors of prose, layer 2, head 1");
   assert.equal(await curves.locator("select").inputValue(), "prose, layer 2, head 1");
-  await drawn(curves.locator(".mark-symbol path"), 2 * 2 * 3); // two errors, three n, each with its target
+  await drawn(curves.locator(".mark-symbol path"), 2 * 3 * 3); // three errors, three n, each with its target
   assert.match(await map.locator("figcaption").innerText(), /Colours end at 1\.\d+/); // one horizon of 12.5 among 1.5
   await curves.locator("select").focus();
   await page.keyboard.press("ArrowDown");
@@ -129,7 +129,7 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   await map.locator("select").selectOption("weight on [CLS] and [SEP]: code");
   assert.equal(await map.locator("h3").innerText(), "Heads by weight on [CLS] and [SEP]: code");
   await drawn(map.locator(".mark-rect.role-mark path"), 48);
-  assert.equal(await page.locator(".choice figure").count(), 2); // replaced, not added
+  assert.equal(await page.locator(".choice figure").count(), 3); // replaced, not added
   assert.deepEqual(trouble, []);
 });
 

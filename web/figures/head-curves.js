@@ -3,43 +3,55 @@ import { groupBy, isNumber, show } from "../tables.js";
 
 const Z = 1.96;
 const measures = [
-  { key: "map_error", name: "single outputs", colour: 0 },
-  { key: "mean_error", name: "mean output", colour: 1 },
+  { key: "map_error", name: "single outputs", colour: 0, predicted: "map_error_predicted" },
+  { key: "mean_error", name: "mean output", colour: 1, predicted: "mean_error_gaussian" },
+  { key: "cov_error", name: "their covariance", colour: 2, predicted: "cov_error_gaussian" },
 ];
-const predicted = { name: "single outputs, predicted", colour: 6, dash: [5, 4] };
+
+// Dashed, in the colour of what it predicts: Gaussian tokens. Dotted: the weights that queries give the pool's tokens.
+function predictionsOf(rows) {
+  return measures.flatMap(({ name, predicted }) =>
+    rows.filter((r) => isNumber(r[predicted])).map((r) => ({ series: name, x: r.n, y: r[predicted] })),
+  );
+}
 
 function curvesOf(name, head, rows) {
-  const each = (f) => measures.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m.key) })));
-  const theory = rows.some((r) => isNumber(r.map_error_predicted));
+  const measured = measures.filter(({ key }) => rows.some((r) => isNumber(r[key])));
+  const each = (f) => measured.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m) })));
+  const predictions = predictionsOf(rows);
+  const sampling = rows
+    .filter((r) => isNumber(r.map_error_sampling))
+    .map((r) => ({ series: measures[0].name, x: r.n, y: r.map_error_sampling }));
   const own = head?.map_error_limit;
   return {
     title: `Errors of ${name}`,
-    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${theory ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "error", log: true },
-    series: [...measures, ...(theory ? [predicted] : [])],
+    series: measured.map(({ name, colour }) => ({ name, colour })),
     layers: [
       {
         kind: "line",
-        name: "predicted",
-        dash: predicted.dash,
-        rows: theory ? rows.map((r) => ({ series: predicted.name, x: r.n, y: r.map_error_predicted })) : [],
+        name: "Gaussian tokens",
+        dash: [5, 4],
+        rows: predictions,
       },
+      { kind: "line", name: "weights on the pool", dash: [1, 4], rows: sampling },
       {
         kind: "bars",
         name: "95 % interval",
-        rows: each((r, key) => ({ lo: r[key] - Z * r[`${key}_se`], hi: r[key] + Z * r[`${key}_se`] })),
+        rows: each((r, { key }) => ({ lo: r[key] - Z * r[`${key}_se`], hi: r[key] + Z * r[`${key}_se`] })),
       },
       {
         kind: "points",
         name: "measured",
-        rows: each((r, key) => ({
+        rows: each((r, { key, predicted }) => ({
           y: r[key],
           tip: [
             ["n", show(r.n)],
             ["error", show(r[key], r[`${key}_se`])],
-            ...(key === "map_error" && theory ? [["predicted", show(r.map_error_predicted)]] : []),
+            ...(isNumber(r[predicted]) ? [["Gaussian tokens", show(r[predicted])]] : []),
             ...(r[`${key}_flag`] ? [["flag", r[`${key}_flag`]]] : []),
           ],
         })),

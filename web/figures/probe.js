@@ -8,6 +8,8 @@ const Z = 1.96;
 
 const sinkMass = (r) => (isNumber(r.sink_first) && isNumber(r.sink_last) ? r.sink_first + r.sink_last : null);
 
+const tenth = (r) => (r.tokens_for_tenth > 0 ? Math.log10(r.tokens_for_tenth) : null);
+
 const quantities = [
   { key: "horizon", title: "horizon H", caption: "Scores that spread by H or more let a few tokens carry the sum." },
   {
@@ -21,6 +23,11 @@ const quantities = [
     caption: "Queries whose scores spread by more than √(2 ln n): one token carries them, and more tokens do not help.",
     domain: [0, 1],
   },
+  {
+    key: "local_exponent",
+    title: "local exponent α",
+    caption: "P(1 − cos(query, key) ≤ t) ∼ t^α: twice it is in how many dimensions keys vary near a query.",
+  },
   { key: "entropy", title: "entropy, nats", caption: "Of a row of attention weights, averaged over queries." },
   {
     key: "sink",
@@ -29,11 +36,17 @@ const quantities = [
     domain: [0, 1],
   },
   { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
+  {
+    key: "tenth",
+    title: "log₁₀ of tokens for 10 %",
+    caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
+  },
 ];
 
 const more = [
   { key: "score_sd", title: "spread of scores" },
   { key: "rate_map_predicted", title: "predicted rate" },
+  { key: "tokens_for_tenth", title: "tokens for 10 %" },
   { key: "ess", title: "effective tokens" },
 ];
 
@@ -91,51 +104,76 @@ const kinds = [
   { name: `more than ${100 * FROZEN} % frozen`, of: (r) => r.frozen > FROZEN, colour: 1 },
 ];
 
-function rateFigure(heads, several) {
-  const rows = heads.filter((r) => isNumber(r.rate_map) && isNumber(r.rate_map_predicted));
-  if (rows.length < 2) return [];
+// Of what, and what predicts it.
+const rates = [
+  {
+    key: "rate_map",
+    predicted: "rate_map_predicted",
+    name: "single outputs",
+    how: "for Gaussian tokens of the same covariance, by exact finite-n integrals",
+  },
+  {
+    key: "rate_mean",
+    predicted: "rate_mean_gaussian",
+    name: "mean output",
+    how: "what Gaussian tokens of the same covariance showed",
+  },
+  {
+    key: "rate_cov",
+    predicted: "rate_cov_gaussian",
+    name: "their covariance",
+    how: "what Gaussian tokens of the same covariance showed",
+  },
+];
+
+function rateFigure(rows, { key, predicted, name: what, how }, several) {
   const series = kinds.filter(({ of }) => rows.some(of));
-  const all = rows.flatMap((r) => [r.rate_map, r.rate_map_predicted]);
+  const all = rows.flatMap((r) => [r[key], r[predicted]]);
   const ends = [Math.min(0, ...all), Math.max(0.55, ...all)];
   const each = (f) =>
-    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r.rate_map_predicted, ...f(r) })));
-  return [
-    {
-      title: "Measured against predicted rate",
-      caption:
-        "Of the error of single outputs, one mark for each head, with 95 % intervals. Predicted: for Gaussian tokens of the same covariance, by exact finite-n integrals, over the same n. Line: where the two agree.",
-      table: "heads",
-      x: { title: "predicted rate", domain: ends },
-      y: { title: "measured rate" },
-      series: series.map(({ name, colour }) => ({ name, colour })),
-      layers: [
-        { kind: "line", name: "equal", plain: true, dash: [4, 3], width: 1.2, rows: ends.map((v) => ({ x: v, y: v })) },
-        {
-          kind: "bars",
-          name: "95 % interval",
-          rows: each((r) => ({
-            lo: r["rate_map_ci.0"] ?? r.rate_map - Z * r.rate_map_se,
-            hi: r["rate_map_ci.1"] ?? r.rate_map + Z * r.rate_map_se,
-          })),
-        },
-        {
-          kind: "points",
-          name: "heads",
-          rows: each((r) => ({
-            y: r.rate_map,
-            pick: headName(r, several),
-            tip: [
-              ["head", headName(r, several)],
-              ["predicted", show(r.rate_map_predicted)],
-              ["measured", show(r.rate_map, r.rate_map_se)],
-              ["horizon", show(r.horizon)],
-              ["frozen", show(r.frozen)],
-            ],
-          })),
-        },
-      ],
-    },
-  ];
+    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r[predicted], ...f(r) })));
+  return {
+    title: `Measured against predicted rate: ${what}`,
+    caption: `One mark for each head, with 95 % intervals. Predicted: ${how}, over the same n. Line: where the two agree.`,
+    table: "heads",
+    x: { title: "predicted rate", domain: ends },
+    y: { title: "measured rate" },
+    series: series.map(({ name, colour }) => ({ name, colour })),
+    layers: [
+      { kind: "line", name: "equal", plain: true, dash: [4, 3], width: 1.2, rows: ends.map((v) => ({ x: v, y: v })) },
+      {
+        kind: "bars",
+        name: "95 % interval",
+        rows: each((r) => ({
+          lo: r[`${key}_ci.0`] ?? r[key] - Z * r[`${key}_se`],
+          hi: r[`${key}_ci.1`] ?? r[key] + Z * r[`${key}_se`],
+        })),
+      },
+      {
+        kind: "points",
+        name: "heads",
+        rows: each((r) => ({
+          y: r[key],
+          pick: headName(r, several),
+          tip: [
+            ["head", headName(r, several)],
+            ["predicted", show(r[predicted], r[`${predicted}_se`])],
+            ["measured", show(r[key], r[`${key}_se`])],
+            ["horizon", show(r.horizon)],
+            ["frozen", show(r.frozen)],
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+function rateFigures(heads, several) {
+  const options = rates.flatMap((rate) => {
+    const rows = heads.filter((r) => isNumber(r[rate.key]) && isNumber(r[rate.predicted]));
+    return rows.length < 2 ? [] : [{ name: rate.name, figure: () => rateFigure(rows, rate, several) }];
+  });
+  return options.length ? [{ label: "Rate of:", options }] : [];
 }
 
 // ---- sinks ----
@@ -180,13 +218,13 @@ function sinkFigure(heads, several) {
 }
 
 export function probe({ tables: { heads: given = [], rows = [], differences = [] } }) {
-  const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
+  const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
   const several = new Set(heads.map((r) => r.domain)).size > 1;
   const curves = headCurves(heads, rows, several, headName);
   return [
     ...headMaps(heads, several, curves.length > 0),
     ...curves,
-    ...rateFigure(heads, several),
+    ...rateFigures(heads, several),
     ...sinkFigure(heads, several),
     ...domainFigures(differences),
   ];

@@ -1,0 +1,205 @@
+/* probe_scores.c : the scores that queries of a head would give Gaussian tokens: how wide they are,
+ * and the error that follows exactly. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "lab/probe.h"
+
+/* ---- keys and values ---- */
+
+/* G (k, k) = a S b' for the blocks of k rows that a head has in two matrices (H, H). */
+static void sandwich(const es_probe *p, int64_t head, const float *a, const float *b, double *G)
+{
+    const int64_t H = p->weights.hidden, k = p->weights.width;
+    const float *left = a + head * k * H, *right = b + head * k * H;
+    for (int64_t i = 0; i < k * k; i++)
+        G[i] = 0.0;
+    for (int64_t r = 0; r < H; r++)
+        for (int64_t j = 0; j < k; j++) {
+            double sb = 0.0; /* (S b')_{r j} */
+            for (int64_t c = 0; c < H; c++)
+                sb += p->cov[r * H + c] * (double)right[j * H + c];
+            for (int64_t i = 0; i < k; i++)
+                G[i * k + j] += (double)left[i * H + r] * sb;
+        }
+}
+
+static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
+{
+    es_probe *p = user;
+    const int64_t size = p->weights.width * p->weights.width;
+    double *at = p->grams + 3 * size * head;
+    (void)thread;
+    (void)err;
+    sandwich(p, head, p->weights.wk, p->weights.wk, at);
+    sandwich(p, head, p->weights.wv, p->weights.wk, at + size);
+    sandwich(p, head, p->weights.wv, p->weights.wv, at + 2 * size);
+    return ES_OK;
+}
+
+es_status es_probe_grams_fill(es_probe *probe, es_error *err)
+{
+    const int64_t k = probe->weights.width;
+    es_exec quiet = probe->exec;
+    quiet.progress = NULL;
+    ES_TRY(es_mem_array(probe->exec.budget, 3 * probe->weights.heads, k * k, sizeof(double),
+                        "covariances of keys and values", (void **)&probe->grams, err));
+    return es_parallel_run(&quiet, probe->weights.heads, fill_grams, probe, err);
+}
+
+es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head)
+{
+    const int64_t size = probe->weights.width * probe->weights.width;
+    const double *at = probe->grams + 3 * size * head;
+    return (es_probe_gram){.kk = at, .vk = at + size, .vv = at + 2 * size};
+}
+
+/* ---- scores ---- */
+
+/* Of each query: q, the standard deviation of its scores over Gaussian tokens of covariance S, and
+ * the squared length of V S t / q, t = Wk'(Wq x + bq)/sqrt(k): the part of an output's error that
+ * lies along the limit. */
+typedef struct scores {
+    double *q, *along; /* (queries) */
+    double total;      /* tr V S V' */
+} scores;
+
+static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_error *err)
+{
+    const int64_t k = p->weights.width, H = p->weights.hidden, m = p->queries;
+    const es_probe_gram gram = es_probe_gram_of(p, head);
+    double *room;
+    ES_TRY(
+        es_mem_array(p->exec.budget, 2, m, sizeof *room, "scores of a head", (void **)&room, err));
+    *out = (scores){.q = room, .along = room + m};
+    for (int64_t i = 0; i < k; i++)
+        out->total += gram.vv[i * k + i];
+    for (int64_t i = 0; i < m; i++) {
+        const float *x = p->q + i * H + head * k;
+        double variance = 0.0, along = 0.0;
+        for (int64_t a = 0; a < k; a++) {
+            double score = 0.0, value = 0.0;
+            for (int64_t b = 0; b < k; b++) {
+                score += gram.kk[a * k + b] * (double)x[b];
+                value += gram.vk[a * k + b] * (double)x[b];
+            }
+            variance += score * (double)x[a];
+            along += value * value;
+        }
+        out->q[i] = sqrt(fmax(variance, 0.0) / (double)k);
+        out->along[i] = variance > 0.0 ? along / variance : 0.0;
+    }
+    return ES_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *out, es_error *err)
+{
+    const double n = (double)probe->spec.sizes[probe->spec.n_sizes - 1], edge = sqrt(2.0 * log(n));
+    const int64_t m = probe->queries;
+    double squares = 0.0;
+    int64_t frozen = 0;
+    scores s;
+    ES_TRY(scores_of(probe, head, &s, err));
+    for (int64_t i = 0; i < m; i++) {
+        squares += s.q[i] * s.q[i];
+        frozen += s.q[i] > edge;
+    }
+    qsort(s.q, (size_t)m, sizeof *s.q, ascending);
+    out->score_sd = sqrt(squares / (double)m);
+    out->freezing = 0.5 * (s.q[(m - 1) / 2] + s.q[m / 2]) / edge;
+    out->frozen = (double)frozen / (double)m;
+    es_mem_free(probe->exec.budget, s.q);
+    return ES_OK;
+}
+
+/* ---- prediction ---- */
+
+/* P_n and v_n on a grid of q, geometric from Q_LOW on; their logarithms are smooth in that of q. */
+static const double Q_LOW = 1e-2, Q_STEP = 1.06; /* up to 3900; es_rem_moments() goes to 4096 */
+
+/* Where q is on the grid, counted in points; 0 for all below it. */
+static double place_of(double q)
+{
+    return fmin(fmax(log(q / Q_LOW) / log(Q_STEP), 0.0), ES_PROBE_GRID - 1);
+}
+
+/* The first of the four points around a place. */
+static int first_of(double place)
+{
+    return (int)fmin(fmax(floor(place) - 1.0, 0.0), ES_PROBE_GRID - 4);
+}
+
+typedef struct filling {
+    es_probe *probe;
+    int first, count; /* points of the grid that are needed */
+} filling;
+
+static es_status fill_point(void *user, int64_t unit, int thread, es_error *err)
+{
+    const filling *f = user;
+    const int64_t s = unit / f->count, i = f->first + unit % f->count;
+    es_rem r;
+    (void)thread;
+    ES_TRY(es_rem_moments((double)f->probe->spec.sizes[s], Q_LOW * pow(Q_STEP, (double)i),
+                          f->probe->exec.budget, &r, err));
+    f->probe->tables[s].log_p[i] = log(r.participation);
+    f->probe->tables[s].log_v[i] = log(r.error);
+    return ES_OK;
+}
+
+es_status es_probe_tables_fill(es_probe *probe, es_error *err)
+{
+    double least = INFINITY, most = 0.0;
+    for (int64_t h = 0; h < probe->weights.heads; h++) {
+        scores s;
+        ES_TRY(scores_of(probe, h, &s, err));
+        for (int64_t i = 0; i < probe->queries; i++) {
+            least = fmin(least, s.q[i]);
+            most = fmax(most, s.q[i]);
+        }
+        es_mem_free(probe->exec.budget, s.q);
+    }
+    filling f = {.probe = probe, .first = first_of(place_of(least))};
+    f.count = first_of(place_of(most)) + 4 - f.first;
+    es_exec exec = probe->exec;
+    exec.progress = NULL;
+    return es_parallel_run(&exec, probe->spec.n_sizes * f.count, fill_point, &f, err);
+}
+
+/* The cubic through four points of the grid: below the edge ln P is q^2 - ln n, so curved that a
+ * line between two points would be off by 2 % at q = 4; the cubic is off by less than 1e-4. Below
+ * the grid both are what they are at q = 0. */
+static double look_up(const double *log_f, double q)
+{
+    const int first = first_of(place_of(q));
+    const double t = place_of(q) - first, *f = log_f + first;
+    const double a = 1.0 - t, b = 2.0 - t, c = 3.0 - t;
+    return exp(f[0] * a * b * c / 6.0 + f[1] * t * b * c / 2.0 - f[2] * t * a * c / 2.0 +
+               f[3] * t * a * b / 6.0);
+}
+
+es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err)
+{
+    scores s;
+    ES_TRY(es_probe_check_head(probe, head, err));
+    ES_TRY(scores_of(probe, head, &s, err));
+    for (int64_t i = 0; i < probe->spec.n_sizes; i++) {
+        const es_probe_table *table = &probe->tables[i];
+        double sum = 0.0;
+        for (int64_t j = 0; j < probe->queries; j++)
+            sum += s.along[j] * look_up(table->log_v, s.q[j]) +
+                   (s.total - s.along[j]) * look_up(table->log_p, s.q[j]);
+        out[i] = sqrt(sum / (double)probe->queries);
+    }
+    es_mem_free(probe->exec.budget, s.q);
+    return ES_OK;
+}
