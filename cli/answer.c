@@ -111,6 +111,9 @@ void cli_answer_print(const cli_session *session)
         return;
     }
     if (session->common.csv) {
+        const cli_table *main_table = session->command->csv;
+        if (main_table && cli_table_csv(main_table, session->answer, stdout))
+            return;
         while (*views && !cli_table_csv(*views, session->answer, stdout))
             views++;
         return;

@@ -95,6 +95,7 @@ typedef struct cli_command {
     const void *defaults;          /* of the struct its options go to */
     size_t size;                   /* of that struct */
     const cli_table *const *views; /* of the answer, NULL-ended, the first present one is the CSV */
+    const cli_table *csv;          /* the CSV where that is another; may be NULL */
     /* Compute and put results into session->answer. The options are the command's to complete. */
     es_status (*run)(cli_session *session, void *options, es_error *err);
 } cli_command;

@@ -100,8 +100,21 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
     return status;
 }
 
-static es_status tokenize(const es_tokenizer *tokenizer, const char *path, block_ids *b,
-                          es_error *err)
+static void tell_replaced(const cli_session *session, const es_token_stream *stream,
+                          const char *path)
+{
+    char shown[256];
+    int64_t at;
+    const int64_t count = es_token_stream_replaced(stream, NULL, &at);
+    if (count && !session->common.quiet)
+        fprintf(stderr,
+                "esscher encode: %s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in the "
+                "text\n",
+                cli_escape(path, shown, sizeof shown), (long long)at, (long long)count);
+}
+
+static es_status tokenize(const cli_session *session, const es_tokenizer *tokenizer,
+                          const char *path, block_ids *b, es_error *err)
 {
     const es_encode_opts opts = {.no_specials = true};
     es_token_stream *stream;
@@ -112,6 +125,7 @@ static es_status tokenize(const es_tokenizer *tokenizer, const char *path, block
     es_status status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
     if (status == ES_OK) {
         status = read_text(file, path, stream, err);
+        tell_replaced(session, stream, path);
         es_token_stream_close(stream);
     }
     fclose(file);
@@ -206,7 +220,7 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
     b->last = b->first + job->room;
     for (int i = 0; i < info.prefix_count; i++)
         b->ids[b->n++] = info.prefix[i];
-    const es_status status = tokenize(tokenizer, job->o->text, b, err);
+    const es_status status = tokenize(job->session, tokenizer, job->o->text, b, err);
     if (status != ES_OK)
         return status;
     for (int i = 0; i < info.suffix_count; i++)

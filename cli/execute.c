@@ -11,11 +11,33 @@
 #include "options.h"
 #include "talk.h"
 
+/* A remark is made once, however often the library comes by what it is about. What does not fit the
+ * list is made again. */
+static bool said_before(const char *message)
+{
+    enum { MOST = 16 };
+    static uint64_t said[MOST];
+    uint64_t h = UINT64_C(0xcbf29ce484222325), empty;
+    for (const char *c = message; *c; c++)
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < MOST; i++) {
+        empty = 0;
+        if (__atomic_compare_exchange_n(&said[i], &empty, h, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return false;
+        if (empty == h) /* what was there */
+            return true;
+    }
+    return false;
+}
+
 static void show_remark(void *user, es_log_level level, const char *message)
 {
     const cli_session *session = user;
     char text[512];
     (void)level;
+    if (said_before(message))
+        return;
     fprintf(stderr, "esscher %s: %s\n", session->command->name,
             cli_escape(message, text, sizeof text));
 }

@@ -21,6 +21,16 @@ static const cli_option options[] = {
      .field = offsetof(measure_options, paths[MEASURE_K])},
     {"v", 0, CLI_STRING, "FILE", "values, (n, dv) or (heads, n, dv)",
      .field = offsetof(measure_options, paths[MEASURE_V])},
+    {"tokens", 0, CLI_STRING, "FILE",
+     "tokens (n, d) instead of queries, keys and values, which are x Wq', x Wk', x Wv'; implies "
+     "--self",
+     .field = offsetof(measure_options, tokens)},
+    {"Wq", 0, CLI_STRING, "FILE", "with --tokens: (k, d) or (heads, k, d) (default: the identity)",
+     .field = offsetof(measure_options, weights[MEASURE_Q])},
+    {"Wk", 0, CLI_STRING, "FILE", "the same for keys; heads may be shared as above",
+     .field = offsetof(measure_options, weights[MEASURE_K])},
+    {"Wv", 0, CLI_STRING, "FILE", "the same for values, (dv, d) or (heads, dv, d)",
+     .field = offsetof(measure_options, weights[MEASURE_V])},
     {"scale", 0, CLI_NUMBER, "B", "score scale b of exp(b q.k) (default: 1/sqrt(d))",
      .field = offsetof(measure_options, scale), .min = 0.0, .max = 1e30},
     {"scales", 0, CLI_REALS, "GRID", "several score scales in one pass",
@@ -61,9 +71,13 @@ static const cli_option options[] = {
     {0}};
 
 /* With --compare the comparison is what was asked for: it comes first, and is the CSV. */
-static const cli_table *const views[] = {&cli_cost_table,         &measure_compare_table,
-                                         &measure_verdict_table,  &measure_rows_table,
-                                         &measure_accuracy_table, NULL};
+static const cli_table *const views[] = {&cli_cost_table,
+                                         &measure_compare_table,
+                                         &measure_verdict_table,
+                                         &measure_rows_table,
+                                         &measure_heads_table,
+                                         &measure_accuracy_table,
+                                         NULL};
 
 static es_status fail_usage(const char *hint, const char *message, es_error *err)
 {
@@ -73,9 +87,17 @@ static es_status fail_usage(const char *hint, const char *message, es_error *err
 /* Options that contradict each other. */
 static es_status check_options(const cli_session *session, const measure_options *o, es_error *err)
 {
-    if (!o->paths[0] || !o->paths[1] || !o->paths[2])
+    const bool any = o->paths[0] || o->paths[1] || o->paths[2];
+    if (o->tokens ? any : !o->paths[0] || !o->paths[1] || !o->paths[2])
         return fail_usage("esscher measure --q Q.npy --k K.npy --v V.npy",
-                          "--q, --k and --v are needed", err);
+                          any && o->tokens ? "--tokens excludes --q, --k and --v"
+                                           : "--q, --k and --v are needed, or --tokens",
+                          err);
+    if (!o->tokens && (o->weights[0] || o->weights[1] || o->weights[2]))
+        return fail_usage("name the tokens with --tokens", "--Wq, --Wk and --Wv go with --tokens",
+                          err);
+    if (!o->weights[MEASURE_Q] != !o->weights[MEASURE_K])
+        return fail_usage("give both, or neither", "--Wq and --Wk belong together", err);
     if (!isnan(o->scale) && o->scales.count)
         return fail_usage("choose one", "--scale and --scales at once", err);
     if (o->compare && (o->scales.count > 1 || o->prefixes.count > 1))
@@ -120,11 +142,12 @@ static void free_results(measure_job *job)
     free(job->out.moments);
     for (int i = 0; i < MEASURE_FILES; i++)
         es_array_free(&job->arrays[i]);
+    measure_tokens_free(job);
     measure_files_free(job);
 }
 
-static es_status run_head(measure_job *job, int64_t head, json_t *rows, json_t *compared,
-                          es_error *err)
+static es_status run_head(measure_job *job, int64_t head, json_t *rows, json_t *heads,
+                          json_t *compared, es_error *err)
 {
     es_view v[3];
     measure_views(job, head, v);
@@ -136,6 +159,7 @@ static es_status run_head(measure_job *job, int64_t head, json_t *rows, json_t *
     measure_rows(job, head, rows);
     for (int64_t i = 0; i < job->S * job->P; i++)
         es_moments_free(&job->out.moments[i]);
+    measure_heads(job, head, rows, heads);
     status = measure_check(job, head, err);
     if (status == ES_OK && job->o->compare)
         status = measure_compare(job, head, compared, err);
@@ -172,19 +196,21 @@ static es_status compute(measure_job *job, es_error *err)
     if (status != ES_OK)
         return status;
     alloc_results(job);
-    json_t *rows = json_array(), *compared = json_array();
+    json_t *rows = json_array(), *heads = json_array(), *compared = json_array();
     const double start = cli_seconds();
     job->session->progress.parts = (double)job->heads;
     for (int64_t head = 0; head < job->heads && status == ES_OK; head++)
-        status = run_head(job, head, rows, compared, err);
+        status = run_head(job, head, rows, heads, compared, err);
     const double seconds = cli_seconds() - start;
     if (status == ES_OK)
         status = measure_files_finish(job, err);
     if (status != ES_OK) {
         json_decref(rows);
+        json_decref(heads);
         json_decref(compared);
         return status;
     }
+    measure_heads_answer(job, heads);
     json_object_set_new(job->session->answer, "rows", rows);
     measure_check_answer(job);
     if (job->o->compare)
@@ -229,16 +255,19 @@ static es_status run(cli_session *session, void *opts, es_error *err)
 static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
-    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy --tolerance 1e-5", NULL};
+    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy --tolerance 1e-5",
+    "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json", NULL};
 
 const cli_command cli_measure = {
     .name = "measure",
     .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
-    .usage = "--q Q.npy --k K.npy --v V.npy [options]",
+    .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
     .about =
         "Computes exact softmax attention of every query against every key, streamed, and reports "
         "per head, score scale and prefix of the keys: entropy, effective number of keys, largest "
-        "weight, log-sum-exp, mean and covariance of the outputs. Some queries are computed again "
+        "weight, log-sum-exp, mean and covariance of the outputs; and per head the horizon that "
+        "covariances of queries and keys imply, with reach and coupling where --tokens are given. "
+        "Some queries are computed again "
         "in higher precision, so that the accuracy of the run is measured and not assumed.\n\n"
         "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,

@@ -1,6 +1,8 @@
 /* measure.h : the parts of `esscher measure`.
  *
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
+ *     measure_tokens.c   queries, keys and values made from tokens
+ *     measure_heads.c    horizons, and the answer head by head
  *     measure_rows.c     statistics of one head into rows of the answer
  *     measure_check.c    how accurate the run was; somebody else's output against ours
  *     measure_files.c    outputs and per-query statistics as files
@@ -10,6 +12,7 @@
 #define CLI_MEASURE_H
 
 #include <esscher/attend.h>
+#include <esscher/linalg.h>
 #include <esscher/npy.h>
 
 #include "answer.h"
@@ -17,8 +20,10 @@
 #include "grid.h"
 
 typedef struct measure_options {
-    const char *paths[3]; /* of Q, K, V */
-    double scale;         /* NaN: not given */
+    const char *paths[3];   /* of Q, K, V */
+    const char *tokens;     /* instead of them */
+    const char *weights[3]; /* Wq, Wk, Wv for tokens; NULL: the identity */
+    double scale;           /* NaN: not given */
     cli_grid scales, prefixes, top_k;
     bool self, exclude_self, moments, force;
     const char *out, *per_query, *compare;
@@ -27,6 +32,14 @@ typedef struct measure_options {
 
 enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
 
+/* With --tokens: what Q, K and V are made from. */
+typedef struct measure_tokens {
+    es_npy_info info, weight_info[3];
+    es_array x, weights[3];
+    double *projected[3]; /* (heads, n, k), NULL: the tokens themselves */
+    double *cov;          /* (d, d) of the tokens */
+} measure_tokens;
+
 /* Everything one run knows. Shapes: Q (heads, m, d), K (kv_heads, n, d), V (kv_heads, n, dv). */
 typedef struct measure_job {
     cli_session *session;
@@ -34,6 +47,7 @@ typedef struct measure_job {
     const char *paths[MEASURE_FILES];
     es_npy_info info[MEASURE_FILES];
     es_array arrays[MEASURE_FILES];
+    measure_tokens tokens;
     int64_t heads, kv_heads, m, n, d, dv;
     int64_t S, P, K; /* scales, prefixes, top-k sizes */
     double default_scale;
@@ -51,6 +65,7 @@ typedef struct measure_job {
     int64_t checked_rows; /* accuracy: queries recomputed per head */
     double worst_output, worst_lse, worst_entropy;
     double compare_error, compare_total; /* squared norms over all heads */
+    es_num reach;                        /* of the tokens */
 } measure_job;
 
 /* Queries that exist at prefix p: in self mode only the tokens of the prefix are queries. */
@@ -66,9 +81,27 @@ es_status measure_inspect(measure_job *job, es_error *err);
 /* Load the arrays. @return : ES_E_NONFINITE, naming file, head, row and column. */
 es_status measure_load(measure_job *job, es_error *err);
 
+/* NaN or Inf in an array is ES_E_NONFINITE, naming file, head, row and column. */
+es_status measure_check_finite(const char *path, const es_array *array, es_error *err);
+
+/* The same two steps for --tokens, which fill job->info[] and give the views. */
+es_status measure_tokens_inspect(measure_job *job, es_error *err);
+es_status measure_tokens_load(measure_job *job, es_error *err);
+es_view measure_tokens_view(const measure_job *job, int which, int64_t head);
+void measure_tokens_free(measure_job *job);
+
 /* One row for each scale and prefix of job->out, appended to `rows`. */
 void measure_rows(const measure_job *job, int64_t head, json_t *rows);
 extern const cli_table measure_rows_table;
+
+/* Whether horizons are computed: their cost, O(d^3) for each head, must not outgrow attention's. */
+bool measure_has_horizons(const measure_job *job);
+
+/* Horizons of one head, and what its rows say about it, appended to `heads`; all heads as the one
+ * layer of the answer, which takes `heads` over. */
+void measure_heads(measure_job *job, int64_t head, const json_t *rows, json_t *heads);
+void measure_heads_answer(measure_job *job, json_t *heads);
+extern const cli_table measure_heads_table;
 
 /* How many queries per head will be computed again (job->checked_rows), and the memory it takes. */
 void measure_check_plan(measure_job *job, size_t *bytes);

@@ -97,11 +97,24 @@ static void choose_grids(measure_job *job)
                          .n_scales = job->S,
                          .prefixes = o->prefixes.count ? o->prefixes.counts : &job->default_prefix,
                          .n_prefixes = job->P,
-                         .self = o->self,
+                         .self = o->self || o->tokens,
                          .exclude_self = o->exclude_self,
                          .top_k = o->top_k.counts,
                          .n_top_k = job->K,
                          .exec = &job->session->exec};
+}
+
+bool measure_has_horizons(const measure_job *job)
+{
+    const int64_t most = 1024;
+    return (job->o->tokens ? job->tokens.info.shape[1] : job->d) <= most;
+}
+
+/* Covariances of tokens, or of pairs of queries and keys, their roots and what LAPACK takes. */
+static double horizon_bytes(const measure_job *job)
+{
+    const double d = job->o->tokens ? (double)job->tokens.info.shape[1] : 2.0 * (double)job->d;
+    return measure_has_horizons(job) ? 16.0 * d * d * 8.0 : 0.0;
 }
 
 static es_status estimate(measure_job *job, es_error *err)
@@ -123,7 +136,7 @@ static es_status estimate(measure_job *job, es_error *err)
         job->cost.output_bytes += cells * (double)job->m * (double)job->dv * 8.0;
     /* The moments of all cells live on after es_attend() until their rows are made. */
     job->cost.work_bytes = (double)(plan.bytes > check_bytes ? plan.bytes : check_bytes) +
-                           cells * (double)es_moments_bytes(job->dv);
+                           cells * (double)es_moments_bytes(job->dv) + horizon_bytes(job);
     return ES_OK;
 }
 
@@ -136,7 +149,9 @@ es_status measure_inspect(measure_job *job, es_error *err)
         if (status != ES_OK)
             return status;
     }
-    es_status status = check_shapes(job, err);
+    es_status status = job->o->tokens ? measure_tokens_inspect(job, err) : ES_OK;
+    if (status == ES_OK)
+        status = check_shapes(job, err);
     if (status != ES_OK)
         return status;
     choose_grids(job);
@@ -159,20 +174,20 @@ static es_view whole(const es_array *a)
     return a->dtype == ES_F32 ? es_view_f32(a->data, rows, cols) : es_view_f64(a->data, rows, cols);
 }
 
-static es_status check_finite(const measure_job *job, int which, es_error *err)
+es_status measure_check_finite(const char *path, const es_array *array, es_error *err)
 {
-    const es_view view = whole(&job->arrays[which]);
+    const es_view view = whole(array);
     es_scan scan;
     if (es_view_scan(&view, "input", &scan, err) == ES_OK)
         return ES_OK;
-    const int64_t row = err->row, col = err->col, rows = rows_of(&job->info[which]);
+    const int64_t row = err->row, col = err->col, rows = array->shape[array->rank - 2];
     char head[48] = "";
-    if (job->info[which].rank == 3)
+    if (array->rank == 3)
         snprintf(head, sizeof head, "head %lld, ", (long long)(row / rows));
     const double value = es_view_get(&view, row, col);
-    cli_fail(err, ES_E_NONFINITE, job->paths[which], "measure.finite",
-             "remove or replace the value", "%srow %lld, column %lld is %s", head,
-             (long long)(row % rows), (long long)col, isnan(value) ? "NaN" : "infinite");
+    cli_fail(err, ES_E_NONFINITE, path, "measure.finite", "remove or replace the value",
+             "%srow %lld, column %lld is %s", head, (long long)(row % rows), (long long)col,
+             isnan(value) ? "NaN" : "infinite");
     return ES_E_NONFINITE;
 }
 
@@ -185,11 +200,11 @@ es_status measure_load(measure_job *job, es_error *err)
             cli_array_load(job->paths[i], &job->session->budget, &job->arrays[i], err);
         /* NaN in the output of somebody else is a finding, not an obstacle. */
         if (status == ES_OK && i != MEASURE_Y)
-            status = check_finite(job, i, err);
+            status = measure_check_finite(job->paths[i], &job->arrays[i], err);
         if (status != ES_OK)
             return status;
     }
-    return ES_OK;
+    return job->o->tokens ? measure_tokens_load(job, err) : ES_OK;
 }
 
 int64_t measure_queries(const measure_job *job, int64_t p)
@@ -201,6 +216,11 @@ void measure_views(const measure_job *job, int64_t head, es_view views[3])
 {
     const int64_t kv = head / (job->heads / job->kv_heads);
     es_error err;
+    if (job->o->tokens) {
+        for (int i = 0; i < 3; i++)
+            views[i] = measure_tokens_view(job, i, i == MEASURE_Q ? head : kv);
+        return;
+    }
     es_array_view(&job->arrays[MEASURE_Q], head, &views[MEASURE_Q], &err);
     es_array_view(&job->arrays[MEASURE_K], kv, &views[MEASURE_K], &err);
     es_array_view(&job->arrays[MEASURE_V], kv, &views[MEASURE_V], &err);

@@ -332,5 +332,6 @@ const cli_command cli_probe = {
     .defaults = &defaults,
     .size = sizeof(probe_options),
     .views = views,
+    .csv = &probe_rows_table,
     .run = run,
 };

@@ -1,10 +1,12 @@
 #include "run_file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <esscher/machine.h>
 #include <esscher/model.h>
@@ -249,6 +251,19 @@ static char *command_line(const cli_session *session)
 
 /* ---- the file ---- */
 
+/* A process may be killed before it has begun its run file, for probe while it still makes a pool;
+ * the same command with --resume then begins it. */
+static bool nothing_to_resume(const cli_session *session, const char *path)
+{
+    char shown[256];
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return false;
+    if (!session->common.quiet)
+        fprintf(stderr, "esscher %s: there is no %s to resume: it is begun\n",
+                session->command->name, cli_escape(path, shown, sizeof shown));
+    return true;
+}
+
 es_status cli_run_open(cli_session *session, const void *options, const cli_run_options *run,
                        cli_run_file *file, es_error *err)
 {
@@ -273,9 +288,9 @@ es_status cli_run_open(cli_session *session, const void *options, const cli_run_
                               .params_count = p->count,
                               .facts = facts,
                               .facts_count = sizeof facts / sizeof facts[0]};
-    const es_status status = run->resume
-                                 ? es_run_resume(run->out, &spec, &file->run, err)
-                                 : es_run_create(run->out, &spec, run->force, &file->run, err);
+    const bool resume = run->resume && !nothing_to_resume(session, run->out);
+    const es_status status = resume ? es_run_resume(run->out, &spec, &file->run, err)
+                                    : es_run_create(run->out, &spec, run->force, &file->run, err);
     free_params(p);
     free(p);
     free(line);

@@ -43,7 +43,7 @@ typedef struct cli_run_options {
          0,                                                                                        \
          CLI_FLAG,                                                                                 \
          NULL,                                                                                     \
-         "go on with the run file of --out",                                                       \
+         "go on with the run file of --out, or begin it if there is none",                         \
          .field = offsetof(type, run.resume),                                                      \
          .aside = true},                                                                           \
     {                                                                                              \
@@ -55,7 +55,8 @@ typedef struct cli_run_file {
     es_run *run; /* NULL: no run file */
 } cli_run_file;
 
-/* Create or resume the run file, if one is named. `options` is the command's struct, completed.
+/* Create or resume the run file, if one is named; one that is not there yet is begun, with a
+ * remark, also by --resume. `options` is the command's struct, completed.
  * @return : ES_OK; ES_E_ARGUMENT for --resume without --out, or other parameters than those of the
  * file; and as es_run_create() and es_run_resume(). */
 es_status cli_run_open(cli_session *session, const void *options, const cli_run_options *run,

@@ -177,6 +177,19 @@ static es_status read_text(reader *r, es_error *err)
     return status;
 }
 
+static void tell_replaced(const cli_session *session, const reader *r)
+{
+    char shown[256];
+    int64_t line, at;
+    const int64_t count = es_token_stream_replaced(r->stream, &line, &at);
+    if (count && !session->common.quiet)
+        fprintf(stderr,
+                "esscher tokenize: %s: line %lld, byte %lld of it: not UTF-8, taken for U+FFFD; "
+                "%lld such in the text\n",
+                cli_escape(r->name, shown, sizeof shown), (long long)line + 1, (long long)at,
+                (long long)count);
+}
+
 /* ---- the command ---- */
 
 static es_status tokenize(cli_session *session, const tokenize_options *o, FILE *file,
@@ -193,6 +206,8 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     else if (p.csv)
         puts("line,id,token,begin,end");
     status = read_text(&r, err);
+    if (o->invalid == ES_TEXT_REPLACE)
+        tell_replaced(session, &r);
     es_token_stream_close(r.stream);
     if (status == ES_OK && p.words == 0)
         return cli_fail(err, ES_E_EMPTY, r.name, "text.empty", "give a text with words in it",

@@ -86,6 +86,7 @@ static void CF01_missing_file_or_field(void **state)
         refuse(config_with(required[i], NULL), ES_E_FORMAT, "config.missing");
         assert_non_null(strstr(err.message, required[i]));
     }
+    refuse(config_with("hidden_act", "null"), ES_E_FORMAT, "config.missing");
     assert_int_equal(es_model_config_load(in_folder("config.json"), &c, &err), ES_E_IO);
     assert_string_equal(err.rule, "file.open");
     write_file("config.json", config_with(NULL, NULL), strlen(config_with(NULL, NULL)));

@@ -618,17 +618,17 @@ static void ST28_file_cut_short_after_opening(void **state)
 static void ST29_what_is_no_file(void **state)
 {
     (void)state;
-    refuse(folder, ES_E_IO, "file.regular", -1);
-    refuse("/dev/zero", ES_E_IO, "file.regular", -1);
+    refuse(folder, ES_E_FORMAT, "file.regular", -1);
+    refuse("/dev/zero", ES_E_FORMAT, "file.regular", -1);
     refuse(in_folder("missing"), ES_E_IO, "file.open", -1);
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
-    refuse(in_folder("fifo"), ES_E_IO, "file.regular", -1);
+    refuse(in_folder("fifo"), ES_E_FORMAT, "file.regular", -1);
     assert_int_equal(symlink("loop", in_folder("loop")), 0);
-    refuse(in_folder("loop"), ES_E_IO, "file.open", -1);
+    refuse(in_folder("loop"), ES_E_FORMAT, "file.open", -1);
     if (geteuid() != 0) { /* root reads everything */
         write_st("{}", NULL, 0);
         assert_int_equal(chmod(path_of_file, 0), 0);
-        refuse(in_folder("x.safetensors"), ES_E_IO, "file.open", -1);
+        refuse(in_folder("x.safetensors"), ES_E_FORMAT, "file.open", -1);
         remove(path_of_file);
     }
     es_st *st;
@@ -782,8 +782,8 @@ static void ST35_bad_indexes(void **state)
         es_status status;
         const char *rule;
     } cases[] = {
-        {"{\"weight_map\":{\"a\":\"s1.safetensors\",\"b\":\"s9.safetensors\"}}", ES_E_IO,
-         "file.open"},
+        {"{\"weight_map\":{\"a\":\"s1.safetensors\",\"b\":\"s9.safetensors\"}}", ES_E_FORMAT,
+         "index.file"},
         {"{\"weight_map\":{\"a\":\"s1.safetensors\",\"b\":\"s1.safetensors\"}}", ES_E_FORMAT,
          "index.missing"},
         {"{\"weight_map\":{\"a\":\"s2.safetensors\",\"b\":\"s1.safetensors\"}}", ES_E_FORMAT,

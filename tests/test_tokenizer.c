@@ -675,6 +675,32 @@ static void a_stream_hands_on_a_refusal_and_begins_anew(void **state)
     assert_null(t);
 }
 
+static es_status ignore(void *user, const es_token *tokens, int64_t count, es_error *error)
+{
+    (void)user, (void)tokens, (void)count, (void)error;
+    return ES_OK;
+}
+
+static void TK09_a_stream_counts_what_it_replaces(void **state)
+{
+    (void)state;
+    es_tokenizer *t = open_small(NULL);
+    es_token_stream *s;
+    int64_t text = -1, at = -1;
+    assert_ok(es_token_stream_open(t, NULL, ignore, NULL, &s, &err));
+    assert_ok(es_token_stream_write(s, "h\xc3\xa9llo", 6, &err));
+    assert_ok(es_token_stream_finish(s, &err));
+    assert_int_equal(es_token_stream_replaced(s, NULL, NULL), 0);
+    assert_ok(es_token_stream_write(s, "hello \xc3", 7, &err)); /* whole, were a byte to follow */
+    assert_ok(es_token_stream_write(s, "\xff world \xff", 9, &err));
+    assert_ok(es_token_stream_finish(s, &err));
+    assert_int_equal(es_token_stream_replaced(s, &text, &at), 3);
+    assert_int_equal(text, 1);
+    assert_int_equal(at, 6);
+    es_token_stream_close(s);
+    es_tokenizer_free(t);
+}
+
 static void TX04_files_that_are_no_text(void **state)
 {
     (void)state;
@@ -827,6 +853,7 @@ int main(void)
         cmocka_unit_test(offsets_are_bytes_of_the_text),
         cmocka_unit_test(a_stream_may_be_cut_anywhere),
         cmocka_unit_test(a_stream_hands_on_a_refusal_and_begins_anew),
+        cmocka_unit_test(TK09_a_stream_counts_what_it_replaces),
         cmocka_unit_test(TX04_files_that_are_no_text),
         cmocka_unit_test(TK12_parity_with_a_second_implementation),
         cmocka_unit_test(TK12_parity_with_hugging_face),

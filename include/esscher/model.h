@@ -79,7 +79,7 @@ ES_API es_status es_model_locate(const char *name, char *out, size_t size, es_er
 /* How to open one. Zero-initialise; every zero means the default. */
 typedef struct es_model_opts {
     es_dtype precision;   /* of weights and arithmetic: ES_F32 (default) or ES_F64 */
-    bool allow_nonfinite; /* NaN and Inf among the weights are a remark, not an error */
+    bool allow_nonfinite; /* NaN and Inf among the weights are a remark, and spread from there */
     bool allow_trailing;  /* bytes after the last tensor of a file, too */
     es_budget *budget;    /* the weights are counted here; must outlive the model */
 } es_model_opts;

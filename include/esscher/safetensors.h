@@ -64,8 +64,9 @@ typedef struct es_st es_st;
 /*! es_st_open() : open one file and check its header. O(header log tensors) time; memory at most
  *  five times the header, counted against opts->budget. Release with es_st_close().
  *  @return : ES_OK;
- *   ES_E_IO (file.open, file.regular, file.read): missing, a directory, a FIFO; never blocks;
- *   ES_E_FORMAT with err->offset: safetensors.short, safetensors.header.size,
+ *   ES_E_IO (file.open, file.read): missing;
+ *   ES_E_FORMAT (file.regular, file.open): a directory, a FIFO, links in a circle, a file one may
+ * not read; never blocks; ES_E_FORMAT with err->offset: safetensors.short, safetensors.header.size,
  *     safetensors.header.limit (longer than opts->header_most),
  *     safetensors.header.begin, safetensors.json, safetensors.utf8, safetensors.depth,
  *     safetensors.duplicate, safetensors.entry, safetensors.name, safetensors.metadata,
@@ -79,8 +80,9 @@ ES_API es_status es_st_open(const char *path, const es_st_opts *opts, es_st **ou
 /*! es_st_open_index() : open every shard that an index (model.safetensors.index.json) names, as if
  *  they were one file. Shards lie in the folder of the index.
  *  @return : as es_st_open(), with the shard's name; and ES_E_FORMAT: index.json, index.utf8,
- *  index.depth, index.map (no "weight_map"), index.shard (a name with a path in it), index.missing
- *  (a listed tensor is not in its shard), index.twice (a tensor in two shards). */
+ *  index.depth, index.map (no "weight_map"), index.shard (a name with a path in it), index.file (a
+ *  shard is not there), index.missing (a listed tensor is not in its shard), index.twice (a tensor
+ * in two shards). */
 ES_API es_status es_st_open_index(const char *path, const es_st_opts *opts, es_st **out,
                                   es_error *err);
 

@@ -159,6 +159,11 @@ ES_API es_status es_token_stream_write(es_token_stream *stream, const void *data
  *  ready for another text, whose offsets begin at 0. @return : as es_token_stream_write(). */
 ES_API es_status es_token_stream_finish(es_token_stream *stream, es_error *err);
 
+/*! es_token_stream_replaced() : how many parts of all texts so far were no UTF-8 and taken for
+ *  U+FFFD; of the first, if there is one, *text is the number of its text, from 0, and *at the byte
+ *  in it. Both may be NULL. */
+ES_API int64_t es_token_stream_replaced(const es_token_stream *stream, int64_t *text, int64_t *at);
+
 ES_API void es_token_stream_close(es_token_stream *stream);
 
 #ifdef __cplusplus

@@ -1,9 +1,12 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "linalg/dense.h"
 
 #include <cblas.h>
 #include <float.h>
 #include <math.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -53,6 +56,30 @@ void es_blas_leave(void)
     unlock_blas();
 }
 
+/* OpenBLAS takes 128 MiB of addresses for each of its threads, and where the system refuses them
+ * it asks again, for ever. So ask first, once, if addresses are limited at all (ulimit -v). */
+es_status es_blas_room(es_error *err)
+{
+    static char found;
+    const size_t each = (size_t)130 << 20;
+    struct rlimit limit;
+    if (__atomic_load_n(&found, __ATOMIC_RELAXED))
+        return ES_OK;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        const int threads = openblas_get_num_threads ? openblas_get_num_threads() : 1;
+        const size_t size = each * (size_t)(threads > 0 ? threads : 1);
+        void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            return es_fail(err, ES_E_MEMORY, "linalg.room",
+                           "raise the limit (ulimit -v), or set OPENBLAS_NUM_THREADS=1",
+                           "BLAS needs addresses for %.0f MiB, which a limit of %.0f MiB refuses",
+                           (double)size / 1048576.0, (double)limit.rlim_cur / 1048576.0);
+        munmap(at, size);
+    }
+    __atomic_store_n(&found, 1, __ATOMIC_RELAXED);
+    return ES_OK;
+}
+
 /* ---- input ---- */
 
 es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_error *err)
@@ -71,9 +98,10 @@ es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_e
 
 es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    void *memory;
-    const es_status status =
-        es_mem_array(budget, rows, cols, sizeof **out, "linear algebra", &memory, err);
+    void *memory = NULL;
+    es_status status = es_blas_room(err);
+    if (status == ES_OK)
+        status = es_mem_array(budget, rows, cols, sizeof **out, "linear algebra", &memory, err);
     *out = memory;
     return status;
 }

@@ -19,7 +19,7 @@ es_status es_dense_copy(const es_view *a, const char *name, es_budget *budget, d
 es_status es_dense_symmetric(const es_view *a, const char *name, es_budget *budget, double **out,
                              es_error *err);
 
-/*! es_dense_new() : `count` f64 of scratch. */
+/*! es_dense_new() : `count` f64 of scratch, and es_blas_room(). */
 es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **out, es_error *err);
 
 /*! es_psd_rounding() : how far below 0 an eigenvalue of `a` (d, d) may be by rounding; see
@@ -28,6 +28,11 @@ double es_psd_rounding(const double *a, int64_t d, double tolerance);
 
 /*! es_psd_refuse() : the failure of a matrix that is indefinite beyond rounding. */
 es_status es_psd_refuse(double smallest, double largest, es_error *err);
+
+/*! es_blas_room() : may BLAS be called? Everybody who does asks once before, here or through
+ *  es_dense_new(). Thread-safe. @return : ES_OK; ES_E_MEMORY if a limit on addresses leaves it no
+ *  room, in which it would hang. */
+es_status es_blas_room(es_error *err);
 
 /*! es_blas_enter(), es_blas_leave() : between the two, BLAS uses one thread. How BLAS splits a sum
  *  over its threads changes the last bits of the result, and running on several threads is our own

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "store/file.h"
 
@@ -127,6 +128,17 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     return status;
 }
 
+/* Bytes that are dropped must not be dropped in silence: a file in Latin-1, or no text at all. */
+static void tell_replaced(const cutter *c, const es_token_stream *stream)
+{
+    int64_t text, at;
+    const int64_t count = es_token_stream_replaced(stream, &text, &at);
+    if (count)
+        es_log(ES_LOG_WARN,
+               "%s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in what was read",
+               c->spec->texts[text % c->spec->n_texts], (long long)at, (long long)count);
+}
+
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
@@ -145,6 +157,7 @@ static es_status read_all(cutter *c, es_error *err)
         c->full = c->full || spec->tokens - ids_count(c->out) <= specials_of(&c->info);
         c->out->repeats += !c->full;
     } while (!c->full);
+    tell_replaced(c, stream);
     es_token_stream_close(stream);
     return status;
 }
@@ -156,9 +169,10 @@ static es_status check_enough(const cutter *c, es_error *err)
         return es_fail_file(err, ES_E_EMPTY, c->spec->texts[0], -1, "pool.empty",
                             "is it the right file?", "the text holds no token");
     if (want && want - have > specials_of(&c->info))
-        return es_fail(err, ES_E_EMPTY, "pool.short", "ask for fewer, bring more text, or --repeat",
-                       "the text has %lld tokens, specials included, and %lld were asked for",
-                       (long long)have, (long long)want);
+        return es_fail_file(err, ES_E_EMPTY, c->spec->n_texts == 1 ? c->spec->texts[0] : NULL, -1,
+                            "pool.short", "ask for fewer, bring more text, or --repeat",
+                            "the text has %lld tokens, specials included, and %lld were asked for",
+                            (long long)have, (long long)want);
     return ES_OK;
 }
 

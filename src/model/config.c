@@ -187,7 +187,8 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     ES_TRY(take_fields(&j, seen, &p));
     ES_TRY(check_words(file, &p, err));
     for (int i = 0; i < FIELDS; i++) {
-        if (fields[i].required && !seen[i])
+        const bool null = fields[i].kind == WORD && !*((const char *)&p + fields[i].at);
+        if (fields[i].required && (!seen[i] || null))
             return es_fail_file(err, ES_E_FORMAT, file, -1, "config.missing",
                                 "is this the config.json that came with the weights?",
                                 "there is no %s", fields[i].name);

@@ -77,6 +77,26 @@ static double mean_of(const double *x, int64_t n)
     return sum / (double)n;
 }
 
+static bool all_finite(const es_view qkv[3])
+{
+    es_scan scan;
+    es_error why;
+    for (int i = 0; i < 3; i++)
+        if (es_view_scan(&qkv[i], "qkv", &scan, &why) != ES_OK)
+            return false;
+    return true;
+}
+
+/* Attention takes no NaN. Where weights hold some that were allowed, a token that is not finite is
+ * so in its query, key and value, and as a key it spoils the output of every other. */
+static void spoil(const scratch *s, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < n * k; i++)
+        s->head[i] = (double)NAN;
+    for (int64_t i = 0; i < n; i++)
+        s->entropy[i] = s->top_weight[i] = s->sum_squares[i] = (double)NAN;
+}
+
 static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                           int64_t head, es_error *err)
 {
@@ -96,7 +116,10 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
                                .entropy = b->entropy ? s->entropy : NULL,
                                .top_weight = b->top_weight ? s->top_weight : NULL,
                                .sum_squares = b->sum_squares ? s->sum_squares : NULL};
-    ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, &out, err));
+    if (j->model->nonfinite && !all_finite(qkv))
+        spoil(s, b->n, k);
+    else
+        ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, &out, err));
     j->rows->place(s->head, b->n, k, H, s->heads + head * k * item);
     if (b->entropy)
         b->entropy[at] = mean_of(s->entropy, b->n);
@@ -119,7 +142,7 @@ static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64
                            es_error *err)
 {
     const es_model_config *c = &j->model->config;
-    if (j->rows->norm(norm, c->layer_norm_eps, n, c->hidden, x))
+    if (j->rows->norm(norm, c->layer_norm_eps, n, c->hidden, x) || j->model->nonfinite)
         return ES_OK;
     return es_fail(err, ES_E_NONFINITE, "forward.overflow",
                    "run the model in f64; else its weights are broken",
@@ -227,6 +250,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     const int threads = es_parallel_threads(exec, count);
     int64_t longest = 0;
     void *memory;
+    ES_TRY(es_blas_room(err));
     for (int64_t i = 0; i < count; i++) {
         ES_TRY(check_block(model, &blocks[i], i, err));
         longest = blocks[i].n > longest ? blocks[i].n : longest;

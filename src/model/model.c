@@ -17,7 +17,7 @@ static bool join(const char *folder, const char *file, char out[PATH_MOST + FILE
 {
     struct stat st;
     snprintf(out, PATH_MOST + FILE_MOST, "%s/%s", folder, file);
-    return stat(out, &st) == 0;
+    return lstat(out, &st) == 0; /* a link that leads nowhere is there, and opening it says so */
 }
 
 /* There are no weights we read: what is there instead? */

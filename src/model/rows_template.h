@@ -51,16 +51,16 @@ static bool NAME(norm)(const es_linear *norm, double eps, int64_t n, int64_t col
 {
     const REAL *scale = norm->w, *shift = norm->b;
     REAL *x = x_;
+    bool finite = true;
     for (int64_t i = 0; i < n; i++, x += cols) {
         const double mean = NAME(sum)(x, cols, 0.0, false) / (double)cols;
         const double variance = NAME(sum)(x, cols, mean, true) / (double)cols;
         const REAL centre = (REAL)mean, factor = (REAL)(1.0 / sqrt(variance + eps));
-        if (!isfinite(variance))
-            return false;
+        finite = finite && isfinite(variance);
         for (int64_t j = 0; j < cols; j++)
             x[j] = (x[j] - centre) * factor * scale[j] + shift[j];
     }
-    return true;
+    return finite;
 }
 
 /* One head's outputs (n, k) into its columns of the layer's (n, H). */

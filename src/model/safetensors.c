@@ -1,8 +1,11 @@
 #include <esscher/safetensors.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -56,6 +59,23 @@ static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *e
     return ES_OK;
 }
 
+/* What stands under the name but is no file one may read, a folder, a FIFO, links in a circle, is a
+ * wrong input like one with wrong contents; anything else, that it is not there for one, is a
+ * failure to read. */
+static es_status open_file(const char *path, es_file *out, es_error *err)
+{
+    struct stat st;
+    const es_status status = es_file_open(path, out, err);
+    if (status != ES_E_IO)
+        return status;
+    const bool found = stat(path, &st) == 0;
+    if (found ? S_ISREG(st.st_mode) && access(path, R_OK) == 0 : errno != ELOOP)
+        return status;
+    if (err)
+        err->code = ES_E_FORMAT;
+    return ES_E_FORMAT;
+}
+
 es_status es_st_file_load(es_st *st, int index, const char *path, const es_st_opts *opts,
                           es_st_tensor **tensors, int64_t *count, es_error *err)
 {
@@ -65,7 +85,7 @@ es_status es_st_file_load(es_st *st, int index, const char *path, const es_st_op
     ES_TRY(es_st_host(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, path, err));
     ES_TRY(es_mem_new(st->budget, size, "a file name", &name, err));
     one->path = memcpy(name, path, size);
-    ES_TRY(es_file_open(one->path, &one->file, err));
+    ES_TRY(open_file(one->path, &one->file, err));
     ES_TRY(read_header(one, opts, err));
     ES_TRY(es_st_parse(one->header, one->header_end, one->file.size, one->path, opts, tensors,
                        count, err));

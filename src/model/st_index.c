@@ -1,8 +1,10 @@
 #include "model/st_index.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -173,6 +175,10 @@ static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_er
         if (i > 0 && strcmp(s->places[i - 1].shard, s->places[i].shard) == 0)
             continue;
         ES_TRY(shard_path(s, s->places[i].shard, path, sizeof path, err));
+        if (access(path, F_OK) != 0 && errno == ENOENT)
+            return es_fail_file(err, ES_E_FORMAT, s->index, -1, "index.file",
+                                "download that file, too", "shard '%.100s' is not there",
+                                s->places[i].shard);
         ES_TRY(es_st_file_load(st, shard, path, opts, &s->one[shard].tensors, &s->one[shard].count,
                                err));
         shard++;

@@ -31,7 +31,11 @@ struct es_token_stream {
     int64_t marks_count;
     unsigned char *carry; /* (2 ahead) bytes that could not be decided on yet */
     size_t carried, ahead;
-    int64_t at; /* offset of the next byte to be taken */
+    int64_t at;    /* offset of the next byte to be taken */
+    int64_t texts; /* finished */
+    struct {
+        int64_t count, text, at; /* of the first */
+    } replaced;
     bool begun;
     es_status status; /* of the text; a failure sticks until it is finished */
     es_error failure;
@@ -156,6 +160,8 @@ static size_t take_character(es_token_stream *s, const unsigned char *p, size_t 
 {
     int32_t c;
     const size_t length = es_utf8_next(p, bytes, &c);
+    if (c < 0 && s->replaced.count++ == 0)
+        s->replaced.text = s->texts, s->replaced.at = s->at;
     if (c < 0 && s->opts.invalid == ES_TEXT_ERROR)
         s->status = es_fail_file(&s->failure, ES_E_FORMAT, NULL, s->at, "text.utf8",
                                  "convert the text to UTF-8, or ask for replacement",
@@ -222,6 +228,15 @@ es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_encode_op
     }
     *out = s;
     return ES_OK;
+}
+
+int64_t es_token_stream_replaced(const es_token_stream *s, int64_t *text, int64_t *at)
+{
+    if (text)
+        *text = s->replaced.text;
+    if (at)
+        *at = s->replaced.at;
+    return s->replaced.count;
 }
 
 void es_token_stream_close(es_token_stream *stream)
@@ -301,6 +316,7 @@ es_status es_token_stream_finish(es_token_stream *s, es_error *err)
     s->carried = 0;
     s->marks_count = 0;
     s->at = 0;
+    s->texts++;
     s->begun = false;
     s->status = ES_OK;
     return status;

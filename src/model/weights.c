@@ -85,6 +85,7 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
                             "index %lld",
                             t->name, (long long)seen.nans, (long long)seen.infinities,
                             (long long)seen.first);
+    l->model->nonfinite = true;
     es_log(ES_LOG_WARN, "tensor %.100s holds %lld NaN and %lld infinite numbers", t->name,
            (long long)seen.nans, (long long)seen.infinities);
     return ES_OK;
@@ -209,6 +210,13 @@ static es_status survey(loader *l, int64_t *layers)
         }
     }
     l->prefix = with ? "bert." : "";
+    if (!with && !without)
+        return es_fail_file(
+            l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
+            "tensors of a BERT are named encoder.layer.0..., or with \"bert.\" "
+            "before it; rename them when you save the model",
+            "no tensor is named as in a BERT: there are %lld, the first is '%.100s'",
+            (long long)es_st_count(l->st), es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
     if (with && without)
         return es_fail_file(
             l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",

@@ -24,7 +24,8 @@ struct es_model {
     es_dtype precision;
     es_budget *budget;
     char *folder;
-    void *weights; /* all of it, one block; what follows points into it */
+    bool nonfinite; /* NaN or Inf is among the weights, and was allowed */
+    void *weights;  /* all of it, one block; what follows points into it */
     void *word, *position, *type;
     es_linear norm0;
     es_layer *layers;

@@ -34,18 +34,38 @@ static double minus_proxy(const void *context, double l)
     return -2.0 * log_mgf(context, l) / (l * l);
 }
 
-/* The largest l with 1/sum w^2 = n e^{2 K(l) - K(2l)} >= 30. K is convex, so this falls with l. */
+/* ln of ESS / 30, where ESS = 1/sum w^2 = n e^{2 K(l) - K(2l)}. K is convex, so it falls with l. */
+static double log_excess(const tilted *t, double l)
+{
+    return 2.0 * log_mgf(t, l) - log_mgf(t, 2.0 * l) + log((double)t->n / 30.0);
+}
+
+/* The largest l with ESS >= 30, where a heavy tail has its supremum: by regula falsi, which halves
+ * the value at an end that stays twice (Illinois) and so moves both ends. */
 static double last_tilt(const tilted *t)
 {
-    const double least = log(30.0 / (double)t->n);
-    double low = 0.0, high = 1.0;
-    while (high < 1e3 && 2.0 * log_mgf(t, high) - log_mgf(t, 2.0 * high) >= least) {
+    enum { TRIES = 10 };
+    double low = 0.0, at_low = log((double)t->n / 30.0), high = 1.0, at_high;
+    int moved = 0;
+    while ((at_high = log_excess(t, high)) >= 0.0 && high < 1e3) {
         low = high;
+        at_low = at_high;
         high *= 2.0;
     }
-    for (int i = 0; i < 12; i++) {
-        const double middle = 0.5 * (low + high);
-        *(2.0 * log_mgf(t, middle) - log_mgf(t, 2.0 * middle) >= least ? &low : &high) = middle;
+    for (int i = 0; i < TRIES && at_low > 0.0 && at_high < 0.0; i++) {
+        const double between = low + (high - low) * at_low / (at_low - at_high);
+        const double here = log_excess(t, between);
+        const int side = here >= 0.0 ? -1 : 1;
+        if (side < 0) {
+            low = between;
+            at_low = here;
+            at_high *= moved == side ? 0.5 : 1.0;
+        } else {
+            high = between;
+            at_high = here;
+            at_low *= moved == side ? 0.5 : 1.0;
+        }
+        moved = side;
     }
     return low;
 }

@@ -24,3 +24,5 @@ echo "rc=$?"
 esscher export whole.run --csv
 esscher export whole.run --table _columns --json >about.json && get_json about.json rows.0.title rows.0.key rows.0.definition
 esscher export whole.run --json >whole.json && get_json whole.json run.parameters.n run.parameters.scales run.sessions.0.command
+# what was killed before it had a run file has none: --resume begins it, and says so
+(run --out new.run --resume >new) && cmp whole new && echo same

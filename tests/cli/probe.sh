@@ -19,6 +19,7 @@ probe --text text --control 0 --json >z.json && get_json z.json control heads.2.
 [ "$(get_json a.json heads.2.rate_mean_ci.0)" = "$(get_json z.json heads.2.rate_mean_ci.0)" ] && echo same
 probe --text text --control 1 2>&1 | head -1
 probe --text text --csv >one && probe --text text --csv --threads 3 >three && cmp one three && echo same
+head -1 one
 # [CLS] and [SEP] dropped: 42 blocks have 84 rows less, and no sinks; halves on disk
 probe --text text --special drop --store f16 --json >b.json && get_json b.json pools.0.tokens special store heads.0.sink_first
 # two domains, of the shorter one's size; one of them in two files
@@ -28,6 +29,8 @@ get_json c.json pools.0.domain pools.0.tokens pools.1.domain pools.1.tokens laye
 probe --domain a=text --domain b=other | grep -E '^Do domains'
 # TX01: asked for more than there is
 probe --text other --pool 2000 --repeat --json >d.json && get_json d.json pools.0.tokens pools.0.repeats
+# TK09: said once, though the text is read more than once
+{ cat text && printf 'caf\351'; } >latin && esscher probe --model model --n 20,50 --replicates 2 --queries 16 --text latin 2>&1 >/dev/null | grep UTF
 # a pool that is kept is used again, by the run that made it and by others; not by another text
 probe --text text --pool-dir pool --csv >kept && cmp one kept && ls pool && touch -d '2001-01-01' pool/layer-0.npy
 probe --text text --pool-dir pool --csv --seed 1 >seed && find pool -name layer-0.npy -newermt '2002-01-01' && ! cmp -s one seed && echo reused

@@ -3,15 +3,14 @@ mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -1500 >text
 run() { exec esscher probe --model model --text text --n 100,300,1000 --replicates 6 --queries 64 --csv --quiet --pool-dir "$@"; }
 (run pool >alone) || exit 1
+# --resume every time: killed while it makes the pool, it has no run file yet, and begins it
 for pause in 0.05 0.15 0.3 0.5; do
-    if [ -e part.run ]; then set -- --resume; else set --; fi
-    (run parts --out part.run "$@" >/dev/null 2>&1) &
+    (run parts --out part.run --resume >/dev/null 2>&1) &
     sleep $pause
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
 done
-if [ -e part.run ]; then set -- --resume; else set --; fi
-(run parts --out part.run --threads 1 "$@" >part)
+(run parts --out part.run --threads 1 --resume >part)
 cmp alone part && echo same
 for layer in 0 1 2; do cmp pool/layer-$layer.npy parts/layer-$layer.npy && echo same; done
 # a finished run needs no drawing; one with other parameters is refused, before a pool is made
