@@ -1,47 +1,18 @@
 /* st_prefix.c : the first bytes of a safetensors file: is it one, and how long is its header? */
-#include <string.h>
-
 #include "base/error.h"
 #include "model/st_header.h"
+#include "store/foreign.h"
 
 static const char anew[] = "write or download the file anew";
-
-/* What people pass by mistake, by its first bytes. */
-static const struct {
-    const char *bytes;
-    size_t size;
-    const char *name, *hint;
-} others[] = {
-    {"PK\x03\x04", 4, "a zip archive, perhaps a PyTorch .bin or .pt",
-     "load it in PyTorch and save it with safetensors.torch.save_file"},
-    {"GGUF", 4, "a GGUF model file", "use the checkpoint it was made from, in safetensors"},
-    {"GGML", 4, "a GGML model file", "use the checkpoint it was made from, in safetensors"},
-    {"\x93NUMPY", 6, "an .npy file", "weights come as safetensors"},
-    {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file, perhaps of Keras", "use the checkpoint in safetensors"},
-    {"\x1f\x8b", 2, "gzip data", "unpack it with gunzip first"},
-    {"\x28\xb5\x2f\xfd", 4, "zstd data", "unpack it with unzstd first"},
-    {"version https://g", 16, "a Git LFS pointer", "git lfs pull"},
-    {"<!DOCTYPE html", 14, "a web page", "download the file itself"},
-};
 
 /* Called for files that cannot be safetensors. */
 static es_status check_magic(const unsigned char *bytes, size_t have, const char *file,
                              es_error *err)
 {
-    const char *name = NULL, *hint = "";
-    for (size_t i = 0; i < sizeof others / sizeof others[0] && !name; i++) {
-        if (have >= others[i].size && memcmp(bytes, others[i].bytes, others[i].size) == 0) {
-            name = others[i].name;
-            hint = others[i].hint;
-        }
-    }
-    if (!name && have >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) {
-        name = "a Python pickle, perhaps a PyTorch .bin of old";
-        hint = "reading a pickle runs code out of it; save it with safetensors.torch.save_file";
-    }
-    return name ? es_fail_file(err, ES_E_UNSUPPORTED, file, 0, "safetensors.other", hint,
-                               "this is %s, not a safetensors file", name)
-                : ES_OK;
+    const es_foreign other = es_foreign_of(bytes, have);
+    return other.name ? es_fail_file(err, ES_E_UNSUPPORTED, file, 0, "safetensors.other",
+                                     other.hint, "this is %s, not a safetensors file", other.name)
+                      : ES_OK;
 }
 
 es_status es_st_host(bool little_endian, const char *file, es_error *err)

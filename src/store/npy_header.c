@@ -7,50 +7,22 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/limits.h"
+#include "store/foreign.h"
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 /* ---- magic and version ---- */
 
-/* What people pass by mistake, by its first bytes. */
-static const struct {
-    const char *bytes;
-    size_t size;
-    const char *name, *hint;
-} others[] = {
-    {"PK\x03\x04", 4, "a zip archive, perhaps an .npz", "save each array alone with np.save"},
-    {"PK\x05\x06", 4, "an empty zip archive", "save each array alone with np.save"},
-    {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file", "np.save(name, dataset[...])"},
-    {"GGUF", 4, "a GGUF model file", "this reads one matrix from an .npy file"},
-    {"\x1f\x8b", 2, "gzip data", "unpack it with gunzip first"},
-    {"\x28\xb5\x2f\xfd", 4, "zstd data", "unpack it with unzstd first"},
-    {"version https://git-lfs", 23, "a Git LFS pointer", "git lfs pull"},
-};
-
-static const char pickle_hint[] =
-    "a pickle runs code when it is read; save numbers with np.save(name, x.astype('float32'))";
-
 static es_status bad_magic(const unsigned char *bytes, size_t have, const char *file, es_error *err)
 {
-    const char *name = NULL, *hint = "";
-    for (size_t i = 0; i < sizeof others / sizeof others[0] && !name; i++) {
-        if (have >= others[i].size && memcmp(bytes, others[i].bytes, others[i].size) == 0) {
-            name = others[i].name;
-            hint = others[i].hint;
-        }
-    }
-    if (!name && have >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) {
-        name = "a Python pickle, perhaps a .bin or .pt of old";
-        hint = pickle_hint;
-    }
+    es_foreign other = es_foreign_of(bytes, have);
     /* safetensors: a 64-bit length, small enough to leave its upper bytes 0, and then a '{' */
-    if (!name && have >= 9 && bytes[8] == '{' && bytes[5] == 0 && bytes[6] == 0 && bytes[7] == 0) {
-        name = "a safetensors file";
-        hint = "this reads one matrix from an .npy file";
-    }
-    if (name)
-        return es_fail_file(err, ES_E_UNSUPPORTED, file, 0, "npy.magic.other", hint,
-                            "this is %s, not an .npy file", name);
+    if (!other.name && have >= 9 && bytes[8] == '{' && bytes[5] == 0 && bytes[6] == 0 &&
+        bytes[7] == 0)
+        other = (es_foreign){"a safetensors file", "this reads one matrix from an .npy file"};
+    if (other.name)
+        return es_fail_file(err, ES_E_UNSUPPORTED, file, 0, "npy.magic.other", other.hint,
+                            "this is %s, not an .npy file", other.name);
     return es_fail_file(err, ES_E_FORMAT, file, 0, "npy.magic", "write it with np.save",
                         have ? "the file does not begin with \\x93NUMPY" : "the file is empty");
 }
@@ -317,8 +289,9 @@ static es_status understand_dtype(const cursor *c, const word *descr, es_npy_lay
     const char *kind = ordered ? text + 1 : text;
     if (*kind == 'O')
         return es_fail_file(c->err, ES_E_UNSUPPORTED, c->file, (int64_t)descr->at, "npy.pickle",
-                            pickle_hint, "dtype '%s' holds Python objects, stored as a pickle",
-                            text);
+                            "a pickle runs code when it is read; save numbers with np.save(name, "
+                            "x.astype('float32'))",
+                            "dtype '%s' holds Python objects, stored as a pickle", text);
     if (!ordered || *kind != 'f' || !strchr("248", kind[1]) || !kind[1] || kind[2])
         return es_fail_file(c->err, ES_E_UNSUPPORTED, c->file, (int64_t)descr->at, "npy.dtype",
                             "np.save(name, x.astype('float32'))",
