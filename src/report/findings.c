@@ -193,7 +193,8 @@ static size_t sorted_column(const es_run_table *t, const char *name, double *out
     size_t count = 0;
     for (int64_t i = 0; i < t->rows && count < most; i++) {
         out[count] = es_book_real(t, name, i);
-        count += isfinite(out[count]);
+        if (isfinite(out[count]))
+            count++;
     }
     es_table_sort(out, count);
     return count;
