@@ -184,8 +184,10 @@ static es_status put_weights(const head_fit *f, es_error *err)
     set_real(f->row, "exponent_map", exponents.query_rms);
     set_real(f->row, "exponent_mean", exponents.mean_abs);
     set_real(f->row, "score_sd", a->score_sd);
+    set_real(f->row, "score_sd_se", a->score_sd_se);
     set_real(f->row, "freezing", a->freezing);
     set_real(f->row, "frozen", a->frozen);
+    set_real(f->row, "frozen_se", a->frozen_se);
     set_real(f->row, "output_rms", a->output_rms);
     set_real(f->row, "sampling", a->sampling);
     set_real(f->row, "sampling_error", a->sampling_error);
@@ -210,10 +212,14 @@ static es_status put_context(const head_fit *f, es_error *err)
     set_real(f->row, "entropy_se", c.entropy_se);
     set_real(f->row, "top_mass", c.top_weight);
     set_real(f->row, "top_mass_se", c.top_weight_se);
-    set_real(f->row, "ess", 1.0 / c.sum_squares);
-    set_real(f->row, "ess_se", c.sum_squares_se / (c.sum_squares * c.sum_squares));
+    set_real(f->row, "ess", c.ess);
+    set_real(f->row, "ess_se", c.ess_se);
+    set_real(f->row, "inverse_ess", c.sum_squares);
+    set_real(f->row, "inverse_ess_se", c.sum_squares_se);
     set_real(f->row, "sink_first", f->about->sink_first);
+    set_real(f->row, "sink_first_se", f->about->sink_first_se);
     set_real(f->row, "sink_last", f->about->sink_last);
+    set_real(f->row, "sink_last_se", f->about->sink_last_se);
     return status;
 }
 
@@ -238,12 +244,16 @@ static void put_sampling(const head_fit *f)
 static void put_relative(const head_fit *f)
 {
     const int64_t last = f->job->n_sizes - 1;
-    for (int64_t i = 0; i <= last; i++)
-        set_real(f->rows[i], "relative_error",
-                 json_real_value(json_object_get(f->rows[i], "map_error")) / f->about->output_rms);
+    double mean = 0.0, se = 0.0;
+    for (int64_t i = 0; i <= last; i++) {
+        mean = json_number_value(json_object_get(f->rows[i], "map_error"));
+        se = json_number_value(json_object_get(f->rows[i], "map_error_se"));
+        set_real(f->rows[i], "relative_error", mean / f->about->output_rms);
+        set_real(f->rows[i], "relative_error_se", se / f->about->output_rms);
+    }
     json_object_set(f->row, "relative_error", json_object_get(f->rows[last], "relative_error"));
-    const double mean = json_real_value(json_object_get(f->rows[last], "map_error"));
-    const double se = json_number_value(json_object_get(f->rows[last], "map_error_se"));
+    json_object_set(f->row, "relative_error_se",
+                    json_object_get(f->rows[last], "relative_error_se"));
     double *rate =
         f->job->rates +
         2 * ((f->layer->domain * f->job->config->layers + f->layer->layer) * f->job->config->heads +
@@ -313,22 +323,23 @@ static es_status answer_head(probe_job *job, const probe_layer *layer, int64_t h
 
 /* ---- one layer ---- */
 
-/* Mean and standard error over replicates of how coherent the heads' errors are, at the largest n.
- */
-static void put_joint(const probe_job *job, const probe_layer *layer, json_t *row)
+/* Mean and standard error over replicates, at the largest n, of a field of es_probe_joint. */
+static void put_joint(const probe_job *job, const probe_layer *layer, const char *name,
+                      size_t field, json_t *row)
 {
     const int64_t R = job->replicates, last = job->n_sizes - 1;
-    double mean = 0.0, spread = 0.0, error = 0.0;
-    for (int64_t r = 0; r < R; r++) {
-        mean += layer->joint[r * job->n_sizes + last].coherence / (double)R;
-        error += layer->joint[r * job->n_sizes + last].map_error / (double)R;
-    }
-    for (int64_t r = 0; r < R; r++)
-        spread += pow(layer->joint[r * job->n_sizes + last].coherence - mean, 2.0);
-    set_real(row, "coherence", mean);
-    set_real(row, "coherence_se",
-             R > 1 ? sqrt(spread / ((double)R * (double)(R - 1))) : (double)NAN);
-    set_real(row, "layer_error", error);
+    double mean = 0.0, spread = 0.0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t r = 0; r < R; r++) {
+            const char *joint = (const char *)&layer->joint[r * job->n_sizes + last];
+            const double x = *(const double *)(const void *)(joint + field);
+            if (pass == 0)
+                mean += x / (double)R;
+            else
+                spread += pow(x - mean, 2.0);
+        }
+    set(row, name, "", cli_real(mean));
+    set(row, name, "_se", cli_real(sqrt(spread / ((double)R * (double)(R - 1)))));
 }
 
 es_status probe_answer_layer(probe_job *job, const probe_layer *layer, es_error *err)
@@ -343,7 +354,8 @@ es_status probe_answer_layer(probe_job *job, const probe_layer *layer, es_error 
         set_real(row, "trace", about.trace);
         set_real(row, "participation", about.participation);
         set_real(row, "horizon_unscaled_all_heads", about.horizon_unscaled_all_heads);
-        put_joint(job, layer, row);
+        put_joint(job, layer, "coherence", offsetof(es_probe_joint, coherence), row);
+        put_joint(job, layer, "layer_error", offsetof(es_probe_joint, map_error), row);
     }
     es_probe_local *local = cli_alloc_array((size_t)job->config->heads, sizeof *local);
     if (status == ES_OK)

@@ -22,7 +22,7 @@ static const cli_column layer_columns[] = {
      .definition =
          "squared error of the layer's attention output over the sum of its heads' own: 1 "
          "if heads err independently"},
-    {"layer_error", "layer error", "", .format = CLI_SHORT,
+    {"layer_error", "layer error", "", .format = CLI_REAL, .error = "layer_error_se",
      .definition = "root mean square error of that output at the largest n"},
     {0}};
 const cli_table probe_layers_table = {
@@ -42,7 +42,7 @@ static const cli_column head_columns[] = {
      .definition = "error ~ n^-rate; standard errors from a bootstrap over replicates"},
     {"rate_cov", "cov rate", "", .format = CLI_REAL, .error = "rate_cov_se"},
     {"rate_map", "map rate", "", .format = CLI_REAL, .error = "rate_map_se"},
-    {"relative_error", "rel. error", "", .format = CLI_SHORT,
+    {"relative_error", "rel. error", "", .format = CLI_REAL, .error = "relative_error_se",
      .definition = "map error at the largest n over the spread of the head's outputs"},
     {"tokens_for_tenth", "10 % from", "tokens", .format = CLI_SHORT,
      .definition =
@@ -92,10 +92,11 @@ static const cli_column context_columns[] = {
      .definition = "of attention in the text's own blocks; standard errors over blocks"},
     {"top_mass", "top weight", "", .format = CLI_REAL, .error = "top_mass_se"},
     {"ess", "ESS", "keys", .format = CLI_REAL, .error = "ess_se",
-     .definition = "1 / mean of sum w^2"},
-    {"sink_first", "on [CLS]", "", .format = CLI_SHORT,
+     .definition = "effective number of keys, 1/sum w^2, mean over queries"},
+    {"sink_first", "on [CLS]", "", .format = CLI_REAL, .error = "sink_first_se",
      .definition = "weight on a block's first token, mean over the first blocks"},
-    {"sink_last", "on [SEP]", "", .format = CLI_SHORT, .definition = "and on its last"},
+    {"sink_last", "on [SEP]", "", .format = CLI_REAL, .error = "sink_last_se",
+     .definition = "and on its last"},
     {0}};
 const cli_table probe_context_table = {.rows = "heads",
                                        .title = "Heads: attention in the text's own blocks",

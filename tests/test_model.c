@@ -39,7 +39,7 @@ enum { IDS = sizeof some_ids / sizeof some_ids[0] };
  * logits are of order 1. */
 static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, double tolerance)
 {
-    static double want[MOST], stats[64], logits[8], got_stats[3][64], got_logits[8];
+    static double want[MOST], stats[64], logits[8], got_stats[4][64], got_logits[8];
     static double pooled[64], got_pooled[64];
     static double hidden[MOST], last[MOST];
     const int64_t states = (t->layers + 1) * n * t->hidden;
@@ -53,6 +53,7 @@ static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, dou
                                   .entropy = got_stats[0],
                                   .top_weight = got_stats[1],
                                   .sum_squares = got_stats[2],
+                                  .ess = got_stats[3],
                                   .pooled = t->pooler ? got_pooled : NULL,
                                   .logits = t->labels ? got_logits : NULL};
     assert_ok(es_model_forward(m, &block, 1, NULL, &err));
@@ -62,8 +63,8 @@ static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, dou
         assert_true(number_at(precision, last, i) ==
                     number_at(precision, hidden, t->layers * n * t->hidden + i));
     for (int64_t i = 0; i < t->layers * t->heads; i++)
-        for (int s = 0; s < 3; s++)
-            assert_near(got_stats[s][i], stats[3 * i + s], tolerance);
+        for (int s = 0; s < 4; s++) /* effective keys: up to n of them */
+            assert_near(got_stats[s][i], stats[4 * i + s], tolerance * (s == 3 ? (double)n : 1.0));
     for (int64_t i = 0; t->pooler && i < t->hidden; i++)
         assert_near(got_pooled[i], pooled[i], tolerance);
     for (int64_t i = 0; i < t->labels; i++)

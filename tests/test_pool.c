@@ -187,12 +187,12 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
     }
 }
 
-/* Means and standard errors over blocks of what plain f64 loops give. f32 is good for 1e-6 of an
- * entropy of 4; the spread over blocks, 1e-3 and more, loses what the mean has. */
+/* Means over queries and standard errors over blocks of what plain f64 loops give. f32 is good for
+ * 1e-6 of an entropy of 4; the spread over blocks, 1e-3 and more, loses what the mean has. */
 static void context_is_that_of_the_blocks(void **state)
 {
     (void)state;
-    static double seen[BLOCKS][27], hidden[4 * LENGTH * 12], pooled[12];
+    static double seen[BLOCKS][36], rows[BLOCKS], all = 0, hidden[4 * LENGTH * 12], pooled[12];
     int32_t ids[LENGTH];
     const es_pool_spec spec = pool_spec_of("text", "pool");
     es_pool *pool;
@@ -201,21 +201,26 @@ static void context_is_that_of_the_blocks(void **state)
     for (int64_t b = 0; b < BLOCKS; b++) {
         const int64_t n = block_ids(b, ids);
         tiny_forward(&tiny_of_pool, ids, n, hidden, seen[b], pooled, NULL);
+        rows[b] = (double)n;
+        all += rows[b];
     }
+    assert_true(rows[BLOCKS - 1] < rows[0]); /* a short one, so that weights matter */
     for (int h = 0; h < 9; h++) {
         es_pool_context c;
         assert_ok(es_pool_context_of(pool, h / 3, h % 3, &c, &err));
-        const double got[3][2] = {{c.entropy, c.entropy_se},
+        const double got[4][2] = {{c.entropy, c.entropy_se},
                                   {c.top_weight, c.top_weight_se},
-                                  {c.sum_squares, c.sum_squares_se}};
-        for (int s = 0; s < 3; s++) {
+                                  {c.sum_squares, c.sum_squares_se},
+                                  {c.ess, c.ess_se}};
+        for (int s = 0; s < 4; s++) {
             double mean = 0, squares = 0;
             for (int b = 0; b < BLOCKS; b++)
-                mean += seen[b][3 * h + s] / BLOCKS;
+                mean += rows[b] * seen[b][4 * h + s] / all;
             for (int b = 0; b < BLOCKS; b++)
-                squares += pow(seen[b][3 * h + s] - mean, 2);
-            assert_near(got[s][0], mean, 1e-5);
-            assert_near(got[s][1], sqrt(squares / BLOCKS / (BLOCKS - 1)), 1e-5);
+                squares += pow(rows[b] * (seen[b][4 * h + s] - mean), 2);
+            const double tolerance = s == 3 ? 1e-5 * LENGTH : 1e-5; /* up to LENGTH keys */
+            assert_near(got[s][0], mean, tolerance);
+            assert_near(got[s][1], sqrt(squares * BLOCKS / (BLOCKS - 1)) / all, tolerance);
         }
     }
     es_pool_close(pool);
@@ -406,7 +411,7 @@ static void forge(const double *starts, int64_t blocks, double length)
     static const char *const names[] = {"tokens", "hidden", "layers",   "heads",
                                         "blocks", "length", "specials", "repeats"};
     const double values[] = {60, 2, 1, 1, (double)blocks, length, 1, 0};
-    static const char *const seen[] = {"entropy", "top_weight", "sum_squares"};
+    static const char *const seen[] = {"entropy", "top_weight", "sum_squares", "ess"};
     const es_run_spec spec = {.command = "pool"};
     es_run_column columns[8];
     es_run *run;
@@ -418,7 +423,7 @@ static void forge(const double *starts, int64_t blocks, double length)
     const es_run_table table = {
         .name = "blocks", .rows = blocks + 1, .cols = 1, .columns = &column};
     assert_ok(es_run_create(in_folder("forged/pool.run"), &spec, true, &run, &err));
-    assert_ok(es_run_add_stage(run, "batch", ES_POOL_BATCH, 3, seen, &stage, &err));
+    assert_ok(es_run_add_stage(run, "batch", ES_POOL_BATCH, 4, seen, &stage, &err));
     assert_ok(es_run_put_table(run, &table, &err));
     assert_ok(es_run_put_table(run, &pool, &err));
     assert_ok(es_run_close(run, &err));

@@ -57,7 +57,7 @@ static void check_scores(const truth *t, int h, const es_probe_head *about)
 /* Weights that the tokens of the first 16 blocks give to the first and the last of theirs. */
 static void check_sinks(const truth *t, int h, const es_probe_head *about, double tolerance)
 {
-    double sink[2] = {0, 0};
+    double sink[2] = {0, 0}, queries = 0, each[16][2] = {{0}}, count[16], scatter[2] = {0, 0};
     for (int64_t b = 0; b < 16; b++) {
         int64_t first, n;
         assert_ok(es_pool_block(pool, b, &first, &n, &err));
@@ -72,12 +72,21 @@ static void check_sinks(const truth *t, int h, const es_probe_head *about, doubl
             }
             for (int64_t j = 0; j < n; j++)
                 sum += exp(score[j] - most);
-            sink[0] += exp(score[0] - most) / sum / (double)n / 16.0;
-            sink[1] += exp(score[n - 1] - most) / sum / (double)n / 16.0;
+            each[b][0] += exp(score[0] - most) / sum;
+            each[b][1] += exp(score[n - 1] - most) / sum;
         }
+        count[b] = (double)n;
+        queries += count[b];
+        sink[0] += each[b][0];
+        sink[1] += each[b][1];
     }
-    assert_near(about->sink_first, sink[0], tolerance);
-    assert_near(about->sink_last, sink[1], tolerance);
+    for (int b = 0; b < 16; b++)
+        for (int end = 0; end < 2; end++)
+            scatter[end] += pow(each[b][end] - count[b] * sink[end] / queries, 2.0) * 16.0 / 15.0;
+    assert_near(about->sink_first, sink[0] / queries, tolerance);
+    assert_near(about->sink_last, sink[1] / queries, tolerance);
+    assert_near(about->sink_first_se, sqrt(scatter[0]) / queries, tolerance);
+    assert_near(about->sink_last_se, sqrt(scatter[1]) / queries, tolerance);
 }
 
 static void heads_are_described_as_their_covariance_says(void **state)

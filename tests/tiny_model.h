@@ -268,13 +268,13 @@ static inline void tiny_norm(const tiny *t, const char *name, int64_t n, double 
     }
 }
 
-/* Attention of one head over q, k, v (n, H), columns at .. at + d; stats[3] are means over queries
- * of entropy, largest weight and sum of squares. */
+/* Attention of one head over q, k, v (n, H), columns at .. at + d; stats[4] are means over queries
+ * of entropy, largest weight, sum of squares and its inverse. */
 static inline void tiny_attend(const double *q, const double *k, const double *v, int64_t n,
-                               int64_t H, int64_t at, int64_t d, double *out, double stats[3])
+                               int64_t H, int64_t at, int64_t d, double *out, double stats[4])
 {
     double *w = malloc((size_t)n * sizeof *w);
-    stats[0] = stats[1] = stats[2] = 0.0;
+    stats[0] = stats[1] = stats[2] = stats[3] = 0.0;
     for (int64_t i = 0; i < n; i++) {
         double most = -INFINITY, sum = 0, entropy = 0, squares = 0;
         for (int64_t j = 0; j < n; j++) {
@@ -297,11 +297,12 @@ static inline void tiny_attend(const double *q, const double *k, const double *v
         stats[0] += entropy / (double)n;
         stats[1] += 1.0 / sum / (double)n;
         stats[2] += squares / (double)n;
+        stats[3] += 1.0 / squares / (double)n;
     }
     free(w);
 }
 
-/* hidden (L + 1, n, H), stats (L, heads, 3), pooled (H), logits (labels). */
+/* hidden (L + 1, n, H), stats (L, heads, 4), pooled (H), logits (labels). */
 static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, double *hidden,
                                 double *stats, double *pooled, double *logits)
 {
@@ -323,7 +324,7 @@ static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, do
         tiny_linear(t, t->prefix, LAYER("attention.self.key"), x, n, H, H, k);
         tiny_linear(t, t->prefix, LAYER("attention.self.value"), x, n, H, H, v);
         for (int64_t h = 0; h < t->heads; h++)
-            tiny_attend(q, k, v, n, H, h * d, d, heads, stats + (l * t->heads + h) * 3);
+            tiny_attend(q, k, v, n, H, h * d, d, heads, stats + (l * t->heads + h) * 4);
         tiny_linear(t, t->prefix, LAYER("attention.output.dense"), heads, n, H, H, a);
         for (int64_t i = 0; i < n * H; i++)
             a[i] += x[i];

@@ -134,6 +134,7 @@ typedef struct es_model_block {
     double *entropy;     /* (L, h) -sum w ln w in nats, mean over the block's queries */
     double *top_weight;  /* (L, h) largest weight, mean */
     double *sum_squares; /* (L, h) sum w^2, mean */
+    double *ess;         /* (L, h) effective number of keys, 1/sum w^2, mean */
     double *pooled;      /* (H) tanh of the pooler */
     double *logits;      /* (labels) of the classifier */
 } es_model_block;

@@ -139,13 +139,13 @@ ES_API es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_
 ES_API es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *first, int64_t *count,
                                es_error *err);
 
-/* How a head's attention looked in the text's own blocks: means over blocks of means over queries,
- * and standard errors over blocks (NaN of a single one). A text's last block may be short, and
- * counts as much as the others. */
+/* How a head's attention looked in the text's own blocks: means over queries, and standard errors
+ * from their scatter between blocks (NaN of a single one). */
 typedef struct es_pool_context {
     double entropy, entropy_se; /* nats */
     double top_weight, top_weight_se;
-    double sum_squares, sum_squares_se; /* 1/ESS */
+    double sum_squares, sum_squares_se; /* sum w^2 */
+    double ess, ess_se;                 /* effective number of keys, 1/sum w^2 */
 } es_pool_context;
 
 /*! es_pool_context_of() : of head `head` of layer `layer`. @return : ES_OK; ES_E_RANGE. */

@@ -99,20 +99,23 @@ typedef struct es_probe_cell {
 
 /* What is known of a head before anything is drawn. */
 typedef struct es_probe_head {
-    es_horizons horizons;  /* from the covariance and the weights */
-    es_probe_cell limit;   /* the limit's own error */
-    double output_rms;     /* of the limit's outputs around their mean, over queries */
-    double sampling;       /* n times the mean square error of single outputs, once n is large: mean
-                              over queries of N sum w^2 |v - output|^2 over the pool's N tokens */
-    double sampling_error; /* of that: half of the difference between the pool's halves */
-    double thin;           /* share of queries for which fewer than 100 tokens of the pool count,
-                              1/sum w^2: they may miss what the pool has missed */
-    double score_sd;       /* root mean square over queries of q, the sd of their scores */
-    double freezing;       /* median over queries of u = q / sqrt(2 ln n), n the largest size */
-    double frozen;         /* share of queries with u > 1 */
-    double sink_first;     /* weight on a block's first token ([CLS]), mean over the queries of the
-                              first 16 blocks; NaN if the pool has no specials */
-    double sink_last;      /* and on its last ([SEP]) */
+    es_horizons horizons; /* from the covariance and the weights */
+    es_probe_cell limit;  /* the limit's own error */
+    double output_rms;    /* of the limit's outputs around their mean, over queries */
+
+    /* n times the mean square error of single outputs, once n is large: mean over queries of
+     * N sum w^2 |v - output|^2 over the pool's N tokens; half of the difference between its halves;
+     * and the share of queries for which fewer than 100 of its tokens count, 1/sum w^2: they may
+     * miss what the pool has missed. */
+    double sampling, sampling_error, thin;
+
+    /* q, the standard deviation of a query's scores, root mean square over queries; median over
+     * queries of u = q / sqrt(2 ln n), n the largest size; share of queries with u > 1. */
+    double score_sd, score_sd_se, freezing, frozen, frozen_se;
+
+    /* Weight on a block's first token ([CLS]) and on its last ([SEP]), mean over the queries of the
+     * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials. */
+    double sink_first, sink_first_se, sink_last, sink_last_se;
 } es_probe_head;
 
 /*! es_probe_head_of() : O(hidden^3). @return : ES_OK; ES_E_RANGE; as es_horizons_of(). */

@@ -36,10 +36,13 @@ es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error
 
 enum { SINK_BLOCKS = 16 };
 
-/* Weight on the first and the last token of one block, averaged over its queries, added to `sum`.
- */
-static es_status add_sinks(const es_probe *p, int64_t head, int64_t first, int64_t n, float *x,
-                           double *lse, double sum[2], es_error *err)
+/* Of one block: its queries, and the weight they give its first and its last token, on average. */
+typedef struct sink {
+    double queries, weight[2];
+} sink;
+
+static es_status sink_of(const es_probe *p, int64_t head, int64_t first, int64_t n, float *x,
+                         double *lse, sink *out, es_error *err)
 {
     const int64_t H = p->weights.hidden, k = p->weights.width;
     const double scale = 1.0 / sqrt((double)k);
@@ -54,26 +57,42 @@ static es_status add_sinks(const es_probe *p, int64_t head, int64_t first, int64
     ES_TRY(es_probe_project(&exec, x, n, w->wk + at * H, NULL, k, H, keys, err));
     const es_view Q = es_view_f32(q, n, k), K = es_view_f32(keys, n, k);
     ES_TRY(es_attend(&Q, &K, &K, &opts, &(es_attend_out){.lse = lse}, err));
+    *out = (sink){.queries = (double)n};
     for (int64_t i = 0; i < n; i++)
         for (int end = 0; end < 2; end++) {
             const float *key = keys + (end ? n - 1 : 0) * k;
             double score = 0.0;
             for (int64_t j = 0; j < k; j++)
                 score += (double)q[i * k + j] * (double)key[j];
-            sum[end] += exp(score * scale - lse[i]) / (double)n;
+            out->weight[end] += exp(score * scale - lse[i]) / (double)n;
         }
     return ES_OK;
+}
+
+/* Mean over queries, and its standard error, blocks being independent. */
+static void average(const sink *sinks, int64_t blocks, int end, double *mean, double *se)
+{
+    double queries = 0.0, sum = 0.0, scatter = 0.0;
+    for (int64_t b = 0; b < blocks; b++) {
+        queries += sinks[b].queries;
+        sum += sinks[b].queries * sinks[b].weight[end];
+    }
+    *mean = sum / queries;
+    for (int64_t b = 0; b < blocks; b++)
+        scatter += pow(sinks[b].queries * (sinks[b].weight[end] - *mean), 2.0);
+    *se =
+        blocks > 1 ? sqrt(scatter * (double)blocks / (double)(blocks - 1)) / queries : (double)NAN;
 }
 
 static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, es_error *err)
 {
     const int64_t blocks = p->pool.blocks < SINK_BLOCKS ? p->pool.blocks : SINK_BLOCKS;
-    double sum[2] = {0.0, 0.0}, *lse;
+    sink sinks[SINK_BLOCKS];
+    double *lse;
     float *x = NULL;
-    if (!p->pool.specials) {
-        out->sink_first = out->sink_last = (double)NAN;
+    out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
+    if (!p->pool.specials)
         return ES_OK;
-    }
     es_status status =
         es_mem_array(p->exec.budget, p->pool.length, 1, sizeof *lse, "a block", (void **)&lse, err);
     if (status == ES_OK)
@@ -84,12 +103,14 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
         int64_t first, count;
         status = es_pool_block(p->spec.pool, b, &first, &count, err);
         if (status == ES_OK)
-            status = add_sinks(p, head, first, count, x, lse, sum, err);
+            status = sink_of(p, head, first, count, x, lse, &sinks[b], err);
+    }
+    if (status == ES_OK) {
+        average(sinks, blocks, 0, &out->sink_first, &out->sink_first_se);
+        average(sinks, blocks, 1, &out->sink_last, &out->sink_last_se);
     }
     es_mem_free(p->exec.budget, x);
     es_mem_free(p->exec.budget, lse);
-    out->sink_first = sum[0] / (double)blocks;
-    out->sink_last = sum[1] / (double)blocks;
     return status;
 }
 

@@ -105,18 +105,22 @@ es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *
 {
     const double n = (double)probe->spec.sizes[probe->spec.n_sizes - 1], edge = sqrt(2.0 * log(n));
     const int64_t m = probe->queries;
-    double squares = 0.0;
+    double square = 0.0, scatter = 0.0; /* means over queries */
     int64_t frozen = 0;
     scores s;
     ES_TRY(scores_of(probe, head, &s, err));
     for (int64_t i = 0; i < m; i++) {
-        squares += s.q[i] * s.q[i];
+        square += s.q[i] * s.q[i] / (double)m;
         frozen += s.q[i] > edge;
     }
+    for (int64_t i = 0; i < m; i++)
+        scatter += pow(s.q[i] * s.q[i] - square, 2.0) / (double)m;
     qsort(s.q, (size_t)m, sizeof *s.q, ascending);
-    out->score_sd = sqrt(squares / (double)m);
+    out->score_sd = sqrt(square);
+    out->score_sd_se = square > 0.0 ? sqrt(scatter / (double)m / square) / 2.0 : 0.0;
     out->freezing = 0.5 * (s.q[(m - 1) / 2] + s.q[m / 2]) / edge;
     out->frozen = (double)frozen / (double)m;
+    out->frozen_se = sqrt(out->frozen * (1.0 - out->frozen) / (double)m);
     es_mem_free(probe->exec.budget, s.q);
     return ES_OK;
 }

@@ -115,7 +115,7 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
     const es_attend_out out = {.output = s->head,
                                .entropy = b->entropy ? s->entropy : NULL,
                                .top_weight = b->top_weight ? s->top_weight : NULL,
-                               .sum_squares = b->sum_squares ? s->sum_squares : NULL};
+                               .sum_squares = b->sum_squares || b->ess ? s->sum_squares : NULL};
     if (j->model->nonfinite && !all_finite(qkv))
         spoil(s, b->n, k);
     else
@@ -127,6 +127,10 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
         b->top_weight[at] = mean_of(s->top_weight, b->n);
     if (b->sum_squares)
         b->sum_squares[at] = mean_of(s->sum_squares, b->n);
+    for (int64_t i = 0; b->ess && i < b->n; i++)
+        s->sum_squares[i] = 1.0 / s->sum_squares[i];
+    if (b->ess)
+        b->ess[at] = mean_of(s->sum_squares, b->n);
     return ES_OK;
 }
 

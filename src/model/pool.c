@@ -120,20 +120,28 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 
 /* ---- attention in the blocks ---- */
 
-/* One statistic of one head over the blocks, in their order. */
+/* One statistic of one head over the blocks, in their order: sums of w x and of (w y)^2 and what it
+ * takes to centre them, y = x - first, w being the rows of a block. */
 typedef struct tally {
-    double count, mean, scatter;
+    double count, first, weight, sum;
+    double squares, cross, scatter; /* of w^2, w^2 y, w^2 y^2 */
 } tally;
 
-static void tally_add(tally *t, double x)
+static void tally_add(tally *t, double weight, double x)
 {
-    const double off = x - t->mean;
+    if (t->count == 0.0)
+        t->first = x;
+    const double y = x - t->first, square = weight * weight;
     t->count += 1.0;
-    t->mean += off / t->count;
-    t->scatter += off * (x - t->mean);
+    t->weight += weight;
+    t->sum += weight * y;
+    t->squares += square;
+    t->cross += square * y;
+    t->scatter += square * y * y;
 }
 
 typedef struct reading {
+    const es_pool *pool;
     int64_t heads;  /* of all layers */
     tally *tallies; /* (heads, ES_POOL_SEEN) */
 } reading;
@@ -141,27 +149,33 @@ typedef struct reading {
 static es_status tally_batch(void *user, int64_t index, const double *values, es_error *err)
 {
     const reading *r = user;
-    (void)index;
     (void)err;
-    for (int64_t i = 0; i < ES_POOL_BATCH; i++)
-        for (int64_t s = 0; s < r->heads * ES_POOL_SEEN; s++) {
-            const double x = values[i * r->heads * ES_POOL_SEEN + s];
-            if (!isnan(x)) /* rows of no block */
-                tally_add(&r->tallies[s], x);
-        }
+    for (int64_t i = 0; i < ES_POOL_BATCH; i++) {
+        const int64_t block = index * ES_POOL_BATCH + i;
+        if (block < 0 || block >= r->pool->info.blocks)
+            break; /* rows of no block */
+        const double rows = (double)(r->pool->starts[block + 1] - r->pool->starts[block]);
+        for (int64_t s = 0; s < r->heads * ES_POOL_SEEN; s++)
+            tally_add(&r->tallies[s], rows, values[i * r->heads * ES_POOL_SEEN + s]);
+    }
     return ES_OK;
 }
 
+/* The weighted mean m, and the standard error of such a ratio: sum (w (x - m))^2 / (sum w)^2, for
+ * all but one of the blocks. */
 static void mean_of(const tally *t, double *mean, double *se)
 {
-    *mean = t->mean;
-    *se = t->count > 1.0 ? sqrt(t->scatter / (t->count * (t->count - 1.0))) : (double)NAN;
+    const double off = t->sum / t->weight;
+    const double scatter = t->scatter - 2.0 * off * t->cross + off * off * t->squares;
+    *mean = t->first + off;
+    *se = t->count > 1.0 ? sqrt(fmax(scatter, 0.0) * t->count / (t->count - 1.0)) / t->weight
+                         : (double)NAN;
 }
 
 static es_status read_context(es_run *run, es_pool *pool, es_error *err)
 {
     const int64_t heads = pool->info.layers * pool->info.heads;
-    reading r = {.heads = heads};
+    reading r = {.pool = pool, .heads = heads};
     es_run_stage stage;
     ES_TRY(es_run_get_stage(run, ES_POOL_STAGE_ID, &stage, err));
     if (stage.rows != ES_POOL_BATCH * heads || stage.cols != ES_POOL_SEEN)
@@ -182,6 +196,7 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
         mean_of(&t[0], &c->entropy, &c->entropy_se);
         mean_of(&t[1], &c->top_weight, &c->top_weight_se);
         mean_of(&t[2], &c->sum_squares, &c->sum_squares_se);
+        mean_of(&t[3], &c->ess, &c->ess_se);
     }
     es_mem_free(NULL, r.tallies);
     return status;

@@ -155,7 +155,8 @@ static es_status open_run(build *b, es_error *err)
                             "make the folder", errno);
     ES_TRY(stat(path, &there) == 0 ? es_run_resume(path, &spec, &b->run, err)
                                    : es_run_create(path, &spec, false, &b->run, err));
-    static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares"};
+    static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares",
+                                                      "ess"};
     ES_TRY(es_run_add_stage(b->run, ES_POOL_STAGE,
                             ES_POOL_BATCH * b->config->layers * b->config->heads, ES_POOL_SEEN,
                             columns, &b->stage, err));
@@ -267,7 +268,8 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
                              .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
                              .entropy = raw,
                              .top_weight = raw + heads,
-                             .sum_squares = raw + 2 * heads};
+                             .sum_squares = raw + 2 * heads,
+                             .ess = raw + 3 * heads};
     }
     exec.progress = b->exec.progress ? relay_progress : NULL;
     exec.progress_user = &part;

@@ -14,7 +14,7 @@ enum { ES_POOL_PATH = 8192 };
 /* Cells of the run file: one per batch, a row per block. Columns: `ES_POOL_SEEN` numbers per layer
  * and head, mean over the block's queries. */
 #define ES_POOL_STAGE "batch"
-enum { ES_POOL_SEEN = 3 }; /* entropy, top weight, sum of squares */
+enum { ES_POOL_SEEN = 4 }; /* entropy, top weight, sum of squares, its inverse */
 
 /* And one more per batch with the checksums of its rows, (ES_POOL_BATCH * length, layers), 0 after
  * the last row. A checksum for each row, so that a row is checked wherever and however it is read,
