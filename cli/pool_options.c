@@ -118,7 +118,8 @@ static es_status size_pools(cli_pools *p, es_error *err)
 es_status cli_pools_open(cli_session *session, cli_pool_options *asked, cli_pools *pools,
                          es_error *err)
 {
-    const es_model_opts opts = {.budget = &session->budget};
+    const es_model_opts opts = {.budget = &session->budget,
+                                .allow_trailing = asked->allow_trailing};
     *pools = (cli_pools){.session = session, .asked = asked};
     if (!asked->model)
         return fail_options("--model MODEL", "there is no model", err);

@@ -23,7 +23,7 @@ typedef struct cli_pool_options {
     cli_strings texts, domains;
     int64_t tokens;
     int special, store; /* store: -1 until it is known how much that takes */
-    bool repeat;
+    bool repeat, allow_trailing;
 } cli_pool_options;
 
 extern const char *const cli_pool_special[]; /* "keep", "drop" */
@@ -55,7 +55,9 @@ extern const char *const cli_pool_store[];   /* "f32", "f16" */
      .field = offsetof(type, pool.store), .choices = cli_pool_store},                              \
     {"pool-dir", 0, CLI_STRING, "DIR",                                                             \
      "keep the pool here, and take it from here if it is there (default: a temporary folder)",     \
-     .field = offsetof(type, pool.folder), .aside = true}
+     .field = offsetof(type, pool.folder), .aside = true},                                         \
+    {"allow-trailing", 0, CLI_FLAG, NULL, "bytes after the last tensor of a file are a remark",    \
+     .field = offsetof(type, pool.allow_trailing), .aside = true}
 /* clang-format on */
 
 /* One text, or several that belong together, and the pool made of it. */
