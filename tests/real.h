@@ -6,38 +6,46 @@
 
 #include "testing.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
-/* Skips the test if it is not there. */
-static inline const char *real_file(const char *path)
+enum { REAL_PATH = 4096 };
+
+static inline bool is_there(const char *path)
 {
     struct stat st;
-    if (stat(path, &st) != 0) {
+    return stat(path, &st) == 0;
+}
+
+/* A path below shared/, which may not be there. Valid until the next call. */
+static inline const char *shared_path(const char *rest)
+{
+    static char path[REAL_PATH];
+    const char *root = getenv("ESSCHER_SHARED");
+    snprintf(path, sizeof path, "%s/%s", root ? root : ES_TESTS_DIR "/../../shared", rest);
+    return path;
+}
+
+/* A file or folder that the test cannot do without. */
+static inline const char *real_path(const char *path)
+{
+    if (!is_there(path)) {
         print_message("skipped: no %s (set ESSCHER_SHARED, ESSCHER_MODELS)\n", path);
         skip();
     }
     return path;
 }
 
-static inline const char *shared_path(const char *rest, char path[4096])
-{
-    const char *root = getenv("ESSCHER_SHARED");
-    snprintf(path, 4096, "%s/%s", root ? root : ES_TESTS_DIR "/../../shared", rest);
-    return path;
-}
-
 /* The folder of a real model; skips the test if there is none. */
-static inline const char *real_model(const char *name, char path[4096])
+static inline void real_model(const char *name, char path[REAL_PATH])
 {
     const char *models = getenv("ESSCHER_MODELS");
     char rest[256];
-    struct stat st;
-    snprintf(path, 4096, "%s/%s", models ? models : "", name);
-    if (models && stat(path, &st) == 0)
-        return path;
+    snprintf(path, REAL_PATH, "%s/%s", models ? models : "", name);
+    if (models && is_there(path))
+        return;
     snprintf(rest, sizeof rest, "data/models/%s", name);
-    shared_path(rest, path);
-    return real_file(path);
+    snprintf(path, REAL_PATH, "%s", real_path(shared_path(rest)));
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "model/gelu.h"
+#include "real.h"
 #include "tiny_model.h"
 #include <esscher/model.h>
 #include <esscher/tokenizer.h>
@@ -437,28 +438,11 @@ static void gelu_is_exact_to_f32(void **state)
 
 /* ---- MiniLM ---- */
 
-static const char *shared(const char *rest)
-{
-    static char path[4096];
-    const char *root = getenv("ESSCHER_SHARED");
-    snprintf(path, sizeof path, "%s/%s", root ? root : ES_TESTS_DIR "/../../shared", rest);
-    return path;
-}
-
-/* A real model, below ESSCHER_MODELS or shared/data/models; skips the test if it is not there. */
 static es_model *open_real(const char *name)
 {
-    char path[4352];
-    const char *models = getenv("ESSCHER_MODELS");
-    struct stat st;
-    snprintf(path, sizeof path, "%s/%s", models ? models : "", name);
-    if (!models || stat(path, &st) != 0)
-        snprintf(path, sizeof path, "%s/%s", shared("data/models"), name);
-    if (stat(path, &st) != 0) {
-        print_message("skipped: no model %s (set ESSCHER_MODELS to the folder it is in)\n", path);
-        skip();
-    }
+    char path[REAL_PATH];
     es_model *m;
+    real_model(name, path);
     assert_ok(es_model_open(path, NULL, &m, &err));
     return m;
 }
@@ -495,7 +479,6 @@ static double compare_text(const es_model *m, const json_t *text, size_t index)
     double stats[3][128], worst = 0.0;
     int32_t ids[512];
     char name[64];
-    struct stat st;
     float *hidden = malloc((size_t)states * sizeof *hidden);
     for (int64_t i = 0; i < n; i++)
         ids[i] =
@@ -508,10 +491,10 @@ static double compare_text(const es_model *m, const json_t *text, size_t index)
                                   .sum_squares = stats[2]};
     assert_ok(es_model_forward(m, &block, 1, NULL, &err));
     snprintf(name, sizeof name, "golden/minilm-l6-v2-f16/%zu.hidden.f32", index);
-    const bool all = stat(shared(name), &st) == 0;
+    const bool all = is_there(shared_path(name));
     if (!all)
         snprintf(name, sizeof name, "golden/minilm-l6-v2-f16/%zu.last.f32", index);
-    float *want = read_floats(shared(name), all ? states : last);
+    float *want = read_floats(shared_path(name), all ? states : last);
     const float *got = all ? hidden : hidden + states - last;
     for (int64_t i = 0; i < (all ? states : last); i++)
         worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
@@ -528,7 +511,7 @@ static void minilm_hidden_states_and_entropies(void **state)
 {
     (void)state;
     es_model *m = open_real("minilm-l6-v2-f16"); /* skips, so nothing may be held before */
-    json_t *texts = json_load_file(shared("golden/minilm-l6-v2-f16/index.json"), 0, NULL);
+    json_t *texts = json_load_file(shared_path("golden/minilm-l6-v2-f16/index.json"), 0, NULL);
     if (!texts) {
         es_model_close(m);
         print_message("skipped: no golden values (set ESSCHER_SHARED)\n");
@@ -577,7 +560,7 @@ static void sst2_accuracy(void **state)
         skip();
     }
     es_model *m = open_real("minilm-l6-sst2-f16");
-    FILE *file = fopen(shared("data/tasks/sst2-test.tsv"), "r");
+    FILE *file = fopen(shared_path("data/tasks/sst2-test.tsv"), "r");
     assert_non_null(file);
     assert_non_null(fgets(line[0], sizeof line[0], file)); /* the header */
     assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &tokenizer, &err));

@@ -4,9 +4,9 @@
 #include "testing.h"
 
 #include <jansson.h>
-#include <sys/stat.h>
 
 #include "folder.h"
+#include "real.h"
 #include <esscher/tokenizer.h>
 
 static const char small[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##aff\n##able\nhello\n,\n"
@@ -800,29 +800,17 @@ static void TK12_parity_with_a_second_implementation(void **state)
 static void TK12_parity_with_hugging_face(void **state)
 {
     (void)state;
-    const char *shared = getenv("ESSCHER_SHARED"), *models = getenv("ESSCHER_MODELS");
-    char golden[4096], model[4096];
+    char model[REAL_PATH];
     es_tokenizer *t;
-    struct stat st;
-    shared = shared ? shared : ES_TESTS_DIR "/../../shared";
-    snprintf(golden, sizeof golden, "%s/golden/wordpiece.jsonl", shared);
-    snprintf(model, sizeof model, "%s/minilm-l6-v2-f16", models ? models : "");
-    if (!models || stat(model, &st) != 0) /* fine-tuned from it, with the same tokenizer */
-        snprintf(model, sizeof model, "%s/data/models/minilm-l6-sst2-f16", shared);
-    FILE *rows = fopen(golden, "rb");
-    if (!rows || stat(model, &st) != 0) {
-        if (rows)
-            fclose(rows);
-        print_message("skipped: no %s or no %s (set ESSCHER_SHARED, ESSCHER_MODELS)\n", golden,
-                      model);
-        skip();
-    }
+    real_model("minilm-l6-sst2-f16", model); /* it has the tokenizer of the golden ids, too */
+    FILE *rows = fopen(real_path(shared_path("golden/wordpiece.jsonl")), "rb");
+    assert_non_null(rows);
     assert_ok(es_tokenizer_open(model, NULL, &t, &err));
     assert_int_equal(compare_lines(rows, t, NULL), 926);
     es_tokenizer_free(t);
     rewind(rows);
     snprintf(model + strlen(model), 32, "/vocab.txt"); /* the other way to the same ids */
-    if (stat(model, &st) == 0) {
+    if (is_there(model)) {
         assert_ok(es_tokenizer_open(model, NULL, &t, &err));
         assert_int_equal(compare_lines(rows, t, NULL), 926);
         es_tokenizer_free(t);
