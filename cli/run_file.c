@@ -335,6 +335,9 @@ es_status cli_run_close(cli_run_file *file, const cli_session *session, es_statu
         return status;
     if (status == ES_OK)
         status = cli_run_tables(file->run, session, err);
+    if (status == ES_E_INTERRUPTED && strcmp(err->rule, "run.interrupted") != 0)
+        cli_fail(err, status, NULL, "run.interrupted", "go on with --resume",
+                 "interrupted; what was finished is kept");
     es_error closing;
     const es_status closed = es_run_close(file->run, &closing);
     file->run = NULL;

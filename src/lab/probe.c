@@ -90,10 +90,11 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
         .replicate_flops = n * (4.0 * H * H + 4.0 * m * H) + 2.0 * P * m * H * H,
         /* drawing a normal takes as long as some 100 operations */
         .control_flops = n * H * (8.0 * k + 200.0 + 4.0 * m),
-        /* drawn tokens, keys, values, or keys among which neighbours are sought; errors and
-         * outputs; numbers of a layer twice; engine */
-        .bytes = (size_t)(fmax(12.0 * n * H + 8.0 * n, 8.0 * keys * (H + 1.0)) + 16.0 * P * m * H +
-                          16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
+        /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
+         * are sought; errors and outputs; numbers of a layer twice; engine */
+        .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
+                               8.0 * keys * (H + 1.0)) +
+                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
     return ES_OK;
 }
 
