@@ -62,9 +62,13 @@ static void describe_file(const char *path, char out[FILE_TEXT])
 {
     unsigned char bytes[65536];
     uint64_t h = fnv1a_start, size = 0;
+    size_t got;
     FILE *f = fopen(path, "rb");
-    for (size_t got; f && (got = fread(bytes, 1, sizeof bytes, f)) > 0; size += got)
+    while (f && ((got = fread(bytes, 1, sizeof bytes, f)) > 0 || (ferror(f) && errno == EINTR))) {
+        clearerr(f); /* a signal is no end: half a file would be another one */
         h = fnv1a(h, bytes, got);
+        size += got;
+    }
     if (f)
         fclose(f);
     snprintf(out, FILE_TEXT, "%llu bytes, %016llx", (unsigned long long)size,
