@@ -84,7 +84,7 @@ typedef struct es_pool_spec {
 /* What a pool will take. */
 typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
-    double flops;      /* of the forward pass */
+    double flops;      /* of the forward pass, times 1.5: it is slower than products alone */
     double disk_bytes; /* of all layers */
     double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
