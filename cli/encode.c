@@ -1,5 +1,4 @@
 /* esscher encode : hidden states of one block of text. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "draft.h"
 #include "number.h"
 #include "talk.h"
+#include "text.h"
 
 typedef struct encode_options {
     const char *model, *text, *out, *layer;
@@ -84,13 +84,11 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
     static char piece[1 << 16];
     es_status status = ES_OK;
     for (bool first = true; status == ES_OK; first = false) {
-        const size_t bytes = fread(piece, 1, sizeof piece, file);
-        if (ferror(file))
-            return cli_fail(err, ES_E_IO, name, "file.read", "name a file with text",
-                            "cannot read: %s", strerror(errno));
-        if (bytes == 0)
+        size_t bytes;
+        status = cli_text_read(file, name, piece, sizeof piece, &bytes, err);
+        if (status == ES_OK && bytes == 0)
             return es_token_stream_finish(stream, err);
-        if (first)
+        if (status == ES_OK && first)
             status = es_text_check(piece, bytes < 4096 ? bytes : 4096, name, err);
         if (status == ES_OK)
             status = es_token_stream_write(stream, piece, bytes, err);
@@ -118,11 +116,11 @@ static es_status tokenize(const cli_session *session, const es_tokenizer *tokeni
 {
     const es_encode_opts opts = {.no_specials = true};
     es_token_stream *stream;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return cli_fail(err, ES_E_IO, path, "file.open", "check the name and its permissions",
-                        "cannot open: %s", strerror(errno));
-    es_status status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
+    FILE *file;
+    es_status status = cli_text_open(path, &file, err);
+    if (status != ES_OK)
+        return status;
+    status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
     if (status == ES_OK) {
         status = read_text(file, path, stream, err);
         tell_replaced(session, stream, path);

@@ -91,6 +91,7 @@ static es_status add_costs(cli_pools *p, es_error *err)
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
         total->flops += cost.flops;
         total->disk_bytes += cost.disk_bytes;
+        total->run_bytes += cost.run_bytes;
         total->held_bytes += cost.held_bytes;
         total->bytes = cost.bytes > total->bytes ? cost.bytes : total->bytes;
     }
@@ -110,7 +111,8 @@ static es_status size_pools(cli_pools *p, es_error *err)
     }
     if (status == ES_OK && o->store < 0) {
         o->store = p->cost.disk_bytes > 0x1p32;
-        p->cost.disk_bytes /= o->store ? 2.0 : 1.0;
+        if (o->store) /* half of the layers; checksums stay */
+            p->cost.disk_bytes -= (p->cost.disk_bytes - p->cost.run_bytes) / 2.0;
     }
     return status;
 }

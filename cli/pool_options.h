@@ -76,8 +76,7 @@ typedef struct cli_pools {
     es_tokenizer *tokenizer;
     cli_domain *domains;
     int64_t n_domains;
-    es_pool_cost cost; /* tokens: of the smallest; flops, disk_bytes, held_bytes: of all; bytes: of
-                          the largest */
+    es_pool_cost cost;   /* tokens: of the smallest; bytes: of the largest; the others: of all */
     cli_scratch scratch; /* where pools are that are not kept, until they are open */
 } cli_pools;
 

@@ -46,8 +46,8 @@ static const cli_column head_columns[] = {
      .definition = "map error at the largest n over the spread of the head's outputs"},
     {"tokens_for_tenth", "10 % from", "tokens", .format = CLI_SHORT,
      .definition =
-         "n from which that is below a tenth, by the weights that queries give the pool's "
-         "tokens, before any draw; the JSON has its error"},
+         "n from which that is below a tenth for tokens drawn independently, by the weights that "
+         "queries give the pool's tokens; the JSON has its error"},
     {"thin", "thin", "share", .format = CLI_SHORT,
      .definition = "of queries for which fewer than 100 tokens of the pool count: for them the "
                    "pool is too small to tell, and 10 % is reached later than it says"},
@@ -81,7 +81,7 @@ static const cli_column weights_columns[] = {
     {0}};
 const cli_table probe_weights_table = {
     .rows = "heads",
-    .title = "Heads: what covariance and weights say, were tokens Gaussian",
+    .title = "Heads: freezing, and Gaussian tokens of the same covariance",
     .columns = weights_columns};
 
 static const cli_column context_columns[] = {

@@ -34,7 +34,7 @@ bool cli_interrupted(void) { return interrupted != 0; }
 
 int cli_interrupt_exit(void)
 {
-    return interrupted == SIGTERM  ? CLI_RESUMABLE
+    return interrupted == SIGTERM  ? CLI_STOPPED
            : interrupted == SIGHUP ? CLI_HUNG_UP
                                    : CLI_INTERRUPTED;
 }

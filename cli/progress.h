@@ -33,7 +33,7 @@ void cli_progress_wipe(cli_progress *p);
 void cli_interrupt_install(void);
 bool cli_interrupted(void);
 
-/* The exit code that tells what stopped the run: CLI_INTERRUPTED, CLI_RESUMABLE for SIGTERM, or
+/* The exit code that tells what stopped the run: CLI_INTERRUPTED, CLI_STOPPED for SIGTERM, or
  * CLI_HUNG_UP. */
 int cli_interrupt_exit(void);
 

@@ -62,9 +62,13 @@ static void describe_file(const char *path, char out[FILE_TEXT])
 {
     unsigned char bytes[65536];
     uint64_t h = fnv1a_start, size = 0;
+    size_t got;
     FILE *f = fopen(path, "rb");
-    for (size_t got; f && (got = fread(bytes, 1, sizeof bytes, f)) > 0; size += got)
+    while (f && ((got = fread(bytes, 1, sizeof bytes, f)) > 0 || (ferror(f) && errno == EINTR))) {
+        clearerr(f); /* a signal is no end: half a file would be another one */
         h = fnv1a(h, bytes, got);
+        size += got;
+    }
     if (f)
         fclose(f);
     snprintf(out, FILE_TEXT, "%llu bytes, %016llx", (unsigned long long)size,
@@ -335,6 +339,9 @@ es_status cli_run_close(cli_run_file *file, const cli_session *session, es_statu
         return status;
     if (status == ES_OK)
         status = cli_run_tables(file->run, session, err);
+    if (status == ES_E_INTERRUPTED && strcmp(err->rule, "run.interrupted") != 0)
+        cli_fail(err, status, NULL, "run.interrupted", "go on with --resume",
+                 "interrupted; what was finished is kept");
     es_error closing;
     const es_status closed = es_run_close(file->run, &closing);
     file->run = NULL;

@@ -14,43 +14,133 @@
 
 #include "talk.h"
 
-enum { DEPTH = 2, TRIES = 16 }; /* a folder and those in it */
-
 static int open_folder(int at, const char *name)
 {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* ---- removing ---- */
+/* ---- what is ours ---- */
 
-/* Everything in the folder `fd`, which stays open. */
-static void empty(int fd, int depth)
+/* A file that says so, its name and how it begins; then comes the process that made it. */
+static const char marker[] = ".esscher-scratch";
+static const char magic[] = "esscher scratch folder, removed when this process is gone: ";
+
+static bool sign(int folder)
 {
-    const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir() closes it */
-    DIR *dir = own >= 0 ? fdopendir(own) : NULL;
+    char text[sizeof magic + 32];
+    const int size = snprintf(text, sizeof text, "%s%ld\n", magic, (long)getpid());
+    const int fd = openat(folder, marker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    const bool written = write(fd, text, (size_t)size) == size; /* too little for a signal */
+    return close(fd) == 0 && written;
+}
+
+static bool is_signed(int folder)
+{
+    char text[sizeof magic + 32];
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const int fd = openat(folder, marker, flags);
+    const ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    if (strncmp(text, magic, sizeof magic - 1) != 0)
+        return false;
+    const char *process = text + sizeof magic - 1;
+    const size_t digits = strspn(process, "0123456789");
+    return digits > 0 && strcmp(process + digits, "\n") == 0;
+}
+
+/* Does `name` consist of `before`, a number and `after`? */
+static bool is_numbered(const char *name, const char *before, const char *after)
+{
+    const size_t length = strlen(before);
+    if (strncmp(name, before, length) != 0)
+        return false;
+    const size_t digits = strspn(name + length, "0123456789");
+    return digits > 0 && strcmp(name + length + digits, after) == 0;
+}
+
+/* The files of a pool (esscher/pool.h), and those that are to become one of them. */
+static bool is_of_pool(const char *name)
+{
+    static const char *const names[] = {"pool.run", "pool.run-journal", "pool.run.lock"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    const char *serial = strrchr(name, '-'); /* .esscher-PROCESS-NUMBER.tmp */
+    return is_numbered(name, "layer-", ".npy") ||
+           (strncmp(name, ".esscher-", strlen(".esscher-")) == 0 &&
+            is_numbered(serial, "-", ".tmp"));
+}
+
+/* ---- looking and removing ---- */
+
+/* What is done with each entry of a folder, by its name; false: it is none of ours, or stays. */
+typedef bool visitor(int folder, const char *name);
+
+/* Every entry, even after one that is refused. Were all accepted? */
+static bool visit(int folder, visitor *each)
+{
+    const int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = own >= 0 ? fdopendir(own) : NULL; /* closedir() closes it */
+    bool all = dir != NULL;
     if (!dir && own >= 0)
         close(own);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(fd, name, 0) == 0)
-            continue;
-        const int inner = depth > 1 ? open_folder(fd, name) : -1;
-        if (inner >= 0) {
-            empty(inner, depth - 1);
-            close(inner);
-            unlinkat(fd, name, AT_REMOVEDIR);
-        }
-    }
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            all = each(folder, entry->d_name) && all;
     if (dir)
         closedir(dir);
+    return all;
+}
+
+static bool visit_inner(int folder, const char *name, visitor *each)
+{
+    const int inner = open_folder(folder, name);
+    const bool all = inner >= 0 && visit(inner, each);
+    if (inner >= 0)
+        close(inner);
+    return all;
+}
+
+static bool know_file(int folder, const char *name)
+{
+    struct stat st;
+    return is_of_pool(name) && fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(st.st_mode);
+}
+
+/* The marker, or the folder of a domain with nothing but a pool in it. */
+static bool know(int folder, const char *name)
+{
+    return strcmp(name, marker) == 0 || visit_inner(folder, name, know_file);
+}
+
+static bool remove_file(int folder, const char *name)
+{
+    return know_file(folder, name) && unlinkat(folder, name, 0) == 0;
+}
+
+static bool remove_pool(int folder, const char *name)
+{
+    return strcmp(name, marker) == 0 ||
+           (visit_inner(folder, name, remove_file) && unlinkat(folder, name, AT_REMOVEDIR) == 0);
+}
+
+/* The marker goes last: whoever is killed before leaves a folder that is known for ours. */
+static bool empty(int folder)
+{
+    return visit(folder, remove_pool) && (unlinkat(folder, marker, 0) == 0 || errno == ENOENT);
 }
 
 void cli_scratch_remove(cli_scratch *scratch)
 {
     if (!scratch->path[0])
         return;
-    empty(scratch->fd, DEPTH);
-    if (rmdir(scratch->path) != 0) /* before the lock is gone, so that nobody else wants to */
+    /* before the lock is gone, so that nobody else wants to */
+    if (!empty(scratch->fd) || rmdir(scratch->path) != 0)
         return;
     close(scratch->fd);
     *scratch = (cli_scratch){.fd = -1};
@@ -58,16 +148,14 @@ void cli_scratch_remove(cli_scratch *scratch)
 
 /* ---- of killed processes ---- */
 
-/* Ours, and not in use? Then it is gone. */
+/* Ours, with nothing in it but what we put there, and not in use? Then it is gone. */
 static void reclaim(int parent, const char *name)
 {
     struct stat st;
     const int fd = open_folder(parent, name);
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0077) == 0 &&
-        flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        empty(fd, DEPTH);
+        flock(fd, LOCK_EX | LOCK_NB) == 0 && is_signed(fd) && visit(fd, know) && empty(fd))
         unlinkat(parent, name, AT_REMOVEDIR);
-    }
     if (fd >= 0)
         close(fd);
 }
@@ -85,28 +173,25 @@ static void reclaim_all(const char *where, const char *prefix)
 
 /* ---- making ---- */
 
-/* Is the folder that we have locked still the one of that name? Another process may have taken it,
- * between our making it and our locking it, for one whose maker was killed. */
-static bool is_there(const cli_scratch *s)
-{
-    struct stat ours, named;
-    return fstat(s->fd, &ours) == 0 && lstat(s->path, &named) == 0 && ours.st_dev == named.st_dev &&
-           ours.st_ino == named.st_ino;
-}
-
 /* Where folders cannot be locked, as on NFS, it is used unlocked: nobody else can lock it, either,
- * and take it for abandoned. */
+ * and take it for abandoned. Without its marker nobody takes it, so it cannot be lost in between;
+ * who looks at it holds the lock for a moment, which is waited for. */
 static bool make_one(cli_scratch *s)
 {
     if (!mkdtemp(s->path))
         return false;
     s->fd = open_folder(AT_FDCWD, s->path);
-    if (s->fd >= 0 && (flock(s->fd, LOCK_EX) == 0 || errno != EINTR) && is_there(s))
+    while (s->fd >= 0 && flock(s->fd, LOCK_EX) != 0 && errno == EINTR)
+        continue;
+    if (s->fd >= 0 && sign(s->fd))
         return true;
-    if (s->fd >= 0)
+    const int number = errno;
+    if (s->fd >= 0) {
+        unlinkat(s->fd, marker, 0);
         close(s->fd);
+    }
     rmdir(s->path);
-    errno = EAGAIN;
+    errno = number;
     return false;
 }
 
@@ -119,15 +204,12 @@ es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err)
     host[strcspn(host, "/")] = '\0';
     snprintf(prefix, sizeof prefix, "esscher-%s-%s-", what, host);
     reclaim_all(where, prefix);
-    errno = EAGAIN;
-    for (int i = 0; i < TRIES && errno == EAGAIN; i++) {
-        *out = (cli_scratch){.fd = -1};
-        if (snprintf(out->path, sizeof out->path, "%s/%sXXXXXX", where, prefix) >=
-            (int)sizeof out->path)
-            errno = ENAMETOOLONG;
-        else if (make_one(out))
-            return ES_OK;
-    }
+    *out = (cli_scratch){.fd = -1};
+    if (snprintf(out->path, sizeof out->path, "%s/%sXXXXXX", where, prefix) >=
+        (int)sizeof out->path)
+        errno = ENAMETOOLONG;
+    else if (make_one(out))
+        return ES_OK;
     const int number = errno;
     *out = (cli_scratch){.fd = -1};
     return cli_fail(err, ES_E_IO, where, "scratch.folder",

@@ -3,13 +3,15 @@
  * Files that have to have names while they are made cannot be anonymous, and nothing runs after
  * kill -9 or a power cut. So the folder is locked, by the operating system, for as long as its
  * process lives; whoever makes the next one first removes those whose lock is free. The lock is on
- * the folder itself: no file says who holds it, none can be stale. Folders are made with mode 0700
- * and are removed only if they are ours; the name of the host is part of theirs, so that those of
- * other machines in a shared folder, whose locks are not seen everywhere, are left alone.
+ * the folder itself: no file says who holds it, none can be stale. A name is no proof that a folder
+ * is ours: it must have our mode, 0700, and our marker, a file made under the lock, and if there is
+ * anything in it but the files of pools, it is left alone as it is. The name of the host is part of
+ * the folder's, so that those of other machines in a shared folder, whose locks are not seen
+ * everywhere, stay.
  *
  *     cli_scratch scratch;
  *     status = cli_scratch_make("pool", &scratch, err);       scratch.path: /tmp/esscher-pool-...
- *     ... files in it, or in folders in it ...
+ *     ... pools in it, each in its folder ...
  *     cli_scratch_remove(&scratch);                           fine if there is none
  */
 #ifndef CLI_SCRATCH_H
@@ -26,9 +28,9 @@ typedef struct cli_scratch {
  * @return : ES_OK; ES_E_IO (scratch.folder). */
 es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err);
 
-/* Remove the folder with its files and the folders in it with theirs. Files that are open stay
- * readable until they are closed; a network file system may keep their folder as long, so ask again
- * then. */
+/* Remove the folder with the pools in it. Files that are open stay readable until they are closed;
+ * a network file system may keep their folder as long, so ask again then. What is not of a pool
+ * stays, and the folder with it. */
 void cli_scratch_remove(cli_scratch *scratch);
 
 #endif

@@ -14,7 +14,8 @@ enum cli_exit {
     CLI_IO = 4,           /* a file or stdout could not be read or written */
     CLI_LIMIT = 5,        /* refused: over a limit on memory or time */
     CLI_NUMERIC = 6,      /* the numbers do not allow an answer */
-    CLI_RESUMABLE = 7,    /* stopped by a limit, as by a scheduler's SIGTERM; can be resumed */
+    CLI_STOPPED = 7,      /* by SIGTERM, as of a scheduler's time limit; what was kept in a run file
+                             or a pool's folder goes on when asked for again */
     CLI_HUNG_UP = 129,    /* SIGHUP: the terminal is gone */
     CLI_INTERRUPTED = 130 /* Ctrl-C */
 };

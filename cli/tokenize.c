@@ -1,5 +1,4 @@
 /* esscher tokenize : token ids of a text, line by line. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +8,7 @@
 
 #include "answer.h"
 #include "talk.h"
+#include "text.h"
 
 typedef struct tokenize_options {
     const char *text, *model;
@@ -157,21 +157,20 @@ static es_status read_text(reader *r, es_error *err)
     static char block[1 << 16];
     es_status status = ES_OK;
     for (bool first = true; status == ES_OK; first = false) {
-        const size_t bytes = fread(block, 1, sizeof block, r->file);
-        if (ferror(r->file))
-            return cli_fail(err, ES_E_IO, r->name, "file.read", "name a file with text",
-                            "cannot read: %s", strerror(errno));
-        if (bytes == 0)
+        size_t bytes;
+        status = cli_text_read(r->file, r->name, block, sizeof block, &bytes, err);
+        if (status != ES_OK || bytes == 0)
             break;
         if (first)
             status = es_text_check(block, bytes < 4096 ? bytes : 4096, r->name, err);
         if (status == ES_OK)
             status = read_block(r, block, bytes, err);
         if (status == ES_OK && cli_interrupted())
-            status = cli_fail(err, ES_E_INTERRUPTED, r->name, "", "",
-                              "interrupted; the output is cut at line %lld",
-                              (long long)r->printer->line);
+            status = ES_E_INTERRUPTED;
     }
+    if (status == ES_E_INTERRUPTED)
+        return cli_fail(err, status, r->name, "", "", "interrupted; the output is cut at line %lld",
+                        (long long)r->printer->line);
     if (status == ES_OK && r->open)
         status = finish_line(r, err);
     return status;
@@ -234,12 +233,11 @@ static es_status run(cli_session *session, void *given, es_error *err)
         status = es_tokenizer_open(folder, NULL, &tokenizer, err);
     if (status != ES_OK)
         return status;
-    FILE *file = o->text ? fopen(o->text, "rb") : stdin;
-    if (file)
+    FILE *file = stdin;
+    if (o->text)
+        status = cli_text_open(o->text, &file, err);
+    if (status == ES_OK)
         status = tokenize(session, o, file, tokenizer, err);
-    else
-        status = cli_fail(err, ES_E_IO, o->text, "file.open", "check the name and its permissions",
-                          "cannot open: %s", strerror(errno));
     if (file && o->text)
         fclose(file);
     es_tokenizer_free(tokenizer);

@@ -4,6 +4,7 @@
 
 #include "base/half.h"
 #include "tiny_pool.h"
+#include <esscher/exec.h>
 #include <esscher/npy.h>
 #include <esscher/run.h>
 
@@ -116,6 +117,44 @@ static void texts_that_are_none(void **state)
     assert_null(b.ids);
 }
 
+typedef struct remarks {
+    int count;
+    char last[512];
+} remarks;
+
+static void hear(void *user, es_log_level level, const char *message)
+{
+    remarks *r = user;
+    (void)level;
+    r->count++;
+    snprintf(r->last, sizeof r->last, "%s", message);
+}
+
+/* However often the text is counted, and however much of it is. */
+static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
+{
+    (void)state;
+    remarks r = {0};
+    char text[400] = "";
+    for (int i = 0; i < 20; i++)
+        strcat(text, "word20 \377 word21 ");
+    write_file("t", text, strlen(text));
+    es_pool_spec spec = pool_spec_of("t", "pool");
+    es_pool_cost cost;
+    es_log_set(hear, &r, ES_LOG_WARN);
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    spec.tokens = 20;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    assert_int_equal(r.count, 0);
+    assert_ok(es_pool_build(&spec, NULL, &err));
+    es_log_set(NULL, NULL, ES_LOG_ERROR);
+    assert_int_equal(r.count, 1);
+    assert_non_null(strstr(r.last, "byte 7: not UTF-8"));
+    assert_non_null(strstr(r.last, "Convert the text to UTF-8"));
+    remove_pool("pool");
+    remove(in_folder("t"));
+}
+
 /* ---- a pool ---- */
 
 enum { WORDS = 2900, BLOCKS = 77, TOKENS = WORDS + 2 * BLOCKS, BATCHES = 3 };
@@ -157,6 +196,14 @@ static void check_rows(const es_pool *pool, bool specials, bool half)
     assert_int_equal(es_pool_about(pool).tokens, at);
 }
 
+/* The file is its cells and what SQLite needs for them: pages that are not full, tables. */
+static void check_run_bytes(double bytes)
+{
+    struct stat st;
+    assert_int_equal(stat(in_folder("pool/pool.run"), &st), 0);
+    assert_true((double)st.st_size > bytes && (double)st.st_size < 1.1 * bytes + 100e3);
+}
+
 static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(void **state)
 {
     (void)state;
@@ -180,7 +227,9 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
         assert_true(info.blocks == BLOCKS && info.length == LENGTH && info.specials == specials);
         assert_true(info.layers == 3 && info.heads == 3 && info.hidden == 12 && !info.repeats);
         assert_true(info.store == spec.store);
-        assert_near(cost.disk_bytes, (double)(info.tokens * 3 * 12 * (half ? 2 : 4)), 0.0);
+        const double layers = (double)(info.tokens * 3 * 12 * (half ? 2 : 4));
+        assert_near(cost.disk_bytes - cost.run_bytes, layers, 0.0);
+        check_run_bytes(cost.run_bytes);
         check_rows(pool, specials, half);
         es_pool_close(pool);
         remove_pool("pool");
@@ -189,13 +238,14 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
 
 /* Means over queries and standard errors over blocks of what plain f64 loops give. f32 is good for
  * 1e-6 of an entropy of 4; the spread over blocks, 1e-3 and more, loses what the mean has. */
-static void context_is_that_of_the_blocks(void **state)
+static void check_context(bool drop_specials)
 {
-    (void)state;
-    static double seen[BLOCKS][36], rows[BLOCKS], all = 0, hidden[4 * LENGTH * 12], pooled[12];
+    static double seen[BLOCKS][36], rows[BLOCKS], hidden[4 * LENGTH * 12], pooled[12];
+    double all = 0;
     int32_t ids[LENGTH];
-    const es_pool_spec spec = pool_spec_of("text", "pool");
+    es_pool_spec spec = pool_spec_of("text", "pool");
     es_pool *pool;
+    spec.drop_specials = drop_specials;
     assert_ok(es_pool_build(&spec, NULL, &err));
     assert_ok(es_pool_open(spec.folder, &pool, &err));
     for (int64_t b = 0; b < BLOCKS; b++) {
@@ -225,6 +275,14 @@ static void context_is_that_of_the_blocks(void **state)
     }
     es_pool_close(pool);
     remove_pool("pool");
+}
+
+/* The queries are the same whether the rows of [CLS] and [SEP] are kept or not. */
+static void context_is_that_of_the_blocks(void **state)
+{
+    (void)state;
+    check_context(false);
+    check_context(true);
 }
 
 /* ---- interrupted ---- */
@@ -408,18 +466,19 @@ static void damaged_files_are_refused(void **state)
 /* A run file that claims to be a pool of 60 tokens in `blocks` blocks of up to 40. */
 static void forge(const double *starts, int64_t blocks, double length)
 {
-    static const char *const names[] = {"tokens", "hidden", "layers",   "heads",
-                                        "blocks", "length", "specials", "repeats"};
-    const double values[] = {60, 2, 1, 1, (double)blocks, length, 1, 0};
+    static const char *const names[] = {"tokens", "hidden",   "layers",  "heads",  "blocks",
+                                        "length", "specials", "dropped", "repeats"};
+    const double values[] = {60, 2, 1, 1, (double)blocks, length, 1, 0, 0};
+    const es_run_pair format = {"format", "2"};
     static const char *const seen[] = {"entropy", "top_weight", "sum_squares", "ess"};
-    const es_run_spec spec = {.command = "pool"};
-    es_run_column columns[8];
+    const es_run_spec spec = {.command = "pool", .params = &format, .params_count = 1};
+    es_run_column columns[9];
     es_run *run;
     int64_t stage;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 9; i++)
         columns[i] = (es_run_column){names[i], ES_RUN_REAL, &values[i], NULL};
     const es_run_column column = {"first_row", ES_RUN_REAL, starts, NULL};
-    const es_run_table pool = {.name = "pool", .rows = 1, .cols = 8, .columns = columns};
+    const es_run_table pool = {.name = "pool", .rows = 1, .cols = 9, .columns = columns};
     const es_run_table table = {
         .name = "blocks", .rows = blocks + 1, .cols = 1, .columns = &column};
     assert_ok(es_run_create(in_folder("forged/pool.run"), &spec, true, &run, &err));
@@ -463,6 +522,7 @@ int main(void)
         cmocka_unit_test(TX03_blocks_hold_words_and_specials_and_no_padding),
         cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
         cmocka_unit_test(texts_that_are_none),
+        cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
         cmocka_unit_test(context_is_that_of_the_blocks),
         cmocka_unit_test(interrupted_and_resumed_gives_the_same_bytes),

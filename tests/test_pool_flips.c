@@ -6,6 +6,7 @@
 
 #include "store/checksum.h"
 #include "tiny_pool.h"
+#include <esscher/run.h>
 
 enum { WORDS = 1500, LAYERS = 3, HIDDEN = 12, HEADS = 3 };
 
@@ -41,6 +42,57 @@ static void every_single_bit_changes_the_sum(void **state)
     const uint64_t a[] = {1, 2, 3, 4, 5}, b[] = {2, 1, 3, 4, 5}, c[] = {5, 2, 3, 4, 1};
     assert_true(es_sum(a, sizeof a) != es_sum(b, sizeof b));
     assert_true(es_sum(a, sizeof a) != es_sum(c, sizeof c));
+}
+
+/* The sign of a float is the top bit of half a word: of two that change neither may undo the other,
+ * nor may any two bits of a row. */
+static void two_bits_change_the_sum(void **state)
+{
+    (void)state;
+    enum { ROW = 384, PAIRS = 200000 };
+    static float row[ROW];
+    for (int i = 0; i < ROW; i++)
+        row[i] = (float)dice(2000001) / 1e6f - 1.0f;
+    const uint64_t whole = es_sum(row, sizeof row);
+    for (int j = 0; j < ROW; j++)
+        for (int k = j + 1; k < ROW; k++) {
+            row[j] = -row[j], row[k] = -row[k];
+            if (es_sum(row, sizeof row) == whole)
+                fail_msg("the signs of %d and %d", j, k);
+            row[j] = -row[j], row[k] = -row[k];
+        }
+    unsigned char *bytes = (unsigned char *)row;
+    for (int i = 0; i < PAIRS; i++) {
+        const size_t a = (size_t)dice(32 * ROW), b = (size_t)dice(32 * ROW);
+        bytes[a / 8] ^= (unsigned char)(1 << a % 8), bytes[b / 8] ^= (unsigned char)(1 << b % 8);
+        if (a != b && es_sum(row, sizeof row) == whole)
+            fail_msg("bits %d and %d", (int)a, (int)b);
+        bytes[a / 8] ^= (unsigned char)(1 << a % 8), bytes[b / 8] ^= (unsigned char)(1 << b % 8);
+    }
+}
+
+/* A bit of a word becomes about half the bits of the step's result, never so few that bits which
+ * happen to turn in the next word could undo it. A binomial number of 64 bits, which would be
+ * ideal, has the mean 32 +- 4; the top bits reach 57 of them. */
+static void a_step_spreads_every_bit(void **state)
+{
+    (void)state;
+    enum { TRIALS = 4096 };
+    for (int bit = 0; bit < 64; bit++) {
+        int sum = 0, least = 64;
+        for (int t = 0; t < TRIALS; t++) {
+            const uint64_t h = dice(1u << 31) << 33 ^ dice(1u << 31) << 11 ^ dice(1u << 31);
+            const uint64_t word = dice(1u << 31) << 32 ^ dice(1u << 31);
+            uint64_t d = es_sum_step(h, word) ^ es_sum_step(h, word ^ UINT64_C(1) << bit);
+            int turned = 0;
+            for (; d; d &= d - 1)
+                turned++;
+            sum += turned;
+            least = turned < least ? turned : least;
+        }
+        assert_in_range(sum / TRIALS, 28, 36);
+        assert_in_range(least, 10, 64);
+    }
 }
 
 /* ---- reading everything ---- */
@@ -227,17 +279,16 @@ static void a_turned_bit_of_the_run_file_is_refused_or_means_nothing(void **stat
     remove_pool("pool");
 }
 
-static void remove_cells(const char *path)
+static void change(const char *path, const char *sql)
 {
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(db, "DELETE FROM cell WHERE stage = 1 AND idx = 0", NULL, NULL, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_true(sqlite3_changes(db) > 0);
     sqlite3_close(db);
 }
 
-/* A pool whose checksums are gone, as one of an older version, is mended by building it again. */
+/* A pool that lost the checksums of a batch is mended by building it again: the batch is. */
 static void a_pool_without_checksums_is_built_again(void **state)
 {
     (void)state;
@@ -246,7 +297,7 @@ static void a_pool_without_checksums_is_built_again(void **state)
     char path[512];
     build(&spec, ES_POOL_F32, &sound);
     snprintf(path, sizeof path, "%s/pool.run", spec.folder);
-    remove_cells(path);
+    change(path, "DELETE FROM cell WHERE stage = 1 AND idx = 0");
     assert_int_equal(read_all(spec.folder, &again), ES_E_FORMAT);
     assert_string_equal(err.rule, "pool.shape");
     assert_ok(es_pool_build(&spec, NULL, &err));
@@ -257,14 +308,66 @@ static void a_pool_without_checksums_is_built_again(void **state)
     remove_pool("pool");
 }
 
+/* A pool.run of the same parameters but for the format: `format` if it is stated at all. */
+static void write_version(const es_pool_spec *spec, const char *format)
+{
+    char path[512];
+    es_run *run;
+    es_run_pair params[16];
+    snprintf(path, sizeof path, "%s/pool.run", spec->folder);
+    assert_ok(es_run_open(path, &run, &err));
+    const es_run_about about = es_run_info(run);
+    int64_t count = 0;
+    for (int64_t i = 0; i < about.params_count; i++)
+        if (strcmp(about.params[i].key, "format") != 0)
+            params[count++] = about.params[i];
+    assert_int_equal(count, about.params_count - 1);
+    if (format)
+        params[count++] = (es_run_pair){"format", format};
+    const es_run_spec other = {.command = "pool", .params = params, .params_count = count};
+    es_run *written;
+    char beside[512];
+    snprintf(beside, sizeof beside, "%s/other.run", folder);
+    assert_ok(es_run_create(beside, &other, true, &written, &err));
+    assert_ok(es_run_close(written, &err));
+    assert_ok(es_run_close(run, &err));
+    assert_int_equal(rename(beside, path), 0);
+}
+
+/* Neither read nor continued: what its numbers mean is not what they mean here. */
+static void a_pool_of_another_version_is_refused(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {NULL, "1", "999"};
+    for (int i = 0; i < 3; i++) {
+        es_pool_spec spec;
+        contents sound, again;
+        build(&spec, ES_POOL_F32, &sound);
+        write_version(&spec, formats[i]);
+        for (int building = 0; building < 2; building++) {
+            assert_int_equal(building ? es_pool_build(&spec, NULL, &err)
+                                      : read_all(spec.folder, &again),
+                             ES_E_UNSUPPORTED);
+            assert_string_equal(err.rule, "pool.version");
+            assert_non_null(strstr(err.message, "made by another version"));
+            assert_non_null(strstr(err.hint, "remove the pool's folder"));
+        }
+        free(sound.rows);
+        remove_pool("pool");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_single_bit_changes_the_sum),
+        cmocka_unit_test(two_bits_change_the_sum),
+        cmocka_unit_test(a_step_spreads_every_bit),
         cmocka_unit_test(a_turned_bit_of_a_layer_is_refused),
         cmocka_unit_test(rows_that_change_places_are_refused),
         cmocka_unit_test(a_turned_bit_of_the_run_file_is_refused_or_means_nothing),
         cmocka_unit_test(a_pool_without_checksums_is_built_again),
+        cmocka_unit_test(a_pool_of_another_version_is_refused),
     };
     return cmocka_run_group_tests(tests, make_model_folder, remove_model_folder);
 }

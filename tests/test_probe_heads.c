@@ -230,7 +230,7 @@ static void draw_whole_tokens(truth *t, const double *root, uint64_t draw,
 }
 
 /* Draws by the library, which only sees keys and values, against draws of whole tokens: the same
- * law, other numbers. 54 comparisons, so 4.5 standard errors: once in 2700 sets of seeds. The root
+ * law, other numbers. 72 comparisons, so 4.5 standard errors: once in 2000 sets of seeds. The root
  * mean square of the map error is what es_probe_predict() integrates exactly. */
 static void gaussian_tokens_are_what_whole_ones_give(void **state)
 {

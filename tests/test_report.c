@@ -161,8 +161,9 @@ static void a_probe_is_told_in_two_sentences(void **state)
         "Of 11 heads the middle one’s single outputs converge like <i>n</i><sup>−0.25</sup>, "
         "four fifths of them with exponents from 0.05 to 0.45, the paper’s exponent is 0.25 "
         "in the middle.");
-    assert_says("5 of them need more than the 1000 tokens that were drawn to be within a tenth of "
-                "their limit; the slowest, layer 0, head 10, needs 1700 or more.");
+    assert_says(
+        "5 of 11 heads need more than the 1000 tokens that were drawn for an error below a "
+        "tenth of their outputs’ spread; the slowest, layer 0, head 10, needs 1700 or more.");
 }
 
 static void the_same_run_gives_the_same_bytes(void **state)

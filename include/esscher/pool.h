@@ -53,6 +53,8 @@ typedef struct es_blocks_spec {
                                 for a token between specials is left out */
     bool repeat;             /* a text that is too short is read again, and it is recorded */
     es_text_invalid invalid; /* bytes that are no UTF-8 */
+    bool counted;            /* only to be counted: the remark on such bytes is left to whoever
+                                reads the blocks for good */
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
@@ -85,7 +87,8 @@ typedef struct es_pool_spec {
 typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
     double flops;      /* of the forward pass, times 1.5: it is slower than products alone */
-    double disk_bytes; /* of all layers */
+    double disk_bytes; /* of all layers, and of run_bytes */
+    double run_bytes;  /* of the cells of pool.run: checksums, attention statistics */
     double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
 } es_pool_cost;
@@ -98,9 +101,9 @@ ES_API es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, 
  *  exists. Progress counts batches of ES_POOL_BATCH blocks, and parts of them. Rows have the same
  *  bits for any number of threads. One process at a time builds a pool.
  *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
- *  the folder holds a pool of something else, with the difference; ES_E_FORMAT (pool.damaged) if
- *  files of what was finished are gone; ES_E_ARGUMENT (pool.precision) for an f64 model; ES_E_IO;
- *  ES_E_INTERRUPTED. */
+ *  the folder holds a pool of something else, with the difference; ES_E_UNSUPPORTED (pool.version)
+ *  if it holds one of another version; ES_E_FORMAT (pool.damaged) if files of what was finished are
+ *  gone; ES_E_ARGUMENT (pool.precision) for an f64 model; ES_E_IO; ES_E_INTERRUPTED. */
 enum { ES_POOL_BATCH = 32 };
 ES_API es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err);
 
@@ -117,8 +120,9 @@ typedef struct es_pool_info {
 } es_pool_info;
 
 /*! es_pool_open() : a finished pool. @return : ES_OK; as es_run_open() and es_npy_inspect();
- *  ES_E_EMPTY (pool.unfinished); ES_E_FORMAT (pool.shape) for files that do not fit together. Takes
- *  8 bytes of memory for each row of each layer. */
+ *  ES_E_EMPTY (pool.unfinished); ES_E_UNSUPPORTED (pool.version) for a pool of another version;
+ *  ES_E_FORMAT (pool.shape) for files that do not fit together. Takes 8 bytes of memory for each
+ *  row of each layer. */
 ES_API es_status es_pool_open(const char *folder, es_pool **out, es_error *err);
 ES_API void es_pool_close(es_pool *pool); /* NULL is fine */
 ES_API es_pool_info es_pool_about(const es_pool *pool);
@@ -139,8 +143,9 @@ ES_API es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_
 ES_API es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *first, int64_t *count,
                                es_error *err);
 
-/* How a head's attention looked in the text's own blocks: means over queries, and standard errors
- * from their scatter between blocks (NaN of a single one). */
+/* How a head's attention looked in the text's own blocks: means over all queries, [CLS] and [SEP]
+ * among them even where their rows were dropped, and standard errors from their scatter between
+ * blocks (NaN of a single one). */
 typedef struct es_pool_context {
     double entropy, entropy_se; /* nats */
     double top_weight, top_weight_se;

@@ -18,8 +18,9 @@
  *     es_probe_replicate(probe, r, cells, joint, &err);            (heads, sizes): errors
  *     es_probe_control(probe, r, cells, &err);                     those of Gaussian tokens
  *
- * Before any draw the pool tells how many tokens a head needs: n times its mean square error tends
- * to `sampling`, so that the map error is below e from n = sampling/e^2 on.
+ * Before any draw the pool tells how many tokens a head needs: for tokens drawn independently, n
+ * times its mean square error tends to `sampling`, so that the map error is below e from
+ * n = sampling/e^2 on.
  *
  * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
  * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the

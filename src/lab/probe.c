@@ -83,17 +83,23 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
     const double n = (double)spec->sizes[spec->n_sizes - 1], P = (double)spec->n_sizes;
     const double m = (double)es_probe_queries_among(spec, tokens);
     const double keys = fmin(N, ES_PROBE_KEYS);
+    const double heads = (double)c->heads;
+    /* both products of attention, that with values for every scale, and an exponential, which takes
+     * as long as some 40 operations */
+    const double once = m * (4.0 * H + 40.0 * heads), twice = m * (6.0 * H + 80.0 * heads);
     *out = (es_probe_cost){
-        /* keys, values and covariance (in f64, counted twice); products of attention, that with
-         * values for both scales */
-        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + 6.0 * m * H),
-        .replicate_flops = n * (4.0 * H * H + 4.0 * m * H) + 2.0 * P * m * H * H,
+        /* keys, values and covariance (in f64, counted twice); tables of exact expectations, 100
+         * points of 1 ms for each size */
+        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + twice) + 1.5e10 * P,
+        /* and errors of moments, of all heads together, of each alone, in f64 */
+        .replicate_flops = n * (4.0 * H * H + once) + P * m * H * (2.0 * H + 16.0 * k),
         /* drawing a normal takes as long as some 100 operations */
-        .control_flops = n * H * (8.0 * k + 200.0 + 4.0 * m),
-        /* drawn tokens, keys, values, or keys among which neighbours are sought; errors and
-         * outputs; numbers of a layer twice; engine */
-        .bytes = (size_t)(fmax(12.0 * n * H + 8.0 * n, 8.0 * keys * (H + 1.0)) + 16.0 * P * m * H +
-                          16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
+        .control_flops = n * (H * (8.0 * k + 200.0) + once) + P * m * H * 8.0 * k,
+        /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
+         * are sought; errors and outputs; numbers of a layer twice; engine */
+        .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
+                               8.0 * keys * (H + 1.0)) +
+                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
     return ES_OK;
 }
 

@@ -137,4 +137,9 @@ es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, 
                           int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
                           es_error *err);
 
+/*! es_probe_compare() : the same at every size: outputs (sizes, queries, k) into cells (sizes), on
+ *  exec->threads threads. */
+es_status es_probe_compare(const es_probe *probe, const double *outputs, const double *limit,
+                           int64_t limit_stride, es_probe_cell *cells, es_error *err);
+
 #endif

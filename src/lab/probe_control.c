@@ -103,7 +103,7 @@ static void limit_of(control *c, int64_t head)
 static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es_error *err)
 {
     const es_probe *p = c->probe;
-    const int64_t k = p->weights.width, m = p->queries;
+    const int64_t k = p->weights.width;
     es_exec quiet = p->exec;
     quiet.progress = NULL;
     ES_TRY(factor_of(c, head, err));
@@ -112,10 +112,7 @@ static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es
         es_probe_project(&quiet, c->normals, c->n, c->factor, NULL, 2 * k, 2 * k, c->pairs, err));
     ES_TRY(es_probe_attend(p, head, c->pairs, c->pairs + k, 2 * k, c->outputs, err));
     limit_of(c, head);
-    for (int64_t i = 0; i < p->spec.n_sizes; i++)
-        ES_TRY(es_probe_errors(p->exec.budget, c->outputs + i * m * k, k, c->limit, k, m, k,
-                               &cells[i], err));
-    return ES_OK;
+    return es_probe_compare(p, c->outputs, c->limit, k, cells, err);
 }
 
 /* ---- all heads ---- */

@@ -15,13 +15,14 @@
 #include "base/memory.h"
 #include "lab/probe.h"
 
-enum { STRIP_MOST = 4096 }; /* tokens read at a time */
+enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
 
 /* Strips alternate between the halves: an even number of them, all of one length but the last, so
- * that the halves are alike in size, too. */
+ * that the halves are alike in size, and so many that both see all of the text. */
 static int64_t strip_of(int64_t tokens)
 {
-    const int64_t strips = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
+    const int64_t wanted = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
+    const int64_t strips = wanted < STRIPS_LEAST ? STRIPS_LEAST : wanted;
     return (tokens + strips - 1) / strips;
 }
 

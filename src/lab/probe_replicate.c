@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "lab/probe.h"
 
 /* ---- errors of one head ---- */
@@ -60,6 +61,31 @@ es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, 
     return ES_OK;
 }
 
+typedef struct comparison {
+    const es_probe *probe;
+    const double *outputs, *limit; /* (sizes, queries, k), and rows limit_stride apart */
+    int64_t limit_stride;
+    es_probe_cell *cells;
+} comparison;
+
+static es_status compare_size(void *user, int64_t i, int thread, es_error *err)
+{
+    const comparison *c = user;
+    const int64_t m = c->probe->queries, k = c->probe->weights.width;
+    (void)thread;
+    return es_probe_errors(c->probe->exec.budget, c->outputs + i * m * k, k, c->limit,
+                           c->limit_stride, m, k, &c->cells[i], err);
+}
+
+es_status es_probe_compare(const es_probe *probe, const double *outputs, const double *limit,
+                           int64_t limit_stride, es_probe_cell *cells, es_error *err)
+{
+    comparison c = {probe, outputs, limit, limit_stride, cells};
+    es_exec quiet = probe->exec;
+    quiet.progress = NULL;
+    return es_parallel_run(&quiet, probe->spec.n_sizes, compare_size, &c, err);
+}
+
 /* ---- one draw ---- */
 
 es_status es_probe_attend(const es_probe *probe, int64_t head, const float *keys,
@@ -112,20 +138,17 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
     const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
     ES_TRY(es_probe_attend(p, head, d->keys + head * k, d->values + head * k, H, d->outputs, err));
     const double *limit = p->limit + head * k;
-    for (int64_t i = 0; i < p->spec.n_sizes; i++) {
-        const double *out = d->outputs + i * m * k;
-        ES_TRY(es_probe_errors(p->exec.budget, out, k, limit, H, m, k, &cells[i], err));
-        for (int64_t j = 0; j < m; j++)
-            for (int64_t l = 0; l < k; l++)
-                d->errors[(i * m + j) * H + head * k + l] =
-                    (float)(out[j * k + l] - limit[j * H + l]);
-    }
-    return ES_OK;
+    for (int64_t i = 0; i < p->spec.n_sizes * m; i++)
+        for (int64_t l = 0; l < k; l++)
+            d->errors[i * H + head * k + l] = (float)(d->outputs[i * k + l] - limit[i % m * H + l]);
+    return es_probe_compare(p, d->outputs, limit, H, cells, err);
 }
 
 /* ---- all heads ---- */
 
-/* Sum over queries of e_h' G_hh e_h over all heads: what their errors amount to one by one. */
+/* Sum over queries of e_h' G_hh e_h over all heads: what their errors at one n amount to one by
+ * one.
+ */
 static double alone(const es_probe_weights *w, const float *errors, int64_t m)
 {
     const int64_t H = w->hidden, k = w->width;
@@ -144,24 +167,49 @@ static double alone(const es_probe_weights *w, const float *errors, int64_t m)
     return sum;
 }
 
+typedef struct joining {
+    const draw *draw;
+    double *alone; /* (sizes) */
+} joining;
+
+static es_status alone_at(void *user, int64_t i, int thread, es_error *err)
+{
+    const joining *j = user;
+    const es_probe *p = j->draw->probe;
+    (void)thread;
+    (void)err;
+    j->alone[i] =
+        alone(&p->weights, j->draw->errors + i * p->queries * p->weights.hidden, p->queries);
+    return ES_OK;
+}
+
 static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
 {
     const es_probe *p = d->probe;
     const es_probe_weights *w = &p->weights;
     const int64_t m = p->queries, H = w->hidden;
+    const int64_t sizes = p->spec.n_sizes;
     float *product;
+    joining j = {.draw = d};
+    es_exec quiet = p->exec;
+    quiet.progress = NULL;
+    ES_TRY(es_mem_array(p->exec.budget, sizes, 1, sizeof *j.alone, "errors of heads",
+                        (void **)&j.alone, err));
     es_status status = es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
                                     (void **)&product, err);
-    for (int64_t i = 0; i < p->spec.n_sizes && status == ES_OK; i++) {
+    if (status == ES_OK)
+        status = es_parallel_run(&quiet, sizes, alone_at, &j, err);
+    for (int64_t i = 0; i < sizes && status == ES_OK; i++) {
         const float *errors = d->errors + i * m * H;
         double together = 0.0;
         status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, H, product, err);
-        for (int64_t j = 0; j < m * H; j++)
-            together += (double)errors[j] * (double)product[j];
+        for (int64_t l = 0; l < m * H; l++)
+            together += (double)errors[l] * (double)product[l];
         joint[i] = (es_probe_joint){.map_error = sqrt(fmax(together, 0.0) / (double)m),
-                                    .coherence = together / alone(w, errors, m)};
+                                    .coherence = together / j.alone[i]};
     }
     es_mem_free(p->exec.budget, product);
+    es_mem_free(p->exec.budget, j.alone);
     return status;
 }
 

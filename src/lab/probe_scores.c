@@ -120,7 +120,9 @@ es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *
     out->score_sd_se = square > 0.0 ? sqrt(scatter / (double)m / square) / 2.0 : 0.0;
     out->freezing = 0.5 * (s.q[(m - 1) / 2] + s.q[m / 2]) / edge;
     out->frozen = (double)frozen / (double)m;
-    out->frozen_se = sqrt(out->frozen * (1.0 - out->frozen) / (double)m);
+    /* none, or all, of m queries is not certainty: half a query more on either side */
+    const double share = ((double)frozen + 0.5) / ((double)m + 1.0);
+    out->frozen_se = sqrt(share * (1.0 - share) / (double)m);
     es_mem_free(probe->exec.budget, s.q);
     return ES_OK;
 }

@@ -80,6 +80,7 @@ es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const
         .x = x, .w = w, .bias = bias, .n = n, .outputs = outputs, .hidden = hidden, .out = out};
     es_exec quiet = exec ? *exec : (es_exec){0};
     quiet.progress = NULL; /* too short to be worth telling */
+    ES_TRY(es_blas_room(err));
     es_blas_enter();
     const es_status status =
         es_parallel_run(&quiet, (n + STRIP - 1) / STRIP, project_strip, &p, err);

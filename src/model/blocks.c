@@ -133,9 +133,10 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
 {
     int64_t text, at;
     const int64_t count = es_token_stream_replaced(stream, &text, &at);
-    if (count)
+    if (count && !c->spec->counted)
         es_log(ES_LOG_WARN,
-               "%s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in what was read",
+               "%s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in what was read. Convert "
+               "the text to UTF-8",
                c->spec->texts[text % c->spec->n_texts], (long long)at, (long long)count);
 }
 

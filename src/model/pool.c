@@ -13,6 +13,7 @@
 
 struct es_pool {
     es_pool_info info;
+    int64_t dropped;          /* rows of each block that were left out: queries all the same */
     es_npy_rows *layers;      /* (layers) */
     es_pool_context *context; /* (layers, heads) */
     int64_t *starts;          /* (blocks + 1) rows where blocks begin */
@@ -37,8 +38,25 @@ static int64_t count_of(const es_run_table *table, const char *name, double most
     return value >= 0.0 && value <= most && value == floor(value) ? (int64_t)value : -1;
 }
 
-static es_status read_info(es_run *run, const char *folder, es_pool_info *out, es_error *err)
+es_status es_pool_check_format(const es_run *run, const char *path, es_error *err)
 {
+    const es_run_about about = es_run_info(run);
+    const char *format = "1";
+    for (int64_t i = 0; i < about.params_count; i++)
+        if (strcmp(about.params[i].key, ES_POOL_FORMAT_KEY) == 0)
+            format = about.params[i].text;
+    if (strcmp(about.command, "pool") == 0 && strcmp(format, ES_POOL_FORMAT) != 0)
+        return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "pool.version",
+                            "remove the pool's folder: it is then made anew",
+                            "the pool was made by another version: its format is %.20s, here it "
+                            "is " ES_POOL_FORMAT,
+                            format);
+    return ES_OK;
+}
+
+static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_error *err)
+{
+    es_pool_info *out = &pool->info;
     es_run_table table;
     const es_status status = es_run_get_table(run, ES_POOL_TABLE, NULL, &table, err);
     if (status == ES_E_EMPTY)
@@ -53,9 +71,10 @@ static es_status read_info(es_run *run, const char *folder, es_pool_info *out, e
                           .length = count_of(&table, "length", 0x1p30),
                           .specials = count_of(&table, "specials", 1.0) == 1,
                           .repeats = count_of(&table, "repeats", 0x1p40)};
+    pool->dropped = count_of(&table, "dropped", (double)ES_TOKENIZER_SPECIALS * 2.0);
     es_run_table_free(&table);
     if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 ||
-        out->blocks < 1 || out->length < 1)
+        out->blocks < 1 || out->length < 1 || pool->dropped < 0)
         return es_fail_file(err, ES_E_FORMAT, folder, -1, "pool.shape", "make it anew",
                             "pool.run does not describe a pool");
     return ES_OK;
@@ -121,7 +140,7 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 /* ---- attention in the blocks ---- */
 
 /* One statistic of one head over the blocks, in their order: sums of w x and of (w y)^2 and what it
- * takes to centre them, y = x - first, w being the rows of a block. */
+ * takes to centre them, y = x - first, w being the queries of a block. */
 typedef struct tally {
     double count, first, weight, sum;
     double squares, cross, scatter; /* of w^2, w^2 y, w^2 y^2 */
@@ -154,9 +173,10 @@ static es_status tally_batch(void *user, int64_t index, const double *values, es
         const int64_t block = index * ES_POOL_BATCH + i;
         if (block < 0 || block >= r->pool->info.blocks)
             break; /* rows of no block */
-        const double rows = (double)(r->pool->starts[block + 1] - r->pool->starts[block]);
+        const int64_t rows = r->pool->starts[block + 1] - r->pool->starts[block];
+        const double queries = (double)(rows + r->pool->dropped);
         for (int64_t s = 0; s < r->heads * ES_POOL_SEEN; s++)
-            tally_add(&r->tallies[s], rows, values[i * r->heads * ES_POOL_SEEN + s]);
+            tally_add(&r->tallies[s], queries, values[i * r->heads * ES_POOL_SEEN + s]);
     }
     return ES_OK;
 }
@@ -239,8 +259,10 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
         ES_TRY(es_run_get_stage(run, ES_POOL_SUMS_ID, &stage, err));
     /* a batch of blocks that are as long as starts_at() lets them be fits its cell, and room is
      * made only for what is there */
-    if (stage.rows != ES_POOL_BATCH * info->length || stage.cols != info->layers ||
-        stage.cells != (info->blocks - 1) / ES_POOL_BATCH + 1)
+    if (stage.rows != ES_POOL_BATCH * info->length || stage.cols != info->layers)
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "remove the pool's folder and make it anew",
+                       "pool.run holds no checksums of rows, or of other ones");
+    if (stage.cells != (info->blocks - 1) / ES_POOL_BATCH + 1)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
                        "pool.run does not hold the checksums of all rows");
     ES_TRY(es_mem_array(NULL, info->layers, info->tokens, sizeof *pool->sums, "checksums",
@@ -284,7 +306,9 @@ es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
     ES_TRY(es_run_open(path, &run, err));
     es_status status = es_mem_new(NULL, sizeof *pool, "a pool", (void **)&pool, err);
     if (status == ES_OK)
-        status = read_info(run, folder, &pool->info, err);
+        status = es_pool_check_format(run, path, err);
+    if (status == ES_OK)
+        status = read_info(run, folder, pool, err);
     if (status == ES_OK)
         status = read_starts(run, pool, err);
     if (status == ES_OK)

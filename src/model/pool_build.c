@@ -46,7 +46,8 @@ static int64_t row_of(const build *b, int64_t block)
     return b->blocks.start[block] - block * (b->prefix + b->suffix);
 }
 
-static es_status read_blocks(build *b, es_error *err)
+/* `counted`: as in es_blocks_spec. */
+static es_status read_blocks(build *b, bool counted, es_error *err)
 {
     const es_pool_spec *s = b->spec;
     const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
@@ -56,7 +57,8 @@ static es_status read_blocks(build *b, es_error *err)
                                  .length = b->config->positions,
                                  .tokens = s->tokens,
                                  .repeat = s->repeat,
-                                 .invalid = s->invalid};
+                                 .invalid = s->invalid,
+                                 .counted = counted};
     ES_TRY(es_model_check_vocab(s->model, info.size, err));
     ES_TRY(es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
     b->prefix = s->drop_specials ? info.prefix_count : 0;
@@ -79,7 +81,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
 {
     build b = {.spec = spec, .config = es_model_config_of(spec->model)};
     b.exec = exec ? *exec : (es_exec){0};
-    ES_TRY(read_blocks(&b, err));
+    ES_TRY(read_blocks(&b, true, err));
     const es_model_config *c = b.config;
     const double H = (double)c->hidden, L = (double)c->layers;
     const double n = (double)b.blocks.start[b.blocks.count], longest = (double)c->positions;
@@ -87,12 +89,15 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
     double squares = 0.0;
     for (int64_t i = 0; i < b.blocks.count; i++)
         squares += pow((double)(b.blocks.start[i + 1] - b.blocks.start[i]), 2.0);
+    const double cells = (double)(batches_of(&b) * ES_POOL_BATCH) * L *
+                         (longest + (double)(c->heads * ES_POOL_SEEN)) * sizeof(double);
     const double threads = exec && exec->threads ? exec->threads : es_threads_available();
     *out = (es_pool_cost){
         .tokens = b.rows,
         .flops = SLOWNESS * (2.0 * n * L * (4.0 * H * H + 2.0 * H * (double)c->intermediate) +
                              4.0 * squares * L * H),
-        .disk_bytes = (double)b.rows * H * L * item,
+        .disk_bytes = (double)b.rows * H * L * item + cells,
+        .run_bytes = cells,
         .held_bytes = 8.0 * L * (double)b.rows,
         /* hidden states and sums of a batch; per thread what a block needs, generously; ids */
         .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
@@ -104,7 +109,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
 
 /* ---- what determines the numbers ---- */
 
-enum { PARAMS = 8, TEXT = 96 };
+enum { PARAMS = 9, TEXT = 96 };
 
 /* A column for each layer. */
 static es_status add_sums(build *b, es_error *err)
@@ -129,6 +134,16 @@ static es_status add_sums(build *b, es_error *err)
     return status;
 }
 
+/* One of another version is told from one of other parameters. */
+static es_status resume_run(const char *path, const es_run_spec *spec, es_run **out, es_error *err)
+{
+    es_run *before;
+    ES_TRY(es_run_open(path, &before, err));
+    const es_status status = es_pool_check_format(before, path, err);
+    es_run_close(before, NULL);
+    return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
+}
+
 static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
@@ -145,8 +160,10 @@ static es_status open_run(build *b, es_error *err)
     snprintf(text[5], TEXT, "%s", s->store == ES_POOL_F16 ? "f16" : "f32");
     snprintf(text[6], TEXT, "%s", s->repeat ? "yes" : "no");
     snprintf(text[7], TEXT, "%s", es_dtype_name(es_model_precision(s->model)));
-    static const char *const keys[PARAMS] = {"model",    "texts", "ids",    "tokens",
-                                             "specials", "store", "repeat", "precision"};
+    snprintf(text[8], TEXT, "%s", ES_POOL_FORMAT);
+    static const char *const keys[PARAMS] = {"model",  "texts",     "ids",
+                                             "tokens", "specials",  "store",
+                                             "repeat", "precision", ES_POOL_FORMAT_KEY};
     es_run_pair params[PARAMS];
     for (int i = 0; i < PARAMS; i++)
         params[i] = (es_run_pair){keys[i], text[i]};
@@ -157,7 +174,7 @@ static es_status open_run(build *b, es_error *err)
     if (mkdir(s->folder, 0777) != 0 && errno != EEXIST)
         return es_file_fail(err, s->folder, "file.create", "does the folder above it exist?",
                             "make the folder", errno);
-    ES_TRY(stat(path, &there) == 0 ? es_run_resume(path, &spec, &b->run, err)
+    ES_TRY(stat(path, &there) == 0 ? resume_run(path, &spec, &b->run, err)
                                    : es_run_create(path, &spec, false, &b->run, err));
     static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares",
                                                       "ess"};
@@ -337,9 +354,10 @@ static es_status seal(build *b, es_error *err)
                              (double)b->blocks.count,
                              (double)b->config->positions,
                              (double)!b->spec->drop_specials,
+                             (double)(b->prefix + b->suffix),
                              (double)b->blocks.repeats};
-    static const char *const names[] = {"tokens", "hidden", "layers",   "heads",
-                                        "blocks", "length", "specials", "repeats"};
+    static const char *const names[] = {"tokens", "hidden",   "layers",  "heads",  "blocks",
+                                        "length", "specials", "dropped", "repeats"};
     enum { COLS = sizeof values / sizeof values[0] };
     es_run_column columns[COLS];
     for (int i = 0; i < COLS; i++)
@@ -350,7 +368,7 @@ static es_status seal(build *b, es_error *err)
 
 static es_status build_all(build *b, es_error *err)
 {
-    ES_TRY(read_blocks(b, err));
+    ES_TRY(read_blocks(b, false, err));
     ES_TRY(open_run(b, err));
     ES_TRY(make_room(b, err));
     ES_TRY(run_batches(b, err));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <esscher/pool.h>
+#include <esscher/run.h>
 
 #include "store/checksum.h"
 
@@ -31,6 +32,16 @@ static inline uint64_t es_pool_sum(const float *row, int64_t hidden)
 /* The table that says the pool is finished, and what it is; and the one with the blocks' rows. */
 #define ES_POOL_TABLE  "pool"
 #define ES_POOL_BLOCKS "blocks"
+
+/* What the folder holds and what its numbers mean, as a parameter of the run: a pool of another
+ * format can neither be read nor continued. Counted up with every change; before 2 it was not
+ * stated. */
+#define ES_POOL_FORMAT_KEY "format"
+#define ES_POOL_FORMAT     "2"
+
+/*! es_pool_check_format() : is it this version's? @return : ES_OK; ES_E_UNSUPPORTED (pool.version).
+ *  In pool.c. */
+es_status es_pool_check_format(const es_run *run, const char *path, es_error *err);
 
 /* ---- pool_hash.c ---- */
 

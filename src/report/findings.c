@@ -212,6 +212,13 @@ static void put_median(es_sink *s, const es_run_table *t, const char *before, co
     put_number(s, ES_FORMAT_SHORT, values[(count - 1) / 2], (double)NAN);
 }
 
+static bool has_domains(const es_run_table *heads) { return *es_book_text(heads, "domain", 0); }
+
+static const char *what_is_counted(const es_run_table *heads)
+{
+    return has_domains(heads) ? "pairs of a head and a domain" : "heads";
+}
+
 static void put_head_rates(es_sink *s, const es_run_table *heads)
 {
     enum { MOST = 4096 };
@@ -220,9 +227,9 @@ static void put_head_rates(es_sink *s, const es_run_table *heads)
     if (count == 0)
         return;
     es_sink_format(s,
-                   "<p class=\"finding\">Of %lld heads the middle one’s single outputs converge "
-                   "like <i>n</i><sup>−",
-                   (long long)heads->rows);
+                   "<p class=\"finding\">Of %lld %s the middle one’s single outputs converge like "
+                   "<i>n</i><sup>−",
+                   (long long)count, what_is_counted(heads));
     put_number(s, ES_FORMAT_SHORT, rate[(count - 1) / 2], (double)NAN);
     es_sink_put(s, "</sup>, four fifths of them with exponents from ");
     put_number(s, ES_FORMAT_SHORT, rate[(count - 1) / 10], (double)NAN);
@@ -252,11 +259,18 @@ static void put_slowest(es_sink *s, const es_run_table *heads, const es_run_tabl
     }
     if (slowest < 0)
         return;
-    es_sink_format(s, "<p class=\"finding\">%lld of them need more than the ", beyond);
+    es_sink_format(s, "<p class=\"finding\">%lld of %lld %s need more than the ", beyond,
+                   (long long)heads->rows, what_is_counted(heads));
     put_number(s, ES_FORMAT_COUNT, drawn, (double)NAN);
-    es_sink_put(s, " tokens that were drawn to be within a tenth of their limit; the slowest, ");
-    es_sink_format(s, "layer %.0f, head %.0f, needs ", es_book_real(heads, "layer", slowest),
+    es_sink_put(s, " tokens that were drawn for an error below a tenth of their outputs’ spread; "
+                   "the slowest, ");
+    es_sink_format(s, "layer %.0f, head %.0f", es_book_real(heads, "layer", slowest),
                    es_book_real(heads, "head", slowest));
+    if (has_domains(heads)) {
+        es_sink_put(s, " on ");
+        es_sink_text(s, es_book_text(heads, "domain", slowest));
+    }
+    es_sink_put(s, ", needs ");
     const double digit = pow(10.0, floor(log10(most)) - 1.0); /* two are known */
     put_number(s, ES_FORMAT_COUNT, digit * ceil(most / digit), (double)NAN);
     es_sink_put(s, es_book_real(heads, "thin", slowest) > 0.5 ? " or more.</p>\n" : ".</p>\n");

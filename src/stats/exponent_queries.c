@@ -40,9 +40,10 @@ static es_status check_row(const es_view *v, int64_t i, double *norm, const char
 /* T = |u - v|^2/2 of the unit vectors, which does not cancel. q is (d), of norm q_norm. */
 static double gap(const es_view *keys, int64_t i, double norm, const double *q, double q_norm)
 {
+    const double scale = 1.0 / norm, q_scale = 1.0 / q_norm; /* norms are DBL_MIN or more */
     double sum = 0.0;
     for (int64_t c = 0; c < keys->cols; c++) {
-        const double off = es_view_at(keys, i, c) / norm - q[c] / q_norm;
+        const double off = es_view_at(keys, i, c) * scale - q[c] * q_scale;
         sum += off * off;
     }
     return fmin(0.5 * sum, 2.0);

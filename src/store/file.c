@@ -37,7 +37,10 @@ es_status es_file_open(const char *path, es_file *out, es_error *err)
     if (!path)
         return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
     /* O_NONBLOCK: a FIFO without a writer must be refused below, not waited for. */
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd;
+    do
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR); /* as file systems of a network may */
     if (fd < 0)
         return es_file_fail(err, path, "file.open", "check the name and its permissions", "open",
                             errno);

@@ -36,3 +36,19 @@ make_npy big.npy f32 200000x64 constant 0.5
 make_npy q.npy f32 8x64 normal 1
 (ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy --quiet >/dev/null)
 echo "rc=$?" >&2
+# with a pool that is there, `probe` multiplies matrices before anything else has asked for room
+mkdir model && make_model model
+yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
+probe() { exec esscher probe --model model --text text --pool-dir pool --n 20,50 --replicates 2 --quiet; }
+(probe >/dev/null)
+for size in 90000 150000; do
+    (ulimit -v $size; probe >/dev/null 2>&1) &
+    pid=$!
+    for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do kill -0 $pid 2>/dev/null && sleep 2; done
+    kill -9 $pid 2>/dev/null && echo "probe, $size KiB: still at it after 30 s"
+    wait $pid
+    case $? in
+    0 | 5 | 127) ;;
+    *) echo "probe, $size KiB: exit code $?" ;;
+    esac
+done

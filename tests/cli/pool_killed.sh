@@ -36,10 +36,19 @@ begun
 kill -9 $pid
 wait $pid 2>/dev/null
 [ "$(ls tmp)" ] && echo left
-# what is not ours in kind is nobody's business
-mkdir tmp/esscher-pool-other tmp/esscher-pool-XXXXXX
-(tails short >/dev/null) && ls tmp
-rmdir tmp/esscher-pool-*
+# what only looks like ours is nobody's business, nor is ours with something else in it
+ours=$(ls -d tmp/*)
+like=tmp/esscher-pool-$(uname -n)-
+mkdir "${like}public" && mkdir -m 0700 "${like}backup" "${like}forged"
+echo chapter >"${like}backup/thesis.txt"
+cp -Rp "$ours" "${like}filled" && echo chapter >"${like}filled/text/thesis.txt"
+cp -Rp "$ours" "${like}beside" && echo chapter >"${like}beside/thesis.txt"
+cp -Rp "$ours" "${like}linked" && ln -s ../../long "${like}linked/text/layer-9.npy"
+cp -Rp "$ours/text" "${like}forged" && echo 'esscher scratch folder' >"${like}forged/.esscher-scratch"
+(umask 077 && tails short --pool-dir "${like}keptit" >/dev/null)
+find tmp ! -path "$ours*" | sort >before
+(tails short >/dev/null) && find tmp | sort | cmp - before && grep -c text/thesis.txt before && echo untouched
+rm -r tmp/esscher-pool-*
 # a living run's folder stays: the second run ends, the first finds its pool
 begun
 (tails short >/dev/null)
