@@ -132,7 +132,9 @@ void cli_answer_print(const cli_session *session)
 
 static const cli_column cost_columns[] = {
     {"flops", "operations", "flop", .format = CLI_SHORT,
-     .definition = "2 per multiply-add of the two matrix products"},
+     .definition =
+         "2 per multiply-add of attention; other work counts as what attention would do in "
+         "its time"},
     {"seconds", "time", "", .format = CLI_DURATION,
      .definition = "estimate for a machine that does nothing else, from short trials, or from the "
                    "operations at 75 % of the best multiply-add peak found now"},

@@ -29,7 +29,7 @@ void cli_answer_print(const cli_session *session);
 
 /* What is written as "estimate": what a run costs, for --dry-run and for the refusal. */
 typedef struct cli_cost {
-    double flops;   /* of attention */
+    double flops;   /* of attention, or what it would do in the time of other work */
     double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
     double disk_bytes; /* written along the way, in no memory; 0: none */
     double input_bytes, output_bytes, work_bytes;

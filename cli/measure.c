@@ -159,8 +159,9 @@ static es_status run_head(measure_job *job, int64_t head, json_t *rows, json_t *
     measure_rows(job, head, rows);
     for (int64_t i = 0; i < job->S * job->P; i++)
         es_moments_free(&job->out.moments[i]);
-    measure_heads(job, head, rows, heads);
-    status = measure_check(job, head, err);
+    status = measure_heads(job, head, rows, heads);
+    if (status == ES_OK)
+        status = measure_check(job, head, err);
     if (status == ES_OK && job->o->compare)
         status = measure_compare(job, head, compared, err);
     if (status == ES_OK)
@@ -221,7 +222,7 @@ static es_status compute(measure_job *job, es_error *err)
                         cli_real(seconds));
     if (job->session->common.verbose)
         fprintf(stderr, "esscher measure: %.3g s, %.3g GF/s\n", seconds,
-                1e-9 * job->cost.flops / seconds);
+                1e-9 * (job->cost.flops - job->tokens.flops) / seconds);
     return ES_OK;
 }
 

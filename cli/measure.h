@@ -2,7 +2,8 @@
  *
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
  *     measure_tokens.c   queries, keys and values made from tokens
- *     measure_heads.c    horizons, and the answer head by head
+ *     measure_horizon.c  horizons of the heads, and what they cost
+ *     measure_heads.c    the answer head by head
  *     measure_rows.c     statistics of one head into rows of the answer
  *     measure_check.c    how accurate the run was; somebody else's output against ours
  *     measure_files.c    outputs and per-query statistics as files
@@ -37,8 +38,10 @@ typedef struct measure_tokens {
     es_npy_info info, weight_info[3];
     es_array x, weights[3];
     double *projected[3]; /* (heads, n, k), NULL: the tokens themselves */
-    double *cov;          /* (d, d) of the tokens */
+    double flops;         /* of making them */
 } measure_tokens;
+
+enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
 
 /* Everything one run knows. Shapes: Q (heads, m, d), K (kv_heads, n, d), V (kv_heads, n, dv). */
 typedef struct measure_job {
@@ -65,7 +68,10 @@ typedef struct measure_job {
     int64_t checked_rows; /* accuracy: queries recomputed per head */
     double worst_output, worst_lse, worst_entropy;
     double compare_error, compare_total; /* squared norms over all heads */
-    es_num reach;                        /* of the tokens */
+
+    char horizon_reason[MEASURE_REASON]; /* why no head has a horizon; "": they have */
+    es_num reach;                        /* |S| of the tokens, NaN where it is not known */
+    double trace;                        /* of S, the same */
 } measure_job;
 
 /* Queries that exist at prefix p: in self mode only the tokens of the prefix are queries. */
@@ -94,12 +100,29 @@ void measure_tokens_free(measure_job *job);
 void measure_rows(const measure_job *job, int64_t head, json_t *rows);
 extern const cli_table measure_rows_table;
 
-/* Whether horizons are computed: their cost, O(d^3) for each head, must not outgrow attention's. */
-bool measure_has_horizons(const measure_job *job);
+/* What covariances say about a head at score scale 1; all of it is linear in the scale. NaN where
+ * it is not known, and then `reason` says why. */
+typedef struct measure_horizon {
+    es_num horizon;   /* |Cov(q)^1/2 Cov(k)^1/2| */
+    double frobenius; /* the same matrix's */
+    double score_sd;  /* root mean square over queries of the standard deviation of scores */
+    double one_sided; /* |S^1/2 Wk' Wq|, of tokens only */
+    char reason[MEASURE_REASON];
+} measure_horizon;
 
-/* Horizons of one head, and what its rows say about it, appended to `heads`; all heads as the one
- * layer of the answer, which takes `heads` over. */
-void measure_heads(measure_job *job, int64_t head, const json_t *rows, json_t *heads);
+/* Decide whether horizons are computed: they must not take longer than attention, of `attention`
+ * operations, unless that is a matter of a second. Adds to job->cost, or sets
+ * job->horizon_reason. */
+void measure_horizon_plan(measure_job *job, double attention);
+
+/* Reach and trace of the tokens into job; then the horizon of a head. @return : ES_OK, whatever
+ * they had to leave out; ES_E_INTERRUPTED. */
+es_status measure_horizon_tokens(measure_job *job);
+es_status measure_horizon_of(const measure_job *job, int64_t head, measure_horizon *out);
+
+/* The horizon of one head, and what its rows say about it, appended to `heads`; all heads as the
+ * one layer of the answer, which takes `heads` over. @return : as measure_horizon_of(). */
+es_status measure_heads(const measure_job *job, int64_t head, const json_t *rows, json_t *heads);
 void measure_heads_answer(measure_job *job, json_t *heads);
 extern const cli_table measure_heads_table;
 

@@ -104,19 +104,6 @@ static void choose_grids(measure_job *job)
                          .exec = &job->session->exec};
 }
 
-bool measure_has_horizons(const measure_job *job)
-{
-    const int64_t most = 1024;
-    return (job->o->tokens ? job->tokens.info.shape[1] : job->d) <= most;
-}
-
-/* Covariances of tokens, or of pairs of queries and keys, their roots and what LAPACK takes. */
-static double horizon_bytes(const measure_job *job)
-{
-    const double d = job->o->tokens ? (double)job->tokens.info.shape[1] : 2.0 * (double)job->d;
-    return measure_has_horizons(job) ? 16.0 * d * d * 8.0 : 0.0;
-}
-
 static es_status estimate(measure_job *job, es_error *err)
 {
     es_attend_plan plan;
@@ -127,7 +114,7 @@ static es_status estimate(measure_job *job, es_error *err)
     size_t check_bytes;
     measure_check_plan(job, &check_bytes);
     const double cells = (double)job->S * (double)job->P;
-    job->cost.flops = plan.flops * (double)job->heads;
+    job->cost.flops = plan.flops * (double)job->heads + job->tokens.flops;
     for (int i = 0; i < MEASURE_FILES; i++)
         job->cost.input_bytes += (double)job->info[i].bytes;
     job->cost.output_bytes =
@@ -136,7 +123,8 @@ static es_status estimate(measure_job *job, es_error *err)
         job->cost.output_bytes += cells * (double)job->m * (double)job->dv * 8.0;
     /* The moments of all cells live on after es_attend() until their rows are made. */
     job->cost.work_bytes = (double)(plan.bytes > check_bytes ? plan.bytes : check_bytes) +
-                           cells * (double)es_moments_bytes(job->dv) + horizon_bytes(job);
+                           cells * (double)es_moments_bytes(job->dv);
+    measure_horizon_plan(job, plan.flops * (double)job->heads);
     return ES_OK;
 }
 

@@ -221,8 +221,7 @@ static es_status probe_all(probe_job *job, const probe_options *o, es_error *err
 
 /* ---- all together ---- */
 
-/* The forward pass, with its small products and element-wise work, runs at two thirds of the speed
- * that costs assume. The pool is on disk; its checksums are in memory, and so is the model. */
+/* The pool is on disk; its checksums are in memory, and so is the model. */
 static es_status cost_of(const probe_job *job, const es_pool_cost *pools, cli_cost *out,
                          es_error *err)
 {
@@ -234,7 +233,7 @@ static es_status cost_of(const probe_job *job, const es_pool_cost *pools, cli_co
     const double layers = (double)(job->n_domains * job->config->layers);
     const size_t bytes = cost.bytes > pools->bytes ? cost.bytes : pools->bytes;
     *out = (cli_cost){
-        .flops = 1.5 * pools->flops +
+        .flops = pools->flops +
                  layers * (cost.limit_flops + (double)job->replicates * cost.replicate_flops +
                            (double)job->control * cost.control_flops),
         .disk_bytes = pools->disk_bytes,

@@ -19,7 +19,7 @@ typedef struct tails_options {
 } tails_options;
 
 static const tails_options defaults = {
-    .pool = {.store = -1}, .principal = 8, .random = 8, .queries = 4, .draws = 32};
+    .pool = {.special = -1, .store = -1}, .principal = 8, .random = 8, .queries = 4, .draws = 32};
 
 static const cli_option options[] = {
     CLI_POOL_OPTIONS(tails_options, pool),
@@ -159,15 +159,35 @@ static es_status admit(const tails_job *job, int64_t tokens, int64_t dim, int64_
 
 /* ---- all together ---- */
 
+/* Tokens of a file are no pool, and take none of the options that make one. */
+static es_status refuse_pool(const cli_pool_options *o, es_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } of_pools[] = {{"--pool", o->tokens > 0},      {"--pool-dir", o->folder},
+                    {"--special", o->special >= 0}, {"--repeat", o->repeat},
+                    {"--store", o->store >= 0},     {"--allow-trailing", o->allow_trailing}};
+    if (o->model || o->texts.count || o->domains.count)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "tails.options", "one or the other",
+                        "--tokens goes without a model and texts");
+    for (size_t i = 0; i < sizeof of_pools / sizeof of_pools[0]; i++)
+        if (of_pools[i].given)
+            return cli_fail(err, ES_E_ARGUMENT, NULL, "tails.options",
+                            "leave it out: tokens of a file are taken as they are",
+                            "%s is for a model and texts, not for --tokens", of_pools[i].name);
+    return ES_OK;
+}
+
 static es_status of_tokens(tails_job *job, tails_options *o, es_error *err)
 {
     cli_input x;
     bool dry;
-    if (o->pool.model || o->pool.texts.count || o->pool.domains.count)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "tails.options", "one or the other",
-                        "--tokens goes without a model and texts");
-    o->pool.store = 0; /* there is no pool */
-    es_status status = cli_input_read(job->session, "tokens", o->tokens, -1, -1, &x, err);
+    es_status status = refuse_pool(&o->pool, err);
+    if (status != ES_OK)
+        return status;
+    o->pool.special = o->pool.store = 0; /* there is no pool */
+    status = cli_input_read(job->session, "tokens", o->tokens, -1, -1, &x, err);
     if (status != ES_OK)
         return status;
     const es_view view = es_view_f64(x.data, x.rows, x.cols);
@@ -187,6 +207,7 @@ static es_status of_pools(tails_job *job, tails_options *o, es_error *err)
     if (!o->pool.model)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "tails.options",
                         "--model MODEL --text FILE, or --tokens FILE", "there are no tokens");
+    o->pool.special = o->pool.special < 0 ? 0 : o->pool.special; /* keep them */
     es_status status = cli_pools_open(job->session, &o->pool, &pools, err);
     if (status == ES_OK) {
         job->pools = &pools;

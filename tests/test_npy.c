@@ -334,6 +334,8 @@ static void NP02_other_files_are_recognised(void **state)
         {"GGUF\x03\0\0\0", 8, "GGUF"},
         {"\x89HDF\r\n\x1a\n\0", 9, "HDF5"},
         {"\x1f\x8b\x08", 3, "gzip"},
+        {"version https://git-lfs.github.com/spec/v1\n", 43, "Git LFS"},
+        {"<!DOCTYPE html>\n<html>\n", 23, "web page"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_refusal(write_file("x.npy", cases[i].bytes, cases[i].size), ES_E_UNSUPPORTED,
@@ -341,6 +343,9 @@ static void NP02_other_files_are_recognised(void **state)
         assert_non_null(strstr(err.message, cases[i].name));
         assert_true(err.hint[0]);
     }
+    /* An address is no Git LFS pointer yet. */
+    static const char text[] = "version https://example.org/spec/v1\n";
+    expect_refusal(write_file("x.npy", text, sizeof text - 1), ES_E_FORMAT, "npy.magic", 0);
 }
 
 static void things_that_are_no_files_are_refused_at_once(void **state)

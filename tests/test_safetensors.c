@@ -838,6 +838,7 @@ static void ST36_other_files_are_recognised(void **state)
         {"GGUF\x03\0\0\0{\0\0\0\0\0\0\0", 16, "GGUF"}, /* 123 tensors look like '{' */
         {"\x89HDF\r\n\x1a\n........", 16, "HDF5"},
         {"version https://git-lfs.github.com/spec/v1\n", 43, "Git LFS"},
+        {"<!DOCTYPE html>\n<html>\n", 23, "web page"},
         {"\x1f\x8b\x08\0\0\0\0\0\0\3", 10, "gzip"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -845,6 +846,12 @@ static void ST36_other_files_are_recognised(void **state)
                "safetensors.other", 0);
         assert_non_null(strstr(err.message, cases[i].named));
     }
+    /* An address is no Git LFS pointer yet, nor is the beginning of one. */
+    static const char *const texts[] = {"version https://example.org/spec/v1\n",
+                                        "version https://gitlab.com/a/b\n", "version https://git"};
+    for (int i = 0; i < 3; i++)
+        refuse(write_file("x.safetensors", texts[i], strlen(texts[i])), ES_E_FORMAT,
+               "safetensors.header.size", 0);
     /* A header whose length happens to begin like gzip or a pickle is one all the same. */
     static const uint64_t lengths[] = {0x8b1f, 0x0280, 0x4b50};
     char *header = malloc(0x8b20);

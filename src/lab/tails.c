@@ -245,9 +245,10 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
 
 static es_status project(es_tails_job *job, es_error *err)
 {
+    const int64_t strips = (job->tokens + ES_TAILS_STRIP - 1) / ES_TAILS_STRIP;
+    ES_TRY(es_blas_room_for(es_parallel_threads(&job->told, strips), err));
     es_blas_enter();
-    const es_status status = es_parallel_run(
-        &job->told, (job->tokens + ES_TAILS_STRIP - 1) / ES_TAILS_STRIP, project_strip, job, err);
+    const es_status status = es_parallel_run(&job->told, strips, project_strip, job, err);
     es_blas_leave();
     return status;
 }

@@ -56,28 +56,46 @@ void es_blas_leave(void)
     unlock_blas();
 }
 
-/* OpenBLAS takes 128 MiB of addresses for each of its threads, and where the system refuses them
- * it asks again, for ever. So ask first, once, if addresses are limited at all (ulimit -v). */
+/* OpenBLAS takes 128 MiB of addresses for each of its threads, and for each of ours that calls it
+ * while others do; where the system refuses them it asks again, for ever. So ask first if addresses
+ * are limited at all (ulimit -v). */
+static es_status ask_for(size_t size, es_error *err)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return ES_OK;
+    void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return es_fail(err, ES_E_MEMORY, "linalg.room",
+                       "raise the limit (ulimit -v), or set OPENBLAS_NUM_THREADS=1 and take fewer "
+                       "threads",
+                       "BLAS needs addresses for %.0f MiB, which a limit of %.0f MiB refuses",
+                       (double)size / 1048576.0, (double)limit.rlim_cur / 1048576.0);
+    munmap(at, size);
+    return ES_OK;
+}
+
+enum { MIB = 1 << 20, BUFFER = 130 * MIB };
+
+/* What a first call takes stays taken: once is enough. */
 es_status es_blas_room(es_error *err)
 {
     static char found;
-    const size_t each = (size_t)130 << 20;
-    struct rlimit limit;
     if (__atomic_load_n(&found, __ATOMIC_RELAXED))
         return ES_OK;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        const int threads = openblas_get_num_threads ? openblas_get_num_threads() : 1;
-        const size_t size = each * (size_t)(threads > 0 ? threads : 1);
-        void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED)
-            return es_fail(err, ES_E_MEMORY, "linalg.room",
-                           "raise the limit (ulimit -v), or set OPENBLAS_NUM_THREADS=1",
-                           "BLAS needs addresses for %.0f MiB, which a limit of %.0f MiB refuses",
-                           (double)size / 1048576.0, (double)limit.rlim_cur / 1048576.0);
-        munmap(at, size);
-    }
+    const int threads = openblas_get_num_threads ? openblas_get_num_threads() : 1;
+    ES_TRY(ask_for((size_t)(threads > 0 ? threads : 1) * BUFFER, err));
     __atomic_store_n(&found, 1, __ATOMIC_RELAXED);
     return ES_OK;
+}
+
+/* How many buffers there are already depends on which calls met, so that this asks for all but
+ * the first, with the stack and heap of each thread more. */
+es_status es_blas_room_for(int callers, es_error *err)
+{
+    ES_TRY(es_blas_room(err));
+    const size_t more = callers > 1 ? (size_t)(callers - 1) : 0;
+    return more ? ask_for(more * (BUFFER + (size_t)72 * MIB), err) : ES_OK;
 }
 
 /* ---- input ---- */

@@ -34,6 +34,9 @@ es_status es_psd_refuse(double smallest, double largest, es_error *err);
  *  room, in which it would hang. */
 es_status es_blas_room(es_error *err);
 
+/*! es_blas_room_for() : the same, each time before `callers` threads of ours call it at once. */
+es_status es_blas_room_for(int callers, es_error *err);
+
 /*! es_blas_enter(), es_blas_leave() : between the two, BLAS uses one thread. How BLAS splits a sum
  *  over its threads changes the last bits of the result, and running on several threads is our own
  *  affair (base/threads.h). The setting is one per process, so nested and concurrent sections are

@@ -254,7 +254,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     const int threads = es_parallel_threads(exec, count);
     int64_t longest = 0;
     void *memory;
-    ES_TRY(es_blas_room(err));
+    ES_TRY(es_blas_room_for(threads, err));
     for (int64_t i = 0; i < count; i++) {
         ES_TRY(check_block(model, &blocks[i], i, err));
         longest = blocks[i].n > longest ? blocks[i].n : longest;

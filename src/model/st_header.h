@@ -9,7 +9,9 @@
 
 #include <esscher/safetensors.h>
 
-enum { ES_ST_PREFIX = 16 }; /* bytes that always suffice for es_st_extent() */
+#include "store/foreign.h"
+
+enum { ES_ST_PREFIX = ES_FOREIGN_PREFIX }; /* bytes that always suffice for es_st_extent() */
 
 /*! es_st_host() : refuse a machine whose byte order is not the format's. */
 es_status es_st_host(bool little_endian, const char *file, es_error *err);

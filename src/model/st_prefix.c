@@ -1,7 +1,6 @@
 /* st_prefix.c : the first bytes of a safetensors file: is it one, and how long is its header? */
 #include "base/error.h"
 #include "model/st_header.h"
-#include "store/foreign.h"
 
 static const char anew[] = "write or download the file anew";
 

@@ -4,21 +4,24 @@
 
 #define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"
 
+/* A string of first bytes, which may hold zeros, and how many they are. */
+#define BYTES(text) (text), sizeof(text) - 1
+
 static const struct {
-    const char *bytes;
+    char bytes[ES_FOREIGN_PREFIX]; /* a compiler refuses longer ones */
     size_t size;
     es_foreign file;
 } known[] = {
-    {"PK\x03\x04", 4, {"a zip archive, perhaps an .npz, or a .bin or .pt of PyTorch", SAVE}},
-    {"PK\x05\x06", 4, {"an empty zip archive", SAVE}},
-    {"\x89HDF\r\n\x1a\n", 8, {"an HDF5 file, perhaps of Keras", SAVE}},
-    {"GGUF", 4, {"a GGUF model file", "use the checkpoint it was made from, in safetensors"}},
-    {"GGML", 4, {"a GGML model file", "use the checkpoint it was made from, in safetensors"}},
-    {"\x93NUMPY", 6, {"an .npy file", "weights come as safetensors"}},
-    {"\x1f\x8b", 2, {"gzip data", "unpack it with gunzip first"}},
-    {"\x28\xb5\x2f\xfd", 4, {"zstd data", "unpack it with unzstd first"}},
-    {"version https://g", 16, {"a Git LFS pointer", "git lfs pull"}},
-    {"<!DOCTYPE html", 14, {"a web page", "download the file itself"}},
+    {BYTES("PK\x03\x04"), {"a zip archive, perhaps an .npz, or a .bin or .pt of PyTorch", SAVE}},
+    {BYTES("PK\x05\x06"), {"an empty zip archive", SAVE}},
+    {BYTES("\x89HDF\r\n\x1a\n"), {"an HDF5 file, perhaps of Keras", SAVE}},
+    {BYTES("GGUF"), {"a GGUF model file", "use the checkpoint it was made from, in safetensors"}},
+    {BYTES("GGML"), {"a GGML model file", "use the checkpoint it was made from, in safetensors"}},
+    {BYTES("\x93NUMPY"), {"an .npy file", "weights come as safetensors"}},
+    {BYTES("\x1f\x8b"), {"gzip data", "unpack it with gunzip first"}},
+    {BYTES("\x28\xb5\x2f\xfd"), {"zstd data", "unpack it with unzstd first"}},
+    {BYTES("version https://git-lfs"), {"a Git LFS pointer", "git lfs pull"}},
+    {BYTES("<!DOCTYPE html"), {"a web page", "download the file itself"}},
 };
 
 es_foreign es_foreign_of(const unsigned char *bytes, size_t have)

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/limits.h"
-#include "store/foreign.h"
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 

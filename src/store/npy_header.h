@@ -7,10 +7,12 @@
 
 #include <esscher/npy.h>
 
+#include "store/foreign.h"
+
 enum {
-    ES_NPY_PREFIX = 12,           /* bytes that always suffice for es_npy_extent() */
-    ES_NPY_HEADER_MOST = 1 << 20, /* longest header text; NumPy itself stops at 10000 */
-    ES_NPY_RANK_MOST = 64,        /* more than any version of NumPy allows */
+    ES_NPY_PREFIX = ES_FOREIGN_PREFIX, /* bytes that always suffice for es_npy_extent() */
+    ES_NPY_HEADER_MOST = 1 << 20,      /* longest header text; NumPy itself stops at 10000 */
+    ES_NPY_RANK_MOST = 64,             /* more than any version of NumPy allows */
 };
 
 /* Where the numbers are and what to do with them. */

@@ -17,6 +17,19 @@ for size in 90000 150000; do
     *) echo "theory, $size KiB: exit code $?"; exit 1 ;;
     esac
 done
+# ... and so does each of our threads that calls it while others do
+make_npy X.npy f64 3000x64 normal 1
+tails() { timeout -k 2 20 esscher tails --tokens X.npy --draws 4 --threads 8 --quiet >/dev/null 2>&1; }
+for size in 90000 250000 380000 420000 600000; do
+    for threads in 1 2; do
+        (ulimit -v $size; OPENBLAS_NUM_THREADS=$threads tails)
+        code=$?
+        case $code in
+        0 | 5 | 127) ;; # 124 and 137: it hung
+        *) echo "tails, $size KiB, OPENBLAS_NUM_THREADS=$threads: exit code $code"; exit 1 ;;
+        esac
+    done
+done
 make_npy big.npy f32 200000x64 constant 0.5
 (ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy >/dev/null 2>&1) # shapes differ: 3
 [ $? = 3 ] || exit 1

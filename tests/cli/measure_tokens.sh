@@ -24,6 +24,10 @@ esscher measure --tokens t.npy --Wq zero.npy --Wk zero.npy --json --quiet >c.jso
 # one query alone has no covariance: attention is measured all the same
 make_npy one.npy f64 1x1 constant 1
 esscher measure --q one.npy --k x.npy --v x.npy --json --quiet >d.json && get_json d.json layers.0.horizon layers.0.heads.0.horizon
+# making values is counted: 30 tokens times two matrices (5, 5), four operations for a multiply-add of f64
+cost() { esscher measure --tokens t.npy --Wq wq.npy --Wk wk.npy --json --quiet --dry-run "$@" >e.json && get_json e.json cost.flops; }
+make_npy wide.npy f32 2x5x5 normal 3
+echo $(($(cost --Wv wide.npy | cut -d. -f1) - $(cost | cut -d. -f1)))
 refused() { esscher measure "$@" --quiet; echo "rc=$?"; }
 refused --tokens x.npy --q x.npy
 refused --Wq x.npy
