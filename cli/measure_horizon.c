@@ -170,7 +170,7 @@ static es_status one_sided(const measure_job *job, int64_t head, const spread *k
 
 /* ---- what it takes ----
  * An operation of f64 is counted as two: costs are in those of attention, which is f32 as a rule.
- * Constants agree with times measured in 256 to 1024 dimensions within a third. */
+ * Constants are good for a factor of 2 in 256 to 1024 dimensions. */
 
 static double spread_flops(int64_t rows, int64_t cols)
 {
