@@ -320,11 +320,9 @@ const cli_command cli_probe = {
         "with rates, their intervals, and the pool's own error. Beside it: horizons and the "
         "exponents they predict, how many tokens a head needs, how many queries are frozen, what "
         "Gaussian tokens of the same covariance would do, entropy and sinks of attention in the "
-        "text's own blocks, and how "
-        "independently the heads of a layer err.\n\n"
+        "text's own blocks, and how independently the heads of a layer err.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
-        "on. "
-        "Layers and heads count from 0.",
+        "on. Layers and heads count from 0.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS | CLI_TAKES_ISA | CLI_TAKES_MEMORY |

@@ -82,26 +82,34 @@ static inline void product(const double *x, int64_t n, const double *w, const do
         }
 }
 
+/* Weights w (n) that query i of head h gives tokens rows[0 .. n). */
+static inline void weights_of(const truth *t, int i, int h, const int64_t *rows, int64_t n,
+                              double *w)
+{
+    double most = -INFINITY, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        w[j] = 0.0;
+        for (int c = h * K; c < (h + 1) * K; c++)
+            w[j] += t->q[i * H + c] * t->keys[rows[j] * H + c] / sqrt((double)K);
+        most = fmax(most, w[j]);
+    }
+    for (int64_t j = 0; j < n; j++)
+        sum += w[j] = exp(w[j] - most);
+    for (int64_t j = 0; j < n; j++)
+        w[j] /= sum;
+}
+
 /* Attention of every query over tokens rows[0 .. n), all heads, into out (QUERIES, H). */
 static inline void attend(const truth *t, const int64_t *rows, int64_t n, double *out)
 {
     double *w = malloc((size_t)n * sizeof *w);
     for (int i = 0; i < QUERIES; i++)
         for (int h = 0; h < HEADS; h++) {
-            double most = -INFINITY, sum = 0.0;
-            for (int64_t j = 0; j < n; j++) {
-                w[j] = 0.0;
-                for (int c = h * K; c < (h + 1) * K; c++)
-                    w[j] += t->q[i * H + c] * t->keys[rows[j] * H + c] / sqrt((double)K);
-                most = fmax(most, w[j]);
-            }
-            for (int64_t j = 0; j < n; j++)
-                sum += w[j] = exp(w[j] - most);
+            weights_of(t, i, h, rows, n, w);
             for (int c = h * K; c < (h + 1) * K; c++) {
-                double y = 0.0;
+                out[i * H + c] = 0.0;
                 for (int64_t j = 0; j < n; j++)
-                    y += w[j] * t->values[rows[j] * H + c];
-                out[i * H + c] = y / sum;
+                    out[i * H + c] += w[j] * t->values[rows[j] * H + c];
             }
         }
     free(w);

@@ -33,19 +33,12 @@ static double sampling_of(const truth *t, const int64_t *rows, int64_t n, int h,
     attend(t, rows, n, outputs);
     *thin = 0.0;
     for (int i = 0; i < QUERIES; i++) {
-        double most = -INFINITY, sum = 0.0, squares = 0.0;
+        double squares = 0.0;
+        weights_of(t, i, h, rows, n, w);
         for (int64_t j = 0; j < n; j++) {
-            w[j] = 0.0;
+            squares += w[j] * w[j];
             for (int c = h * K; c < (h + 1) * K; c++)
-                w[j] += t->q[i * H + c] * t->keys[rows[j] * H + c] / sqrt((double)K);
-            most = fmax(most, w[j]);
-        }
-        for (int64_t j = 0; j < n; j++)
-            sum += w[j] = exp(w[j] - most);
-        for (int64_t j = 0; j < n; j++) {
-            squares += w[j] / sum * (w[j] / sum);
-            for (int c = h * K; c < (h + 1) * K; c++)
-                mean += (double)n * pow(w[j] / sum, 2.0) *
+                mean += (double)n * w[j] * w[j] *
                         pow(t->values[rows[j] * H + c] - outputs[i * H + c], 2.0) / QUERIES;
         }
         *thin += squares > 0.01;
