@@ -1,24 +1,9 @@
 # collapse: killed after some cells, twice, and resumed, it gives the table of a run left alone (FS01).
-run() { exec esscher collapse --csv --quiet "$@"; }
-cells() { esscher export part.run --json >cells.json 2>/dev/null && get_json cells.json stages.0.cells || echo 0; }
-asked='--n 200,250,300 --rho 0.2,0.4,0.6 --replicates 16'
-# shellcheck disable=SC2086  # words
-(run $asked >alone)
-for time in first second; do
-    if [ -e part.run ]; then set -- --resume; else set --; fi
-    before=$(cells)
-    # shellcheck disable=SC2086
-    (run $asked --out part.run --threads 1 "$@" >/dev/null 2>&1) &
-    # as soon as a cell more is on disk, which takes a second: cells share transactions
-    while kill -0 $! 2>/dev/null && [ "$(cells)" -le "$before" ]; do sleep 0.05; done
-    kill -9 $! 2>/dev/null
-    wait $! 2>/dev/null
-    echo "the $time time: $(cells) of 9 cells" >&2
-done
-# shellcheck disable=SC2086
-(run $asked --out part.run --resume --threads 2 >part)
+set -- collapse --csv --quiet --n 200,250,300 --rho 0.2,0.4,0.6 --replicates 16
+esscher "$@" >alone
+kill_twice "$@"
+esscher "$@" --out part.run --resume --threads 2 >part
 cmp alone part && echo same
-# shellcheck disable=SC2086
-(run $asked --out part.run --resume >again) && cmp alone again && echo same
+esscher "$@" --out part.run --resume >again && cmp alone again && echo same
 esscher export part.run --table rows --csv | head -1 | cut -d, -f1-3
 esscher export part.run --json >all.json && get_json all.json stages.0.cells

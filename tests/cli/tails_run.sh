@@ -2,22 +2,16 @@
 # A bit of the pool that has turned is noticed (pool.checksum).
 mkdir model && make_model model
 awk 'BEGIN { for (i = 0; i < 7000; i++) printf "%s ", i % 5 ? "word" (15 + i * i % 16) : "the cat" }' >text
-run() { exec esscher tails --model model --text text --pool 6000 --principal 4 --random 4 --queries 2 --draws 6 --csv --quiet --pool-dir "$@"; }
-cells() { esscher export part.run --json >cells.json 2>/dev/null && get_json cells.json stages.0.cells || echo 0; }
+asked='--model model --text text --pool 6000 --principal 4 --random 4 --queries 2 --draws 6 --csv --quiet'
+# shellcheck disable=SC2086  # words
+run() { exec esscher tails $asked --pool-dir "$@"; }
 (run pool >alone)
 (run parts >/dev/null 2>&1) &
 while kill -0 $! 2>/dev/null && [ ! -e parts/layer-2.npy ]; do sleep 0.02; done
 kill -9 $! 2>/dev/null
 wait $! 2>/dev/null
-for time in first second; do
-    if [ -e part.run ]; then set -- --resume; else set --; fi
-    before=$(cells)
-    (run parts --out part.run --threads 1 "$@" >/dev/null 2>&1) &
-    while kill -0 $! 2>/dev/null && [ "$(cells)" -le "$before" ]; do sleep 0.05; done
-    kill -9 $! 2>/dev/null
-    wait $! 2>/dev/null
-    echo "the $time time: $(cells) of 3 cells" >&2
-done
+# shellcheck disable=SC2086
+kill_twice tails $asked --pool-dir parts
 (run parts --out part.run --resume --threads 2 >part)
 cmp alone part && echo same
 (run parts --out part.run --resume >again) && cmp alone again && echo same
