@@ -1,8 +1,9 @@
 /* command.h : a command of the program, described as data.
  *
  * Parsing, help, hints for misspelt options, man pages and tables are all made from these
- * descriptions. Adding a command is one file with a `const cli_command` in it, one line in
- * commands.c, and one declaration below.
+ * descriptions. A study of the library is a command by its name in
+ * commands.c; any other command is one file with a `const cli_command` in it, that line, and a
+ * declaration below.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -14,6 +15,7 @@
 #include <jansson.h>
 
 #include <esscher/exec.h>
+#include <esscher/study.h>
 #include <esscher/view.h>
 
 #include "progress.h"
@@ -21,39 +23,21 @@
 
 /* ---- options ---- */
 
-/* How an argument is read, and the C type of the field it goes to. */
-typedef enum cli_kind {
-    CLI_FLAG,   /* bool, no argument */
-    CLI_STRING, /* const char *, the text itself */
-    CLI_WHOLE,  /* int64_t in [min, max] */
-    CLI_NUMBER, /* double in [min, max] */
-    CLI_SEED,   /* uint64_t */
-    CLI_BYTES,  /* int64_t, with suffix K, M, G or T */
-    CLI_CHOICE, /* int, the index of the word in `choices` */
-    CLI_REALS,  /* cli_grid of real numbers in [min, max] */
-    CLI_COUNTS, /* cli_grid of whole numbers in [min, max] */
-    CLI_STRINGS /* cli_strings, one more for each time it is given */
-} cli_kind;
-
-enum { CLI_MOST_STRINGS = 256 };
-
-typedef struct cli_strings {
-    int64_t count;
-    const char *at[CLI_MOST_STRINGS]; /* the texts themselves */
-} cli_strings;
-
-typedef struct cli_option {
-    const char *name; /* without its dashes; NULL ends a table */
-    char letter;      /* for -x; 0: none */
-    cli_kind kind;
-    const char *argument; /* how help calls it: FILE, N, GRID; NULL for a flag */
-    const char *help;     /* what it does, its unit, its default */
-    size_t field;         /* offsetof() into the struct the table belongs to */
-    double min, max;
-    bool increasing;            /* of a grid: must increase */
-    const char *const *choices; /* of CLI_CHOICE, NULL-ended */
-    bool aside;                 /* changes no number: not a parameter of the run file */
-} cli_option;
+/* Options are parameters of the library; the names below are those of commands that are no studies.
+ */
+typedef es_param cli_option;
+typedef es_texts cli_strings;
+#define CLI_FLAG         ES_PARAM_FLAG
+#define CLI_STRING       ES_PARAM_TEXT
+#define CLI_WHOLE        ES_PARAM_WHOLE
+#define CLI_NUMBER       ES_PARAM_NUMBER
+#define CLI_SEED         ES_PARAM_SEED
+#define CLI_BYTES        ES_PARAM_BYTES
+#define CLI_CHOICE       ES_PARAM_CHOICE
+#define CLI_REALS        ES_PARAM_REALS
+#define CLI_COUNTS       ES_PARAM_COUNTS
+#define CLI_STRINGS      ES_PARAM_TEXTS
+#define CLI_MOST_STRINGS ES_MOST_TEXTS
 
 /* Options that mean the same in every command. A choice that was not given is -1. */
 typedef struct cli_common {
@@ -64,6 +48,8 @@ typedef struct cli_common {
     int progress;
     int64_t max_memory; /* bytes; 0: no limit */
     uint64_t seed;
+    const char *out; /* run file of a study */
+    bool resume, force;
 } cli_common;
 
 /* Which of them a command takes, for cli_command.common. */
@@ -76,6 +62,7 @@ enum {
     CLI_TAKES_DRY_RUN = 32,  /* --dry-run */
     CLI_TAKES_PROGRESS = 64, /* --progress */
     CLI_TAKES_SEED = 128,    /* --seed */
+    CLI_TAKES_RUN = 256,     /* --out, --resume, --force: a study that keeps its cells */
     CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64
 };
 
@@ -98,6 +85,7 @@ typedef struct cli_command {
     const cli_table *csv;          /* the CSV where that is another; may be NULL */
     /* Compute and put results into session->answer. The options are the command's to complete. */
     es_status (*run)(cli_session *session, void *options, es_error *err);
+    const es_study *study; /* of the library: then run is not used */
 } cli_command;
 
 struct cli_session {
@@ -109,17 +97,18 @@ struct cli_session {
     es_exec exec; /* threads, kernels, budget, progress: ready to pass on */
     cli_progress progress;
     json_t *answer;                /* the one result object; tables and CSV are views of it */
+    es_answer *result;             /* of a study */
     const cli_table *const *views; /* where the run decides which; NULL: the command's */
     bool check_failed;             /* a check the user asked for failed: exit code 1 */
 };
 
 /* ---- the table of commands ---- */
 
-extern const cli_command *const cli_commands[]; /* NULL-ended */
-extern const cli_command cli_demo, cli_claims, cli_converge, cli_ball, cli_hardmax, cli_regimes,
-    cli_heat, cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory,
-    cli_probe, cli_tails, cli_measure, cli_tokenize, cli_encode, cli_report, cli_export, cli_info,
-    cli_bench;
+/* Commands in the order in which help lists them; NULL beyond the last. */
+const cli_command *cli_command_at(int at);
+extern const cli_command cli_demo, cli_claims, cli_ball, cli_hardmax, cli_regimes, cli_heat,
+    cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_probe,
+    cli_tails, cli_measure, cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -54,18 +54,18 @@ static void bash(FILE *out)
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '",
           out);
-    for (const cli_command *const *c = cli_commands; *c; c++)
-        fprintf(out, "%s ", (*c)->name);
+    for (int i = 0; cli_command_at(i); i++)
+        fprintf(out, "%s ", cli_command_at(i)->name);
     fputs("help --help --version' -- \"$cur\"))\n"
           "        return\n"
           "    fi\n"
           "    case ${COMP_WORDS[1]}:$prev in\n",
           out);
-    for (const cli_command *const *c = cli_commands; *c; c++)
-        bash_command(*c, out);
+    for (int i = 0; cli_command_at(i); i++)
+        bash_command(cli_command_at(i), out);
     fputs("    help:*) words='", out);
-    for (const cli_command *const *c = cli_commands; *c; c++)
-        fprintf(out, "%s ", (*c)->name);
+    for (int i = 0; cli_command_at(i); i++)
+        fprintf(out, "%s ", cli_command_at(i)->name);
     fputs("--man --completion' ;;\n"
           "    esac\n"
           "    # an operand is a file, unless an option has been begun\n"
@@ -123,9 +123,9 @@ static void zsh(FILE *out)
           "    local -a commands\n"
           "    commands=(\n",
           out);
-    for (const cli_command *const *c = cli_commands; *c; c++) {
-        fprintf(out, "        '%s:", (*c)->name);
-        zsh_text(out, (*c)->summary);
+    for (int i = 0; cli_command_at(i); i++) {
+        fprintf(out, "        '%s:", cli_command_at(i)->name);
+        zsh_text(out, cli_command_at(i)->summary);
         fputs("'\n", out);
     }
     fputs("        'help:help for a command'\n"
@@ -139,14 +139,14 @@ static void zsh(FILE *out)
           "    (( CURRENT-- ))\n"
           "    case $command in\n",
           out);
-    for (const cli_command *const *c = cli_commands; *c; c++) {
+    for (int i = 0; cli_command_at(i); i++) {
         cli_option_list list;
-        cli_options_of(*c, &list);
-        fprintf(out, "    %s)\n        _arguments \\\n", (*c)->name);
-        for (int i = 0; i < list.count; i++)
-            zsh_option(list.at[i].option, out);
+        cli_options_of(cli_command_at(i), &list);
+        fprintf(out, "    %s)\n        _arguments \\\n", cli_command_at(i)->name);
+        for (int j = 0; j < list.count; j++)
+            zsh_option(list.at[j].option, out);
         fprintf(out, "            '--help[help]'%s\n        ;;\n",
-                (*c)->operand ? " \\\n            '*:file:_files'" : "");
+                cli_command_at(i)->operand ? " \\\n            '*:file:_files'" : "");
     }
     fputs("    help) _describe 'command' commands ;;\n"
           "    esac\n"

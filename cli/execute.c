@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <esscher/machine.h>
 
@@ -63,24 +64,142 @@ static es_status start_session(cli_session *s, es_error *err)
     return ES_OK;
 }
 
+/* ---- studies ---- */
+
+static void say_cost(void *user, const es_cost *cost)
+{
+    const cli_session *s = user;
+    const double bound = cost->input_bytes + cost->output_bytes + cost->work_bytes;
+    if (!s->common.quiet)
+        fprintf(stderr, "esscher %s: memory bound %.1f MiB, %.3g operations\n", s->command->name,
+                bound / 1048576.0, cost->flops);
+}
+
+static bool show_progress(void *user, const es_progress *now)
+{
+    cli_session *s = user;
+    return cli_progress_phase(&s->progress, now->phase, now->share);
+}
+
+/* The command line, so that a shell gives it back. */
+static char *command_line(const cli_session *session)
+{
+    size_t size = 16;
+    for (int i = 0; i < session->argc; i++)
+        size += 4 * strlen(session->argv[i]) + 3; /* a quote becomes four characters */
+    char *line = cli_alloc(size);
+    size_t used = (size_t)snprintf(line, size, "esscher");
+    for (int i = 0; i < session->argc; i++) {
+        const char *word = session->argv[i];
+        const bool plain =
+            word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                    "WXYZ0123456789-_=.,/:+@%") == strlen(word);
+        line[used++] = ' ';
+        if (!plain)
+            line[used++] = '\'';
+        for (const char *c = word; *c; c++) {
+            if (*c == '\'')
+                used += (size_t)snprintf(line + used, size - used, "'\\''");
+            else
+                line[used++] = *c;
+        }
+        if (!plain)
+            line[used++] = '\'';
+    }
+    line[used] = '\0';
+    return line;
+}
+
+static es_status run_study(cli_session *s, es_params *own, es_error *err)
+{
+    char *line = command_line(s);
+    const es_study_opts opts = {.seed = s->common.seed,
+                                .precision = s->common.precision < 0    ? (es_dtype)0
+                                             : s->common.precision == 1 ? ES_F64
+                                                                        : ES_F32,
+                                .exec = s->exec,
+                                .max_memory = (size_t)s->common.max_memory,
+                                .dry_run = s->common.dry_run,
+                                .out = s->common.out,
+                                .resume = s->common.resume,
+                                .force = s->common.force,
+                                .line = line,
+                                .progress = show_progress,
+                                .admitted = say_cost,
+                                .user = s};
+    const es_status status = es_study_run(s->command->study, own, &opts, &s->result, err);
+    free(line);
+    if (status != ES_OK)
+        return status;
+    es_answer_fact_list(s->result, "argv", (const char *const *)s->argv, s->argc);
+    s->check_failed = es_answer_refuted(s->result);
+    return ES_OK;
+}
+
+static bool to_stdout(void *user, const char *bytes, size_t count)
+{
+    (void)user;
+    return fwrite(bytes, 1, count, stdout) == count;
+}
+
+static void print_result(const cli_session *s)
+{
+    const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
+                                : s->common.csv ? ES_ANSWER_CSV
+                                                : ES_ANSWER_TEXT;
+    const bool there = s->command->study->csv && es_answer_find(s->result, s->command->study->csv);
+    const es_answer_opts opts = {.table = there ? s->command->study->csv : NULL,
+                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
+    es_error err;
+    /* what stdout refuses, the end of the program complains of */
+    (void)es_answer_write(s->result, form, &opts, to_stdout, NULL, &err);
+}
+
+/* ---- any command ---- */
+
+/* For whoever runs several commands: the answer of a study as the object that others make. */
+static bool to_memory(void *user, const char *bytes, size_t count)
+{
+    FILE *f = user;
+    return fwrite(bytes, 1, count, f) == count;
+}
+
+static json_t *result_object(const es_answer *result)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f) {
+        es_answer_write(result, ES_ANSWER_JSON, NULL, to_memory, f, NULL);
+        fclose(f);
+    }
+    json_t *object = text ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return object;
+}
+
+static es_status run_command(cli_session *s, es_params *own, es_error *err)
+{
+    cli_interrupt_install();
+    const es_status status =
+        s->command->study ? run_study(s, own, err) : s->command->run(s, es_params_values(own), err);
+    cli_progress_wipe(&s->progress);
+    return status;
+}
+
 int cli_execute(const cli_command *command, int argc, char **argv, json_t **answer)
 {
     es_error err = {0};
     bool help = false;
-    cli_session session = {
-        .command = command, .argc = argc - 1, .argv = argv + 1, .common = cli_common_defaults};
-    void *options = cli_alloc(command->size ? command->size : 1);
-    if (command->defaults)
-        memcpy(options, command->defaults, command->size);
-    es_status status =
-        cli_options_parse(command, argc - 2, argv + 2, &session.common, options, &help, &err);
+    cli_session session = {.command = command, .argc = argc - 1, .argv = argv + 1};
+    cli_options options;
+    es_status status = cli_options_parse(command, argc - 2, argv + 2, &options, &help, &err);
+    if (options.common)
+        session.common = *(const cli_common *)es_params_values(options.common);
     if (status == ES_OK && !help)
         status = start_session(&session, &err);
-    if (status == ES_OK && !help) {
-        cli_interrupt_install();
-        status = command->run(&session, options, &err);
-        cli_progress_wipe(&session.progress);
-    }
+    if (status == ES_OK && !help)
+        status = run_command(&session, options.own, &err);
     int code = status == ES_E_INTERRUPTED ? cli_interrupt_exit() : cli_exit_of(status);
     /* Wherever in the library it was noticed; a command that has kept something says so itself. */
     if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
@@ -90,13 +209,16 @@ int cli_execute(const cli_command *command, int argc, char **argv, json_t **answ
     else if (help)
         cli_help_command(command, stdout);
     else if (!answer)
-        cli_answer_print(&session);
+        session.result ? print_result(&session) : cli_answer_print(&session);
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
     es_log_set(NULL, NULL, ES_LOG_ERROR);
     if (answer)
-        *answer = status == ES_OK ? json_incref(session.answer) : NULL;
+        *answer = status != ES_OK  ? NULL
+                  : session.result ? result_object(session.result)
+                                   : json_incref(session.answer);
     json_decref(session.answer);
-    cli_options_free(command, options);
+    es_answer_free(session.result);
+    cli_options_free(&options);
     return code;
 }

@@ -13,14 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <esscher/study.h>
+
 enum { CLI_GRID_MOST = 10000 }; /* points: more is a slip of the finger */
 
-typedef struct cli_grid {
-    int64_t count;   /* 0: not given */
-    double *reals;   /* (count) */
-    int64_t *counts; /* (count), NULL in a grid of reals */
-    int64_t merged;  /* points that coincided with another */
-} cli_grid;
+typedef es_grid cli_grid;
 
 /* What the numbers of a grid must satisfy. */
 typedef struct cli_grid_rule {

@@ -37,6 +37,14 @@ static void print_wrapped(FILE *out, const char *text, int column, int indent)
     fputc('\n', out);
 }
 
+/* What an option does, and what happens without it. */
+static const char *help_of(const cli_option *o, char *out, size_t size)
+{
+    const char *standard = o->otherwise ? o->otherwise : o->standard;
+    snprintf(out, size, standard ? "%s (default: %s)" : "%s", o->help, standard);
+    return out;
+}
+
 static void print_option(const cli_option *o, FILE *out)
 {
     char left[80];
@@ -49,7 +57,8 @@ static void print_option(const cli_option *o, FILE *out)
     if (used >= INDENT)
         fputc('\n', out);
     fprintf(out, "%*s", used >= INDENT ? INDENT : INDENT - used, "");
-    print_wrapped(out, o->help, INDENT, INDENT);
+    char text[1024];
+    print_wrapped(out, help_of(o, text, sizeof text), INDENT, INDENT);
 }
 
 void cli_help_program(FILE *out)
@@ -57,8 +66,8 @@ void cli_help_program(FILE *out)
     fputs("Usage: esscher COMMAND [options]\n\n"
           "A laboratory for softmax attention at long context.\n\nCommands:\n",
           out);
-    for (const cli_command *const *c = cli_commands; *c; c++)
-        fprintf(out, "  %-12s %s\n", (*c)->name, (*c)->summary);
+    for (int i = 0; cli_command_at(i); i++)
+        fprintf(out, "  %-12s %s\n", cli_command_at(i)->name, cli_command_at(i)->summary);
     fputs("  help         help for a command: esscher help COMMAND\n\n"
           "Options:\n  --help, --version\n\nExit codes: ",
           out);
@@ -125,7 +134,8 @@ void cli_help_man(const cli_command *command, FILE *out)
     for (int i = 0; i < list.count; i++) {
         const cli_option *o = list.at[i].option;
         fprintf(out, ".TP\n.BI \"\\-\\-%s \" \"%s\"\n", o->name, o->argument ? o->argument : "");
-        print_roff(out, o->help);
+        char text[1024];
+        print_roff(out, help_of(o, text, sizeof text));
     }
     fputs(".SH EXAMPLES\n.nf\n", out);
     for (const char *const *e = command->examples; *e; e++)
@@ -141,8 +151,8 @@ int cli_help_unknown(const char *name)
 {
     const char *names[64] = {"help"};
     int count = 1;
-    for (const cli_command *const *c = cli_commands; *c && count < 64; c++)
-        names[count++] = (*c)->name;
+    for (int i = 0; cli_command_at(i) && count < 64; i++)
+        names[count++] = cli_command_at(i)->name;
     const char *nearest = cli_nearest(name, names, count);
     char hint[96] = "esscher --help lists the commands";
     if (nearest)

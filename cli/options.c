@@ -5,15 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grid.h"
-#include "number.h"
 #include "talk.h"
 
 static const char *const precisions[] = {"f32", "f64", NULL};
 static const char *const progresses[] = {"auto", "always", "never", NULL};
 const char *const cli_isa_choices[] = {"portable", "avx2", "avx512", NULL};
-
-const cli_common cli_common_defaults = {.precision = -1, .isa = -1, .progress = -1};
 
 /* The common options, each under the bit by which a command takes it. */
 static const struct {
@@ -36,6 +32,15 @@ static const struct {
     {CLI_TAKES_SEED,
      {"seed", 0, CLI_SEED, "N", "seed of every random number (default: 0)",
       .field = offsetof(cli_common, seed)}},
+    {CLI_TAKES_RUN,
+     {"out", 'o', ES_PARAM_OUTPUT, "RUN", "run file: everything that is finished is kept at once",
+      .field = offsetof(cli_common, out)}},
+    {CLI_TAKES_RUN,
+     {"resume", 0, CLI_FLAG, NULL, "go on with the run file of --out, or begin it if there is none",
+      .field = offsetof(cli_common, resume)}},
+    {CLI_TAKES_RUN,
+     {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out",
+      .field = offsetof(cli_common, force)}},
     {CLI_TAKES_MEMORY,
      {"max-memory", 0, CLI_BYTES, "SIZE",
       "refuse to start, with exit code 5, when the memory "
@@ -78,50 +83,56 @@ void cli_options_of(const cli_command *command, cli_option_list *out)
     }
 }
 
-/* ---- misspelt names ---- */
-
-/* Edits that turn a into b: insertions, deletions, replacements. Names longer than the table are
- * compared by their beginnings. */
-static int edit_distance(const char *a, const char *b)
+/* The common options as one list, for es_params_new(). */
+static const es_param *common_list(void)
 {
-    enum { LONGEST = 40 };
-    int row[LONGEST + 1];
-    const int width = (int)strnlen(b, LONGEST);
-    for (int j = 0; j <= width; j++)
-        row[j] = j;
-    for (int i = 1; i <= LONGEST && a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= width; j++) {
-            const int replaced = diagonal + (a[i - 1] != b[j - 1]);
-            const int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < shorter ? replaced : shorter;
-        }
-    }
-    return row[width];
+    enum { COUNT = sizeof common_options / sizeof common_options[0] };
+    static es_param list[COUNT + 1];
+    for (int i = 0; i < COUNT; i++)
+        list[i] = common_options[i].option;
+    return list;
 }
 
-const char *cli_nearest(const char *text, const char *const *names, int count)
+/* ---- the whole line ---- */
+
+/* A command line under way. */
+typedef struct reading {
+    const cli_command *command;
+    cli_option_list list;
+    int argc, at; /* the word being read */
+    char **argv;
+    cli_options *into;
+} reading;
+
+/* The name in "--name", "--name=value" or "-x", as an option of the command calls it; false if it
+ * has none of that name. */
+static bool find_option(const reading *r, const char *arg, char name[64], bool *common)
 {
-    const char *best = NULL;
-    int least = (int)strnlen(text, 9) / 3 + 1; /* one slip in three letters is still a slip */
-    for (int i = 0; i < count; i++) {
-        const int distance = edit_distance(text, names[i]);
-        if (distance <= least && distance < (int)strlen(names[i])) {
-            best = names[i];
-            least = distance - 1;
+    snprintf(name, 64, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+    for (int i = 0; i < r->list.count; i++) {
+        const cli_option *o = r->list.at[i].option;
+        if (arg[1] == '-' ? strcmp(o->name, name) == 0 || (o->alias && !strcmp(o->alias, name))
+                          : o->letter && arg[1] == o->letter && arg[2] == '\0') {
+            snprintf(name, 64, "%s", o->name);
+            *common = r->list.at[i].common;
+            return true;
         }
     }
-    return best;
+    return false;
 }
 
-static es_status fail_unknown(const cli_option_list *list, const char *name, es_error *err)
+static es_status fail_unknown(const reading *r, const char *name, es_error *err)
 {
     const char *names[97] = {"help"};
-    for (int i = 0; i < list->count; i++)
-        names[i + 1] = list->at[i].option->name;
-    const char *nearest = cli_nearest(name, names, list->count + 1);
+    for (int i = 0; i < r->list.count; i++) {
+        const cli_option *o = r->list.at[i].option;
+        names[i + 1] = o->name;
+        if (o->was && strcmp(o->was, name) == 0)
+            return cli_fail(err, ES_E_ARGUMENT, NULL, "option.renamed",
+                            "a name means one thing in every command", "--%s is now --%s", name,
+                            o->name);
+    }
+    const char *nearest = es_nearest(name, names, r->list.count + 1);
     char hint[128] = "--help lists the options";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
@@ -129,151 +140,38 @@ static es_status fail_unknown(const cli_option_list *list, const char *name, es_
                     name);
 }
 
-/* ---- one argument ---- */
-
-static es_status fail_value(const cli_option *o, const char *text, const char *why, es_error *err)
+/* The option at r->at, and its value; leaves r->at on the last word used. */
+static es_status read_option(reading *r, es_error *err)
 {
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s %s: %s", o->name, text,
-                    why);
-}
-
-static es_status fail_bounds(const cli_option *o, const char *text, es_error *err)
-{
-    char why[96];
-    snprintf(why, sizeof why, "expected a number from %.10g to %.10g", o->min, o->max);
-    return fail_value(o, text, why, err);
-}
-
-static es_status store_choice(const cli_option *o, const char *text, int *out, es_error *err)
-{
-    char why[128] = "expected";
-    for (int i = 0; o->choices[i]; i++) {
-        if (strcmp(text, o->choices[i]) == 0) {
-            *out = i;
-            return ES_OK;
-        }
-        const size_t used = strlen(why);
-        snprintf(why + used, sizeof why - used, "%s %s", i ? " or" : "", o->choices[i]);
-    }
-    return fail_value(o, text, why, err);
-}
-
-static es_status store_grid(const cli_option *o, const char *text, cli_grid *out, es_error *err)
-{
-    char why[256];
-    const cli_grid_rule rule = {.min = o->min, .max = o->max, .increasing = o->increasing};
-    if (cli_grid_parse(text, o->kind == CLI_COUNTS, &rule, out, why, (int)sizeof why))
-        return ES_OK;
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.grid",
-                    "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS", "--%s: %s",
-                    o->name, why);
-}
-
-static const char *store_string(cli_strings *strings, const char *text)
-{
-    if (strings->count == CLI_MOST_STRINGS)
-        return "too many of them";
-    strings->at[strings->count++] = text;
-    return NULL;
-}
-
-static es_status store(const cli_option *o, const char *text, void *to, es_error *err)
-{
-    const char *why = NULL;
-    switch (o->kind) {
-    case CLI_FLAG:
-        *(bool *)to = true;
-        break;
-    case CLI_STRING:
-        *(const char **)to = text;
-        why = *text ? NULL : "the text is empty";
-        break;
-    case CLI_WHOLE:
-        why = cli_number_whole(text, to);
-        if (!why && ((double)*(int64_t *)to < o->min || (double)*(int64_t *)to > o->max))
-            return fail_bounds(o, text, err);
-        break;
-    case CLI_NUMBER:
-        why = cli_number_real(text, to);
-        if (!why && (*(double *)to < o->min || *(double *)to > o->max))
-            return fail_bounds(o, text, err);
-        break;
-    case CLI_SEED:
-        why = cli_number_seed(text, to);
-        break;
-    case CLI_BYTES:
-        why = cli_number_bytes(text, to);
-        if (!why && *(int64_t *)to < 1)
-            why = "expected at least one byte";
-        break;
-    case CLI_CHOICE:
-        return store_choice(o, text, to, err);
-    case CLI_REALS:
-    case CLI_COUNTS:
-        return store_grid(o, text, to, err);
-    case CLI_STRINGS:
-        why = *text ? store_string(to, text) : "the text is empty";
-        break;
-    }
-    return why ? fail_value(o, text, why, err) : ES_OK;
-}
-
-/* ---- the whole line ---- */
-
-/* The option that argument `arg` names ("--name", "--name=value", "-x"), or -1. */
-static int find_option(const cli_option_list *list, const char *arg)
-{
-    const bool spelt_out = arg[1] == '-';
-    const size_t length = spelt_out ? strcspn(arg + 2, "=") : 0;
-    for (int i = 0; i < list->count; i++) {
-        const cli_option *o = list->at[i].option;
-        if (spelt_out ? strlen(o->name) == length && memcmp(o->name, arg + 2, length) == 0
-                      : o->letter && arg[1] == o->letter && arg[2] == '\0')
-            return i;
-    }
-    return -1;
-}
-
-/* Reads the option at argv[*at], and its value, and leaves *at on the last word used. */
-static es_status read_option(cli_option_list *list, int argc, char **argv, int *at,
-                             cli_common *common, void *own, es_error *err)
-{
-    const char *arg = argv[*at];
-    const int i = find_option(list, arg);
-    if (i < 0) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-        return arg[1] == '-' ? fail_unknown(list, name, err)
+    const char *arg = r->argv[r->at];
+    char name[64];
+    bool common = false;
+    if (!find_option(r, arg, name, &common))
+        return arg[1] == '-' ? fail_unknown(r, name, err)
                              : cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown",
                                         "--help lists the options", "there is no option %s", arg);
-    }
-    const cli_option *o = list->at[i].option;
-    if (list->at[i].seen && list->at[i].option->kind != CLI_STRINGS)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.repeated", "give it once",
-                        "--%s is given twice", o->name);
-    list->at[i].seen = true;
+    const es_param *o = es_param_find(common ? common_list() : r->command->options, name);
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
     const char *value = equals ? equals + 1 : NULL;
-    if (o->kind == CLI_FLAG && value)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s takes no value",
-                        o->name);
-    if (o->kind != CLI_FLAG && !value) {
-        if (*at + 1 >= argc)
+    if (o->kind == ES_PARAM_FLAG && value)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s takes no value", name);
+    if (o->kind != ES_PARAM_FLAG && !value) {
+        if (r->at + 1 >= r->argc)
             return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s needs a value: %s",
-                            o->name, o->argument);
-        value = argv[++*at];
+                            name, o->argument);
+        value = r->argv[++r->at];
     }
-    return store(o, value, (char *)(list->at[i].common ? (void *)common : own) + o->field, err);
+    return es_params_set(common ? r->into->common : r->into->own, name, value, err);
 }
 
 /* Points of a grid that coincided are said, because the table will have fewer rows than asked. */
-static void tell_merged(const cli_command *command, const cli_option_list *list, const void *own)
+static void tell_merged(const cli_command *command, es_params *own)
 {
-    for (int i = 0; i < list->count; i++) {
-        const cli_option *o = list->at[i].option;
-        if (o->kind != CLI_COUNTS || list->at[i].common)
+    for (const es_param *o = command->options; o && o->name; o++) {
+        if (o->kind != ES_PARAM_COUNTS)
             continue;
-        const cli_grid *grid = (const cli_grid *)(const void *)((const char *)own + o->field);
+        const es_grid *grid =
+            (const es_grid *)(const void *)((const char *)es_params_values(own) + o->field);
         if (grid->merged)
             fprintf(stderr,
                     "esscher %s: --%s: %lld of %lld points coincide after rounding and are used "
@@ -284,59 +182,85 @@ static void tell_merged(const cli_command *command, const cli_option_list *list,
 }
 
 /* A word that belongs to no option: an operand of the command, if it takes one, or several. */
-static es_status read_operand(const cli_command *command, const char *text, bool *seen, void *own,
-                              es_error *err)
+static es_status read_operand(reading *r, const char *text, es_error *err)
 {
-    const cli_option *o = command->operand;
+    const cli_option *o = r->command->operand;
     if (!o)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand",
                         "every input has an option; --help lists them", "nothing to do with \"%s\"",
                         text);
-    if (*seen && o->kind != CLI_STRINGS)
+    const es_status status = es_params_set(r->into->operand, o->name, text, err);
+    if (status != ES_OK && strcmp(err->rule, "option.repeated") == 0)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand", "give one",
                         "one %s is enough, and here is another: \"%s\"", o->argument, text);
-    *seen = true;
-    return store(o, text, (char *)own + o->field, err);
+    return status;
 }
 
-es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_common *common,
-                            void *own, bool *help, es_error *err)
+static es_status read_words(reading *r, bool *help, es_error *err)
 {
-    cli_option_list list;
-    cli_options_of(command, &list);
-    bool options = true, operand = false;
-    for (int at = 0; at < argc; at++) {
-        const char *arg = argv[at];
+    bool options = true;
+    for (; r->at < r->argc; r->at++) {
+        const char *arg = r->argv[r->at];
+        es_status status;
         if (options && strcmp(arg, "--") == 0) {
             options = false;
             continue;
         }
-        if (!options || arg[0] != '-' || arg[1] == '\0') {
-            const es_status status = read_operand(command, arg, &operand, own, err);
-            if (status != ES_OK)
-                return status;
-            continue;
-        }
-        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+        if (options && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
             *help = true;
             return ES_OK;
         }
-        const es_status status = read_option(&list, argc, argv, &at, common, own, err);
+        if (!options || arg[0] != '-' || arg[1] == '\0')
+            status = read_operand(r, arg, err);
+        else
+            status = read_option(r, err);
         if (status != ES_OK)
             return status;
     }
+    return ES_OK;
+}
+
+es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_options *out,
+                            bool *help, es_error *err)
+{
+    reading r = {.command = command, .argc = argc, .argv = argv, .into = out};
+    *out = (cli_options){0};
+    cli_options_of(command, &r.list);
+    es_status status = es_params_new(common_list(), sizeof(cli_common), &out->common, err);
+    if (status == ES_OK)
+        status = es_params_new(command->options, command->size, &out->own, err);
+    if (status != ES_OK)
+        return status;
+    out->operand = out->own;
+    if (command->operand && !es_param_find(command->options, command->operand->name)) {
+        static es_param alone[2];
+        alone[0] = *command->operand;
+        alone[1] = (es_param){0};
+        status = es_params_new(alone, command->size, &out->operand, err);
+    }
+    if (status == ES_OK && command->defaults)
+        memcpy(es_params_values(out->own), command->defaults, command->size);
+    if (status == ES_OK)
+        status = read_words(&r, help, err);
+    if (status != ES_OK || *help)
+        return status;
+    if (out->operand != out->own) /* a list of its own: its field goes where it belongs */
+        memcpy((char *)es_params_values(out->own) + command->operand->field,
+               (char *)es_params_values(out->operand) + command->operand->field,
+               command->operand->kind == ES_PARAM_TEXTS ? sizeof(es_texts) : sizeof(char *));
+    const cli_common *common = es_params_values(out->common);
     if (common->json && common->csv)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
                         "--json and --csv at once");
     if (!common->quiet)
-        tell_merged(command, &list, own);
+        tell_merged(command, out->own);
     return ES_OK;
 }
 
-void cli_options_free(const cli_command *command, void *own)
+void cli_options_free(cli_options *options)
 {
-    for (const cli_option *o = command->options; o && o->name; o++)
-        if (o->kind == CLI_REALS || o->kind == CLI_COUNTS)
-            cli_grid_free((cli_grid *)(void *)((char *)own + o->field));
-    free(own);
+    if (options->operand != options->own)
+        es_params_free(options->operand);
+    es_params_free(options->own);
+    es_params_free(options->common);
 }

@@ -17,19 +17,19 @@ typedef struct cli_option_list {
 
 void cli_options_of(const cli_command *command, cli_option_list *out);
 
-/* Read argv[0..argc) into `common` and `own`; both hold their defaults already. *help is set when
- * help was asked for, and reading stops.
+/* What a command line says: the command's own struct, and the common one. */
+typedef struct cli_options {
+    es_params *own, *common, *operand; /* operand: of words without dashes, often `own` */
+} cli_options;
+
+/* Read argv[0..argc). *help is set when help was asked for, and reading stops. Free in any case.
  * Returns ES_OK or ES_E_ARGUMENT with *err filled. */
-es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_common *common,
-                            void *own, bool *help, es_error *err);
+es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_options *out,
+                            bool *help, es_error *err);
+void cli_options_free(cli_options *options);
 
-/* Give back what grids own. */
-void cli_options_free(const cli_command *command, void *own);
+#define cli_nearest es_nearest
 
-/* The name among the given ones that `text` was probably meant to be, or NULL. */
-const char *cli_nearest(const char *text, const char *const *names, int count);
-
-extern const cli_common cli_common_defaults;
 extern const char *const cli_isa_choices[];
 
 #endif

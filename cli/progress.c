@@ -55,6 +55,21 @@ void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet)
     p->started = p->last = cli_seconds();
 }
 
+bool cli_progress_phase(cli_progress *p, const char *phase, double share)
+{
+    const double now = cli_seconds(), elapsed = now - p->started;
+    if (p->shown && elapsed > 1.0 && now - p->last > 0.2) {
+        const double left = share > 0.0 ? elapsed / share - elapsed : 0.0;
+        fprintf(stderr, "%sesscher %s: %s, %3.0f %%, %.0f s, %.0f s left%s",
+                p->terminal ? "\r" : "", p->what, phase, 100.0 * share, elapsed, left,
+                p->terminal ? "\033[K" : "\n");
+        fflush(stderr);
+        p->drawn = p->terminal;
+        p->last = now;
+    }
+    return cli_interrupted();
+}
+
 bool cli_progress_tell(void *progress, double done, double total)
 {
     cli_progress *p = progress;
@@ -74,7 +89,7 @@ bool cli_progress_tell(void *progress, double done, double total)
 void cli_progress_wipe(cli_progress *p)
 {
     if (p->drawn)
-        fprintf(stderr, "\r%70s\r", "");
+        fputs("\r\033[K", stderr);
     p->drawn = false;
 }
 

@@ -25,6 +25,9 @@ void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet)
  * returns true once the run is to stop. */
 bool cli_progress_tell(void *progress, double done, double total);
 
+/* The same for a study: the phase it is in, and its share of the whole run. */
+bool cli_progress_phase(cli_progress *p, const char *phase, double share);
+
 void cli_progress_wipe(cli_progress *p);
 
 /* From now on SIGINT (Ctrl-C), SIGTERM (kill, a scheduler's time limit) and SIGHUP (the terminal is

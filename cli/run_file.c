@@ -176,7 +176,7 @@ static void add_text(params *p, const cli_option *o, const char *text)
 static void add_option(params *p, const cli_option *o, const void *options)
 {
     const void *field = (const char *)options + o->field;
-    switch (o->kind) {
+    switch ((int)o->kind) {
     case CLI_FLAG:
         add(p, o->name, "%s", *(const bool *)field ? "yes" : "no");
         break;

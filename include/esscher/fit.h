@@ -80,6 +80,7 @@ typedef struct es_fit_summary {
     double mean, median;
     double sd; /* divided by the number of replicates, not one less: the papers' convention */
     double se; /* sd / sqrt(replicates); NaN of one replicate */
+    double rms, rms_se; /* root mean square, and its standard error to first order; NaN likewise */
 } es_fit_summary;
 
 typedef struct es_rate_opts {
@@ -95,6 +96,7 @@ typedef struct es_rate {
     es_fit mean;                    /* line through the means */
     es_fit median;                  /* through the medians, with the weights se/median */
     double low, high;               /* percentile interval of mean.rate */
+    double se;                      /* half its width over 1.96: its standard error at level 0.95 */
     double median_low, median_high; /* and of median.rate */
     int64_t resamples, refused;     /* refused: resamples without a line, because a mean was 0 */
     char reason[96];                /* why something here is NaN; empty if nothing is */

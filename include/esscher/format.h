@@ -1,4 +1,4 @@
-/* format.h : numbers as people read them, the same in the terminal and in the report. */
+/* format.h : numbers and texts as people read them, the same in the terminal and in the report. */
 #ifndef ESSCHER_FORMAT_H
 #define ESSCHER_FORMAT_H
 
@@ -12,12 +12,13 @@ extern "C" {
 #endif
 
 typedef enum es_format {
-    ES_FORMAT_TEXT = 0,    /* strings, and anything else as it is */
-    ES_FORMAT_COUNT = 1,   /* whole numbers */
-    ES_FORMAT_REAL = 2,    /* six significant digits; with an error: value +- error */
-    ES_FORMAT_SHORT = 3,   /* three significant digits: errors, ratios, speeds */
-    ES_FORMAT_BYTES = 4,   /* as KiB, MiB, GiB */
-    ES_FORMAT_DURATION = 5 /* seconds, as minutes and hours when long */
+    ES_FORMAT_TEXT = 0,     /* strings, and anything else as it is */
+    ES_FORMAT_COUNT = 1,    /* whole numbers */
+    ES_FORMAT_REAL = 2,     /* six significant digits; with an error: value +- error */
+    ES_FORMAT_SHORT = 3,    /* three significant digits: errors, ratios, speeds */
+    ES_FORMAT_BYTES = 4,    /* as KiB, MiB, GiB */
+    ES_FORMAT_DURATION = 5, /* seconds, as minutes and hours when long */
+    ES_FORMAT_FLAG = 6      /* yes for what is not 0, no for 0 */
 } es_format;
 
 enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
@@ -27,11 +28,16 @@ enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
  *  short, bytes or duration; NaN: there is no error. Pure function, thread-safe. Returns out. */
 ES_API char *es_format_number(es_format format, double value, double error, char *out, size_t size);
 
-/*! es_format_name() : "text", "count", "real", "short", "bytes", "duration". */
+/*! es_format_name() : "text", "count", "real", "short", "bytes", "duration", "flag". */
 ES_API const char *es_format_name(es_format format);
 
 /*! es_format_parse() : the reverse. @return : true if the name is known. */
 ES_API bool es_format_parse(const char *name, es_format *out);
+
+/*! es_escape() : `text` into out (size) so that it can be shown: control characters, bytes that are
+ *  no UTF-8 and characters that reverse the direction of writing become \xNN. Cut at `size`; with
+ *  4 strlen(text) + 5 bytes nothing is cut. Pure function, thread-safe. Returns out. */
+ES_API char *es_escape(const char *text, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 #include <esscher/format.h>
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"text", "count", "real", "short", "bytes", "duration"};
+static const char *const names[] = {"text", "count", "real", "short", "bytes", "duration", "flag"};
 
 const char *es_format_name(es_format format)
 {
@@ -69,6 +70,9 @@ char *es_format_number(es_format format, double value, double error, char *out, 
             return out;
         }
         break;
+    case ES_FORMAT_FLAG:
+        snprintf(out, size, "%s", value != 0.0 ? "yes" : "no");
+        return out;
     case ES_FORMAT_TEXT:
     case ES_FORMAT_REAL:
         break;
@@ -77,5 +81,53 @@ char *es_format_number(es_format format, double value, double error, char *out, 
         with_error(value, error, out, size);
     else
         snprintf(out, size, "%.6g", value);
+    return out;
+}
+
+/* ---- text that somebody else wrote ---- */
+
+/* Length of the UTF-8 sequence at p if it is valid and harmless to show, else 0. */
+static size_t showable(const unsigned char *p)
+{
+    if (p[0] < 0x80)
+        return p[0] >= 0x20 && p[0] != 0x7f ? 1 : 0;
+    const size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    uint32_t code = p[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (p[i] & 0x3fu);
+    }
+    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    const bool control = code < 0xa0 || code == 0x2028 || code == 0x2029;
+    const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return code < least[length] || code > 0x10ffff || surrogate || control || direction ? 0
+                                                                                        : length;
+}
+
+char *es_escape(const char *text, char *out, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *p = (const unsigned char *)text;
+    size_t used = 0;
+    while (*p) {
+        const size_t length = showable(p);
+        if (used + (length ? length : 4) >= size)
+            break;
+        if (length) {
+            memcpy(out + used, p, length);
+            used += length;
+            p += length;
+        } else {
+            out[used++] = '\\';
+            out[used++] = 'x';
+            out[used++] = hex[*p >> 4];
+            out[used++] = hex[*p++ & 15];
+        }
+    }
+    out[used] = '\0';
     return out;
 }

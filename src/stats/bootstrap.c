@@ -71,6 +71,23 @@ static es_fit_summary summarise(const job *j, const int64_t *counts, int64_t p)
     return (es_fit_summary){.mean = mean, .median = median, .sd = sd, .se = sd / sqrt(R)};
 }
 
+/* Root mean square over replicates at point p. The error is that of the mean square, through
+ * d sqrt(x) = dx / (2 sqrt(x)). */
+static void add_rms(const job *j, int64_t p, es_fit_summary *out)
+{
+    const double R = (double)j->R;
+    double sum = 0.0, off = 0.0;
+    for (int64_t r = 0; r < j->R; r++)
+        sum += j->errors[r * j->P + p] * j->errors[r * j->P + p];
+    const double mean = sum / R;
+    for (int64_t r = 0; r < j->R; r++) {
+        const double x = j->errors[r * j->P + p] * j->errors[r * j->P + p] - mean;
+        off += x * x;
+    }
+    out->rms = sqrt(mean);
+    out->rms_se = j->R > 1 ? sqrt(off / (R - 1.0) / R) / (2.0 * sqrt(mean)) : (double)NAN;
+}
+
 static const es_fit no_line = {.rate = NAN,
                                .intercept = NAN,
                                .rate_se = NAN,
@@ -237,11 +254,12 @@ static void forget_spread(es_rate *rate)
 static es_status run_job(job *j, double level, const es_exec *exec, es_fit_summary *summary,
                          es_rate *out, es_error *err)
 {
-    es_rate rate = {.low = NAN, .high = NAN, .median_low = NAN, .median_high = NAN};
+    es_rate rate = {.low = NAN, .high = NAN, .se = NAN, .median_low = NAN, .median_high = NAN};
     for (int64_t r = 0; r < j->R; r++)
         j->counts[r] = 1;
     for (int64_t p = 0; summary && p < j->P; p++) {
         summary[p] = summarise(j, j->counts, p);
+        add_rms(j, p, &summary[p]);
         if (j->R == 1)
             summary[p].se = (double)NAN;
     }
@@ -254,6 +272,7 @@ static es_status run_job(job *j, double level, const es_exec *exec, es_fit_summa
     ES_TRY(es_parallel_run(exec, (j->B + UNIT - 1) / UNIT, resample, j, err));
     rate.resamples = j->B;
     rate.refused = interval(j->rates, j->B, level, &rate.low, &rate.high);
+    rate.se = (rate.high - rate.low) / (2.0 * 1.959963984540054);
     if (!isnan(rate.median.rate))
         interval(j->median_rates, j->B, level, &rate.median_low, &rate.median_high);
     else

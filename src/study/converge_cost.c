@@ -4,17 +4,15 @@
  * limit, one prediction, each on one thread by that thread's own clock, which stands still while
  * others use the machine.
  */
-#include "converge.h"
-
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include <esscher/attend.h>
 #include <esscher/experiment.h>
 #include <esscher/random.h>
 
-#include "talk.h"
+#include "base/error.h"
+#include "study/converge_study.h"
 
 static const double trial_flops = 8e10; /* a second or two */
 enum { TRIALS = 2 };                    /* the best counts: neighbours also share caches */
@@ -36,29 +34,23 @@ typedef struct trial {
     es_exec exec;
 } trial;
 
-static void trial_new(const converge_job *job, double factor, trial *t)
+static es_status trial_new(es_job *job, double factor, trial *t, es_error *err)
 {
-    const es_converge_spec *spec = &job->spec;
+    const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
     *t = (trial){.k = spec->head->Wq ? spec->head->Wq->rows : spec->law->dim,
                  .dv = spec->head->V ? spec->head->V->rows : spec->law->dim,
-                 .sizes = cli_alloc_array((size_t)spec->n_sizes, sizeof(int64_t)),
-                 .exec = job->session->exec};
+                 .exec = job->exec};
+    ES_TRY(es_job_array(job, spec->n_sizes, 1, sizeof(int64_t), &t->sizes, err));
     for (int64_t i = 0; i < spec->n_sizes; i++) {
         const int64_t n = (int64_t)fmax(2.0, factor * (double)spec->sizes[i]);
         if (t->prefixes == 0 || n > t->sizes[t->prefixes - 1])
             t->sizes[t->prefixes++] = n;
     }
-    const size_t n = (size_t)t->sizes[t->prefixes - 1];
-    t->q = cli_alloc_array(n * (size_t)t->k, sizeof(double));
-    t->v = cli_alloc_array(n * (size_t)t->dv, sizeof(double));
+    const int64_t n = t->sizes[t->prefixes - 1];
+    ES_TRY(es_job_array(job, n, t->k, sizeof(double), &t->q, err));
+    ES_TRY(es_job_array(job, n, t->dv, sizeof(double), &t->v, err));
     t->exec.threads = 1;
-}
-
-static void trial_free(trial *t)
-{
-    free(t->sizes);
-    free(t->q);
-    free(t->v);
+    return ES_OK;
 }
 
 /* What one attention took, or will. */
@@ -75,9 +67,9 @@ static double outputs_of(const int64_t *sizes, int64_t count)
     return sum;
 }
 
-static es_status trial_run(const converge_job *job, trial *t, pace *out, es_error *err)
+static es_status trial_run(es_job *job, trial *t, pace *out, es_error *err)
 {
-    const es_converge_spec *spec = &job->spec;
+    const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
     const int64_t n = t->sizes[t->prefixes - 1], sets = spec->n_scales * t->prefixes;
     const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_BENCH};
     const es_view q = es_view_f64(t->q, n, t->k), v = es_view_f64(t->v, n, t->dv);
@@ -88,9 +80,8 @@ static es_status trial_run(const converge_job *job, trial *t, pace *out, es_erro
                                  .n_prefixes = t->prefixes,
                                  .self = true,
                                  .exec = &t->exec};
-    es_moments *moments = cli_alloc_array((size_t)sets, sizeof *moments);
-    for (int64_t i = 0; i < sets; i++)
-        moments[i] = (es_moments){0};
+    es_moments *moments;
+    ES_TRY(es_job_array(job, sets, 1, sizeof *moments, &moments, err));
     const es_attend_out results = {.moments = moments};
     es_attend_plan plan = {0};
     es_status status = es_attend_plan_for(n, n, t->k, t->dv, &opts, true, &plan, err);
@@ -106,35 +97,30 @@ static es_status trial_run(const converge_job *job, trial *t, pace *out, es_erro
                   .outputs = outputs_of(t->sizes, t->prefixes)};
     for (int64_t i = 0; i < sets; i++)
         es_moments_free(&moments[i]);
-    free(moments);
     return status;
 }
 
-static es_status try_size(const converge_job *job, double factor, pace *best, es_error *err)
+static es_status try_size(es_job *job, double factor, pace *best, es_error *err)
 {
     trial t;
-    es_status status = ES_OK;
-    trial_new(job, factor, &t);
+    ES_TRY(trial_new(job, factor, &t, err));
     best->seconds = (double)INFINITY;
-    for (int i = 0; i < TRIALS && status == ES_OK; i++) {
+    for (int i = 0; i < TRIALS; i++) {
         pace once;
-        status = trial_run(job, &t, &once, err);
+        ES_TRY(trial_run(job, &t, &once, err));
         if (once.seconds < best->seconds)
             *best = once;
     }
-    trial_free(&t);
-    return status;
+    return ES_OK;
 }
 
 /* Two sizes tell apart what grows like n^2 and what grows like n. */
-static es_status time_attention(const converge_job *job, double replicate_flops, pace *whole,
-                                es_error *err)
+static es_status time_attention(es_job *job, double replicate_flops, pace *whole, es_error *err)
 {
     const double factor = fmin(1.0, sqrt(trial_flops / replicate_flops));
     pace large, small;
-    es_status status = try_size(job, factor, &large, err);
-    if (status == ES_OK)
-        status = try_size(job, 0.5 * factor, &small, err);
+    ES_TRY(try_size(job, factor, &large, err));
+    ES_TRY(try_size(job, 0.5 * factor, &small, err));
     const double ratio = large.outputs / small.outputs;
     double per_flop = (large.seconds - ratio * small.seconds) / (large.flops - ratio * small.flops);
     double per_output = (small.seconds - per_flop * small.flops) / small.outputs;
@@ -142,20 +128,20 @@ static es_status time_attention(const converge_job *job, double replicate_flops,
         per_flop = large.seconds / large.flops;
         per_output = 0.0;
     }
-    whole->seconds = (per_flop * whole->flops + per_output * whole->outputs) /
-                     (double)job->session->exec.threads;
-    return status;
+    whole->seconds =
+        (per_flop * whole->flops + per_output * whole->outputs) / (double)job->exec.threads;
+    return ES_OK;
 }
 
 /* ---- the rest ---- */
 
 /* Limits of all scales, from that of one. */
-static es_status time_limits(const converge_job *job, double *seconds, es_error *err)
+static es_status time_limits(const es_job *job, double *seconds, es_error *err)
 {
     enum { FEW = 2048 }; /* points: the sum over all pairs of an empirical law is not for trying */
-    es_converge_spec one = job->spec;
+    es_converge_spec one = ((const converge_state *)job->state)->spec;
     es_law law = *one.law;
-    es_exec exec = job->session->exec;
+    es_exec exec = job->exec;
     es_view few;
     double factor = (double)one.n_scales / (double)exec.threads;
     exec.threads = 1;
@@ -179,36 +165,41 @@ static es_status time_limits(const converge_job *job, double *seconds, es_error 
 }
 
 /* Predictions are made one after the other. */
-static es_status time_predictions(converge_job *job, double *seconds, es_error *err)
+static es_status time_predictions(es_job *job, double *seconds, es_error *err)
 {
+    const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
+    converge_theory theory;
+    es_predicted p;
+    double sampling;
     const double start = cpu_seconds();
-    const es_status status = converge_predict_once(job, err);
-    *seconds = (double)(job->spec.n_scales * job->spec.n_sizes) * (cpu_seconds() - start);
-    return status;
+    ES_TRY(converge_theory_new(job, &theory, err));
+    ES_TRY(converge_predict(job, &theory, spec->scales[spec->n_scales / 2],
+                            spec->sizes[spec->n_sizes - 1], &p, &sampling, err));
+    *seconds = (double)(spec->n_scales * spec->n_sizes) * (cpu_seconds() - start);
+    return ES_OK;
 }
 
-es_status converge_cost(converge_job *job, bool predict, cli_cost *cost, es_error *err)
+es_status converge_cost(es_job *job, es_cost *out, es_error *err)
 {
+    const converge_params *params = job->params;
+    const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
     es_converge_cost one;
     double limits = 0.0, predictions = 0.0;
-    const double cells = (double)(job->replicates * job->spec.n_scales * job->spec.n_sizes);
-    es_status status = es_converge_cost_of(&job->spec, &one, err);
-    if (status != ES_OK)
-        return status;
-    *cost = (cli_cost){.flops = (double)job->replicates * one.flops + one.limit_flops,
-                       .output_bytes = cells * (double)sizeof(es_converge_cell),
-                       .work_bytes = (double)one.bytes + (double)one.limit_bytes};
-    if (!job->session->common.dry_run)
+    const double R = (double)params->replicates;
+    ES_TRY(es_converge_cost_of(spec, &one, err));
+    *out = (es_cost){.flops = R * one.flops + one.limit_flops,
+                     .begin_flops = one.limit_flops,
+                     .output_bytes = R * (double)(spec->n_scales * spec->n_sizes) *
+                                     (double)sizeof(es_converge_cell),
+                     .work_bytes = (double)one.bytes + (double)one.limit_bytes};
+    if (!job->dry_run)
         return ES_OK;
-    pace whole = {.flops = cost->flops,
-                  .outputs =
-                      (double)job->replicates * outputs_of(job->spec.sizes, job->spec.n_sizes) +
-                      (double)job->spec.reference};
-    status = time_attention(job, one.flops, &whole, err);
-    if (status == ES_OK)
-        status = time_limits(job, &limits, err);
-    if (status == ES_OK && predict)
-        status = time_predictions(job, &predictions, err);
-    cost->seconds = whole.seconds + limits + predictions;
-    return status;
+    pace whole = {.flops = out->flops,
+                  .outputs = R * outputs_of(spec->sizes, spec->n_sizes) + (double)spec->reference};
+    ES_TRY(time_attention(job, one.flops, &whole, err));
+    ES_TRY(time_limits(job, &limits, err));
+    if (params->predict)
+        ES_TRY(time_predictions(job, &predictions, err));
+    out->seconds = whole.seconds + limits + predictions;
+    return ES_OK;
 }

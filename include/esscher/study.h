@@ -1,0 +1,236 @@
+/* study.h : an experiment as a value, and the one way to run it.
+ *
+ * A *study* is a description: its parameters, what it costs, the stages of cells it is made of, and
+ * the summary that turns cells into tables. A *cell* is a pure function of the parameters, the seed
+ * and its number: any thread, any machine, any order, the same bits.
+ *
+ *     const es_study *study = es_study_find("converge");
+ *     es_params *params;
+ *     es_answer *answer;
+ *     es_params_new(study->params, study->size, &params, &err);
+ *     es_params_set(params, "scales", "0.5,1,2", &err);
+ *     es_study_run(study, params, &(es_study_opts){.seed = 7, .out = "x.run"}, &answer, &err);
+ *     es_answer_write(answer, ES_ANSWER_JSON, NULL, write_to, stdout, &err);
+ *
+ * es_study_run() is the only place that loops over cells. In order: the study completes its
+ * parameters and reads its inputs (`open`); its cost is known (`cost`), a dry run ends here, and a
+ * run over the memory limit is refused; the run file is created or resumed; what all cells need is
+ * made (`begin`); cells that the file lacks are computed, stage by stage, and kept as they come;
+ * tables are made of all of them (`summarise`) and written. A killed run loses the cells in flight.
+ *
+ * Who computes cells is behind es_executor: the threads of this process, unless told otherwise.
+ */
+#ifndef ESSCHER_STUDY_H
+#define ESSCHER_STUDY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/table.h>
+#include <esscher/view.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- parameters ---- */
+
+/* How a value is read, and the C type of the field it goes to. A field that was neither given nor
+ * has a default is false, NULL, 0, NaN for a number, -1 for a choice, an empty grid or list. */
+typedef enum es_param_kind {
+    ES_PARAM_FLAG = 1, /* bool, no value */
+    ES_PARAM_TEXT,     /* const char * */
+    ES_PARAM_WHOLE,    /* int64_t in [min, max] */
+    ES_PARAM_NUMBER,   /* double in [min, max] */
+    ES_PARAM_SEED,     /* uint64_t */
+    ES_PARAM_BYTES,    /* int64_t, with suffix K, M, G or T */
+    ES_PARAM_CHOICE,   /* int, the index of the word in `choices` */
+    ES_PARAM_REALS,    /* es_grid of real numbers in [min, max] */
+    ES_PARAM_COUNTS,   /* es_grid of whole numbers in [min, max] */
+    ES_PARAM_TEXTS,    /* es_texts, one more for each time it is given */
+    ES_PARAM_FILE,     /* const char *, a file that is read: a run knows it by its contents */
+    ES_PARAM_FILES,    /* es_texts of such */
+    ES_PARAM_NAMED,    /* es_texts NAME=FILE, likewise */
+    ES_PARAM_MODEL,    /* const char *, a model: by the contents of its folder */
+    ES_PARAM_OUTPUT    /* const char *, a file or folder that is written: changes no number */
+} es_param_kind;
+
+/* Several numbers: 4096, 64,128,256 or LOW..HIGH*POINTS, geometric, ends included. */
+typedef struct es_grid {
+    int64_t count;   /* 0: not given */
+    double *reals;   /* (count) */
+    int64_t *counts; /* (count), NULL in a grid of reals */
+    int64_t merged;  /* points that coincided with another after rounding */
+} es_grid;
+
+enum { ES_MOST_TEXTS = 256 };
+typedef struct es_texts {
+    int64_t count;
+    const char *at[ES_MOST_TEXTS];
+} es_texts;
+
+typedef struct es_param {
+    const char *name; /* NULL ends a list */
+    char letter;      /* for -x on a command line; 0: none */
+    es_param_kind kind;
+    const char *argument;  /* how help calls the value: FILE, N, GRID; NULL of a flag */
+    const char *help;      /* what it does; the default is said by itself */
+    size_t field;          /* offsetof() into the struct the list belongs to */
+    const char *standard;  /* the default, as one would write it; NULL: none */
+    const char *otherwise; /* what happens without it, in words, where that depends on the rest */
+    const char *unit;
+    double min, max;
+    bool increasing;            /* of a grid: must increase */
+    const char *const *choices; /* of a choice, NULL-ended */
+    bool aside;                 /* changes no number: not part of what a run file is about */
+    const char *alias;          /* another spelling */
+    const char *was;            /* a spelling that is gone: refused, naming this one */
+} es_param;
+
+typedef struct es_params es_params;
+
+/*! es_params_new() : the struct of `size` bytes that a list describes, holding the defaults.
+ *  @return : ES_OK; ES_E_MEMORY; ES_E_ARGUMENT for a list whose defaults break its own rules. */
+ES_API es_status es_params_new(const es_param *list, size_t size, es_params **out, es_error *err);
+ES_API void es_params_free(es_params *params);
+
+/*! es_params_set() : one value, as text; a flag is set by NULL or "yes", cleared by "no". Texts are
+ *  copied. @return : ES_OK; ES_E_ARGUMENT: option.unknown, option.renamed (naming the new
+ * spelling), option.value, option.grid, option.repeated. */
+ES_API es_status es_params_set(es_params *params, const char *name, const char *text,
+                               es_error *err);
+
+/*! es_params_values() : the struct itself. es_params_given() : was this one set? */
+ES_API void *es_params_values(es_params *params);
+ES_API bool es_params_given(const es_params *params, const char *name);
+
+/*! es_param_find() : the parameter of a name or alias; NULL if there is none. */
+ES_API const es_param *es_param_find(const es_param *list, const char *name);
+
+/*! es_nearest() : the name among `count` that `text` was probably meant to be, or NULL. */
+ES_API const char *es_nearest(const char *text, const char *const *names, int count);
+
+/* ---- a study ---- */
+
+/* What a run takes. Work is in operations of attention, or what attention would do in the time. */
+typedef struct es_cost {
+    double flops;
+    double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
+    double disk_bytes; /* written along the way, in no memory */
+    double input_bytes, output_bytes, work_bytes;
+    double begin_flops; /* of flops, those before the first cell: for progress */
+} es_cost;
+
+typedef struct es_job es_job;
+
+/* A kind of cell: each holds (rows, cols) numbers. */
+typedef struct es_stage {
+    const char *name;  /* in run files */
+    const char *phase; /* what is going on, for progress: "drawing tokens" */
+    const char *noun;  /* plural of the cells, for people: "replicates" */
+    int64_t cells, rows, cols;
+    const char *const *columns; /* (cols) names */
+    bool alone;                 /* a cell takes one thread, and several run side by side; else all
+                                   threads work on one cell */
+    bool tells;                 /* a cell reports its own progress from 0 to the end once */
+    double flops;               /* of a cell */
+    es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
+} es_stage;
+
+/* Which common parameters a study has. */
+enum {
+    ES_TAKES_SEED = 1,
+    ES_TAKES_THREADS = 2,
+    ES_TAKES_ISA = 4,      /* kernels may be chosen; a run file says which were */
+    ES_TAKES_PRECISION = 8 /* f32 or f64 kernels */
+};
+
+typedef struct es_study {
+    const char *name;
+    const char *summary;         /* one line, no full stop */
+    const char *usage;           /* what stands after the name on a command line */
+    const char *about;           /* paragraphs for help */
+    const char *const *examples; /* NULL-ended */
+    const es_param *params;
+    size_t size;         /* of the struct they go to */
+    unsigned takes;      /* ES_TAKES_... */
+    const char *operand; /* the parameter that a word without dashes is for; NULL: none */
+    const char *csv;     /* the table that is the CSV; NULL: the first */
+    bool keeps_nothing;  /* too quick for a run file: `out` is refused */
+    size_t state;        /* bytes of the study's own, zeroed, in job->state */
+    es_status (*open)(es_job *job, es_error *err);
+    es_status (*cost)(es_job *job, es_cost *out, es_error *err); /* NULL: not worth telling */
+    es_status (*begin)(es_job *job, es_error *err);              /* NULL: nothing to make */
+    es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+    void (*close)(
+        es_job *job); /* whatever happened after `open` was called; NULL: arena is enough */
+} es_study;
+
+/*! es_study_at() : the studies of the library in a fixed order; NULL beyond the last.
+ *  es_study_find() : by name; NULL if there is none. */
+ES_API const es_study *es_study_at(int64_t at);
+ES_API const es_study *es_study_find(const char *name);
+
+/* ---- a run of it ---- */
+
+typedef struct es_progress {
+    const char *phase;  /* what is going on */
+    double phase_share; /* of this phase, 0 to 1 */
+    double share;       /* of the whole run */
+} es_progress;
+
+/* Cells of one stage that are missing, for whoever computes them: for each number in `cells`, call
+ * compute() with room for the values and then done() with the values, once, from any thread. */
+typedef struct es_work {
+    const es_stage *stage;
+    const int64_t *cells;
+    int64_t count;
+    void *driver;
+    es_status (*compute)(void *driver, int64_t cell, const es_exec *exec, double *out,
+                         es_error *err);
+    es_status (*done)(void *driver, int64_t cell, const double *values, es_error *err);
+    double *(*room)(void *driver, int64_t cell); /* where the values of a cell finally belong */
+} es_work;
+
+/* Who computes cells. @return : ES_OK when every cell is done; the failure of the lowest cell that
+ * failed; ES_E_INTERRUPTED when exec->progress asked to stop. */
+typedef struct es_executor {
+    const char *name;
+    es_status (*run)(const struct es_executor *self, const es_work *work, const es_exec *exec,
+                     es_error *err);
+    void *state;
+} es_executor;
+
+/*! es_executor_threads : the threads of this process. */
+ES_API extern const es_executor es_executor_threads;
+
+typedef struct es_study_opts {
+    uint64_t seed;
+    es_dtype precision; /* of attention kernels; 0: the study's choice */
+    es_exec exec;       /* threads, kernels, budget (may be NULL); its progress is not used */
+    size_t max_memory;  /* bytes; 0: no limit */
+    bool dry_run;       /* the answer is the cost */
+    const char *out;    /* run file; NULL: none */
+    bool resume, force; /* go on with it; overwrite it */
+    const char *line;   /* how the run was asked for, for the run file; NULL: unknown */
+    const es_executor *executor; /* NULL: es_executor_threads */
+    /* Called now and then, never from two threads at once; true asks to stop. NULL: silent. */
+    bool (*progress)(void *user, const es_progress *now);
+    void (*admitted)(void *user, const es_cost *cost); /* before work begins; NULL: nobody asks */
+    void *user;
+} es_study_opts;
+
+/*! es_study_run() : all of it. `params` is completed along the way. *answer is the caller's, also
+ *  where status is not ES_OK it is NULL.
+ *  @return : ES_OK; ES_E_LIMIT (memory.limit) before any work; ES_E_ARGUMENT for parameters that
+ *  contradict each other; what run.h says of run files; ES_E_INTERRUPTED (run.interrupted), saying
+ *  how far it came; and what the study's own functions return. */
+ES_API es_status es_study_run(const es_study *study, es_params *params, const es_study_opts *opts,
+                              es_answer **answer, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,216 @@
+/* table.h : the one form in which the house answers.
+ *
+ * An answer is a list of tables, of results that stand alone, and of findings: sentences with their
+ * numbers. Text for people, Markdown, CSV, JSON, run files, pages and figures are views of it, and
+ * nobody computes from a view.
+ *
+ * A *column* knows everything that is said about it: its key for programs, its title and unit for
+ * people, what it means, how its numbers are written, and which column is its standard error. A
+ * *table spec* is a list of columns, and of the views that people are shown; CSV, JSON and run
+ * files hold every column. Specs are constants and outlive every table made of them.
+ *
+ *     static const es_column columns[] = {
+ *         {"n", "n", "tokens", ES_FORMAT_COUNT},
+ *         {"mean_error", "mean error", "", ES_FORMAT_REAL, "|m_n - m|", .error = "mean_error_se"},
+ *         {0}};
+ *     static const es_table_view views[] = {{"Errors", "n mean_error"}, {0}};
+ *     static const es_table_spec spec = {"rows", columns, views};
+ *
+ *     es_table *t = es_answer_table(answer, &spec);
+ *     const int64_t row = es_table_row(t);
+ *     es_table_real(t, row, "mean_error", 0.25);
+ *     return es_answer_status(answer, err);
+ *
+ * Filling cannot fail line by line: the first failure (no memory, or a key that the spec does not
+ * have) is kept, everything after it is dropped, and es_answer_status() tells.
+ *
+ * A dot in a key nests: "predicted.rate" is member "rate" of an object "predicted" in JSON, and
+ * "rate_ci.0", "rate_ci.1" are the elements of an array. CSV and run files keep the key as it is.
+ * A column that no row was given a value for is in no view.
+ *
+ * An answer belongs to one thread at a time.
+ */
+#ifndef ESSCHER_TABLE_H
+#define ESSCHER_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/format.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what a table is ---- */
+
+typedef struct es_column {
+    const char *key;        /* for programs; NULL ends a list */
+    const char *title;      /* for people */
+    const char *unit;       /* or "" */
+    es_format format;       /* text is text; counts are whole numbers in JSON */
+    const char *definition; /* for the foot of a table; NULL: the title says it all */
+    const char *error;      /* key of the standard error, a column by itself that need not be in
+                               the list; NULL: none */
+    bool each;              /* one column for each label given to es_table_each() */
+} es_column;
+
+/* What people are shown of a table at a time. */
+typedef struct es_table_view {
+    const char *title;   /* NULL ends a list */
+    const char *columns; /* keys with a space between them; NULL: all */
+    const char *note;    /* last lines of the foot; NULL: none */
+} es_table_view;
+
+typedef struct es_table_spec {
+    const char *key;            /* name of the table; rows are the array of that name in JSON */
+    const es_column *columns;   /* ends with a key that is NULL */
+    const es_table_view *views; /* ends with a title that is NULL; NULL: no view for people */
+    bool record;                /* one row at most: an object in JSON, a list for people */
+    /* Rows also stand in JSON inside those rows of table `inside` that agree with them in the
+     * columns `link` (keys with a space between them; NULL: in all), as an array `nested`. */
+    const char *inside, *link, *nested;
+    bool only_inside; /* and not at the top level */
+} es_table_spec;
+
+typedef struct es_table es_table;
+typedef struct es_answer es_answer;
+
+/* ---- an answer ---- */
+
+/*! es_answer_new(), es_answer_free() : an empty answer; memory is counted in `budget` (may be
+ * NULL), which must outlive it. NULL may be freed. @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err);
+ES_API void es_answer_free(es_answer *answer);
+
+/*! es_answer_status() : did everything that was put arrive? @return : ES_OK, or the first failure:
+ *  ES_E_MEMORY, ES_E_LIMIT, or ES_E_ARGUMENT (table.column) for a key that a spec does not have. */
+ES_API es_status es_answer_status(const es_answer *answer, es_error *err);
+
+/*! es_answer_table() : the table of that spec, made empty if it is new. Belongs to the answer;
+ * never NULL: after a failure it is a table that takes nothing. */
+ES_API es_table *es_answer_table(es_answer *answer, const es_table_spec *spec);
+
+/*! es_answer_find() : a table by its key; NULL if there is none. es_answer_at() : by its number, in
+ *  the order in which they were made; NULL beyond the last. */
+ES_API const es_table *es_answer_find(const es_answer *answer, const char *key);
+ES_API const es_table *es_answer_at(const es_answer *answer, int64_t at);
+
+/*! Results that stand alone, by key; a second value replaces the first. Texts and numbers are
+ *  copied. NaN is null in JSON. */
+ES_API void es_answer_real(es_answer *answer, const char *key, double value);
+ES_API void es_answer_count(es_answer *answer, const char *key, int64_t value);
+ES_API void es_answer_flag(es_answer *answer, const char *key, bool value);
+ES_API void es_answer_text(es_answer *answer, const char *key, const char *text);
+ES_API void es_answer_reals(es_answer *answer, const char *key, const double *values, int64_t n);
+ES_API void es_answer_counts(es_answer *answer, const char *key, const int64_t *values, int64_t n);
+ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *values, int64_t rows,
+                             int64_t cols);
+
+/*! es_answer_lone() : number `at` of the results that stand alone, those with one value: its key,
+ *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
+ *  over. @return : false beyond the last. */
+ES_API bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room,
+                           size_t size, const char **text);
+
+/*! es_answer_fact() : who computed it, on what: under "provenance" in JSON. The same with a number,
+ *  a truth value; and a file that was read, with its shape and dtype. */
+ES_API void es_answer_fact(es_answer *answer, const char *key, const char *text);
+ES_API void es_answer_fact_real(es_answer *answer, const char *key, double value);
+ES_API void es_answer_fact_count(es_answer *answer, const char *key, int64_t value);
+ES_API void es_answer_fact_flag(es_answer *answer, const char *key, bool value);
+ES_API void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts,
+                                int64_t n);
+ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
+                            const int64_t *shape, const char *dtype);
+
+/*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text.
+ *  es_answer_finding() : sentence `at`, NULL beyond the last. */
+ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
+ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
+
+/*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
+ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
+
+/*! es_answer_refute() : a check that the user asked for has failed; es_answer_refuted() tells. */
+ES_API void es_answer_refute(es_answer *answer);
+ES_API bool es_answer_refuted(const es_answer *answer);
+
+/* ---- filling a table ---- */
+
+/*! es_table_row() : one more row, empty. @return : its number. */
+ES_API int64_t es_table_row(es_table *table);
+
+/*! es_table_real(), ... : the value of a column in a row. A NULL text is no text: the cell stays
+ *  empty, and JSON has no such member. */
+ES_API void es_table_real(es_table *table, int64_t row, const char *key, double value);
+ES_API void es_table_count(es_table *table, int64_t row, const char *key, int64_t value);
+ES_API void es_table_text(es_table *table, int64_t row, const char *key, const char *text);
+
+/*! es_table_each() : the columns that a spec's column with `each` stands for, one for each label.
+ *  Call it once per key, before the first row; the errors of the columns come with them. Their keys
+ *  are KEY.0, KEY.1, ...: an array in JSON. CSV calls them KEY_LABEL. */
+ES_API void es_table_each(es_table *table, const char *key, const char *const *labels, int64_t n);
+
+/*! es_table_show() : only the views of `titles` (NULL-ended) are for people this time; NULL: none.
+ *  Files hold the table whatever is shown. */
+ES_API void es_table_show(es_table *table, const char *const *titles);
+
+/*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
+enum { ES_KEY_ROOM = 96 };
+ES_API const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
+
+/* ---- reading one ---- */
+
+ES_API const es_table_spec *es_table_about(const es_table *table);
+ES_API int64_t es_table_rows(const es_table *table);
+
+/* A column as it is here: one of the spec, one that stands for a label, or a standard error. */
+typedef struct es_table_column {
+    const char *key;       /* as in run files */
+    const char *name;      /* as in CSV */
+    const char *title;     /* with its label */
+    const es_column *spec; /* of a standard error: that of the column it belongs to */
+    es_format format;
+    bool is_error;            /* of the column before it */
+    const double *reals;      /* (rows), NULL of a text */
+    const char *const *texts; /* (rows), some may be NULL; NULL of a number */
+} es_table_column;
+
+/*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
+ *  the last. es_table_find() : the column of a key. @return : false if there is none. */
+ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
+ES_API bool es_table_find(const es_table *table, const char *key, es_table_column *out);
+
+/*! es_table_get() : a number; NaN if there is none. es_table_get_text() : a text; "" likewise. */
+ES_API double es_table_get(const es_table *table, int64_t row, const char *key);
+ES_API const char *es_table_get_text(const es_table *table, int64_t row, const char *key);
+
+/* ---- views ---- */
+
+typedef enum es_answer_form {
+    ES_ANSWER_TEXT = 0,     /* for a terminal: findings, then every view */
+    ES_ANSWER_MARKDOWN = 1, /* the same, as Markdown tables */
+    ES_ANSWER_CSV = 2,      /* one table, every column, all digits: RFC 4180 */
+    ES_ANSWER_JSON = 3      /* all of it, one object */
+} es_answer_form;
+
+typedef struct es_answer_opts {
+    const char *table; /* of CSV; NULL: the first that has rows */
+    bool colour;       /* of text: bold titles, by the codes of terminals */
+} es_answer_opts;
+
+/* Takes the next bytes of a view; false: it cannot, and nothing more is sent. */
+typedef bool (*es_write_fn)(void *user, const char *bytes, size_t count);
+
+/*! es_answer_write() : a view of the answer. @return : ES_OK; ES_E_IO (answer.write) if `write`
+ *  could not; ES_E_ARGUMENT (answer.table) for a table that is not there; ES_E_MEMORY. */
+ES_API es_status es_answer_write(const es_answer *answer, es_answer_form form,
+                                 const es_answer_opts *opts, es_write_fn write, void *user,
+                                 es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

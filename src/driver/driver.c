@@ -1,0 +1,323 @@
+/* driver.c : the run of a study, from its parameters to its answer. The only loop over cells. */
+#include "driver/driver.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <esscher/machine.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- progress ---- */
+
+/* Tells where the run is, `done` of `total` into the phase under way. @return : stop? */
+static bool tell(es_driver *d, double done, double total)
+{
+    if (!d->opts->progress)
+        return false;
+    const double part = total > 0.0 ? fmin(1.0, done / total) : 0.0;
+    const double all = d->flops_all > 0.0 ? d->flops_all : 1.0;
+    const es_progress now = {.phase = d->phase,
+                             .phase_share = part,
+                             .share = fmin(1.0, (d->flops_before + part * d->flops_phase) / all)};
+    return d->opts->progress(d->opts->user, &now);
+}
+
+static bool phase_progress(void *user, double done, double total)
+{
+    return tell(user, done, total);
+}
+
+/* Of a stage in which all threads work on one cell: cells count, and a cell's own progress only if
+ * it goes from 0 to its end once. */
+static bool cell_progress(void *user, double done, double total)
+{
+    es_driver *d = user;
+    const es_stage *s = &d->job.stages[d->stage];
+    const double part = s->tells && total > 0.0 ? done / total : 0.0;
+    return tell(d, (double)d->done + part, (double)s->cells);
+}
+
+/* Of a stage whose cells work alone: `done` counts those of this start. */
+static bool side_progress(void *user, double done, double total)
+{
+    es_driver *d = user;
+    const double all = (double)d->job.stages[d->stage].cells;
+    return tell(d, all - total + done, all);
+}
+
+void es_driver_phase(es_driver *d, const char *phase, double flops)
+{
+    d->flops_before += d->flops_phase;
+    d->flops_phase = flops;
+    d->phase = phase;
+    tell(d, 0.0, 1.0);
+}
+
+/* ---- admission ---- */
+
+static double memory_of(const es_cost *c)
+{
+    return c->input_bytes + c->output_bytes + c->work_bytes;
+}
+
+static es_status admit(es_driver *d, es_error *err)
+{
+    const double mib = 1048576.0, bound = memory_of(&d->cost), limit = (double)d->opts->max_memory;
+    if (d->opts->admitted)
+        d->opts->admitted(d->opts->user, &d->cost);
+    if (limit > 0.0 && bound > limit)
+        return es_fail(err, ES_E_LIMIT, "memory.limit",
+                       "raise --max-memory, or ask for fewer prefixes, scales or outputs",
+                       "the run may take %.1f MiB: %.1f of inputs, %.1f of results, %.1f to work "
+                       "in; the limit is %.1f MiB",
+                       bound / mib, d->cost.input_bytes / mib, d->cost.output_bytes / mib,
+                       d->cost.work_bytes / mib, limit / mib);
+    /* results are the answer's, which is not counted; the rest is */
+    if (limit > 0.0 && d->job.exec.budget)
+        d->job.exec.budget->limit = (size_t)(limit - d->cost.output_bytes);
+    return ES_OK;
+}
+
+static const es_column cost_columns[] = {
+    {"flops", "operations", "flop", ES_FORMAT_SHORT,
+     "2 per multiply-add of attention; other work counts as what attention would do in its time"},
+    {"seconds", "time", "", ES_FORMAT_DURATION,
+     "estimate for a machine that does nothing else, from short trials, or from the operations at "
+     "75 % of the best multiply-add peak found now"},
+    {"peak_gflops", "peak", "GF/s", ES_FORMAT_SHORT},
+    {"disk_bytes", "disk", "", ES_FORMAT_BYTES, "files made along the way"},
+    {"input_bytes", "inputs", "", ES_FORMAT_BYTES},
+    {"output_bytes", "results", "", ES_FORMAT_BYTES},
+    {"work_bytes", "working memory", "", ES_FORMAT_BYTES},
+    {"memory_bytes", "memory bound", "", ES_FORMAT_BYTES,
+     "inputs, results and working memory together"},
+    {0}};
+static const es_table_view cost_views[] = {
+    {"Cost of this run",
+     "flops seconds disk_bytes input_bytes output_bytes work_bytes memory_bytes"},
+    {0}};
+static const es_table_spec cost_table = {"cost", cost_columns, cost_views, .record = true};
+
+/* Others may be using the machine right now. In one of many windows shorter than a time slice they
+ * are not. */
+static es_status best_peak(const es_job *job, double *gflops, es_error *err)
+{
+    enum { WINDOWS = 24 };
+    *gflops = 0.0;
+    for (int i = 0; i < WINDOWS; i++) {
+        double once;
+        ES_TRY(es_peak_measure(&job->exec, job->precision, 0.001, &once, err));
+        *gflops = fmax(*gflops, once);
+    }
+    return ES_OK;
+}
+
+static es_status tell_cost(es_driver *d, es_error *err)
+{
+    const es_cost *c = &d->cost;
+    es_table *t = es_answer_table(d->job.answer, &cost_table);
+    const int64_t row = es_table_row(t);
+    double gflops;
+    ES_TRY(best_peak(&d->job, &gflops, err));
+    es_table_real(t, row, "flops", c->flops);
+    es_table_real(t, row, "seconds", c->seconds > 0.0 ? c->seconds : c->flops / (0.75e9 * gflops));
+    es_table_real(t, row, "peak_gflops", gflops);
+    if (c->disk_bytes > 0.0)
+        es_table_real(t, row, "disk_bytes", c->disk_bytes);
+    es_table_real(t, row, "input_bytes", c->input_bytes);
+    es_table_real(t, row, "output_bytes", c->output_bytes);
+    es_table_real(t, row, "work_bytes", c->work_bytes);
+    es_table_real(t, row, "memory_bytes", memory_of(c));
+    return ES_OK;
+}
+
+/* ---- cells ---- */
+
+static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, double *out,
+                              es_error *err)
+{
+    es_driver *d = driver;
+    return d->job.stages[d->stage].run(&d->job, cell, exec, out, err);
+}
+
+static double *room_of(void *driver, int64_t cell)
+{
+    es_driver *d = driver;
+    const es_stage *s = &d->job.stages[d->stage];
+    return d->job.cells[d->stage] + cell * s->rows * s->cols;
+}
+
+/* A finished cell, from any thread. */
+static es_status cell_done(void *driver, int64_t cell, const double *values, es_error *err)
+{
+    es_driver *d = driver;
+    const es_stage *s = &d->job.stages[d->stage];
+    double *room = room_of(d, cell);
+    if (values != room) /* from somewhere else */
+        memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
+    ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
+    __atomic_add_fetch(&d->done, 1, __ATOMIC_RELAXED);
+    if (!s->alone && tell(d, (double)d->done, (double)s->cells))
+        return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+    return ES_OK;
+}
+
+static es_status run_stage(es_driver *d, int s, es_error *err)
+{
+    const es_stage *stage = &d->job.stages[s];
+    const es_executor *by = d->opts->executor ? d->opts->executor : &es_executor_threads;
+    int64_t *missing;
+    void *memory;
+    es_exec exec = d->job.exec;
+    d->stage = s;
+    es_driver_phase(d, stage->phase, (double)stage->cells * stage->flops);
+    ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
+                        &d->job.cells[s], err));
+    ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof *missing, "cells", &memory, err));
+    es_work work = {
+        .stage = stage, .driver = d, .compute = compute_cell, .done = cell_done, .room = room_of};
+    work.cells = missing = memory;
+    exec.progress = stage->alone ? side_progress : cell_progress;
+    exec.progress_user = d;
+    es_status status = es_keep_find(d, s, missing, &work.count, err);
+    d->done = stage->cells - work.count;
+    if (status == ES_OK && work.count)
+        status = by->run(by, &work, &exec, err);
+    es_mem_free(NULL, memory);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static void say_interrupted(const es_driver *d, es_error *err)
+{
+    const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
+    const es_stage *s = d->stage >= 0 ? &d->job.stages[d->stage] : NULL;
+    if (s && s->cells && d->done < s->cells)
+        es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint, "interrupted after %lld of %lld %s",
+                (long long)d->done, (long long)s->cells, s->noun);
+    else if (d->run)
+        es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint,
+                "interrupted; what was finished is kept");
+    else if (!err->hint[0]) /* a study may know better how to go on */
+        es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "", "interrupted; nothing was written");
+}
+
+/* Everything between an admitted run and its tables. */
+static es_status work(es_driver *d, es_error *err)
+{
+    es_job *job = &d->job;
+    ES_TRY(es_keep_open(d, err));
+    d->flops_all = fmax(d->cost.flops, 1.0);
+    es_driver_phase(d, "preparing", d->cost.begin_flops);
+    if (job->study->begin)
+        ES_TRY(job->study->begin(job, err));
+    double cells = 0.0; /* stages may have been added; what they take is now known */
+    for (int s = 0; s < job->n_stages; s++)
+        cells += (double)job->stages[s].cells * job->stages[s].flops;
+    d->flops_all = fmax(d->flops_all, d->flops_before + d->flops_phase + cells);
+    for (int s = 0; s < job->n_stages; s++)
+        ES_TRY(run_stage(d, s, err));
+    es_driver_phase(d, "summing up", 0.0);
+    ES_TRY(job->study->summarise(job, job->answer, err));
+    ES_TRY(es_answer_status(job->answer, err));
+    return d->run ? es_keep_tables(d->run, job->answer, err) : ES_OK;
+}
+
+static es_status open_and_run(es_driver *d, es_error *err)
+{
+    es_job *job = &d->job;
+    ES_TRY(job->study->open(job, err));
+    if (job->study->takes & ES_TAKES_PRECISION)
+        es_answer_fact(job->answer, "precision", es_dtype_name(job->precision));
+    if (job->study->cost)
+        ES_TRY(job->study->cost(job, &d->cost, err));
+    if (d->opts->dry_run)
+        return tell_cost(d, err);
+    if (job->study->cost)
+        ES_TRY(admit(d, err));
+    return work(d, err);
+}
+
+static void put_provenance(const es_driver *d, es_answer *a)
+{
+    const es_build build = es_build_info();
+    const es_exec *exec = &d->job.exec;
+    es_answer_name(a, d->job.study->name,
+                   d->job.study->takes & ES_TAKES_SEED ? (int64_t)d->job.seed : -1);
+    es_answer_fact(a, "library", es_version());
+    es_answer_fact(a, "compiler", build.compiler);
+    es_answer_fact(a, "flags", build.flags);
+    es_answer_fact(a, "blas", build.blas);
+    es_answer_fact_flag(a, "openmp", build.openmp);
+    es_answer_fact(a, "cpu", es_cpu_name());
+    es_answer_fact(a, "isa", es_isa_name(exec->isa));
+    es_answer_fact_count(a, "threads", exec->threads);
+}
+
+static es_status start(const es_study *study, es_params *params, const es_study_opts *opts,
+                       es_driver *d, es_error *err)
+{
+    es_job *job = &d->job;
+    *d = (es_driver){.opts = opts, .stage = -1, .phase = "preparing"};
+    *job = (es_job){.study = study,
+                    .params = es_params_values(params),
+                    .given = params,
+                    .seed = opts->seed,
+                    .precision = opts->precision ? opts->precision : ES_F32,
+                    .precision_given = opts->precision != 0,
+                    .dry_run = opts->dry_run,
+                    .max_memory = opts->max_memory,
+                    .exec = opts->exec,
+                    .out = opts->out,
+                    .arena = {.budget = opts->exec.budget},
+                    .driver = d};
+    job->exec.progress = phase_progress;
+    job->exec.progress_user = d;
+    if (opts->out && study->keeps_nothing)
+        return es_refuse(err, "run.options", "leave --out out",
+                         "%s is too quick to be kept in a run file", study->name);
+    if (opts->resume && !opts->out)
+        return es_refuse(err, "run.options", "name the run file with --out",
+                         "--resume without --out");
+    ES_TRY(es_answer_new(NULL, &job->answer, err));
+    ES_TRY(es_isa_resolve(opts->exec.isa, &job->exec.isa, err));
+    put_provenance(d, job->answer);
+    return es_job_array(job, (int64_t)(study->state ? study->state : 1), 1, 1, &job->state, err);
+}
+
+es_status es_study_run(const es_study *study, es_params *params, const es_study_opts *opts,
+                       es_answer **answer, es_error *err)
+{
+    es_error own = {0}, closing;
+    err = err ? err : &own;
+    *answer = NULL;
+    void *memory;
+    ES_TRY(es_mem_new(NULL, sizeof(es_driver), "a run", &memory, err));
+    es_driver *d = memory;
+    es_status status = start(study, params, opts, d, err);
+    const bool opened = status == ES_OK;
+    if (opened)
+        status = open_and_run(d, err);
+    if (status == ES_E_INTERRUPTED)
+        say_interrupted(d, err);
+    if (opened && study->close)
+        study->close(&d->job);
+    if (d->run) {
+        const es_status closed = es_run_close(d->run, &closing);
+        if (status == ES_OK && closed != ES_OK) {
+            *err = closing;
+            status = closed;
+        }
+    }
+    if (status == ES_OK)
+        *answer = d->job.answer;
+    else
+        es_answer_free(d->job.answer);
+    es_arena_free(&d->job.arena);
+    es_mem_free(NULL, d);
+    return status;
+}

@@ -1,0 +1,68 @@
+/* job.h : a study while it runs: what its functions find and what they may ask for. */
+#ifndef ES_DRIVER_JOB_H
+#define ES_DRIVER_JOB_H
+
+#include <esscher/study.h>
+
+#include "base/arena.h"
+
+enum { ES_MOST_STAGES = 8 };
+
+struct es_job {
+    const es_study *study;
+    void *params;     /* the study's struct; open() completes it */
+    void *state;      /* the study's own */
+    es_params *given; /* for es_params_given() */
+    uint64_t seed;
+    es_dtype
+        precision; /* ES_F32 unless asked otherwise; open() may change it if !precision_given */
+    bool precision_given;
+    bool dry_run;      /* only the cost is asked for: it may be measured by trials */
+    size_t max_memory; /* 0: no limit */
+    es_exec exec;      /* for begin() and summarise(): its progress is that of their phase */
+    es_answer *answer;
+    const char *out; /* run file; NULL: none */
+    es_arena arena;  /* freed after close() */
+
+    es_stage stages[ES_MOST_STAGES];
+    double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
+    int n_stages;
+
+    void *driver; /* of the run that this job is part of */
+};
+
+/*! es_job_array() : zeroed memory of the job's, counted against its budget, freed with it. */
+es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+                       es_error *err);
+
+/*! es_job_stage() : one more kind of cell; call it in open() or begin(), in the order in which
+ *  stages are computed. A stage without cells is fine. */
+es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err);
+
+/*! es_job_cell() : numbers (rows, cols) of a finished cell. */
+const double *es_job_cell(const es_job *job, int stage, int64_t cell);
+
+/*! es_job_phase() : what begin() or summarise() is about to do, and how much of the run's work it
+ *  is; progress of job->exec counts within it. */
+void es_job_phase(es_job *job, const char *phase, double flops);
+
+/* Numbers of a .npy file as f64, row-major; `data` is the job's. */
+typedef struct es_matrix {
+    double *data; /* NULL: not given */
+    int64_t rows, cols;
+    es_view view;
+} es_matrix;
+
+/*! es_job_matrix() : read a matrix; one dimension is one row. `rows` and `cols` are what it must
+ *  have, -1: anything. The file becomes part of the answer's provenance. A NULL path leaves an
+ *  empty matrix. @return : what es_npy_load() does; ES_E_SHAPE (input.shape) naming both. */
+es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t rows, int64_t cols,
+                        es_matrix *out, es_error *err);
+
+/*! es_matrix_cols() : columns that a file has, without reading its numbers. */
+es_status es_matrix_cols(const char *path, int64_t *cols, es_error *err);
+
+/*! es_refuse() : parameters that contradict each other: ES_E_ARGUMENT. */
+#define es_refuse(err, rule, hint, ...) es_fail(err, ES_E_ARGUMENT, rule, hint, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,117 @@
+/* jobs.c : what a study may ask of the job it runs in. */
+#include <math.h>
+#include <stdio.h>
+
+#include <esscher/npy.h>
+
+#include "base/error.h"
+#include "driver/driver.h"
+
+es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+                       es_error *err)
+{
+    return es_arena_array(&job->arena, count_a, count_b, element, job->study->name, out, err);
+}
+
+es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err)
+{
+    if (job->n_stages == ES_MOST_STAGES)
+        return es_fail(err, ES_E_LIMIT, "study.stages", "", "more stages than a study may have");
+    job->stages[job->n_stages++] = *stage;
+    return ES_OK;
+}
+
+const double *es_job_cell(const es_job *job, int stage, int64_t cell)
+{
+    const es_stage *s = &job->stages[stage];
+    return job->cells[stage] + cell * s->rows * s->cols;
+}
+
+void es_job_phase(es_job *job, const char *phase, double flops)
+{
+    es_driver_phase(job->driver, phase, flops);
+}
+
+/* ---- matrices ---- */
+
+es_status es_matrix_cols(const char *path, int64_t *cols, es_error *err)
+{
+    es_npy_info info;
+    ES_TRY(es_npy_inspect(path, &info, err));
+    *cols = info.shape[info.rank - 1];
+    return ES_OK;
+}
+
+/* "3" or "any number of" */
+static const char *count_text(int64_t count, char out[32])
+{
+    if (count < 0)
+        return "any number of";
+    snprintf(out, 32, "%lld", (long long)count);
+    return out;
+}
+
+static es_status check_shape(const char *role, const char *path, const es_npy_info *info,
+                             int64_t rows, int64_t cols, es_error *err)
+{
+    const int64_t has_cols = info->shape[info->rank - 1];
+    const int64_t has_rows = info->rank == 2 ? info->shape[0] : 1;
+    char want_rows[32], want_cols[32];
+    if (info->rank > 2)
+        return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank", "give one matrix",
+                            "--%s has %d dimensions", role, info->rank);
+    if (has_rows < 1 || has_cols < 1)
+        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "", "--%s holds nothing",
+                            role);
+    if ((rows >= 0 && has_rows != rows) || (cols >= 0 && has_cols != cols))
+        return es_fail_file(err, ES_E_SHAPE, path, -1, "input.shape",
+                            "all matrices share one dimension d",
+                            "--%s is (%lld, %lld), but %s rows and %s columns are needed", role,
+                            (long long)has_rows, (long long)has_cols, count_text(rows, want_rows),
+                            count_text(cols, want_cols));
+    return ES_OK;
+}
+
+static es_status copy_finite(const char *role, const char *path, const es_view *v, double *out,
+                             es_error *err)
+{
+    es_scan scan;
+    es_error found = {0};
+    if (es_view_scan(v, role, &scan, &found) != ES_OK)
+        return es_fail_file(err, ES_E_NONFINITE, path, -1, "input.finite",
+                            "remove or replace the value", "row %lld, column %lld is %s",
+                            (long long)found.row, (long long)found.col,
+                            isnan(es_view_get(v, found.row, found.col)) ? "NaN" : "infinite");
+    for (int64_t i = 0; i < v->rows; i++)
+        es_view_read_row(v, i, out + i * v->cols);
+    return ES_OK;
+}
+
+es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t rows, int64_t cols,
+                        es_matrix *out, es_error *err)
+{
+    es_npy_info info;
+    es_array array = {0};
+    es_view view;
+    *out = (es_matrix){0};
+    if (!path)
+        return ES_OK;
+    ES_TRY(es_npy_inspect(path, &info, err));
+    ES_TRY(check_shape(role, path, &info, rows, cols, err));
+    ES_TRY(es_npy_load(path, job->exec.budget, &array, err));
+    es_status status = es_array_view(&array, 0, &view, err);
+    if (status == ES_OK)
+        status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
+    if (status == ES_OK)
+        status = copy_finite(role, path, &view, out->data, err);
+    if (status == ES_OK) {
+        out->rows = view.rows;
+        out->cols = view.cols;
+        out->view = es_view_f64(out->data, out->rows, out->cols);
+        es_answer_input(job->answer, role, path, info.rank, info.shape, info.descr);
+    } else {
+        *out = (es_matrix){0};
+    }
+    es_array_free(&array);
+    return status;
+}

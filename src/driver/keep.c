@@ -1,0 +1,228 @@
+/* keep.c : the run file of a study: cells that are there, tables that are finished. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <esscher/machine.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "driver/driver.h"
+
+/* ---- the file ---- */
+
+/* A process may be killed before it has begun its run file; the same command with --resume then
+ * begins it. */
+static bool nothing_to_resume(const char *path)
+{
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        return false;
+    es_log(ES_LOG_WARN, "there is no %s to resume: it is begun", path);
+    return true;
+}
+
+es_status es_keep_open(es_driver *d, es_error *err)
+{
+    const es_study_opts *o = d->opts;
+    if (!o->out)
+        return ES_OK;
+    const es_build build = es_build_info();
+    const es_run_pair facts[] = {{"command", o->line ? o->line : ""},
+                                 {"version", build.version},
+                                 {"compiler", build.compiler},
+                                 {"cpu", es_cpu_name()},
+                                 {"blas", build.blas}};
+    es_fingerprint print;
+    ES_TRY(es_fingerprint_make(&d->job, &d->job.exec.isa, &d->job.arena, &print, err));
+    const es_run_spec spec = {.command = d->job.study->name,
+                              .params = print.pairs,
+                              .params_count = print.count,
+                              .facts = facts,
+                              .facts_count = sizeof facts / sizeof facts[0]};
+    return o->resume && !nothing_to_resume(o->out)
+               ? es_run_resume(o->out, &spec, &d->run, err)
+               : es_run_create(o->out, &spec, o->force, &d->run, err);
+}
+
+es_status es_keep_find(es_driver *d, int s, int64_t *missing, int64_t *count, es_error *err)
+{
+    const es_stage *stage = &d->job.stages[s];
+    *count = 0;
+    if (d->run && stage->cells)
+        ES_TRY(es_run_add_stage(d->run, stage->name, stage->rows, stage->cols, stage->columns,
+                                &d->stage_ids[s], err));
+    for (int64_t i = 0; i < stage->cells; i++) {
+        bool done = false;
+        if (d->run)
+            ES_TRY(es_run_has_cell(d->run, d->stage_ids[s], i, &done, err));
+        if (done)
+            ES_TRY(es_run_get_cell(d->run, d->stage_ids[s], i,
+                                   d->job.cells[s] + i * stage->rows * stage->cols, err));
+        else
+            missing[(*count)++] = i;
+    }
+    return ES_OK;
+}
+
+es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, es_error *err)
+{
+    return d->run ? es_run_put_cell(d->run, d->stage_ids[s], cell, values, err) : ES_OK;
+}
+
+/* ---- tables ---- */
+
+static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
+{
+    es_table_column c;
+    int64_t cols = 0;
+    const int64_t rows = es_table_rows(t);
+    while (es_table_column_at(t, cols, &c))
+        cols++;
+    es_run_column *columns;
+    void *memory;
+    ES_TRY(es_arena_array(arena, cols, 1, sizeof *columns, "columns", &memory, err));
+    columns = memory;
+    for (int64_t j = 0; j < cols; j++) {
+        es_table_column_at(t, j, &c);
+        const char **texts = NULL;
+        if (c.texts) {
+            ES_TRY(es_arena_array(arena, rows, 1, sizeof *texts, "texts", &memory, err));
+            texts = memory;
+            for (int64_t i = 0; i < rows; i++)
+                texts[i] = c.texts[i] ? c.texts[i] : "";
+        }
+        columns[j] = (es_run_column){.name = c.key,
+                                     .kind = c.texts ? ES_RUN_TEXT : ES_RUN_REAL,
+                                     .reals = c.reals,
+                                     .texts = texts};
+    }
+    const es_run_table table = {
+        .name = es_table_about(t)->key, .rows = rows, .cols = cols, .columns = columns};
+    return cols && rows ? es_run_put_table(run, &table, err) : ES_OK;
+}
+
+/* What is said about columns: one row for each column of each view, in the order of the view; and
+ * for those in no view, so that every column of the file is explained. */
+static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
+                                         {"title", "", "", ES_FORMAT_TEXT},
+                                         {"note", "", "", ES_FORMAT_TEXT},
+                                         {"key", "", "", ES_FORMAT_TEXT},
+                                         {"header", "", "", ES_FORMAT_TEXT},
+                                         {"unit", "", "", ES_FORMAT_TEXT},
+                                         {"format", "", "", ES_FORMAT_TEXT},
+                                         {"definition", "", "", ES_FORMAT_TEXT},
+                                         {"error", "", "", ES_FORMAT_TEXT},
+                                         {"hidden", "", "", ES_FORMAT_TEXT},
+                                         {0}};
+static const es_table_spec said_table = {"_columns", said_columns, NULL};
+
+static void say_column(es_table *to, const es_table *t, const es_table_view *view,
+                       const es_table_column *c, bool hidden)
+{
+    char error[ES_KEY_ROOM] = "";
+    const int64_t row = es_table_row(to);
+    if (c->spec->error && !c->is_error)
+        es_key(error, c->spec->error, c->key + strlen(c->spec->key));
+    const char *const values[] = {es_table_about(t)->key,
+                                  view ? view->title : es_table_about(t)->key,
+                                  view && view->note ? view->note : "",
+                                  c->key,
+                                  c->title,
+                                  c->spec->unit,
+                                  es_format_name(c->format),
+                                  c->is_error           ? "one standard error"
+                                  : c->spec->definition ? c->spec->definition
+                                                        : "",
+                                  error,
+                                  hidden ? "yes" : "no"};
+    for (int i = 0; said_columns[i].key; i++)
+        es_table_text(to, row, said_columns[i].key, values[i]);
+}
+
+/* Columns of a view stand in the order in which it names them. */
+static void say_view(es_table *to, const es_table *t, const es_table_view *view)
+{
+    char word[ES_KEY_ROOM];
+    es_table_column c;
+    for (const char *at = view->columns ? view->columns : ""; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        at += length;
+        for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
+            if (!c.is_error && strcmp(c.spec->key, word) == 0)
+                say_column(to, t, view, &c, false);
+    }
+    for (int64_t j = 0; !view->columns && es_table_column_at(t, j, &c); j++)
+        if (!c.is_error)
+            say_column(to, t, view, &c, false);
+}
+
+static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
+{
+    const size_t length = strlen(c->spec->key);
+    for (const es_table_view *v = spec->views; v && v->title; v++) {
+        if (!v->columns && !c->is_error)
+            return true;
+        for (const char *at = v->columns; at && !c->is_error && (at = strstr(at, c->spec->key));
+             at += length)
+            if ((at == v->columns || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+                return true;
+    }
+    return false;
+}
+
+static void say_table(es_table *to, const es_table *t)
+{
+    const es_table_spec *spec = es_table_about(t);
+    es_table_column c;
+    for (const es_table_view *v = spec->views; v && v->title; v++)
+        say_view(to, t, v);
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
+        if (!in_a_view(spec, &c))
+            say_column(to, t, spec->views, &c, true);
+}
+
+static const es_column lone_columns[] = {
+    {"key", "", "", ES_FORMAT_TEXT}, {"value", "", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
+
+static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
+
+/* Tables about the tables, in an answer of their own. */
+static es_status make_about(const es_answer *answer, es_answer *about, es_error *err)
+{
+    const es_table *t;
+    const char *text, *key;
+    char value[ES_FORMAT_ROOM];
+    es_table *said = es_answer_table(about, &said_table),
+             *lone = es_answer_table(about, &lone_table);
+    es_table *findings = es_answer_table(about, &finding_table);
+    for (int64_t i = 0; (t = es_answer_at(answer, i)); i++)
+        say_table(said, t);
+    for (int64_t i = 0; es_answer_lone(answer, i, &key, value, sizeof value, &text); i++) {
+        const int64_t row = es_table_row(lone);
+        es_table_text(lone, row, "key", key);
+        es_table_text(lone, row, "value", text);
+    }
+    for (int64_t i = 0; (text = es_answer_finding(answer, i)); i++)
+        es_table_text(findings, es_table_row(findings), "sentence", text);
+    return es_answer_status(about, err);
+}
+
+es_status es_keep_tables(es_run *run, const es_answer *answer, es_error *err)
+{
+    es_answer *about;
+    es_arena arena = {0};
+    const es_table *t;
+    ES_TRY(es_answer_new(NULL, &about, err));
+    es_status status = make_about(answer, about, err);
+    for (int64_t i = 0; status == ES_OK && (t = es_answer_at(answer, i)); i++)
+        status = keep_table(run, t, &arena, err);
+    for (int64_t i = 0; status == ES_OK && (t = es_answer_at(about, i)); i++)
+        status = keep_table(run, t, &arena, err);
+    es_arena_free(&arena);
+    es_answer_free(about);
+    return status;
+}

@@ -1,0 +1,267 @@
+/* params.c : values that were given as text, in the struct that a list of parameters describes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "driver/numbers.h"
+
+enum { MOST = 128 };
+
+struct es_params {
+    const es_param *list;
+    void *values;
+    es_arena arena; /* copies of texts, and the struct */
+    bool given[MOST];
+};
+
+/* ---- names ---- */
+
+/* Edits that turn a into b: insertions, deletions, replacements. Names longer than the table are
+ * compared by their beginnings. */
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 40 };
+    int row[LONGEST + 1];
+    const int width = (int)strnlen(b, LONGEST);
+    for (int j = 0; j <= width; j++)
+        row[j] = j;
+    for (int i = 1; i <= LONGEST && a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= width; j++) {
+            const int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            const int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return row[width];
+}
+
+const char *es_nearest(const char *text, const char *const *names, int count)
+{
+    const char *best = NULL;
+    int least = (int)strnlen(text, 9) / 3 + 1; /* one slip in three letters is still a slip */
+    for (int i = 0; i < count; i++) {
+        const int distance = edit_distance(text, names[i]);
+        if (distance <= least && distance < (int)strlen(names[i])) {
+            best = names[i];
+            least = distance - 1;
+        }
+    }
+    return best;
+}
+
+const es_param *es_param_find(const es_param *list, const char *name)
+{
+    for (const es_param *p = list; p && p->name; p++)
+        if (strcmp(p->name, name) == 0 || (p->alias && strcmp(p->alias, name) == 0))
+            return p;
+    return NULL;
+}
+
+/* ---- one value ---- */
+
+static es_status fail_value(const es_param *p, const char *text, const char *why, es_error *err)
+{
+    return es_fail(err, ES_E_ARGUMENT, "option.value", "", "--%s %s: %s", p->name, text, why);
+}
+
+static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
+{
+    char why[96];
+    snprintf(why, sizeof why, "expected a number from %.10g to %.10g", p->min, p->max);
+    return fail_value(p, text, why, err);
+}
+
+static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
+{
+    char why[192] = "expected";
+    for (int i = 0; p->choices[i]; i++) {
+        if (strcmp(text, p->choices[i]) == 0) {
+            *out = i;
+            return ES_OK;
+        }
+        const size_t used = strlen(why);
+        snprintf(why + used, sizeof why - used, "%s %s", i ? " or" : "", p->choices[i]);
+    }
+    return fail_value(p, text, why, err);
+}
+
+static es_status store_grid(const es_param *p, const char *text, es_grid *out, es_error *err)
+{
+    char why[256];
+    const es_grid_rule rule = {.min = p->min, .max = p->max, .increasing = p->increasing};
+    es_grid grid;
+    if (!es_grid_parse(text, p->kind == ES_PARAM_COUNTS, &rule, &grid, why, (int)sizeof why))
+        return es_fail(err, ES_E_ARGUMENT, "option.grid",
+                       "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS", "--%s: %s",
+                       p->name, why);
+    es_grid_free(out);
+    *out = grid;
+    return ES_OK;
+}
+
+static es_status store_whole(const es_param *p, const char *text, int64_t *out, es_error *err)
+{
+    const char *why = es_number_whole(text, out);
+    if (!why && ((double)*out < p->min || (double)*out > p->max))
+        return fail_bounds(p, text, err);
+    return why ? fail_value(p, text, why, err) : ES_OK;
+}
+
+static es_status store_number(const es_param *p, const char *text, double *out, es_error *err)
+{
+    const char *why = es_number_real(text, out);
+    if (!why && (*out < p->min || *out > p->max))
+        return fail_bounds(p, text, err);
+    return why ? fail_value(p, text, why, err) : ES_OK;
+}
+
+static const char *store_text(es_texts *texts, const char *text)
+{
+    if (texts->count == ES_MOST_TEXTS)
+        return "too many of them";
+    texts->at[texts->count++] = text;
+    return NULL;
+}
+
+static es_status store(es_params *params, const es_param *p, const char *text, es_error *err)
+{
+    void *to = (char *)params->values + p->field;
+    const char *why = NULL;
+    const char *copy = text ? es_arena_text(&params->arena, text) : "";
+    if (!copy)
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "there is no memory for --%s",
+                       p->name);
+    switch (p->kind) {
+    case ES_PARAM_FLAG:
+        *(bool *)to = !text || strcmp(text, "yes") == 0;
+        return !text || strcmp(text, "yes") == 0 || strcmp(text, "no") == 0
+                   ? ES_OK
+                   : es_fail(err, ES_E_ARGUMENT, "option.value", "", "--%s takes no value",
+                             p->name);
+    case ES_PARAM_WHOLE:
+        return store_whole(p, copy, to, err);
+    case ES_PARAM_NUMBER:
+        return store_number(p, copy, to, err);
+    case ES_PARAM_CHOICE:
+        return store_choice(p, copy, to, err);
+    case ES_PARAM_REALS:
+    case ES_PARAM_COUNTS:
+        return store_grid(p, copy, to, err);
+    case ES_PARAM_SEED:
+        why = es_number_seed(copy, to);
+        break;
+    case ES_PARAM_BYTES:
+        why = es_number_bytes(copy, to);
+        if (!why && *(int64_t *)to < 1)
+            why = "expected at least one byte";
+        break;
+    case ES_PARAM_TEXTS:
+    case ES_PARAM_FILES:
+    case ES_PARAM_NAMED:
+        why = *copy ? store_text(to, copy) : "the text is empty";
+        break;
+    case ES_PARAM_TEXT:
+    case ES_PARAM_FILE:
+    case ES_PARAM_MODEL:
+    case ES_PARAM_OUTPUT:
+        *(const char **)to = copy;
+        why = *copy ? NULL : "the text is empty";
+        break;
+    }
+    return why ? fail_value(p, copy, why, err) : ES_OK;
+}
+
+/* ---- all of them ---- */
+
+/* What a field holds that was not given: nothing that could be taken for a value. */
+static void set_neutral(const es_param *p, void *values)
+{
+    void *to = (char *)values + p->field;
+    if (p->kind == ES_PARAM_NUMBER)
+        *(double *)to = (double)NAN;
+    if (p->kind == ES_PARAM_CHOICE)
+        *(int *)to = -1;
+}
+
+es_status es_params_new(const es_param *list, size_t size, es_params **out, es_error *err)
+{
+    void *memory;
+    *out = NULL;
+    ES_TRY(es_mem_new(NULL, sizeof(es_params), "parameters", &memory, err));
+    es_params *params = memory;
+    params->list = list;
+    es_status status = es_arena_array(&params->arena, (int64_t)(size ? size : 1), 1, 1,
+                                      "parameters", &params->values, err);
+    for (const es_param *p = list; status == ES_OK && p && p->name; p++) {
+        set_neutral(p, params->values);
+        if (p->standard)
+            status = store(params, p, p->standard, err);
+    }
+    if (status == ES_OK)
+        *out = params;
+    else
+        es_params_free(params);
+    return status;
+}
+
+void es_params_free(es_params *params)
+{
+    if (!params)
+        return;
+    for (const es_param *p = params->list; params->values && p && p->name; p++)
+        if (p->kind == ES_PARAM_REALS || p->kind == ES_PARAM_COUNTS)
+            es_grid_free((es_grid *)(void *)((char *)params->values + p->field));
+    es_arena_free(&params->arena);
+    es_mem_free(NULL, params);
+}
+
+static bool is_list(const es_param *p)
+{
+    return p->kind == ES_PARAM_TEXTS || p->kind == ES_PARAM_FILES || p->kind == ES_PARAM_NAMED;
+}
+
+static es_status fail_unknown(const es_param *list, const char *name, es_error *err)
+{
+    const char *names[MOST];
+    int count = 0;
+    for (const es_param *p = list; p && p->name && count < MOST; p++) {
+        if (p->was && strcmp(p->was, name) == 0)
+            return es_fail(err, ES_E_ARGUMENT, "option.renamed",
+                           "a name means one thing in every command", "--%s is now --%s", name,
+                           p->name);
+        names[count++] = p->name;
+    }
+    const char *nearest = es_nearest(name, names, count);
+    char hint[128] = "--help lists the options";
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
+    return es_fail(err, ES_E_ARGUMENT, "option.unknown", hint, "there is no option --%s", name);
+}
+
+es_status es_params_set(es_params *params, const char *name, const char *text, es_error *err)
+{
+    const es_param *p = es_param_find(params->list, name);
+    if (!p)
+        return fail_unknown(params->list, name, err);
+    bool *given = &params->given[(p - params->list) % MOST];
+    if (*given && !is_list(p))
+        return es_fail(err, ES_E_ARGUMENT, "option.repeated", "give it once", "--%s is given twice",
+                       p->name);
+    *given = true;
+    return store(params, p, text, err);
+}
+
+void *es_params_values(es_params *params) { return params->values; }
+
+bool es_params_given(const es_params *params, const char *name)
+{
+    const es_param *p = es_param_find(params->list, name);
+    return p && params->given[(p - params->list) % MOST];
+}

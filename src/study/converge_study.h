@@ -1,0 +1,63 @@
+/* converge_study.h : the parts of the study `converge`.
+ *
+ *     converge_study.c     parameters, replicates: what is asked and measured
+ *     converge_cost.c      operations, memory, time
+ *     converge_summary.c   from errors of all replicates to tables, rates and findings
+ *     converge_theory.c    what theory expects, beside what was measured
+ */
+#ifndef ES_STUDY_CONVERGE_STUDY_H
+#define ES_STUDY_CONVERGE_STUDY_H
+
+#include <esscher/converge.h>
+
+#include "study/head_params.h"
+#include "study/law_params.h"
+#include "study/series.h"
+
+typedef struct converge_params {
+    es_law_params law;
+    es_grid sizes, scales;
+    int64_t replicates;
+    es_head_params head;
+    int queries, preset;
+    const char *reference;
+    bool independent, predict;
+} converge_params;
+
+enum { CONVERGE_SELF = 0, CONVERGE_POPULATION = 1 };
+extern const char *const converge_queries[]; /* "self", "population" */
+
+/* The four errors of a cell; also its columns in a run file. */
+enum { CONVERGE_MEAN, CONVERGE_COV, CONVERGE_SPECTRAL, CONVERGE_MAP, CONVERGE_ERRORS };
+
+typedef struct converge_state {
+    es_law_data law;
+    es_head_data head;
+    es_converge_spec spec; /* exec is that of the job; cells have their own */
+    es_converge_limit *limit;
+    es_horizons horizons; /* at scale factor 1 */
+} converge_state;
+
+es_status converge_cost(es_job *job, es_cost *out, es_error *err);
+es_status converge_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/* What predictions are made from: covariance of a token, and the head with one scale in it. */
+typedef struct converge_theory {
+    double *cov, *scaled;
+    es_view cov_view, scaled_view;
+    const es_view *unscaled; /* Wq or A of the head */
+    es_head head;
+    es_rotation rotation; /* 0: not isotropic, or queries are the tokens of one given rotation */
+} converge_theory;
+
+/*! converge_predictable() : are there predictions for this law? ES_E_ARGUMENT if not. */
+es_status converge_predictable(const es_law *law, es_error *err);
+
+es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err);
+
+/*! converge_predict() : the errors that theory expects at a scale and n (THEORY 4.5), and the
+ *  relative standard error that sampling of queries leaves in them. */
+es_status converge_predict(const es_job *job, converge_theory *t, double scale, int64_t n,
+                           es_predicted *out, double *sampling, es_error *err);
+
+#endif

@@ -1,0 +1,494 @@
+/* converge_summary.c : from the errors of all replicates to rows, rates and findings. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <esscher/experiment.h>
+
+#include "base/error.h"
+#include "study/converge_study.h"
+
+/* ---- tables ---- */
+
+/* An error and what is said about it, in the table of rows. */
+#define ERROR_COLUMNS(key, title, definition)                                                      \
+    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
+        {key "_median", title " median", "", ES_FORMAT_REAL},                                      \
+        {key "_rms",                                                                               \
+         title " rms",                                                                             \
+         "",                                                                                       \
+         ES_FORMAT_REAL,                                                                           \
+         "root mean square over replicates",                                                       \
+         .error = key "_rms_se"},                                                                  \
+    {                                                                                              \
+        key "_flag", title " flag", "", ES_FORMAT_TEXT, "why it is left out of the fit"            \
+    }
+
+static const es_column row_columns[] = {
+    {"scale", "scale", "", ES_FORMAT_REAL, "factor on A = Wk'Wq/sqrt(k)"},
+    {"n", "n", "tokens", ES_FORMAT_COUNT},
+    ERROR_COLUMNS("mean_error", "mean error", "|m_n - m|, mean over replicates"),
+    ERROR_COLUMNS("cov_error", "cov error", "|C_n - C| in Frobenius norm"),
+    ERROR_COLUMNS("cov_spectral_error", "spectral", "the same in spectral norm"),
+    ERROR_COLUMNS("map_error", "map error",
+                  "root mean square over queries of |Gamma_n(x) - Gamma(x)|"),
+    {"flag", "flag", "", ES_FORMAT_TEXT,
+     "errors that are left out of the fits: floor, they are rounding; reference, more than a tenth "
+     "of them is that of what is compared with"},
+    {0}};
+static const es_table_view row_views[] = {
+    {"Distance from the infinite-token limit",
+     "scale n mean_error cov_error cov_spectral_error map_error flag",
+     "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
+     "dependent, unless --independent."},
+    {0}};
+static const es_table_spec rows_table = {"rows", row_columns, row_views};
+
+/* A rate and what is said about it, in the table of fits. */
+#define RATE_COLUMNS(key, title, definition)                                                       \
+    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
+        {key "_ci.0", title " from", "", ES_FORMAT_REAL, "95 % interval, bootstrap"},              \
+        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
+        {key "_se_known", title " se known", "", ES_FORMAT_SHORT,                                  \
+         "standard error if rows were independent"},                                               \
+        {key "_median", title " of medians", "", ES_FORMAT_REAL},                                  \
+    {                                                                                              \
+        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
+    }
+
+static const char p_definition[] =
+    "of chi^2: is it a power law on this range? It takes rows for independent";
+
+static const es_column fit_columns[] = {
+    {"scale", "scale", "", ES_FORMAT_REAL},
+    {"horizon", "H", "", ES_FORMAT_SHORT, "two-sided horizon |S^1/2 A S^1/2|"},
+    {"horizon_unscaled", "H unscaled", "", ES_FORMAT_SHORT,
+     "without the 1/sqrt(k) in A, as the papers' code reports it"},
+    {"frobenius", "F", "", ES_FORMAT_SHORT,
+     "Frobenius norm of the same matrix: what decides at finite n"},
+    {"predicted.rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
+     "the exponent of the paper's first version"},
+    {"predicted.rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent"},
+    {"predicted.exponent_mean", "mean exponent", "", ES_FORMAT_SHORT,
+     "of the mean for n to infinity, heuristic"},
+    {"predicted.exponent_map", "map exponent", "", ES_FORMAT_SHORT,
+     "of one output for n to infinity, heuristic"},
+    RATE_COLUMNS("rate_mean", "mean rate",
+                 "error ~ n^-rate, weighted fit; the error is that of a bootstrap over replicates, "
+                 "with --independent the fit's own"),
+    {"predicted.rate_mean", "predicted", "", ES_FORMAT_SHORT,
+     "the same fit, with the same weights, through the predicted errors"},
+    {"rate_mean_p", "p", "", ES_FORMAT_SHORT, p_definition},
+    RATE_COLUMNS("rate_cov", "cov rate", NULL),
+    {"predicted.rate_cov", "predicted", "", ES_FORMAT_SHORT},
+    {"rate_cov_p", "p", "", ES_FORMAT_SHORT},
+    RATE_COLUMNS("rate_cov_spectral", "spectral rate", NULL),
+    {"rate_cov_spectral_p", "p", "", ES_FORMAT_SHORT},
+    RATE_COLUMNS("rate_map", "map rate", NULL),
+    {"predicted.rate_map", "predicted", "", ES_FORMAT_SHORT},
+    {"rate_map_p", "p", "", ES_FORMAT_SHORT},
+    {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT,
+     "the paper's exponent, a bound for n to infinity"},
+    {"limit_mean_error", "limit mean error", "", ES_FORMAT_SHORT,
+     "bound on the error of what means are compared with"},
+    {"limit_cov_error", "limit cov error", "", ES_FORMAT_SHORT, "the same for covariances"},
+    {0}};
+static const es_table_view fit_views[] = {
+    {"Rates", "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
+              "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon"},
+    {0}};
+static const es_table_spec fits_table = {"fits", fit_columns, fit_views};
+
+static const es_column reference_columns[] = {
+    {"scale", "scale", "", ES_FORMAT_REAL},
+    {"tokens", "tokens", "", ES_FORMAT_COUNT,
+     "of the one sample whose moments stand for the limit's"},
+    {"limit_mean_error", "mean off by", "", ES_FORMAT_SHORT,
+     "its own distance from the limit, which is known"},
+    {"limit_cov_error", "cov off by", "", ES_FORMAT_SHORT},
+    {"rate_mean", "mean rate", "", ES_FORMAT_REAL,
+     "what a fit through all rows says that takes the sample for the limit: not a rate of "
+     "convergence",
+     .error = "rate_mean_se"},
+    {"rate_cov", "cov rate", "", ES_FORMAT_REAL, .error = "rate_cov_se"},
+    {"rate_cov_spectral", "spectral rate", "", ES_FORMAT_REAL, .error = "rate_cov_spectral_se"},
+    {0}};
+static const es_table_view reference_views[] = {{"The reference sample"}, {0}};
+static const es_table_spec references_table = {"references", reference_columns, reference_views};
+
+/* Both sides are root mean squares over replicates: what theory has is compared with its like. */
+static const es_column prediction_columns[] = {
+    {"scale", "scale", "", ES_FORMAT_REAL},
+    {"n", "n", "tokens", ES_FORMAT_COUNT},
+    {"mean_error", "mean of mean errors", "", ES_FORMAT_REAL},
+    {"mean_error_rms", "mean error", "", ES_FORMAT_REAL,
+     "root mean square over replicates, as predictions are; rare replicates decide it where H is "
+     "above 0.7",
+     .error = "mean_error_rms_se"},
+    {"predicted_mean_error_rms", "predicted", "", ES_FORMAT_SHORT,
+     "from the law and the head, nothing measured (THEORY 4.5)"},
+    {"predicted_mean_error", "predicted mean", "", ES_FORMAT_SHORT,
+     "the same for the mean over replicates"},
+    {"cov_error", "mean of cov errors", "", ES_FORMAT_REAL},
+    {"cov_error_rms", "cov error", "", ES_FORMAT_REAL, .error = "cov_error_rms_se"},
+    {"predicted_cov_error", "predicted", "", ES_FORMAT_SHORT},
+    {"map_error", "mean of map errors", "", ES_FORMAT_REAL},
+    {"map_error_rms", "map error", "", ES_FORMAT_REAL, .error = "map_error_rms_se"},
+    {"predicted_map_error", "predicted", "", ES_FORMAT_SHORT},
+    {"sampling", "sampling", "", ES_FORMAT_SHORT,
+     "relative standard error that sampling of queries leaves in the predictions"},
+    {0}};
+static const es_table_view prediction_views[] = {
+    {"Measured beside predicted",
+     "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
+     "map_error_rms predicted_map_error sampling"},
+    {0}};
+static const es_table_spec predictions_table = {"predictions", prediction_columns,
+                                                prediction_views};
+
+/* ---- one error at one scale ---- */
+
+static const struct {
+    const char *error, *rate;
+} names[CONVERGE_ERRORS] = {[CONVERGE_MEAN] = {"mean_error", "rate_mean"},
+                            [CONVERGE_COV] = {"cov_error", "rate_cov"},
+                            [CONVERGE_SPECTRAL] = {"cov_spectral_error", "rate_cov_spectral"},
+                            [CONVERGE_MAP] = {"map_error", "rate_map"}};
+
+/* What is being made. */
+typedef struct making {
+    es_job *job;
+    const converge_params *p;
+    const converge_state *s;
+    es_table *rows, *fits, *references; /* references: NULL without a reference sample */
+    es_series of[CONVERGE_ERRORS];      /* of the scale under way */
+} making;
+
+static void gather(const making *m, int64_t scale, int which, es_series *to)
+{
+    const int64_t sizes = to->points;
+    for (int64_t i = 0; i < sizes; i++)
+        to->at[i] = (double)m->s->spec.sizes[i];
+    for (int64_t r = 0; r < to->replicates; r++)
+        for (int64_t i = 0; i < sizes; i++)
+            to->errors[r * sizes + i] =
+                es_job_cell(m->job, 0, r)[(scale * sizes + i) * CONVERGE_ERRORS + which];
+}
+
+/* A point is left out of a fit where rounding of the kernels or the error of the limit is what was
+ * measured. Rounding is relative to the size of an output, which at small n is mostly error; in a
+ * covariance one factor of two is the spread. Population queries are compared with the limit at the
+ * very same queries, which has no error to speak of. */
+static void flag_points(const making *m, int64_t scale, int which, es_series *series)
+{
+    const double rounding = m->s->spec.precision == ES_F64 ? 1e-14 : 5e-7;
+    double mean, cov, rms, spread, largest = 0.0;
+    es_converge_limit_error(m->s->limit, scale, &mean, &cov);
+    es_converge_limit_size(m->s->limit, scale, &rms, &spread);
+    for (int64_t i = 0; i < series->points; i++)
+        largest = fmax(largest, series->summary[i].mean);
+    const bool is_cov = which == CONVERGE_COV || which == CONVERGE_SPECTRAL;
+    const double floor = rounding * (is_cov ? rms * spread : rms + largest);
+    const double reference = m->s->spec.population || which == CONVERGE_MAP ? 0.0
+                             : is_cov                                       ? cov
+                                                                            : mean;
+    for (int64_t i = 0; i < series->points; i++)
+        series->flags[i] = es_fit_flags_of(series->summary[i].mean, floor, reference);
+}
+
+static const char *flag_name(unsigned flags)
+{
+    return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
+}
+
+static void put_errors(const making *m, int64_t scale, int which)
+{
+    const es_series *s = &m->of[which];
+    char key[ES_KEY_ROOM];
+    for (int64_t i = 0; i < s->points; i++) {
+        const int64_t row = scale * s->points + i;
+        const es_fit_summary *x = &s->summary[i];
+        es_table_real(m->rows, row, names[which].error, x->mean);
+        es_table_real(m->rows, row, es_key(key, names[which].error, "_se"), x->se);
+        es_table_real(m->rows, row, es_key(key, names[which].error, "_median"), x->median);
+        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms"), x->rms);
+        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms_se"), x->rms_se);
+        es_table_text(m->rows, row, es_key(key, names[which].error, "_flag"),
+                      flag_name(s->flags[i]));
+    }
+}
+
+/* The standard error is that of the bootstrap over replicates, because the fit's own takes the
+ * nested sizes for independent; where they are, it is the fit's own. */
+static void put_rate(const making *m, int64_t row, int which)
+{
+    const es_series *s = &m->of[which];
+    const char *rate = names[which].rate;
+    char key[ES_KEY_ROOM];
+    if (s->status != ES_OK) {
+        es_table_text(m->fits, row, es_key(key, rate, "_reason"), s->reason);
+        return;
+    }
+    const es_fit *line = &s->rate.mean;
+    es_table_real(m->fits, row, rate, line->rate);
+    es_table_real(m->fits, row, es_key(key, rate, "_ci.0"), s->rate.low);
+    es_table_real(m->fits, row, es_key(key, rate, "_ci.1"), s->rate.high);
+    es_table_real(m->fits, row, es_key(key, rate, "_se"),
+                  m->s->spec.independent ? line->rate_se_known : s->rate.se);
+    es_table_real(m->fits, row, es_key(key, rate, "_se_known"), line->rate_se_known);
+    es_table_real(m->fits, row, es_key(key, rate, "_p"), line->p_value);
+    es_table_real(m->fits, row, es_key(key, rate, "_median"), s->rate.median.rate);
+}
+
+/* The rate that one would report who trusts the reference: through all points. */
+static es_status put_trusting(const making *m, es_series *s, int64_t row, int which,
+                              const es_rate_opts *opts, es_error *err)
+{
+    char key[ES_KEY_ROOM];
+    ES_TRY(es_series_fit(s, opts, err));
+    if (s->status == ES_OK && which != CONVERGE_MAP) {
+        es_table_real(m->references, row, names[which].rate, s->rate.mean.rate);
+        es_table_real(m->references, row, es_key(key, names[which].rate, "_se"), s->rate.se);
+    }
+    return ES_OK;
+}
+
+/* One error at one scale: its columns in the rows, its rate in the fits. */
+static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
+{
+    es_series *s = &m->of[which];
+    const es_rate_opts opts = {.seed = m->job->seed,
+                               .experiment = ES_EXPERIMENT_FIT,
+                               .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
+                               .exec = &m->job->exec};
+    gather(m, scale, which, s);
+    for (int64_t i = 0; i < s->points; i++)
+        s->flags[i] = 0;
+    if (m->references)
+        ES_TRY(put_trusting(m, s, scale, which, &opts, err));
+    else
+        ES_TRY(es_series_means(s, &opts, err));
+    flag_points(m, scale, which, s); /* flags need the means first */
+    ES_TRY(es_series_fit(s, &opts, err));
+    put_errors(m, scale, which);
+    put_rate(m, scale, which);
+    return ES_OK;
+}
+
+/* ---- what the papers and the asymptotic theory say, from the weights alone ---- */
+
+static es_status put_exponents(const making *m, int64_t scale, es_error *err)
+{
+    const double c = m->s->spec.scales[scale], h = c * m->s->horizons.horizon.val;
+    const double coupling = c * c * m->s->horizons.coupling.val;
+    double mean, cov;
+    es_exponents e;
+    ES_TRY(es_exponents_at(h, &e, err));
+    es_converge_limit_error(m->s->limit, scale, &mean, &cov);
+    es_table_real(m->fits, scale, "scale", c);
+    es_table_real(m->fits, scale, "horizon", h);
+    es_table_real(m->fits, scale, "horizon_unscaled", c * m->s->horizons.unscaled.val);
+    es_table_real(m->fits, scale, "frobenius", c * m->s->horizons.frobenius.val);
+    es_table_real(m->fits, scale, "predicted.rate_worst_case",
+                  1.0 / (2.0 * (1.0 + 32.0 * coupling))); /* THEORY 2, [S:A1] */
+    es_table_real(m->fits, scale, "predicted.rate_horizon", e.paper);
+    es_table_real(m->fits, scale, "predicted.exponent_mean", e.mean_abs);
+    es_table_real(m->fits, scale, "predicted.exponent_map", e.query_rms);
+    es_table_real(m->fits, scale, "rate_horizon", e.paper);
+    es_table_real(m->fits, scale, "limit_mean_error", mean);
+    es_table_real(m->fits, scale, "limit_cov_error", cov);
+    if (m->references) {
+        es_table_real(m->references, scale, "scale", c);
+        es_table_count(m->references, scale, "tokens", m->s->spec.reference);
+        es_table_real(m->references, scale, "limit_mean_error", mean);
+        es_table_real(m->references, scale, "limit_cov_error", cov);
+    }
+    return ES_OK;
+}
+
+/* ---- predictions ---- */
+
+static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
+                           const es_predicted *p, double sampling)
+{
+    static const int which[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
+    char key[ES_KEY_ROOM];
+    es_table_real(t, row, "scale", es_table_get(m->rows, row, "scale"));
+    es_table_count(t, row, "n", m->s->spec.sizes[i]);
+    for (int k = 0; k < 3; k++) {
+        const es_fit_summary *x = &m->of[which[k]].summary[i];
+        const char *name = names[which[k]].error;
+        es_table_real(t, row, name, x->mean);
+        es_table_real(t, row, es_key(key, name, "_rms"), x->rms);
+        es_table_real(t, row, es_key(key, name, "_rms_se"), x->rms_se);
+    }
+    es_table_real(t, row, "predicted_mean_error", p->mean_abs);
+    es_table_real(t, row, "predicted_mean_error_rms", p->mean_rms);
+    es_table_real(t, row, "predicted_cov_error", p->cov_rms);
+    es_table_real(t, row, "predicted_map_error", p->query_rms);
+    es_table_real(t, row, "sampling", sampling);
+}
+
+/* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
+ * fitted, as the measured fit is of; of covariance and map theory has root mean squares. */
+static es_status predict_scale(const making *m, converge_theory *theory, int64_t scale, es_table *t,
+                               es_error *err)
+{
+    const int64_t sizes = m->s->spec.n_sizes;
+    double *errors;
+    ES_TRY(es_job_array(m->job, 3, sizes, sizeof *errors, &errors, err));
+    for (int64_t i = 0; i < sizes; i++) {
+        es_predicted p;
+        double sampling;
+        ES_TRY(converge_predict(m->job, theory, m->s->spec.scales[scale], m->s->spec.sizes[i], &p,
+                                &sampling, err));
+        put_prediction(m, t, es_table_row(t), i, &p, sampling);
+        errors[i] = p.mean_abs;
+        errors[sizes + i] = p.cov_rms;
+        errors[2 * sizes + i] = p.query_rms;
+        if (m->job->exec.progress(m->job->exec.progress_user, (double)(scale * sizes + i + 1),
+                                  (double)(sizes * m->s->spec.n_scales)))
+            return ES_E_INTERRUPTED;
+    }
+    es_table_real(m->fits, scale, "predicted.rate_mean",
+                  es_series_rate(&m->of[CONVERGE_MEAN], errors));
+    es_table_real(m->fits, scale, "predicted.rate_cov",
+                  es_series_rate(&m->of[CONVERGE_COV], errors + sizes));
+    es_table_real(m->fits, scale, "predicted.rate_map",
+                  es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes));
+    return ES_OK;
+}
+
+/* ---- findings ---- */
+
+/* "n^-0.512 (± 0.031)" */
+static const char *power(const es_table *fits, const char *rate, int64_t row, char *out,
+                         size_t size)
+{
+    char key[ES_KEY_ROOM], text[ES_FORMAT_ROOM];
+    const double value = es_table_get(fits, row, rate);
+    if (!isfinite(value)) {
+        snprintf(out, size, "no power that could be fitted");
+        return out;
+    }
+    es_format_number(ES_FORMAT_REAL, fabs(value), es_table_get(fits, row, es_key(key, rate, "_se")),
+                     text, sizeof text);
+    char *error = strstr(text, " ±");
+    if (error)
+        *error++ = '\0';
+    snprintf(out, size, "n^%s%s%s%s%s", value < 0.0 ? "" : "-", text, error ? " (" : "",
+             error ? error : "", error ? ")" : "");
+    return out;
+}
+
+static void tell_rates(es_answer *a, const es_table *fits)
+{
+    enum { MOST = 4, ROOM = 80 }; /* sentences; the table has the rest */
+    const int64_t rows = es_table_rows(fits), step = rows > MOST ? (rows - 1) / (MOST - 1) : 1;
+    char mean[ROOM], cov[ROOM], map[ROOM];
+    for (int64_t i = 0; i < rows; i += step)
+        es_answer_tell(a,
+                       "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance "
+                       "error like %s and the error of a single output like %s; the paper's bound "
+                       "is n^-%.3g.",
+                       es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
+                       power(fits, "rate_mean", i, mean, ROOM),
+                       power(fits, "rate_cov", i, cov, ROOM), power(fits, "rate_map", i, map, ROOM),
+                       es_table_get(fits, i, "rate_horizon"));
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Relative distances between what was measured and what was predicted, three kinds of error, root
+ * mean squares on both sides. */
+static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es_error *err)
+{
+    static const char *const pairs[][2] = {{"mean_error_rms", "predicted_mean_error_rms"},
+                                           {"cov_error_rms", "predicted_cov_error"},
+                                           {"map_error_rms", "predicted_map_error"}};
+    double *off;
+    size_t count = 0;
+    ES_TRY(es_job_array(job, 3, es_table_rows(t), sizeof *off, &off, err));
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        for (int k = 0; k < 3; k++) {
+            const double measured = es_table_get(t, i, pairs[k][0]);
+            const double distance = fabs(es_table_get(t, i, pairs[k][1]) / measured - 1.0);
+            if (isfinite(distance))
+                off[count++] = 100.0 * distance;
+        }
+    qsort(off, count, sizeof *off, ascending);
+    if (count)
+        es_answer_tell(a,
+                       "From the law and the head alone, theory gives the root mean square errors "
+                       "within %.2g %% in the median and %.2g %% at worst, over %zu of them.",
+                       off[count / 2], off[count - 1], count);
+    return ES_OK;
+}
+
+/* ---- all scales ---- */
+
+/* "mean, cov: reference": which errors of a row are in no fit, for people. */
+static void put_flag(es_table *rows, int64_t row)
+{
+    static const int shown[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
+    char text[128] = "", key[ES_KEY_ROOM];
+    const char *last = "";
+    size_t used = 0;
+    for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
+        const char *flag =
+            es_table_get_text(rows, row, es_key(key, names[shown[k]].error, "_flag"));
+        if (!*flag)
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                                 names[shown[k]].rate + strlen("rate_"));
+        last = flag;
+    }
+    if (used)
+        snprintf(text + used, sizeof text - used, ": %s", last);
+    es_table_text(rows, row, "flag", text);
+}
+
+static es_status sum_up_scale(making *m, int64_t scale, es_error *err)
+{
+    es_table_row(m->fits);
+    if (m->references)
+        es_table_row(m->references);
+    for (int64_t i = 0; i < m->s->spec.n_sizes; i++) {
+        const int64_t row = es_table_row(m->rows);
+        es_table_real(m->rows, row, "scale", m->s->spec.scales[scale]);
+        es_table_count(m->rows, row, "n", m->s->spec.sizes[i]);
+    }
+    ES_TRY(put_exponents(m, scale, err));
+    for (int which = 0; which < CONVERGE_ERRORS; which++)
+        ES_TRY(sum_up(m, scale, which, err));
+    for (int64_t i = 0; i < m->s->spec.n_sizes; i++)
+        put_flag(m->rows, scale * m->s->spec.n_sizes + i);
+    return ES_OK;
+}
+
+es_status converge_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const converge_state *s = job->state;
+    making m = {.job = job, .p = job->params, .s = s};
+    converge_theory theory;
+    m.rows = es_answer_table(answer, &rows_table);
+    m.fits = es_answer_table(answer, &fits_table);
+    m.references = s->spec.reference ? es_answer_table(answer, &references_table) : NULL;
+    es_table *predictions = m.p->predict ? es_answer_table(answer, &predictions_table) : NULL;
+    if (predictions)
+        ES_TRY(converge_theory_new(job, &theory, err));
+    for (int which = 0; which < CONVERGE_ERRORS; which++)
+        ES_TRY(es_series_new(&job->arena, m.p->replicates, s->spec.n_sizes, &m.of[which], err));
+    for (int64_t scale = 0; scale < s->spec.n_scales; scale++) {
+        ES_TRY(sum_up_scale(&m, scale, err));
+        if (predictions)
+            ES_TRY(predict_scale(&m, &theory, scale, predictions, err));
+    }
+    tell_rates(answer, m.fits);
+    return predictions ? tell_agreement(job, answer, predictions, err) : ES_OK;
+}

@@ -1,0 +1,137 @@
+#include "study/law_params.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include <esscher/linalg.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+const char *const es_law_names[] = {"gaussian",   "sphere",    "ball",    "cube",
+                                    "rademacher", "laplace",   "student", "vmf",
+                                    "mixture",    "empirical", NULL};
+
+static es_status refuse(const char *hint, const char *message, es_error *err)
+{
+    return es_refuse(err, "law.options", hint, "%s", message);
+}
+
+/* Parameters that the law needs, and those it has no use for. */
+static es_status check(const es_law_params *p, es_error *err)
+{
+    if (p->kind < 0)
+        return refuse("e.g. --law sphere --dim 3", "--law is needed", err);
+    const es_law_kind kind = (es_law_kind)(p->kind + 1);
+    if (p->cov && p->rho != 1.0)
+        return refuse("choose one", "--cov and --rho at once", err);
+    if (kind == ES_LAW_VMF && !p->direction)
+        return refuse("name a vector of dimension d", "--law vmf needs --direction", err);
+    if (kind != ES_LAW_VMF && (p->direction || p->kappa > 0.0))
+        return refuse("", "--direction and --kappa belong to --law vmf", err);
+    if (kind == ES_LAW_STUDENT && !(p->freedom > 0.0))
+        return refuse("e.g. --freedom 5", "--law student needs --freedom", err);
+    if (kind != ES_LAW_STUDENT && p->freedom > 0.0)
+        return refuse("", "--freedom belongs to --law student", err);
+    if (kind == ES_LAW_MIXTURE && !p->means)
+        return refuse("name a matrix (parts, d)", "--law mixture needs --means", err);
+    if (kind != ES_LAW_MIXTURE && (p->means || p->weights))
+        return refuse("", "--means and --weights belong to --law mixture", err);
+    if ((kind == ES_LAW_EMPIRICAL) != (p->points != NULL))
+        return refuse("", "--points and --law empirical belong together", err);
+    return ES_OK;
+}
+
+bool es_law_params_speak(const es_law_params *p)
+{
+    return p->dim || p->cov || p->mean || p->points || p->means || p->direction;
+}
+
+/* The dimension: as told, or as the first file says. */
+static es_status find_dim(const es_law_params *p, int64_t dim, int64_t *out, es_error *err)
+{
+    const char *const files[] = {p->points, p->means, p->cov, p->mean, p->direction};
+    *out = p->dim;
+    for (size_t i = 0; *out == 0 && i < sizeof files / sizeof *files; i++)
+        if (files[i])
+            ES_TRY(es_matrix_cols(files[i], out, err));
+    if (*out == 0)
+        *out = dim;
+    return *out ? ES_OK : refuse("e.g. --dim 3", "nothing says what the dimension is", err);
+}
+
+static es_status read_files(es_job *job, const es_law_params *p, int64_t d, es_law_data *out,
+                            es_error *err)
+{
+    ES_TRY(es_job_matrix(job, "mean", p->mean, 1, d, &out->mean, err));
+    ES_TRY(es_job_matrix(job, "cov", p->cov, d, d, &out->cov, err));
+    ES_TRY(es_job_matrix(job, "direction", p->direction, 1, d, &out->direction, err));
+    ES_TRY(es_job_matrix(job, "means", p->means, -1, d, &out->means, err));
+    ES_TRY(es_job_matrix(job, "points", p->points, -1, d, &out->points, err));
+    return es_job_matrix(job, "weights", p->weights, 1, out->means.rows, &out->weights, err);
+}
+
+static es_status factor_cov(es_job *job, const char *path, es_law_data *out, es_error *err)
+{
+    const int64_t d = out->cov.rows;
+    double jitter;
+    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->factor, err));
+    const es_status status =
+        es_chol_factor(&out->cov.view, 0.0, job->exec.budget, out->factor, &jitter, err);
+    if (status != ES_OK) {
+        snprintf(err->file, sizeof err->file, "%s", path);
+        return status;
+    }
+    es_answer_real(job->answer, "jitter", jitter);
+    if (jitter > 0.0)
+        es_log(ES_LOG_WARN, "--cov is singular: %.3g was added to its diagonal", jitter);
+    return ES_OK;
+}
+
+/* The parts of a mixture: Gaussians that differ in their centres. */
+static es_status make_parts(es_job *job, es_law_data *out, es_error *err)
+{
+    const int64_t parts = out->means.rows, d = out->law.dim;
+    ES_TRY(es_job_array(job, parts, 1, sizeof(es_law), &out->parts, err));
+    if (!out->weights.data) {
+        ES_TRY(es_job_array(job, parts, 1, sizeof(double), &out->weights.data, err));
+        for (int64_t j = 0; j < parts; j++)
+            out->weights.data[j] = 1.0;
+    }
+    for (int64_t j = 0; j < parts; j++)
+        out->parts[j] = (es_law){.kind = ES_LAW_GAUSSIAN,
+                                 .dim = d,
+                                 .size = out->law.size,
+                                 .mean = out->means.data + j * d,
+                                 .factor = out->factor};
+    out->law.parts = out->parts;
+    out->law.n_parts = parts;
+    out->law.weights = out->weights.data;
+    out->law.factor = NULL; /* of the parts, not of the whole */
+    return ES_OK;
+}
+
+es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_data *out,
+                      es_error *err)
+{
+    int64_t d = 0;
+    ES_TRY(check(p, err));
+    ES_TRY(find_dim(p, dim, &d, err));
+    ES_TRY(read_files(job, p, d, out, err));
+    if (p->cov)
+        ES_TRY(factor_cov(job, p->cov, out, err));
+    out->law = (es_law){.kind = (es_law_kind)(p->kind + 1),
+                        .dim = d,
+                        .size = p->radius * sqrt(p->rho),
+                        .freedom = p->freedom > 0.0 ? p->freedom : 0.0,
+                        .concentration = p->kappa,
+                        .direction = out->direction.data,
+                        .mean = out->mean.data,
+                        .factor = out->factor,
+                        .points = out->points.data ? &out->points.view : NULL};
+    if (out->law.kind == ES_LAW_MIXTURE)
+        ES_TRY(make_parts(job, out, err));
+    es_answer_text(job->answer, "law", es_law_name(out->law.kind));
+    es_answer_count(job->answer, "dim", d);
+    return es_law_check(&out->law, err);
+}

@@ -1,0 +1,73 @@
+/* law_params.h : a token law as parameters, the same in every study that takes one. */
+#ifndef ES_STUDY_LAW_PARAMS_H
+#define ES_STUDY_LAW_PARAMS_H
+
+#include <esscher/law.h>
+
+#include "driver/job.h"
+
+typedef struct es_law_params {
+    int kind;    /* index into es_law_names, -1: not given */
+    int64_t dim; /* 0: as the files say */
+    double radius, rho, kappa, freedom;
+    const char *mean, *cov, *direction, *weights, *means, *points;
+} es_law_params;
+
+extern const char *const es_law_names[]; /* NULL-ended, in the order of es_law_kind */
+
+/* clang-format off */
+/* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
+#define ES_LAW_PARAMS(type, law, standard_law)                                                     \
+    {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
+     "law of the tokens: gaussian, sphere, ball, cube, rademacher, laplace, student, vmf, "        \
+     "mixture (of Gaussians) or empirical",                                                        \
+     .field = offsetof(type, law.kind), .choices = es_law_names, .standard = standard_law},        \
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimension of a token",                                      \
+     .field = offsetof(type, law.dim), .min = 1, .max = 4096, .alias = "d",                        \
+     .otherwise = "what the files say"},                                                           \
+    {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \
+     "radius of sphere, ball and vmf, half width of the cube, size of the signs, scale of "        \
+     "laplace and student, standard deviation of gaussian",                                        \
+     .field = offsetof(type, law.radius), .min = 1e-150, .max = 1e150, .standard = "1"},           \
+    {"mean", 0, ES_PARAM_FILE, "FILE", "centre of the law, .npy (d)",                              \
+     .field = offsetof(type, law.mean), .otherwise = "0"},                                         \
+    {"cov", 0, ES_PARAM_FILE, "FILE",                                                              \
+     "covariance of the Gaussian, .npy (d, d); any other law is multiplied by its Cholesky "       \
+     "factor",                                                                                     \
+     .field = offsetof(type, law.cov)},                                                            \
+    {"rho", 0, ES_PARAM_NUMBER, "RHO", "the same as --cov with RHO times the identity",            \
+     .field = offsetof(type, law.rho), .min = 1e-150, .max = 1e150, .standard = "1"},              \
+    {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of vmf",                                     \
+     .field = offsetof(type, law.kappa), .min = 0, .max = 1e12, .standard = "0"},                  \
+    {"direction", 0, ES_PARAM_FILE, "FILE", "mean direction of vmf, .npy (d)",                     \
+     .field = offsetof(type, law.direction)},                                                      \
+    {"freedom", 0, ES_PARAM_NUMBER, "NU", "degrees of freedom of student",                         \
+     .field = offsetof(type, law.freedom), .min = 1e-6, .max = 1e12},                              \
+    {"means", 0, ES_PARAM_FILE, "FILE",                                                            \
+     "centres of the parts of a mixture, .npy (parts, d); --cov is the covariance of each",        \
+     .field = offsetof(type, law.means)},                                                          \
+    {"weights", 0, ES_PARAM_FILE, "FILE", "weights of the parts, .npy (parts)",                    \
+     .field = offsetof(type, law.weights), .otherwise = "equal"},                                  \
+    {"points", 0, ES_PARAM_FILE, "FILE", "points of an empirical law, .npy (n, d)",                \
+     .field = offsetof(type, law.points)}
+/* clang-format on */
+
+/* A law and everything it points to; memory is the job's. */
+typedef struct es_law_data {
+    es_law law;
+    es_law *parts;
+    es_matrix mean, cov, direction, weights, means, points;
+    double *factor;
+} es_law_data;
+
+/*! es_law_params_speak() : does a parameter say what the dimension is? */
+bool es_law_params_speak(const es_law_params *p);
+
+/*! es_law_make() : read the files and make the law. `dim` is what other inputs say about the
+ *  dimension, 0: nothing. A jitter that the Cholesky factor of --cov needed is remarked on and in
+ *  the answer. @return : ES_E_ARGUMENT for parameters that make no sense together; what reading and
+ *  es_law_check() return; ES_E_NUMERIC for an indefinite covariance. */
+es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_data *out,
+                      es_error *err);
+
+#endif

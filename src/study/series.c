@@ -1,0 +1,68 @@
+#include "study/series.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_series *out,
+                        es_error *err)
+{
+    void *errors, *at, *flags, *summary;
+    ES_TRY(es_arena_array(arena, replicates, points, sizeof(double), "errors", &errors, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(double), "points", &at, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(unsigned), "flags", &flags, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(es_fit_summary), "means", &summary, err));
+    *out = (es_series){.replicates = replicates,
+                       .points = points,
+                       .errors = errors,
+                       .at = at,
+                       .flags = flags,
+                       .summary = summary};
+    return ES_OK;
+}
+
+static bool stops(es_status status)
+{
+    return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY;
+}
+
+es_status es_series_means(es_series *s, const es_rate_opts *opts, es_error *err)
+{
+    es_rate_opts few = *opts;
+    es_rate ignored;
+    few.resamples = 2; /* the fewest: nobody looks at this interval */
+    const es_status status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, NULL,
+                                               &few, s->summary, &ignored, err);
+    return stops(status) ? status : ES_OK;
+}
+
+es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err)
+{
+    es_error why = {0};
+    s->status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, s->flags, opts,
+                                  s->summary, &s->rate, &why);
+    snprintf(s->reason, sizeof s->reason, "%s", s->status == ES_OK ? "" : why.message);
+    if (stops(s->status) && err)
+        *err = why;
+    return stops(s->status) ? s->status : ES_OK;
+}
+
+double es_series_rate(const es_series *s, const double *numbers)
+{
+    void *memory;
+    es_fit line;
+    if (es_mem_array(NULL, s->points, 1, sizeof(es_fit_point), "points", &memory, NULL) != ES_OK)
+        return (double)NAN;
+    es_fit_point *points = memory;
+    for (int64_t i = 0; i < s->points; i++) {
+        const es_fit_summary *m = &s->summary[i];
+        const double relative = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
+        points[i] = (es_fit_point){
+            .n = s->at[i], .error = numbers[i], .se = numbers[i] * relative, .flags = s->flags[i]};
+    }
+    const es_status status = es_fit_power(points, s->points, &line, NULL);
+    es_mem_free(NULL, memory);
+    return status == ES_OK ? line.rate : (double)NAN;
+}

@@ -1,0 +1,98 @@
+/* answer.h : what tables and answers are made of, for the files of this room. */
+#ifndef ES_TABLE_ANSWER_H
+#define ES_TABLE_ANSWER_H
+
+#include <esscher/table.h>
+
+#include "base/arena.h"
+
+/* A live column: of the spec, of a label, or the standard error of the one before. */
+typedef struct column {
+    es_table_column about;
+    double *reals;
+    const char **texts;
+    bool used; /* some row was given a value */
+} column;
+
+struct es_table {
+    es_answer *answer;
+    const es_table_spec *spec;
+    column *columns;
+    int64_t count, columns_room;
+    int64_t rows, rows_room;
+    int64_t hint;    /* where the next key is looked for first */
+    uint64_t hidden; /* views that are not shown this time, one bit each */
+};
+
+/* A result that stands alone, or a fact. */
+typedef enum lone_kind { LONE_REAL, LONE_COUNT, LONE_FLAG, LONE_TEXT, LONE_TEXTS } lone_kind;
+typedef struct lone {
+    const char *key;
+    lone_kind kind;
+    int rank; /* 0: one value; 1: a list; 2: a matrix */
+    int64_t rows, cols;
+    double *reals; /* numbers of any kind */
+    const char *text;
+    const char **texts;
+    int64_t after; /* tables that were there before it: JSON keeps the order */
+} lone;
+
+typedef struct lone_list {
+    lone *at;
+    int64_t count, room;
+} lone_list;
+
+/* A file that was read. */
+typedef struct input {
+    const char *role, *path, *dtype;
+    int rank;
+    int64_t shape[4];
+} input;
+
+struct es_answer {
+    es_arena arena;
+    es_status status; /* of the first failure */
+    es_error err;
+    const char *command;
+    int64_t seed;
+    bool refuted;
+    es_table **tables;
+    int64_t tables_count, tables_room;
+    lone_list results, facts;
+    input *inputs;
+    int64_t inputs_count, inputs_room;
+    const char **findings;
+    int64_t findings_count, findings_room;
+    es_table nowhere; /* takes nothing: what a failure gives */
+};
+
+/*! es_answer_grow() : room for one more of `count` elements; false, with the failure kept, if there
+ *  is none. What was there is copied; the old piece stays in the arena until the end. */
+bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element);
+
+/*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
+const char *es_answer_keep(es_answer *a, const char *text);
+
+/*! es_words_has() : is `key` one of the words of `list`, which have a space between them? */
+bool es_words_has(const char *list, const char *key);
+
+/* A view under way. Bytes are gathered; after the first failure everything is dropped. */
+typedef struct es_pen {
+    es_write_fn write;
+    void *user;
+    bool failed;
+    size_t used;
+    char buffer[8192];
+} es_pen;
+
+void es_pen_put(es_pen *pen, const char *text);
+void es_pen_char(es_pen *pen, char c);
+void es_pen_format(es_pen *pen, const char *fmt, ...) ES_PRINTF(2, 3);
+void es_pen_flush(es_pen *pen);
+
+es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es_pen *pen,
+                              es_error *err);
+void es_answer_json_view(const es_answer *a, es_pen *pen);
+void es_answer_csv_view(const es_table *t, es_pen *pen);
+
+#endif

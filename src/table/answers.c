@@ -1,0 +1,315 @@
+/* answers.c : what stands beside the tables of an answer, and the choice of a view. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "table/answer.h"
+
+es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err)
+{
+    void *memory;
+    *out = NULL;
+    ES_TRY(es_mem_new(budget, sizeof(es_answer), "an answer", &memory, err));
+    *out = memory;
+    **out = (es_answer){.arena = {.budget = budget}, .command = "", .seed = -1};
+    (*out)->nowhere.answer = *out;
+    return ES_OK;
+}
+
+void es_answer_free(es_answer *answer)
+{
+    if (!answer)
+        return;
+    es_budget *budget = answer->arena.budget;
+    es_arena_free(&answer->arena);
+    es_mem_free(budget, answer);
+}
+
+es_status es_answer_status(const es_answer *answer, es_error *err)
+{
+    if (answer->status != ES_OK && err)
+        *err = answer->err;
+    return answer->status;
+}
+
+bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element)
+{
+    if (a->status != ES_OK)
+        return false;
+    if (count < *room)
+        return true;
+    void *memory, *old;
+    const int64_t more = *room ? 2 * *room : 8;
+    a->status = es_arena_array(&a->arena, more, 1, element, "an answer", &memory, &a->err);
+    if (a->status != ES_OK)
+        return false;
+    memcpy(&old, list, sizeof old); /* `list` is a pointer to a pointer of any type */
+    if (count)
+        memcpy(memory, old, (size_t)count * element);
+    memcpy(list, &memory, sizeof memory);
+    *room = more;
+    return true;
+}
+
+const char *es_answer_keep(es_answer *a, const char *text)
+{
+    char *copy = a->status == ES_OK ? es_arena_text(&a->arena, text) : NULL;
+    if (!copy && a->status == ES_OK)
+        a->status = es_fail(&a->err, ES_E_MEMORY, "memory.system", "ask for less",
+                            "there is no memory for the answer");
+    return copy;
+}
+
+/* ---- results that stand alone, and facts ---- */
+
+/* The entry of a key: the one that is there, or a new one at the end. NULL after a failure. */
+static lone *entry(es_answer *a, lone_list *list, const char *key)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->at[i].key, key) == 0)
+            return &list->at[i];
+    if (!es_answer_grow(a, &list->at, list->count, &list->room, sizeof(lone)))
+        return NULL;
+    lone *l = &list->at[list->count++];
+    *l = (lone){.key = es_answer_keep(a, key), .after = a->tables_count};
+    return a->status == ES_OK ? l : NULL;
+}
+
+/* Numbers of any shape; counts and truth values are doubles, too. */
+static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kind kind, int rank,
+                        const double *values, int64_t rows, int64_t cols)
+{
+    lone *l = entry(a, list, key);
+    void *memory;
+    if (!l)
+        return;
+    a->status = es_arena_array(&a->arena, rows, cols, sizeof(double), "a result", &memory, &a->err);
+    if (a->status != ES_OK)
+        return;
+    l->kind = kind;
+    l->rank = rank;
+    l->rows = rows;
+    l->cols = cols;
+    l->reals = memory;
+    if (values)
+        memcpy(memory, values, (size_t)(rows * cols) * sizeof(double));
+}
+
+static void put_text(es_answer *a, lone_list *list, const char *key, const char *text)
+{
+    lone *l = entry(a, list, key);
+    if (l) {
+        l->kind = LONE_TEXT;
+        l->text = es_answer_keep(a, text);
+    }
+}
+
+void es_answer_real(es_answer *answer, const char *key, double value)
+{
+    put_numbers(answer, &answer->results, key, LONE_REAL, 0, &value, 1, 1);
+}
+
+void es_answer_count(es_answer *answer, const char *key, int64_t value)
+{
+    put_numbers(answer, &answer->results, key, LONE_COUNT, 0, &(double){(double)value}, 1, 1);
+}
+
+void es_answer_flag(es_answer *answer, const char *key, bool value)
+{
+    put_numbers(answer, &answer->results, key, LONE_FLAG, 0, &(double){value}, 1, 1);
+}
+
+void es_answer_text(es_answer *answer, const char *key, const char *text)
+{
+    put_text(answer, &answer->results, key, text);
+}
+
+void es_answer_reals(es_answer *answer, const char *key, const double *values, int64_t n)
+{
+    put_numbers(answer, &answer->results, key, LONE_REAL, 1, values, n, 1);
+}
+
+void es_answer_counts(es_answer *answer, const char *key, const int64_t *values, int64_t n)
+{
+    put_numbers(answer, &answer->results, key, LONE_COUNT, 1, NULL, n, 1);
+    lone *l = entry(answer, &answer->results, key);
+    for (int64_t i = 0; l && answer->status == ES_OK && i < n; i++)
+        l->reals[i] = (double)values[i];
+}
+
+void es_answer_matrix(es_answer *answer, const char *key, const double *values, int64_t rows,
+                      int64_t cols)
+{
+    put_numbers(answer, &answer->results, key, LONE_REAL, 2, values, rows, cols);
+}
+
+bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room, size_t size,
+                    const char **text)
+{
+    for (int64_t i = 0; i < answer->results.count; i++) {
+        const lone *l = &answer->results.at[i];
+        if (l->rank > 0 || at-- > 0)
+            continue;
+        *key = l->key;
+        *text = l->kind == LONE_TEXT ? l->text : room;
+        if (l->kind != LONE_TEXT) {
+            if (isnan(l->reals[0]))
+                room[0] = '\0';
+            else
+                snprintf(room, size, "%.17g", l->reals[0]);
+        }
+        return true;
+    }
+    return false;
+}
+
+void es_answer_fact(es_answer *answer, const char *key, const char *text)
+{
+    put_text(answer, &answer->facts, key, text);
+}
+
+void es_answer_fact_real(es_answer *answer, const char *key, double value)
+{
+    put_numbers(answer, &answer->facts, key, LONE_REAL, 0, &value, 1, 1);
+}
+
+void es_answer_fact_count(es_answer *answer, const char *key, int64_t value)
+{
+    put_numbers(answer, &answer->facts, key, LONE_COUNT, 0, &(double){(double)value}, 1, 1);
+}
+
+void es_answer_fact_flag(es_answer *answer, const char *key, bool value)
+{
+    put_numbers(answer, &answer->facts, key, LONE_FLAG, 0, &(double){value}, 1, 1);
+}
+
+void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts, int64_t n)
+{
+    lone *l = entry(answer, &answer->facts, key);
+    void *memory = NULL;
+    if (l)
+        answer->status =
+            es_arena_array(&answer->arena, n, 1, sizeof(char *), "a list", &memory, &answer->err);
+    if (!l || answer->status != ES_OK)
+        return;
+    l->kind = LONE_TEXTS;
+    l->rows = n;
+    l->texts = memory;
+    for (int64_t i = 0; i < n; i++)
+        l->texts[i] = es_answer_keep(answer, texts[i]);
+}
+
+void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
+                     const int64_t *shape, const char *dtype)
+{
+    if (!es_answer_grow(answer, &answer->inputs, answer->inputs_count, &answer->inputs_room,
+                        sizeof(input)))
+        return;
+    input *in = &answer->inputs[answer->inputs_count++];
+    *in = (input){.role = es_answer_keep(answer, role),
+                  .path = es_answer_keep(answer, path),
+                  .dtype = es_answer_keep(answer, dtype),
+                  .rank = rank < 4 ? rank : 4};
+    for (int i = 0; i < in->rank; i++)
+        in->shape[i] = shape[i];
+}
+
+void es_answer_tell(es_answer *answer, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (es_answer_grow(answer, &answer->findings, answer->findings_count, &answer->findings_room,
+                       sizeof(char *)))
+        answer->findings[answer->findings_count++] = es_answer_keep(answer, text);
+}
+
+const char *es_answer_finding(const es_answer *answer, int64_t at)
+{
+    return at >= 0 && at < answer->findings_count ? answer->findings[at] : NULL;
+}
+
+void es_answer_name(es_answer *answer, const char *command, int64_t seed)
+{
+    answer->command = es_answer_keep(answer, command);
+    answer->seed = seed;
+}
+
+void es_answer_refute(es_answer *answer) { answer->refuted = true; }
+
+bool es_answer_refuted(const es_answer *answer) { return answer->refuted; }
+
+/* ---- views ---- */
+
+void es_pen_flush(es_pen *pen)
+{
+    if (!pen->failed && pen->used > 0)
+        pen->failed = !pen->write(pen->user, pen->buffer, pen->used);
+    pen->used = 0;
+}
+
+void es_pen_put(es_pen *pen, const char *text)
+{
+    for (size_t left = strlen(text); left > 0;) {
+        const size_t room = sizeof pen->buffer - pen->used, part = left < room ? left : room;
+        memcpy(pen->buffer + pen->used, text, part);
+        pen->used += part;
+        text += part;
+        left -= part;
+        if (pen->used == sizeof pen->buffer)
+            es_pen_flush(pen);
+    }
+}
+
+void es_pen_char(es_pen *pen, char c) { es_pen_put(pen, (const char[2]){c, '\0'}); }
+
+void es_pen_format(es_pen *pen, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    es_pen_put(pen, text);
+}
+
+/* The table of CSV: the one that is named, or the first that has rows, or the first. */
+static const es_table *csv_table(const es_answer *a, const char *name)
+{
+    if (name)
+        return es_answer_find(a, name);
+    for (int64_t i = 0; i < a->tables_count; i++)
+        if (a->tables[i]->rows)
+            return a->tables[i];
+    return es_answer_at(a, 0);
+}
+
+es_status es_answer_write(const es_answer *answer, es_answer_form form, const es_answer_opts *opts,
+                          es_write_fn write, void *user, es_error *err)
+{
+    const es_answer_opts plain = {0};
+    es_pen pen = {.write = write, .user = user};
+    opts = opts ? opts : &plain;
+    ES_TRY(es_answer_status(answer, err));
+    es_status status = ES_OK;
+    if (form == ES_ANSWER_JSON) {
+        es_answer_json_view(answer, &pen);
+    } else if (form == ES_ANSWER_CSV) {
+        const es_table *t = csv_table(answer, opts->table);
+        if (!t)
+            return es_fail(err, ES_E_ARGUMENT, "answer.table", "", "there is no table %s",
+                           opts->table ? opts->table : "to print");
+        es_answer_csv_view(t, &pen);
+    } else {
+        status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts->colour, &pen, err);
+    }
+    es_pen_flush(&pen);
+    if (status == ES_OK && pen.failed)
+        return es_fail(err, ES_E_IO, "answer.write", "", "the output could not be written");
+    return status;
+}

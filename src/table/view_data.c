@@ -1,0 +1,360 @@
+/* view_data.c : an answer for programs: CSV with every column, JSON with everything. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table/answer.h"
+
+/* ---- CSV ---- */
+
+static void csv_text(es_pen *pen, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        es_pen_put(pen, text);
+        return;
+    }
+    es_pen_put(pen, "\"");
+    for (; *text; text++)
+        (*text == '"') ? es_pen_put(pen, "\"\"") : es_pen_char(pen, *text);
+    es_pen_put(pen, "\"");
+}
+
+static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
+{
+    if (c->texts)
+        csv_text(pen, c->texts[row] ? c->texts[row] : "");
+    else if (isfinite(c->reals[row]) && c->format == ES_FORMAT_FLAG)
+        es_pen_put(pen, c->reals[row] != 0.0 ? "true" : "false");
+    else if (isfinite(c->reals[row])) /* nothing at all for NaN and infinities */
+        es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
+}
+
+void es_answer_csv_view(const es_table *t, es_pen *pen)
+{
+    es_table_column c;
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
+        es_pen_put(pen, j ? "," : "");
+        csv_text(pen, c.name);
+    }
+    es_pen_put(pen, "\n");
+    for (int64_t i = 0; i < t->rows; i++) {
+        for (int64_t j = 0, shown = 0; j < t->count; j++) {
+            if (!t->columns[j].used)
+                continue;
+            c = t->columns[j].about;
+            c.reals = t->columns[j].reals;
+            c.texts = t->columns[j].texts;
+            es_pen_put(pen, shown++ ? "," : "");
+            csv_cell(pen, &c, i);
+        }
+        es_pen_put(pen, "\n");
+    }
+}
+
+/* ---- JSON: values ---- */
+
+static void indent(es_pen *pen, int depth)
+{
+    es_pen_put(pen, "\n");
+    for (int i = 0; i < depth; i++)
+        es_pen_put(pen, "  ");
+}
+
+/* What somebody else wrote may be no UTF-8: es_escape() has made it so; control characters are its
+ * \xNN, and quotes and backslashes are JSON's. */
+static void json_text(es_pen *pen, const char *text)
+{
+    const size_t size = 4 * strlen(text) + 5;
+    char small[512], *room = size <= sizeof small ? small : malloc(size);
+    es_pen_put(pen, "\"");
+    for (const char *c = room ? es_escape(text, room, size) : ""; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            es_pen_char(pen, '\\');
+        es_pen_char(pen, *c);
+    }
+    es_pen_put(pen, "\"");
+    if (room != small)
+        free(room);
+}
+
+/* All digits; a point or an exponent tells a real number from a count. */
+static void json_number(es_pen *pen, es_format format, double value)
+{
+    char text[40];
+    if (!isfinite(value)) {
+        es_pen_put(pen, "null");
+        return;
+    }
+    if (format == ES_FORMAT_FLAG) {
+        es_pen_put(pen, value != 0.0 ? "true" : "false");
+        return;
+    }
+    if (format == ES_FORMAT_COUNT && value == floor(value) && fabs(value) < 0x1p63) {
+        es_pen_format(pen, "%.0f", value);
+        return;
+    }
+    snprintf(text, sizeof text, "%.17g", value);
+    es_pen_put(pen, text);
+    es_pen_put(pen, strpbrk(text, ".e") ? "" : ".0");
+}
+
+static void json_key(es_pen *pen, const char *key, int depth, bool *first)
+{
+    es_pen_put(pen, *first ? "" : ",");
+    *first = false;
+    indent(pen, depth);
+    json_text(pen, key);
+    es_pen_put(pen, ": ");
+}
+
+/* ---- JSON: rows ---- */
+
+/* Columns whose keys agree up to byte `from` are members of one object, or elements of one array
+ * if what follows is a number. */
+typedef struct branch {
+    const es_table *table;
+    int64_t row;
+    size_t from; /* length of the path so far, with its dot */
+    const char *path;
+} branch;
+
+static bool belongs(const branch *b, const column *c)
+{
+    return c->used && strncmp(c->about.key, b->path, b->from) == 0;
+}
+
+static size_t word_length(const char *key) { return strcspn(key, "."); }
+
+/* Was the word at `from` of column j met in an earlier column? */
+static bool met_before(const branch *b, int64_t j)
+{
+    const char *word = b->table->columns[j].about.key + b->from;
+    const size_t length = word_length(word);
+    for (int64_t i = 0; i < j; i++) {
+        const column *c = &b->table->columns[i];
+        if (belongs(b, c) && word_length(c->about.key + b->from) == length &&
+            strncmp(c->about.key + b->from, word, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_value(const column *c, int64_t row) { return !c->texts || c->texts[row]; }
+
+static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
+
+static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int depth, bool *first)
+{
+    const column *c = &b->table->columns[j];
+    const char *word = c->about.key + b->from;
+    const size_t length = word_length(word);
+    char name[ES_KEY_ROOM];
+    if (word[length] == '\0' && !has_value(c, b->row))
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    if (!array)
+        json_key(pen, name, depth, first);
+    else {
+        es_pen_put(pen, *first ? "" : ", ");
+        *first = false;
+    }
+    if (word[length] == '.') {
+        const branch inside = {b->table, b->row, b->from + length + 1, c->about.key};
+        const char next = word[length + 1];
+        const bool list = next >= '0' && next <= '9';
+        bool fresh = true;
+        es_pen_put(pen, list ? "[" : "{");
+        json_members(&inside, list, pen, depth + 1, &fresh);
+        if (!list)
+            indent(pen, depth);
+        es_pen_put(pen, list ? "]" : "}");
+    } else if (c->texts) {
+        json_text(pen, c->texts[b->row]);
+    } else {
+        json_number(pen, c->about.format, c->reals[b->row]);
+    }
+}
+
+static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first)
+{
+    for (int64_t j = 0; j < b->table->count; j++)
+        if (belongs(b, &b->table->columns[j]) && !met_before(b, j))
+            json_member(b, j, array, pen, depth, first);
+}
+
+/* ---- JSON: tables ---- */
+
+/* Do two rows agree in the columns that link their tables? */
+static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t row)
+{
+    es_table_column a, b;
+    for (int64_t j = 0; t->spec->link && es_table_column_at(t, j, &b); j++) {
+        if (!es_words_has(t->spec->link, b.key) || !es_table_find(outer, b.key, &a))
+            continue;
+        if (a.texts ? strcmp(a.texts[at], b.texts[row]) != 0 : a.reals[at] != b.reals[row])
+            return false;
+    }
+    return true;
+}
+
+static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth);
+
+/* The rows of t, or those of them that belong to row `at` of `outer`. */
+static void json_rows(const es_answer *a, const es_table *t, const es_table *outer, int64_t at,
+                      es_pen *pen, int depth)
+{
+    bool first = true;
+    es_pen_put(pen, "[");
+    for (int64_t i = 0; i < t->rows; i++) {
+        if (outer && !linked(outer, at, t, i))
+            continue;
+        es_pen_put(pen, first ? "" : ",");
+        first = false;
+        indent(pen, depth + 1);
+        json_row(a, t, i, pen, depth + 1);
+    }
+    if (!first)
+        indent(pen, depth);
+    es_pen_put(pen, "]");
+}
+
+static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth)
+{
+    const branch all = {t, row, 0, ""};
+    bool first = true;
+    es_pen_put(pen, "{");
+    json_members(&all, false, pen, depth + 1, &first);
+    for (int64_t i = 0; i < a->tables_count; i++) {
+        const es_table *inner = a->tables[i];
+        if (!inner->spec->inside || strcmp(inner->spec->inside, t->spec->key) != 0)
+            continue;
+        json_key(pen, inner->spec->nested ? inner->spec->nested : inner->spec->key, depth + 1,
+                 &first);
+        json_rows(a, inner, t, row, pen, depth + 1);
+    }
+    if (!first)
+        indent(pen, depth);
+    es_pen_put(pen, "}");
+}
+
+static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool *first)
+{
+    if (t->spec->only_inside || (t->spec->record && t->rows == 0))
+        return;
+    json_key(pen, t->spec->key, 1, first);
+    if (t->spec->record)
+        json_row(a, t, 0, pen, 1);
+    else
+        json_rows(a, t, NULL, 0, pen, 1);
+}
+
+/* ---- JSON: what stands alone ---- */
+
+static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen)
+{
+    const int64_t count = l->rank == 1 ? l->rows : l->cols;
+    const double *values = l->reals + (l->rank == 1 ? 0 : row * l->cols);
+    es_pen_put(pen, "[");
+    for (int64_t i = 0; i < count; i++) {
+        es_pen_put(pen, i ? ", " : "");
+        json_number(pen, format, values[i]);
+    }
+    es_pen_put(pen, "]");
+}
+
+static void json_lone(const lone *l, int depth, es_pen *pen)
+{
+    static const es_format formats[] = {
+        [LONE_REAL] = ES_FORMAT_REAL, [LONE_COUNT] = ES_FORMAT_COUNT, [LONE_FLAG] = ES_FORMAT_FLAG};
+    if (l->kind == LONE_TEXT) {
+        json_text(pen, l->text);
+    } else if (l->kind == LONE_TEXTS) {
+        es_pen_put(pen, "[");
+        for (int64_t i = 0; i < l->rows; i++) {
+            es_pen_put(pen, i ? ", " : "");
+            json_text(pen, l->texts[i]);
+        }
+        es_pen_put(pen, "]");
+    } else if (l->rank == 0) {
+        json_number(pen, formats[l->kind], l->reals[0]);
+    } else if (l->rank == 1) {
+        json_list(l, 0, formats[l->kind], pen);
+    } else {
+        es_pen_put(pen, "[");
+        for (int64_t i = 0; i < l->rows; i++) {
+            es_pen_put(pen, i ? "," : "");
+            indent(pen, depth + 1);
+            json_list(l, i, formats[l->kind], pen);
+        }
+        es_pen_put(pen, "]");
+    }
+}
+
+static void json_provenance(const es_answer *a, es_pen *pen)
+{
+    bool first = true;
+    es_pen_put(pen, "{");
+    for (int64_t i = 0; i < a->facts.count; i++) {
+        json_key(pen, a->facts.at[i].key, 2, &first);
+        json_lone(&a->facts.at[i], 2, pen);
+    }
+    json_key(pen, "inputs", 2, &first);
+    es_pen_put(pen, "[");
+    for (int64_t i = 0; i < a->inputs_count; i++) {
+        const input *in = &a->inputs[i];
+        es_pen_put(pen, i ? "," : "");
+        indent(pen, 3);
+        es_pen_put(pen, "{\"role\": ");
+        json_text(pen, in->role);
+        es_pen_put(pen, ", \"path\": ");
+        json_text(pen, in->path);
+        es_pen_put(pen, ", \"shape\": [");
+        for (int k = 0; k < in->rank; k++)
+            es_pen_format(pen, "%s%lld", k ? ", " : "", (long long)in->shape[k]);
+        es_pen_put(pen, "], \"dtype\": ");
+        json_text(pen, in->dtype);
+        es_pen_put(pen, "}");
+    }
+    es_pen_put(pen, "]");
+    indent(pen, 1);
+    es_pen_put(pen, "}");
+}
+
+void es_answer_json_view(const es_answer *a, es_pen *pen)
+{
+    bool first = true;
+    int64_t next = 0; /* of the results that stand alone, which keep their place among tables */
+    es_pen_put(pen, "{");
+    json_key(pen, "schema", 1, &first);
+    es_pen_put(pen, "\"esscher/1\"");
+    json_key(pen, "command", 1, &first);
+    json_text(pen, a->command);
+    json_key(pen, "version", 1, &first);
+    es_pen_put(pen, "\"" ES_VERSION_STRING "\"");
+    json_key(pen, "seed", 1, &first);
+    es_pen_format(pen, a->seed < 0 ? "null" : "%lld", (long long)a->seed);
+    json_key(pen, "provenance", 1, &first);
+    json_provenance(a, pen);
+    for (int64_t i = 0; i <= a->tables_count; i++) {
+        for (; next < a->results.count && a->results.at[next].after <= i; next++) {
+            json_key(pen, a->results.at[next].key, 1, &first);
+            json_lone(&a->results.at[next], 1, pen);
+        }
+        if (i < a->tables_count)
+            json_table(a, a->tables[i], pen, &first);
+    }
+    if (a->findings_count) {
+        json_key(pen, "findings", 1, &first);
+        es_pen_put(pen, "[");
+        for (int64_t i = 0; i < a->findings_count; i++) {
+            es_pen_put(pen, i ? "," : "");
+            indent(pen, 2);
+            json_text(pen, a->findings[i]);
+        }
+        indent(pen, 1);
+        es_pen_put(pen, "]");
+    }
+    indent(pen, 0);
+    es_pen_put(pen, "}\n");
+}

@@ -1,0 +1,271 @@
+/* view_text.c : an answer for people: sentences, then tables, on a terminal or as Markdown. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "table/answer.h"
+
+/* Columns of one view, and the text of every cell. */
+typedef struct sheet {
+    const es_table *table;
+    const es_table_view *view;
+    es_table_column *columns;
+    int64_t count;
+    int *widths;
+    char **cells; /* (rows, count) */
+    es_arena arena;
+    es_pen *pen;
+    bool markdown, colour;
+} sheet;
+
+/* ---- cells ---- */
+
+/* Columns a text takes on a terminal: its characters, not its bytes. */
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* The standard error of column c, if this view has a use for it. */
+static bool error_of(const es_table *t, const es_table_column *c, es_table_column *out)
+{
+    char key[ES_KEY_ROOM];
+    if (c->is_error || !c->spec->error)
+        return false;
+    const char *index = strlen(c->key) > strlen(c->spec->key) ? c->key + strlen(c->spec->key) : "";
+    return es_table_find(t, es_key(key, c->spec->error, index), out);
+}
+
+static const char *cell_text(sheet *s, const es_table_column *c, int64_t row)
+{
+    char number[ES_FORMAT_ROOM];
+    if (c->texts) {
+        const char *text = c->texts[row] ? c->texts[row] : s->markdown ? "" : "-";
+        void *room;
+        const size_t size = 4 * strlen(text) + 5;
+        if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
+            return NULL;
+        return es_escape(text, room, size);
+    }
+    es_table_column error;
+    const double value = c->reals[row];
+    if (!isfinite(value))
+        return "-";
+    const double se = error_of(s->table, c, &error) ? error.reals[row] : (double)NAN;
+    es_format_number(c->format, value, se, number, sizeof number);
+    return es_arena_text(&s->arena, number);
+}
+
+/* ---- which columns ---- */
+
+/* A view names keys of the spec; what stands for labels comes with its key, errors with what they
+ * are the errors of. */
+static bool is_shown(const es_table_view *view, const es_table_column *c)
+{
+    return !c->is_error && (!view->columns || es_words_has(view->columns, c->spec->key));
+}
+
+/* Columns in the order in which the view names them. */
+static int64_t place_of(const es_table_view *view, const es_table_column *c)
+{
+    const char *list = view->columns ? view->columns : "", *key = c->spec->key;
+    const size_t length = strlen(key);
+    for (const char *at = list; (at = strstr(at, key)); at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return at - list;
+    return 0;
+}
+
+static es_status make_sheet(sheet *s, es_error *err)
+{
+    void *memory;
+    es_table_column c;
+    const int64_t most = s->table->count, rows = es_table_rows(s->table);
+    ES_TRY(es_arena_array(&s->arena, most, 1, sizeof c, "a view", &memory, err));
+    s->columns = memory;
+    for (int64_t j = 0; es_table_column_at(s->table, j, &c); j++) {
+        if (!is_shown(s->view, &c))
+            continue;
+        int64_t at = s->count++;
+        for (; at > 0 && place_of(s->view, &s->columns[at - 1]) > place_of(s->view, &c); at--)
+            s->columns[at] = s->columns[at - 1];
+        s->columns[at] = c;
+    }
+    ES_TRY(es_arena_array(&s->arena, s->count, 1, sizeof(int), "a view", &memory, err));
+    s->widths = memory;
+    ES_TRY(es_arena_array(&s->arena, rows, s->count, sizeof(char *), "a view", &memory, err));
+    s->cells = memory;
+    for (int64_t j = 0; j < s->count; j++) {
+        const int title = width_of(s->columns[j].title), unit = width_of(s->columns[j].spec->unit);
+        s->widths[j] = title > unit ? title : unit;
+        for (int64_t i = 0; i < rows; i++) {
+            const char *text = cell_text(s, &s->columns[j], i);
+            if (!text)
+                return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+            s->cells[i * s->count + j] = (char *)(uintptr_t)text;
+            s->widths[j] = width_of(text) > s->widths[j] ? width_of(text) : s->widths[j];
+        }
+    }
+    return ES_OK;
+}
+
+/* ---- a terminal ---- */
+
+static void put_aligned(es_pen *pen, const char *text, int width, bool left)
+{
+    const int gap = width - width_of(text);
+    if (!left && gap > 0)
+        es_pen_format(pen, "%*s", gap, "");
+    es_pen_put(pen, text);
+    if (left && gap > 0)
+        es_pen_format(pen, "%*s", gap, "");
+}
+
+/* Cell j of a line of `count`; nothing follows the last one, so it is not padded. */
+static void put_cell(const sheet *s, const char *text, int64_t j, int64_t count)
+{
+    const bool left = s->columns[j].texts != NULL;
+    es_pen_put(s->pen, j ? "  " : "");
+    put_aligned(s->pen, text, left && j + 1 == count ? 0 : s->widths[j], left);
+}
+
+static void put_units(const sheet *s)
+{
+    int64_t count = s->count;
+    while (count > 0 && !*s->columns[count - 1].spec->unit)
+        count--;
+    for (int64_t j = 0; j < count; j++)
+        put_cell(s, s->columns[j].spec->unit, j, count);
+    es_pen_put(s->pen, count ? "\n" : "");
+}
+
+static void put_lines(const sheet *s)
+{
+    es_pen_put(s->pen, s->colour ? "\033[1m" : "");
+    for (int64_t j = 0; j < s->count; j++)
+        put_cell(s, s->columns[j].title, j, s->count);
+    es_pen_put(s->pen, s->colour ? "\n\033[0m" : "\n");
+    put_units(s);
+    for (int64_t i = 0; i < es_table_rows(s->table); i++) {
+        for (int64_t j = 0; j < s->count; j++)
+            put_cell(s, s->cells[i * s->count + j], j, s->count);
+        es_pen_put(s->pen, "\n");
+    }
+}
+
+/* One line per column: for a single row. */
+static void put_record(const sheet *s)
+{
+    int width = 0;
+    for (int64_t j = 0; j < s->count; j++)
+        width = width_of(s->columns[j].title) > width ? width_of(s->columns[j].title) : width;
+    for (int64_t j = 0; j < s->count && es_table_rows(s->table); j++) {
+        const char *unit = s->columns[j].spec->unit;
+        es_pen_put(s->pen, "  ");
+        put_aligned(s->pen, s->columns[j].title, width, true);
+        es_pen_format(s->pen, "  ");
+        es_pen_put(s->pen, s->cells[j]);
+        es_pen_format(s->pen, "%s%s\n", *unit ? " " : "", unit);
+    }
+}
+
+/* ---- Markdown ---- */
+
+static void put_markdown(const sheet *s)
+{
+    const char *const ends[2] = {" |", "--:|"};
+    for (int64_t j = 0; j < s->count; j++)
+        es_pen_format(s->pen, "| %s%s%s%s%s ", s->columns[j].title,
+                      *s->columns[j].spec->unit ? " (" : "", s->columns[j].spec->unit,
+                      *s->columns[j].spec->unit ? ")" : "", "");
+    es_pen_put(s->pen, "|\n|");
+    for (int64_t j = 0; j < s->count; j++)
+        es_pen_put(s->pen, s->columns[j].texts ? "---|" : ends[1]);
+    es_pen_put(s->pen, "\n");
+    for (int64_t i = 0; i < es_table_rows(s->table); i++) {
+        for (int64_t j = 0; j < s->count; j++) {
+            es_pen_put(s->pen, "| ");
+            for (const char *c = s->cells[i * s->count + j]; *c; c++) {
+                es_pen_put(s->pen, *c == '|' ? "\\" : "");
+                es_pen_char(s->pen, *c);
+            }
+            es_pen_put(s->pen, " ");
+        }
+        es_pen_put(s->pen, "|\n");
+    }
+}
+
+/* ---- all of it ---- */
+
+static void put_foot(const sheet *s)
+{
+    const es_column *before = NULL;
+    const char *head = s->markdown ? "- " : "  ";
+    es_table_column error;
+    bool errors = false;
+    es_pen_put(s->pen, s->markdown ? "\n" : "");
+    for (int64_t j = 0; j < s->count; j++) {
+        const es_column *c = s->columns[j].spec;
+        if (c->definition && c != before) {
+            es_pen_format(s->pen, "%s%s: ", head, c->title);
+            es_pen_put(s->pen, c->definition);
+            es_pen_put(s->pen, "\n");
+        }
+        errors = errors || error_of(s->table, &s->columns[j], &error);
+        before = c;
+    }
+    if (errors)
+        es_pen_format(s->pen, "%s±: one standard error\n", head);
+    if (s->view->note) {
+        es_pen_put(s->pen, head);
+        es_pen_put(s->pen, s->view->note);
+        es_pen_put(s->pen, "\n");
+    }
+}
+
+static es_status put_view(sheet *s, bool first, es_error *err)
+{
+    const es_status status = make_sheet(s, err);
+    if (status == ES_OK && s->count > 0) {
+        es_pen_put(s->pen, first ? "" : "\n");
+        es_pen_put(s->pen, s->markdown ? "### " : s->colour ? "\033[1m" : "");
+        es_pen_put(s->pen, s->view->title);
+        es_pen_put(s->pen, s->markdown ? "\n\n" : s->colour ? "\033[0m\n" : "\n");
+        if (s->markdown)
+            put_markdown(s);
+        else if (s->table->spec->record)
+            put_record(s);
+        else
+            put_lines(s);
+        put_foot(s);
+    }
+    es_arena_free(&s->arena);
+    return status;
+}
+
+es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es_pen *pen,
+                              es_error *err)
+{
+    bool first = true;
+    for (int64_t i = 0; i < a->findings_count; i++, first = false) {
+        es_pen_put(pen, a->findings[i]);
+        es_pen_put(pen, markdown ? "\n\n" : "\n");
+    }
+    for (int64_t i = 0; i < a->tables_count; i++) {
+        const es_table *t = a->tables[i];
+        uint64_t bit = 1;
+        for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1) {
+            if (t->hidden & bit)
+                continue;
+            sheet s = {.table = t, .view = v, .pen = pen, .markdown = markdown, .colour = colour};
+            ES_TRY(put_view(&s, first, err));
+            first = false;
+        }
+    }
+    return ES_OK;
+}
