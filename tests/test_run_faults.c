@@ -221,12 +221,18 @@ static void FS03_newer_schemas_and_strange_tables_are_refused(void **state)
 {
     (void)state;
     fresh();
-    tamper("PRAGMA user_version = 2");
+    tamper("PRAGMA user_version = 3");
     refuse(ES_E_UNSUPPORTED, "run.schema");
     tamper("PRAGMA user_version = 0");
     refuse(ES_E_FORMAT, "run.corrupt");
     fresh();
     tamper("CREATE TRIGGER t AFTER INSERT ON cell BEGIN DELETE FROM cell; END");
+    refuse(ES_E_FORMAT, "run.corrupt");
+    fresh();
+    tamper("CREATE TABLE mine(x)");
+    refuse(ES_E_FORMAT, "run.corrupt");
+    fresh();
+    tamper("CREATE INDEX i ON cell(idx)");
     refuse(ES_E_FORMAT, "run.corrupt");
     fresh();
     tamper("DELETE FROM run");

@@ -51,7 +51,7 @@ extern "C" {
 #endif
 
 enum {
-    ES_RUN_SCHEMA = 1,       /* of files we write; newer ones are refused, older ones are read */
+    ES_RUN_SCHEMA = 2,       /* of files we write; newer ones are refused, older ones are read */
     ES_RUN_BATCH_SECONDS = 1 /* at most so much finished work waits for the disk */
 };
 
@@ -193,7 +193,9 @@ typedef struct es_run_table {
     es_budget *budget; /* of a table that was read; must outlive it */
 } es_run_table;
 
-/*! es_run_put_table() : write a table, or replace the one of that name, and flush.
+/*! es_run_put_table() : write a table, or replace the one of that name, and flush. For readers
+ *  without this library the file gets a view of that name with a column for each column: REAL,
+ *  NULL for NaN, or TEXT.
  *  @return : ES_OK; ES_E_ARGUMENT (run.table); ES_E_LIMIT; and as es_run_put_cell(). */
 ES_API es_status es_run_put_table(es_run *run, const es_run_table *table, es_error *err);
 

@@ -22,7 +22,8 @@ static bool tell(es_driver *d, double done, double total)
     const es_progress now = {.phase = d->phase,
                              .phase_share = part,
                              .share = fmin(1.0, (d->flops_before + part * d->flops_phase) / all)};
-    return d->opts->progress(d->opts->user, &now);
+    d->stop = d->opts->progress(d->opts->user, &now) || d->stop; /* asked once is asked for good */
+    return d->stop;
 }
 
 static bool phase_progress(void *user, double done, double total)
@@ -46,6 +47,11 @@ static bool side_progress(void *user, double done, double total)
     es_driver *d = user;
     const double all = (double)d->job.stages[d->stage].cells;
     return tell(d, all - total + done, all);
+}
+
+static es_status check_stop(const es_driver *d, es_error *err)
+{
+    return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop") : ES_OK;
 }
 
 void es_driver_phase(es_driver *d, const char *phase, double flops)
@@ -160,9 +166,9 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
     __atomic_add_fetch(&d->done, 1, __ATOMIC_RELAXED);
-    if (!s->alone && tell(d, (double)d->done, (double)s->cells))
-        return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
-    return ES_OK;
+    if (!s->alone)
+        tell(d, (double)d->done, (double)s->cells);
+    return s->alone ? ES_OK : check_stop(d, err);
 }
 
 static es_status run_stage(es_driver *d, int s, es_error *err)
@@ -174,6 +180,7 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
     es_exec exec = d->job.exec;
     d->stage = s;
     es_driver_phase(d, stage->phase, (double)stage->cells * stage->flops);
+    ES_TRY(check_stop(d, err));
     ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
                         &d->job.cells[s], err));
     ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof *missing, "cells", &memory, err));
@@ -222,6 +229,7 @@ static es_status work(es_driver *d, es_error *err)
     for (int s = 0; s < job->n_stages; s++)
         ES_TRY(run_stage(d, s, err));
     es_driver_phase(d, "summing up", 0.0);
+    ES_TRY(check_stop(d, err));
     ES_TRY(job->study->summarise(job, job->answer, err));
     ES_TRY(es_answer_status(job->answer, err));
     return d->run ? es_keep_tables(d->run, job->answer, err) : ES_OK;

@@ -23,6 +23,7 @@ typedef struct es_driver {
     int64_t stage_ids[ES_MOST_STAGES];
     int stage;    /* under way; -1: none yet */
     int64_t done; /* cells of it that are there */
+    bool stop;    /* somebody asked to */
     const char *phase;
     double flops_before; /* of the phases before this one */
     double flops_phase, flops_all;

@@ -47,7 +47,10 @@ static es_status new_run(const char *path, es_run **out, es_error *err)
 
 static es_status load(es_run *run, es_error *err)
 {
+    int64_t version;
     ES_TRY(es_run_file_check(&run->sql, err));
+    ES_TRY(es_sql_number(&run->sql, "PRAGMA user_version", &version, err));
+    run->schema = (int)version;
     ES_TRY(es_run_spec_load(run, err));
     return es_run_stages_load(run, err);
 }
@@ -177,7 +180,7 @@ es_run_about es_run_info(const es_run *run)
 {
     es_run_enter(run);
     const es_run_about about = {.command = run->command,
-                                .schema = ES_RUN_SCHEMA,
+                                .schema = run->schema,
                                 .created = run->created,
                                 .updated = run->updated,
                                 .params = run->params,

@@ -8,6 +8,7 @@
  *     stage       names and shapes; column names as strings that end in a zero byte
  *     cell        (stage, index) with its numbers, f64, least significant byte first
  *     result      final tables; result_column holds one column: numbers as in a cell, or strings
+ *     NAME        a view of final table NAME over "NAME:data", since schema 2: for others to read
  *
  * Each row has a checksum of its content that starts from the identity: a row of another run does
  * not pass for one of this.
@@ -33,6 +34,7 @@ struct es_run {
     es_sql sql;
     char *path; /* as the caller spelt it */
     bool writable;
+    int schema; /* of the file, as it was when opened */
     es_run_lock lock;
 
     uint64_t identity;
@@ -98,6 +100,11 @@ es_status es_run_write(es_run *run, es_run_write_fn fn, const void *job, size_t 
 
 void es_run_enter(const es_run *run); /* one thread at a time; may be entered again from inside */
 void es_run_leave(const es_run *run);
+
+/* ---- run_views.c ---- */
+
+/*! es_run_mirror() : the table as a view with real columns, for plain SQL; inside a transaction. */
+es_status es_run_mirror(es_run *run, const es_run_table *table, es_error *err);
 
 /* ---- run_stages.c, run_cells.c ---- */
 

@@ -105,7 +105,7 @@ static es_status write_table(es_run *run, const void *job, es_error *err)
                       t->name, t->rows, t->cols, checksum));
     for (int64_t j = 0; j < t->cols; j++)
         ES_TRY(write_column(run, t, j, err));
-    return ES_OK;
+    return es_run_mirror(run, t, err);
 }
 
 es_status es_run_put_table(es_run *run, const es_run_table *table, es_error *err)

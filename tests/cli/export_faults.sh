@@ -15,7 +15,7 @@ export_ text.run
 head -c 9000 a.run >short.run
 export_ short.run --json
 head -c 60 a.run >newer.run
-printf '\0\0\0\002' >>newer.run
+printf '\0\0\0\003' >>newer.run
 tail -c +65 a.run >>newer.run
 export_ newer.run
 mkfifo pipe.run
