@@ -12,63 +12,61 @@
 static const cli_option options[] = {
     {"quick", 0, CLI_FLAG, NULL, "smaller shapes: seconds instead of minutes",
      .field = offsetof(bench_options, quick)},
-    {"d", 0, CLI_COUNTS, "LIST", "head dimensions (default: 32,50,64,128)",
-     .field = offsetof(bench_options, d), .min = 1, .max = 4096, .increasing = true},
-    {"n", 'n', CLI_WHOLE, "N",
-     "queries and keys of the square shapes (default: 16384; quick: 4096)",
-     .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24},
-    {"repeat", 'r', CLI_WHOLE, "R", "repetitions of everything (default: 5)",
-     .field = offsetof(bench_options, repeat), .min = 1, .max = 1000},
-    {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads (default: 1 and all processors)",
-     .field = offsetof(bench_options, threads), .min = 1, .max = 1024, .increasing = true},
+    {"dim", 'd', CLI_COUNTS, "LIST", "head dimensions", .field = offsetof(bench_options, d),
+     .standard = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
+    {"n", 'n', CLI_WHOLE, "N", "queries and keys of the square shapes",
+     .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24,
+     .otherwise = "16384; quick: 4096"},
+    {"repetitions", 0, CLI_WHOLE, "R", "of everything",
+     .field = offsetof(bench_options, repetitions), .standard = "5", .min = 1, .max = 1000,
+     .was = "repeat"},
+    {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads",
+     .field = offsetof(bench_options, threads), .otherwise = "1 and all processors", .min = 1,
+     .max = 1024, .increasing = true},
     {"model", 'm', CLI_STRING, "MODEL",
      "instead: the forward pass of this BERT, against its matrix products alone",
      .field = offsetof(bench_options, model)},
     {0}};
 
-static const bench_options defaults = {.repeat = 5};
-
 /* ---- random numbers ---- */
 
-static const cli_column normals_columns[] = {
-    {"per_second", "normal numbers", "per second and core", .format = CLI_SHORT},
-    {"per_second_min", "least", "", .format = CLI_SHORT},
-    {"per_second_max", "most", "", .format = CLI_SHORT},
+static const es_column normals_columns[] = {
+    {"per_second", "normal numbers", "per second and core", ES_FORMAT_SHORT},
+    {"per_second_min", "least", "", ES_FORMAT_SHORT},
+    {"per_second_max", "most", "", ES_FORMAT_SHORT},
     {0}};
 
-static const cli_table normals_table = {
-    .rows = "normals", .title = "Random numbers, f32, one thread", .columns = normals_columns};
+static const es_table_view normals_views[] = {{"Random numbers, f32, one thread"}, {0}};
+static const es_table_spec normals_table = {"normals", normals_columns, normals_views,
+                                            .record = true};
 
 static es_status measure_normals(cli_session *session, const bench_options *o, es_error *err)
 {
     enum { ROWS = 4096, COLS = 64 };
     float *x = cli_alloc_array((size_t)ROWS * COLS, sizeof *x);
-    double *rates = cli_alloc_array((size_t)o->repeat, sizeof *rates);
+    double *rates = cli_alloc_array((size_t)o->repetitions, sizeof *rates);
     es_status status = ES_OK;
     es_address at = {.seed = session->common.seed, .experiment = ES_EXPERIMENT_BENCH};
-    for (int64_t i = 0; i < o->repeat && status == ES_OK; i++) {
+    for (int64_t i = 0; i < o->repetitions && status == ES_OK; i++) {
         const double start = cli_seconds();
         double count = 0.0;
         for (; status == ES_OK && cli_seconds() - start < 0.05; count += ROWS * COLS, at.cell++)
             status = es_normal_rows_f32(&at, ROWS, COLS, x, err);
         rates[i] = count / (cli_seconds() - start);
     }
-    const bench_spread rate = bench_spread_of(rates, o->repeat);
+    const bench_spread rate = bench_spread_of(rates, o->repetitions);
     free(rates);
     free(x);
-    json_t *normals = json_object();
-    json_object_set_new(normals, "per_second", cli_real(rate.median));
-    json_object_set_new(normals, "per_second_min", cli_real(rate.min));
-    json_object_set_new(normals, "per_second_max", cli_real(rate.max));
-    json_object_set_new(session->answer, "normals", normals);
-    json_object_set_new(session->answer, "normals_per_second", cli_real(rate.median));
+    es_table *t = es_answer_table(cli_result(session), &normals_table);
+    const int64_t at_row = es_table_row(t);
+    es_table_real(t, at_row, "per_second", rate.median);
+    es_table_real(t, at_row, "per_second_min", rate.min);
+    es_table_real(t, at_row, "per_second_max", rate.max);
+    es_answer_real(session->result, "normals_per_second", rate.median);
     return status;
 }
 
 /* ---- all of it ---- */
-
-static const cli_table *const views[] = {&cli_cost_table, &bench_speed_table, &bench_costs_table,
-                                         &normals_table,  &bench_model_table, NULL};
 
 /* The shapes: one square for each d, and few queries against many keys. */
 typedef struct shape {
@@ -102,13 +100,13 @@ static double work_of(const cli_session *session, shape s, int64_t prefixes)
 static double larger(double a, double b) { return a > b ? a : b; }
 
 /* All calls of es_attend() that will be made, and the most memory they take at one time. */
-static cli_cost estimate(const cli_session *session, const bench_options *o, double *calls)
+static es_cost estimate(const cli_session *session, const bench_options *o, double *calls)
 {
-    const double n = (double)o->n, runs = (double)(2 * o->threads.count * o->repeat);
+    const double n = (double)o->n, runs = (double)(2 * o->threads.count * o->repetitions);
     const double passes = 6.0 + 24.0 / 4.0; /* of the costs: six whole, 24 of a quarter */
-    cli_cost cost = {.flops = 4.0 * n * n * 64.0 * passes * (double)o->repeat,
-                     .output_bytes = (12.0 * 64.0 + 5.0) * n * 8.0,
-                     .work_bytes = work_of(session, (shape){o->n, o->n, 64}, 12)};
+    es_cost cost = {.flops = 4.0 * n * n * 64.0 * passes * (double)o->repetitions,
+                    .output_bytes = (12.0 * 64.0 + 5.0) * n * 8.0,
+                    .work_bytes = work_of(session, (shape){o->n, o->n, 64}, 12)};
     for (int64_t i = 0; i <= o->d.count; i++) {
         const shape s = shape_at(o, i);
         const double m = (double)s.m, d = (double)s.d;
@@ -117,12 +115,11 @@ static cli_cost estimate(const cli_session *session, const bench_options *o, dou
         cost.output_bytes = larger(cost.output_bytes, 8.0 * m * d);
         cost.work_bytes = larger(cost.work_bytes, work_of(session, s, 1));
     }
-    *calls = runs * (double)(o->d.count + 1) + 19.0 * (double)o->repeat;
+    *calls = runs * (double)(o->d.count + 1) + 19.0 * (double)o->repetitions;
     return cost;
 }
 
-static es_status run_shapes(cli_session *session, const bench_options *o, json_t *rows,
-                            es_error *err)
+static es_status run_shapes(cli_session *session, const bench_options *o, es_error *err)
 {
     static const es_dtype precisions[] = {ES_F32, ES_F64};
     es_status status = ES_OK;
@@ -132,43 +129,31 @@ static es_status run_shapes(cli_session *session, const bench_options *o, json_t
         bench_data_new(&data, session->common.seed, s.m, s.n, s.d, 1);
         for (int p = 0; p < 2; p++)
             for (int64_t t = 0; t < o->threads.count && status == ES_OK; t++)
-                status = bench_speed(session, o, &data, (int)o->threads.counts[t], precisions[p],
-                                     rows, err);
+                status =
+                    bench_speed(session, o, &data, (int)o->threads.counts[t], precisions[p], err);
         bench_data_free(&data);
     }
     return status;
 }
 
-/* The peak that stands for the machine: f32, most threads, from the first shape. */
-static json_t *peak_of(const json_t *rows, int64_t threads)
+/* Defaults that depend on other options or on the machine: 1 and all processors. */
+static void complete(bench_options *o, const cli_session *session, int64_t threads[2],
+                     double same[2])
 {
-    const json_t *row = json_array_get(rows, (size_t)threads - 1);
-    return json_incref(json_object_get(row, "peak_gflops"));
-}
-
-/* Defaults that depend on other options or on the machine. */
-static void complete(bench_options *o, const cli_session *session)
-{
-    char why[64];
-    const cli_grid_rule rule = {.min = 1, .max = 4096, .increasing = true};
     const int all = session->exec.threads;
     if (!o->n)
         o->n = o->quick ? 4096 : 16384;
-    if (!o->d.count)
-        cli_grid_parse("32,50,64,128", true, &rule, &o->d, why, (int)sizeof why);
-    if (!es_build_info().openmp) /* whatever was asked for, one thread will work */
-        cli_grid_free(&o->threads);
-    if (!o->threads.count) {
-        char text[32];
-        snprintf(text, sizeof text, all > 1 ? "1,%d" : "%d", all);
-        cli_grid_parse(text, true, &rule, &o->threads, why, (int)sizeof why);
-    }
+    if (o->threads.count && es_build_info().openmp)
+        return;
+    threads[0] = all > 1 && es_build_info().openmp ? 1 : all; /* without OpenMP one works */
+    threads[1] = all;
+    same[0] = (double)threads[0];
+    same[1] = (double)all;
+    o->threads = (es_grid){.count = threads[0] == all ? 1 : 2, .counts = threads, .reals = same};
 }
 
-static es_status run(cli_session *session, void *given, es_error *err)
+static es_status run_all(cli_session *session, const bench_options *o, es_error *err)
 {
-    bench_options *o = given;
-    complete(o, session);
     session->exec.threads = (int)o->threads.counts[o->threads.count - 1];
     if (o->model && session->common.dry_run)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "bench.options", "esscher encode --dry-run",
@@ -176,26 +161,37 @@ static es_status run(cli_session *session, void *given, es_error *err)
     if (o->model)
         return bench_model(session, o, err);
     double calls;
-    const cli_cost cost = estimate(session, o, &calls);
-    if (session->common.dry_run)
-        return cli_cost_answer(session, &cost, err);
-    es_status status = cli_cost_admit(session, &cost, err);
-    if (status != ES_OK)
+    bool done;
+    const es_cost cost = estimate(session, o, &calls);
+    es_status status = cli_admit(session, &cost, &done, err);
+    if (status != ES_OK || done)
         return status;
     session->progress.parts = calls;
-    json_t *rows = json_array(), *costs = json_array();
-    json_object_set_new(session->answer, "rows", rows);
-    json_object_set_new(session->answer, "costs", costs);
-    status = run_shapes(session, o, rows, err);
+    es_answer_name(cli_result(session), session->command->name, (int64_t)session->common.seed);
+    status = run_shapes(session, o, err);
     if (status == ES_OK)
-        status = bench_costs(session, o, costs, err);
+        status = bench_costs(session, o, err);
     if (status == ES_OK)
         status = measure_normals(session, o, err);
     if (status == ES_OK)
-        json_object_set_new(session->answer, "peak_gflops", peak_of(rows, o->threads.count));
+        /* what stands for the machine: f32, most threads, from the first shape */
+        es_answer_real(session->result, "peak_gflops",
+                       es_table_get(es_answer_find(session->result, "rows"), o->threads.count - 1,
+                                    "peak_gflops"));
     return status;
 }
 
+static es_status run(cli_session *session, void *given, es_error *err)
+{
+    bench_options *o = given;
+    int64_t threads[2];
+    double same[2];
+    const es_grid given_threads = o->threads; /* what is freed at the end */
+    complete(o, session, threads, same);
+    const es_status status = run_all(session, o, err);
+    o->threads = given_threads;
+    return status;
+}
 static const char *const examples[] = {"esscher bench --quick", "esscher bench --d 64 --threads 1",
                                        "esscher bench --json > bench.json",
                                        "esscher bench --model models/minilm", NULL};
@@ -212,8 +208,6 @@ const cli_command cli_bench = {
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_ISA | CLI_TAKES_SEED | CLI_TAKES_MEMORY |
               CLI_TAKES_DRY_RUN | CLI_TAKES_PROGRESS,
-    .defaults = &defaults,
     .size = sizeof(bench_options),
-    .views = views,
     .run = run,
 };

@@ -10,13 +10,12 @@
 
 #include <esscher/attend.h>
 
-#include "answer.h"
-#include "grid.h"
+#include "command.h"
 
 typedef struct bench_options {
     bool quick;
-    cli_grid d, threads;
-    int64_t n, repeat;
+    es_grid d, threads;
+    int64_t n, repetitions;
     const char *model;
 } bench_options;
 
@@ -43,14 +42,12 @@ bench_spread bench_spread_of(double *values, int64_t count);
 
 /* One row: a shape, at a number of threads and a precision. */
 es_status bench_speed(cli_session *session, const bench_options *o, const bench_data *data,
-                      int threads, es_dtype precision, json_t *rows, es_error *err);
-extern const cli_table bench_speed_table;
+                      int threads, es_dtype precision, es_error *err);
+extern const es_table_spec bench_speed_table;
 
-es_status bench_costs(cli_session *session, const bench_options *o, json_t *costs, es_error *err);
-extern const cli_table bench_costs_table;
+es_status bench_costs(cli_session *session, const bench_options *o, es_error *err);
 
 /* Instead of attention: the model that --model names. */
 es_status bench_model(cli_session *session, const bench_options *o, es_error *err);
-extern const cli_table bench_model_table;
 
 #endif

@@ -6,20 +6,24 @@
 #include "bench.h"
 #include "talk.h"
 
-static const cli_column columns[] = {
-    {"what", "what", "", .format = CLI_TEXT},
-    {"m", "queries", "", .format = CLI_COUNT},
-    {"n", "keys", "", .format = CLI_COUNT},
-    {"ratio", "ratio", "", .format = CLI_SHORT,
-     .definition = "time of the first by time of the second, median over repetitions"},
-    {"ratio_min", "least", "", .format = CLI_SHORT},
-    {"ratio_max", "most", "", .format = CLI_SHORT},
-    {"goal", "goal", "", .format = CLI_TEXT},
+static const es_column columns[] = {
+    {"what", "what", "", ES_FORMAT_TEXT},
+    {"m", "queries", "", ES_FORMAT_COUNT},
+    {"n", "keys", "", ES_FORMAT_COUNT},
+    {"ratio", "ratio", "", ES_FORMAT_SHORT,
+     "time of the first by time of the second, median over repetitions"},
+    {"ratio_min", "least", "", ES_FORMAT_SHORT},
+    {"ratio_max", "most", "", ES_FORMAT_SHORT},
+    {"ratio_spread", "spread", "", ES_FORMAT_SHORT, "most less least"},
+    {"d", "d", "", ES_FORMAT_COUNT},
+    {"repeats", "repetitions", "", ES_FORMAT_COUNT},
+    {"goal", "goal", "", ES_FORMAT_TEXT},
     {0}};
 
-const cli_table bench_costs_table = {.rows = "costs",
-                                     .title = "Costs beside one pass for the output (f32, d = 64)",
-                                     .columns = columns};
+static const es_table_view views[] = {{"Costs beside one pass for the output (f32, d = 64)",
+                                       "what m n ratio ratio_min ratio_max goal"},
+                                      {0}};
+static const es_table_spec table = {"costs", columns, views};
 
 enum { D = 64, SETS = 12 };
 
@@ -153,33 +157,33 @@ static void free_room(room *r)
     free(r->top_index);
 }
 
-static json_t *make_cost(size_t contest, const bench_data *data, double *ratios, int64_t count)
+static void put_cost(es_table *t, size_t contest, const bench_data *data, double *ratios,
+                     int64_t count)
 {
     const bench_spread ratio = bench_spread_of(ratios, count);
-    json_t *cost = json_object();
-    json_object_set_new(cost, "what", json_string(contests[contest].what));
-    json_object_set_new(cost, "m", json_integer(data->m));
-    json_object_set_new(cost, "n", json_integer(data->n));
-    json_object_set_new(cost, "d", json_integer(data->d));
-    json_object_set_new(cost, "repeats", json_integer(count));
-    json_object_set_new(cost, "ratio", cli_real(ratio.median));
-    json_object_set_new(cost, "ratio_min", cli_real(ratio.min));
-    json_object_set_new(cost, "ratio_max", cli_real(ratio.max));
-    json_object_set_new(cost, "ratio_spread", cli_real(ratio.max - ratio.min));
-    json_object_set_new(cost, "goal", json_string(contests[contest].goal));
-    return cost;
+    const int64_t at = es_table_row(t);
+    es_table_text(t, at, "what", (contests[contest].what));
+    es_table_count(t, at, "m", (data->m));
+    es_table_count(t, at, "n", (data->n));
+    es_table_count(t, at, "d", (data->d));
+    es_table_count(t, at, "repeats", (count));
+    es_table_real(t, at, "ratio", (ratio.median));
+    es_table_real(t, at, "ratio_min", (ratio.min));
+    es_table_real(t, at, "ratio_max", (ratio.max));
+    es_table_real(t, at, "ratio_spread", (ratio.max - ratio.min));
+    es_table_text(t, at, "goal", (contests[contest].goal));
 }
 
 static es_status run_contest(cli_session *session, const bench_options *o, size_t contest, room *r,
-                             json_t *costs, es_error *err)
+                             es_error *err)
 {
     const int64_t n = contests[contest].smaller ? o->n / 2 : o->n;
     bench_data data;
     bench_data_new(&data, session->common.seed, n, n, D, SETS);
     set_grids(r, n);
-    double *ratios = cli_alloc_array((size_t)o->repeat, sizeof *ratios);
+    double *ratios = cli_alloc_array((size_t)o->repetitions, sizeof *ratios);
     es_status status = ES_OK;
-    for (int64_t i = 0; i < o->repeat && status == ES_OK; i++) {
+    for (int64_t i = 0; i < o->repetitions && status == ES_OK; i++) {
         double first = 0.0, second = 1.0;
         status = contests[contest].first(session, &data, r, &first, err);
         if (status == ES_OK)
@@ -187,19 +191,20 @@ static es_status run_contest(cli_session *session, const bench_options *o, size_
         ratios[i] = first / second;
     }
     if (status == ES_OK)
-        json_array_append_new(costs, make_cost(contest, &data, ratios, o->repeat));
+        put_cost(es_answer_table(cli_result(session), &table), contest, &data, ratios,
+                 o->repetitions);
     free(ratios);
     bench_data_free(&data);
     return status;
 }
 
-es_status bench_costs(cli_session *session, const bench_options *o, json_t *costs, es_error *err)
+es_status bench_costs(cli_session *session, const bench_options *o, es_error *err)
 {
     room r;
     start_room(&r, o->n);
     es_status status = ES_OK;
     for (size_t c = 0; c < sizeof contests / sizeof contests[0] && status == ES_OK; c++)
-        status = run_contest(session, o, c, &r, costs, err);
+        status = run_contest(session, o, c, &r, err);
     free_room(&r);
     return status;
 }

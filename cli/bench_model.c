@@ -7,23 +7,23 @@
 #include "bench.h"
 #include "talk.h"
 
-static const cli_column columns[] = {
-    {"n", "tokens", "per block", .format = CLI_COUNT},
-    {"blocks", "blocks", "", .format = CLI_COUNT},
-    {"threads", "threads", "", .format = CLI_COUNT},
-    {"seconds", "time", "s", .format = CLI_SHORT, .definition = "median of the repetitions"},
-    {"tokens_per_second", "speed", "tokens/s", .format = CLI_SHORT},
-    {"products_seconds", "products", "s", .format = CLI_SHORT,
-     .definition = "the products of the same blocks with the layers' matrices and nothing else, "
-                   "without attention"},
-    {"percent_of_products", "of products", "%", .format = CLI_SHORT,
-     .definition = "median over repetitions of products / time"},
-    {"percent_of_products_min", "least", "%", .format = CLI_SHORT},
-    {"percent_of_products_max", "most", "%", .format = CLI_SHORT},
+static const es_column columns[] = {
+    {"n", "tokens", "per block", ES_FORMAT_COUNT},
+    {"blocks", "blocks", "", ES_FORMAT_COUNT},
+    {"threads", "threads", "", ES_FORMAT_COUNT},
+    {"seconds", "time", "s", ES_FORMAT_SHORT, "median of the repetitions"},
+    {"tokens_per_second", "speed", "tokens/s", ES_FORMAT_SHORT},
+    {"products_seconds", "products", "s", ES_FORMAT_SHORT,
+     "the products of the same blocks with the layers' matrices and nothing else, "
+     "without attention"},
+    {"percent_of_products", "of products", "%", ES_FORMAT_SHORT,
+     "median over repetitions of products / time"},
+    {"percent_of_products_min", "least", "%", ES_FORMAT_SHORT},
+    {"percent_of_products_max", "most", "%", ES_FORMAT_SHORT},
     {0}};
 
-const cli_table bench_model_table = {
-    .rows = "model", .title = "Forward pass of the model, f32", .columns = columns};
+static const es_table_view views[] = {{"Forward pass of the model, f32"}, {0}};
+static const es_table_spec table = {"model", columns, views};
 
 enum { BLOCKS_PER_THREAD = 4 };
 
@@ -49,27 +49,25 @@ static es_status time_once(const timing *t, int64_t i, es_error *err)
     return status == ES_OK && cli_interrupted() ? ES_E_INTERRUPTED : status;
 }
 
-static json_t *row_of(timing *t, int64_t repeat)
+static void put_row(es_table *to, timing *t, int64_t repeat)
 {
     const bench_spread forward = bench_spread_of(t->forward, repeat);
     const bench_spread products = bench_spread_of(t->products, repeat);
     const bench_spread ratio = bench_spread_of(t->ratio, repeat);
-    json_t *row = json_object();
-    json_object_set_new(row, "n", json_integer(t->n));
-    json_object_set_new(row, "blocks", json_integer(t->count));
-    json_object_set_new(row, "threads", json_integer(t->exec.threads));
-    json_object_set_new(row, "seconds", cli_real(forward.median));
-    json_object_set_new(row, "tokens_per_second",
-                        cli_real((double)(t->n * t->count) / forward.median));
-    json_object_set_new(row, "products_seconds", cli_real(products.median));
-    json_object_set_new(row, "percent_of_products", cli_real(ratio.median));
-    json_object_set_new(row, "percent_of_products_min", cli_real(ratio.min));
-    json_object_set_new(row, "percent_of_products_max", cli_real(ratio.max));
-    return row;
+    const int64_t at = es_table_row(to);
+    es_table_count(to, at, "n", (t->n));
+    es_table_count(to, at, "blocks", (t->count));
+    es_table_count(to, at, "threads", (t->exec.threads));
+    es_table_real(to, at, "seconds", (forward.median));
+    es_table_real(to, at, "tokens_per_second", ((double)(t->n * t->count) / forward.median));
+    es_table_real(to, at, "products_seconds", (products.median));
+    es_table_real(to, at, "percent_of_products", (ratio.median));
+    es_table_real(to, at, "percent_of_products_min", (ratio.min));
+    es_table_real(to, at, "percent_of_products_max", (ratio.max));
 }
 
 static es_status time_threads(cli_session *session, const bench_options *o, const es_model *model,
-                              int threads, json_t *rows, es_error *err)
+                              int threads, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
     timing t = {.model = model,
@@ -80,18 +78,18 @@ static es_status time_threads(cli_session *session, const bench_options *o, cons
     t.exec.progress = NULL;
     int32_t *ids = cli_alloc_array((size_t)t.n, sizeof *ids);
     t.blocks = cli_alloc_array((size_t)t.count, sizeof *t.blocks);
-    t.forward = cli_alloc_array((size_t)(3 * o->repeat), sizeof *t.forward);
-    t.products = t.forward + o->repeat;
-    t.ratio = t.products + o->repeat;
+    t.forward = cli_alloc_array((size_t)(3 * o->repetitions), sizeof *t.forward);
+    t.products = t.forward + o->repetitions;
+    t.ratio = t.products + o->repetitions;
     for (int64_t i = 0; i < t.n; i++)
         ids[i] = (int32_t)(i * 7919 % c->vocab);
     for (int64_t i = 0; i < t.count; i++)
         t.blocks[i] = (es_model_block){.ids = ids, .n = t.n};
     es_status status = time_once(&t, 0, err); /* pages and caches get warm */
-    for (int64_t i = 0; i < o->repeat && status == ES_OK; i++)
+    for (int64_t i = 0; i < o->repetitions && status == ES_OK; i++)
         status = time_once(&t, i, err);
     if (status == ES_OK)
-        json_array_append_new(rows, row_of(&t, o->repeat));
+        put_row(es_answer_table(cli_result(session), &table), &t, o->repetitions);
     free(t.forward);
     free(t.blocks);
     free(ids);
@@ -102,12 +100,10 @@ es_status bench_model(cli_session *session, const bench_options *o, es_error *er
 {
     const es_model_opts opts = {.budget = &session->budget};
     es_model *model;
-    json_t *rows = json_array();
-    json_object_set_new(session->answer, "model", rows);
     session->budget.limit = (size_t)session->common.max_memory;
     es_status status = es_model_open(o->model, &opts, &model, err);
     for (int64_t i = 0; i < o->threads.count && status == ES_OK; i++)
-        status = time_threads(session, o, model, (int)o->threads.counts[i], rows, err);
+        status = time_threads(session, o, model, (int)o->threads.counts[i], err);
     es_model_close(model);
     return status;
 }

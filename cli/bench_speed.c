@@ -10,28 +10,33 @@
 #include "bench.h"
 #include "talk.h"
 
-static const cli_column columns[] = {
-    {"precision", "kernels", "", .format = CLI_TEXT},
-    {"d", "d", "", .format = CLI_COUNT},
-    {"m", "queries", "", .format = CLI_COUNT},
-    {"n", "keys", "", .format = CLI_COUNT},
-    {"threads", "threads", "", .format = CLI_COUNT},
-    {"seconds", "time", "s", .format = CLI_SHORT},
-    {"gflops", "speed", "GF/s", .format = CLI_SHORT,
-     .definition = "4 m n d operations per time; median of the repetitions"},
-    {"peak_gflops", "peak", "GF/s", .format = CLI_SHORT,
-     .definition = "multiply-adds in registers, measured beside each repetition; median"},
-    {"percent_of_peak", "of peak", "%", .format = CLI_SHORT,
-     .definition = "median over repetitions of speed / peak"},
-    {"percent_of_peak_min", "least", "%", .format = CLI_SHORT},
-    {"percent_of_peak_max", "most", "%", .format = CLI_SHORT},
-    {"relative_error", "error", "", .format = CLI_SHORT,
-     .definition = "relative L2 of 16 output rows: f32 against the f64 engine, f64 against the "
-                   "reference"},
+static const es_column columns[] = {
+    {"precision", "kernels", "", ES_FORMAT_TEXT},
+    {"d", "d", "", ES_FORMAT_COUNT},
+    {"m", "queries", "", ES_FORMAT_COUNT},
+    {"n", "keys", "", ES_FORMAT_COUNT},
+    {"threads", "threads", "", ES_FORMAT_COUNT},
+    {"seconds", "time", "s", ES_FORMAT_SHORT},
+    {"gflops", "speed", "GF/s", ES_FORMAT_SHORT,
+     "4 m n d operations per time; median of the repetitions"},
+    {"peak_gflops", "peak", "GF/s", ES_FORMAT_SHORT,
+     "multiply-adds in registers, measured beside each repetition; median"},
+    {"percent_of_peak", "of peak", "%", ES_FORMAT_SHORT, "median over repetitions of speed / peak"},
+    {"percent_of_peak_min", "least", "%", ES_FORMAT_SHORT},
+    {"percent_of_peak_max", "most", "%", ES_FORMAT_SHORT},
+    {"percent_of_peak_spread", "spread", "%", ES_FORMAT_SHORT, "most less least"},
+    {"repeats", "repetitions", "", ES_FORMAT_COUNT},
+    {"relative_error", "error", "", ES_FORMAT_SHORT,
+     "relative L2 of 16 output rows: f32 against the f64 engine, f64 against the "
+     "reference"},
     {0}};
 
-const cli_table bench_speed_table = {
-    .rows = "rows", .title = "Attention: output alone", .columns = columns};
+static const es_table_view views[] = {
+    {"Attention: output alone",
+     "precision d m n threads seconds gflops peak_gflops percent_of_peak percent_of_peak_min "
+     "percent_of_peak_max relative_error"},
+    {0}};
+const es_table_spec bench_speed_table = {"rows", columns, views};
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -132,8 +137,8 @@ static es_status repeat(cli_session *session, const bench_data *data, const es_a
     return ES_OK;
 }
 
-static json_t *make_row(const bench_data *data, int threads, es_dtype precision, int64_t count,
-                        double *seconds, double *peaks, double error)
+static void put_row(es_table *t, const bench_data *data, int threads, es_dtype precision,
+                    int64_t count, double *seconds, double *peaks, double error)
 {
     const double gigaflops = 4e-9 * (double)data->m * (double)data->n * (double)data->d;
     double *percents = cli_alloc_array((size_t)count, sizeof *percents);
@@ -142,39 +147,38 @@ static json_t *make_row(const bench_data *data, int threads, es_dtype precision,
     const bench_spread time = bench_spread_of(seconds, count), peak = bench_spread_of(peaks, count),
                        percent = bench_spread_of(percents, count);
     free(percents);
-    json_t *row = json_object();
-    json_object_set_new(row, "precision", json_string(es_dtype_name(precision)));
-    json_object_set_new(row, "d", json_integer(data->d));
-    json_object_set_new(row, "m", json_integer(data->m));
-    json_object_set_new(row, "n", json_integer(data->n));
-    json_object_set_new(row, "threads", json_integer(threads));
-    json_object_set_new(row, "repeats", json_integer(count));
-    json_object_set_new(row, "seconds", cli_real(time.median));
-    json_object_set_new(row, "gflops", cli_real(gigaflops / time.median));
-    json_object_set_new(row, "peak_gflops", cli_real(peak.median));
-    json_object_set_new(row, "percent_of_peak", cli_real(percent.median));
-    json_object_set_new(row, "percent_of_peak_min", cli_real(percent.min));
-    json_object_set_new(row, "percent_of_peak_max", cli_real(percent.max));
-    json_object_set_new(row, "percent_of_peak_spread", cli_real(percent.max - percent.min));
-    json_object_set_new(row, "relative_error", cli_real(error));
-    return row;
+    const int64_t at = es_table_row(t);
+    es_table_text(t, at, "precision", (es_dtype_name(precision)));
+    es_table_count(t, at, "d", (data->d));
+    es_table_count(t, at, "m", (data->m));
+    es_table_count(t, at, "n", (data->n));
+    es_table_count(t, at, "threads", (threads));
+    es_table_count(t, at, "repeats", (count));
+    es_table_real(t, at, "seconds", (time.median));
+    es_table_real(t, at, "gflops", (gigaflops / time.median));
+    es_table_real(t, at, "peak_gflops", (peak.median));
+    es_table_real(t, at, "percent_of_peak", (percent.median));
+    es_table_real(t, at, "percent_of_peak_min", (percent.min));
+    es_table_real(t, at, "percent_of_peak_max", (percent.max));
+    es_table_real(t, at, "percent_of_peak_spread", (percent.max - percent.min));
+    es_table_real(t, at, "relative_error", (error));
 }
 
 es_status bench_speed(cli_session *session, const bench_options *o, const bench_data *data,
-                      int threads, es_dtype precision, json_t *rows, es_error *err)
+                      int threads, es_dtype precision, es_error *err)
 {
     es_exec exec = session->exec;
     exec.threads = threads;
     const es_attend_opts opts = {.precision = precision, .exec = &exec};
-    double *seconds = cli_alloc_array((size_t)o->repeat, sizeof *seconds);
-    double *peaks = cli_alloc_array((size_t)o->repeat, sizeof *peaks);
+    double *seconds = cli_alloc_array((size_t)o->repetitions, sizeof *seconds);
+    double *peaks = cli_alloc_array((size_t)o->repetitions, sizeof *peaks);
     double error = NAN;
-    es_status status = repeat(session, data, &opts, o->quick, o->repeat, seconds, peaks, err);
+    es_status status = repeat(session, data, &opts, o->quick, o->repetitions, seconds, peaks, err);
     if (status == ES_OK)
         status = sample_error(data, &opts, &error, err);
     if (status == ES_OK)
-        json_array_append_new(rows,
-                              make_row(data, threads, precision, o->repeat, seconds, peaks, error));
+        put_row(es_answer_table(cli_result(session), &bench_speed_table), data, threads, precision,
+                o->repetitions, seconds, peaks, error);
     free(seconds);
     free(peaks);
     return status;

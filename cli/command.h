@@ -99,8 +99,19 @@ struct cli_session {
     json_t *answer;                /* the one result object; tables and CSV are views of it */
     es_answer *result;             /* of a study */
     const cli_table *const *views; /* where the run decides which; NULL: the command's */
+    bool printed;                  /* the command has printed its answer as it came */
     bool check_failed;             /* a check the user asked for failed: exit code 1 */
 };
+
+/* What a command that is no study does with its cost: a dry run is answered, then *done; else the
+ * cost is said on stderr, and admitted or refused. */
+es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_error *err);
+
+/* The dtype that --precision asks for. */
+es_dtype cli_kernels(const cli_session *session);
+
+/* The answer of a command that is no study: empty at first, with its provenance. */
+es_answer *cli_result(cli_session *session);
 
 /* ---- the table of commands ---- */
 

@@ -1,15 +1,16 @@
 /* esscher encode : hidden states of one block of text. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <esscher/attend.h>
 #include <esscher/model.h>
+#include <esscher/npy.h>
 #include <esscher/tokenizer.h>
 
-#include "answer.h"
+#include "command.h"
 #include "draft.h"
-#include "number.h"
 #include "talk.h"
 #include "text.h"
 
@@ -18,8 +19,6 @@ typedef struct encode_options {
     int64_t block;
     bool force, allow_nonfinite, allow_trailing;
 } encode_options;
-
-static const encode_options defaults = {.layer = "all"};
 
 static const cli_option options[] = {
     {"model", 'm', CLI_STRING, "MODEL",
@@ -31,8 +30,8 @@ static const cli_option options[] = {
     {"out", 'o', CLI_STRING, "H.npy", "where the hidden states go",
      .field = offsetof(encode_options, out)},
     {"layer", 0, CLI_STRING, "L",
-     "0: the embeddings, .. the number of layers: the last; all (default): (layers + 1, n, hidden)",
-     .field = offsetof(encode_options, layer)},
+     "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
+     .field = offsetof(encode_options, layer), .standard = "all"},
     {"block", 0, CLI_WHOLE, "B",
      "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
      "has positions, the special ones around it included",
@@ -45,19 +44,24 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, allow_trailing)},
     {0}};
 
-static const cli_column columns[] = {
-    {"layer", "layer", "", .format = CLI_COUNT},
-    {"entropy", "entropy", "nats", .format = CLI_REAL,
-     .definition = "of a query's attention weights, mean over queries and heads"},
-    {"top_weight", "top weight", "", .format = CLI_REAL,
-     .definition = "largest weight of a query, mean"},
-    {"sum_squares", "sum w^2", "", .format = CLI_REAL,
-     .definition = "sum of squared weights, mean; its inverse is an effective number of keys"},
-    {0}};
+#define STATISTICS                                                                                 \
+    {"entropy", "entropy", "nats", ES_FORMAT_REAL, "of the weights, mean over heads and queries"}, \
+        {"top_weight", "top weight", "", ES_FORMAT_REAL, "largest weight, mean"},                  \
+    {                                                                                              \
+        "sum_squares", "sum w^2", "", ES_FORMAT_REAL,                                              \
+            "sum of squared weights, mean; its inverse is an effective number of keys"             \
+    }
 
-static const cli_table table = {
-    .rows = "layers", .title = "Attention in each layer", .columns = columns};
-static const cli_table *const views[] = {&table, &cli_cost_table, NULL};
+static const es_column layer_columns[] = {{"layer", "layer", "", ES_FORMAT_COUNT}, STATISTICS, {0}};
+static const es_table_view layer_views[] = {{"Attention in each layer"}, {0}};
+static const es_table_spec layers_table = {"layers", layer_columns, layer_views};
+
+static const es_column head_columns[] = {{"layer", "layer", "", ES_FORMAT_COUNT},
+                                         {"head", "head", "", ES_FORMAT_COUNT},
+                                         STATISTICS,
+                                         {0}};
+static const es_table_spec heads_table = {
+    "heads", head_columns, NULL, .inside = "layers", .link = "layer", .only_inside = true};
 
 /* ---- the text ---- */
 
@@ -145,6 +149,15 @@ typedef struct encode_job {
     double *stats[3], *logits;
 } encode_job;
 
+/* --layer N, digits alone. Returns why not, or NULL. */
+static const char *read_whole(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return *end || end == text || errno ? "no whole number" : NULL;
+}
+
 static es_status check_options(encode_job *job, es_error *err)
 {
     const encode_options *o = job->o;
@@ -152,7 +165,7 @@ static es_status check_options(encode_job *job, es_error *err)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options",
                         "esscher encode --model MODEL --text FILE --out H.npy", "no %s is named",
                         o->model ? "text" : "model");
-    job->precision = cli_precision(job->session);
+    job->precision = cli_kernels(job->session);
     es_status status = o->out ? cli_target_check(o->out, o->force, err) : ES_OK;
     if (status == ES_OK)
         status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
@@ -164,7 +177,7 @@ static es_status check_options(encode_job *job, es_error *err)
     job->layer = -1;
     if (status != ES_OK || strcmp(o->layer, "all") == 0)
         return status;
-    const char *wrong = cli_number_whole(o->layer, &job->layer);
+    const char *wrong = read_whole(o->layer, &job->layer);
     if (wrong || job->layer < 0 || job->layer > job->config.layers)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.layer", "0 is the embeddings",
                         "--layer %.40s: this model has hidden states 0 to %lld, or all", o->layer,
@@ -181,7 +194,7 @@ static double tokenizer_bytes(const encode_job *job)
     return stat(path, &st) == 0 ? 56.0 * (double)st.st_size : 1e7;
 }
 
-static cli_cost estimate(const encode_job *job)
+static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
     const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
@@ -196,11 +209,11 @@ static cli_cost estimate(const encode_job *job)
     es_error ignored;
     es_attend_plan_for(c->positions, c->positions, (int64_t)k, (int64_t)k, &opts, false, &plan,
                        &ignored);
-    return (cli_cost){.flops = L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H),
-                      .input_bytes = weights * item + tokenizer_bytes(job),
-                      .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
-                      .work_bytes =
-                          n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + (double)plan.bytes + 1e6};
+    return (es_cost){.flops = L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H),
+                     .input_bytes = weights * item + tokenizer_bytes(job),
+                     .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
+                     .work_bytes =
+                         n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + (double)plan.bytes + 1e6};
 }
 
 /* ---- ids ---- */
@@ -253,38 +266,37 @@ static void put_layers(const encode_job *job)
 {
     static const char *const names[] = {"entropy", "top_weight", "sum_squares"};
     const int64_t heads = job->config.heads;
-    json_t *layers = json_array();
+    es_table *layers = es_answer_table(cli_result(job->session), &layers_table);
+    es_table *all = es_answer_table(cli_result(job->session), &heads_table);
     for (int64_t l = 0; l < job->config.layers; l++) {
-        json_t *layer = json_object(), *list = json_array();
-        json_object_set_new(layer, "layer", json_integer(l));
+        es_table_count(layers, es_table_row(layers), "layer", l);
         for (int s = 0; s < 3; s++)
-            json_object_set_new(layer, names[s],
-                                cli_real(mean_of(job->stats[s] + l * heads, heads)));
+            es_table_real(layers, l, names[s], mean_of(job->stats[s] + l * heads, heads));
         for (int64_t h = 0; h < heads; h++) {
-            json_t *head = json_object();
-            json_object_set_new(head, "head", json_integer(h));
+            const int64_t row = es_table_row(all);
+            es_table_count(all, row, "layer", l);
+            es_table_count(all, row, "head", h);
             for (int s = 0; s < 3; s++)
-                json_object_set_new(head, names[s], cli_real(job->stats[s][l * heads + h]));
-            json_array_append_new(list, head);
+                es_table_real(all, row, names[s], job->stats[s][l * heads + h]);
         }
-        json_object_set_new(layer, "heads", list);
-        json_array_append_new(layers, layer);
     }
-    json_object_set_new(job->session->answer, "layers", layers);
 }
 
 static void put_question(const encode_job *job)
 {
-    json_t *answer = job->session->answer, *ids = json_array();
+    es_answer *a = cli_result(job->session);
     const block_ids *b = &job->block;
+    int64_t *ids = cli_alloc_array((size_t)b->n, sizeof *ids);
     for (int64_t i = 0; i < b->n; i++)
-        json_array_append_new(ids, json_integer(b->ids[i]));
-    json_object_set_new(answer, "model", json_string(job->o->model));
-    json_object_set_new(answer, "text", json_string(job->o->text));
-    json_object_set_new(answer, "text_tokens", json_integer(b->total));
-    json_object_set_new(answer, "blocks", json_integer((b->total + job->room - 1) / job->room));
-    json_object_set_new(answer, "block", json_integer(job->o->block));
-    json_object_set_new(answer, "ids", ids);
+        ids[i] = b->ids[i];
+    es_answer_fact(a, "precision", es_dtype_name(job->precision));
+    es_answer_text(a, "model", job->o->model);
+    es_answer_text(a, "text", job->o->text);
+    es_answer_count(a, "text_tokens", b->total);
+    es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
+    es_answer_count(a, "block", job->o->block);
+    es_answer_counts(a, "ids", ids, b->n);
+    free(ids);
 }
 
 static es_status save(const encode_job *job, es_error *err)
@@ -292,11 +304,10 @@ static es_status save(const encode_job *job, es_error *err)
     const int64_t n = job->block.n, H = job->config.hidden, all = job->layer < 0;
     const int64_t shape[3] = {job->config.layers + 1, n, H};
     const char *from = job->hidden;
-    json_object_set_new(job->session->answer, "shape",
-                        cli_counts(all ? shape : shape + 1, all ? 3 : 2));
+    es_answer_counts(cli_result(job->session), "shape", all ? shape : shape + 1, all ? 3 : 2);
     if (!job->o->out)
         return ES_OK;
-    json_object_set_new(job->session->answer, "out", json_string(job->o->out));
+    es_answer_text(cli_result(job->session), "out", job->o->out);
     if (!all)
         from += (size_t)(job->layer * n * H) * es_dtype_size(job->precision);
     return es_npy_save(job->o->out, job->precision, all ? 3 : 2, all ? shape : shape + 1, from,
@@ -324,7 +335,7 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
                                   .logits = job->logits};
     es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
     if (status == ES_OK && job->logits)
-        json_object_set_new(job->session->answer, "logits", cli_reals(job->logits, c->labels));
+        es_answer_reals(cli_result(job->session), "logits", job->logits, c->labels);
     return status;
 }
 
@@ -364,10 +375,11 @@ static es_status run(cli_session *session, void *given, es_error *err)
     es_status status = check_options(&job, err);
     if (status != ES_OK)
         return status;
-    const cli_cost cost = estimate(&job);
-    if (session->common.dry_run)
-        return cli_cost_answer(session, &cost, err);
-    status = cli_cost_admit(session, &cost, err);
+    bool done;
+    const es_cost cost = estimate(&job);
+    status = cli_admit(session, &cost, &done, err);
+    if (done)
+        return status;
     if (status == ES_OK)
         status = encode(&job, err);
     free(job.block.ids);
@@ -399,8 +411,6 @@ const cli_command cli_encode = {
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,
-    .defaults = &defaults,
     .size = sizeof(encode_options),
-    .views = views,
     .run = run,
 };

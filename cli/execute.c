@@ -147,8 +147,8 @@ static void print_result(const cli_session *s)
     const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
                                 : s->common.csv ? ES_ANSWER_CSV
                                                 : ES_ANSWER_TEXT;
-    const bool there = s->command->study->csv && es_answer_find(s->result, s->command->study->csv);
-    const es_answer_opts opts = {.table = there ? s->command->study->csv : NULL,
+    const char *csv = s->command->study ? s->command->study->csv : NULL;
+    const es_answer_opts opts = {.table = csv && es_answer_find(s->result, csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
     es_error err;
     /* what stdout refuses, the end of the program complains of */
@@ -156,6 +156,36 @@ static void print_result(const cli_session *s)
 }
 
 /* ---- any command ---- */
+
+es_answer *cli_result(cli_session *session)
+{
+    es_error err;
+    if (!session->result) {
+        if (es_answer_new(NULL, &session->result, &err) != ES_OK) {
+            cli_complain(session->command->name, &err);
+            exit(CLI_LIMIT);
+        }
+        es_answer_name(session->result, session->command->name, -1);
+        es_answer_machine(session->result, &session->exec);
+        es_answer_fact_list(session->result, "argv", (const char *const *)session->argv,
+                            session->argc);
+    }
+    return session->result;
+}
+
+es_dtype cli_kernels(const cli_session *session)
+{
+    return session->common.precision == 1 ? ES_F64 : ES_F32;
+}
+
+es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_error *err)
+{
+    *done = session->common.dry_run;
+    if (*done)
+        return es_cost_tell(cost, &session->exec, cli_kernels(session), cli_result(session), err);
+    say_cost(session, cost);
+    return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
+}
 
 /* For whoever runs several commands: the answer of a study as the object that others make. */
 static bool to_memory(void *user, const char *bytes, size_t count)
@@ -208,7 +238,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, json_t **answ
         cli_complain(command->name, &err);
     else if (help)
         cli_help_command(command, stdout);
-    else if (!answer)
+    else if (!answer && !session.printed)
         session.result ? print_result(&session) : cli_answer_print(&session);
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;

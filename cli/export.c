@@ -1,10 +1,10 @@
 /* esscher export : what a run file holds, as tables, CSV or JSON. */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <esscher/run.h>
 
-#include "answer.h"
+#include "json_text.h"
 #include "options.h"
 #include "talk.h"
 
@@ -21,163 +21,246 @@ static const cli_option options[] = {
      .field = offsetof(export_options, table)},
     {0}};
 
-/* ---- views ---- */
+/* ---- what there is, for people ---- */
 
-static const cli_column run_columns[] = {{"command", "command", "", .format = CLI_TEXT},
-                                         {"created", "created", "", .format = CLI_TEXT},
-                                         {"updated", "updated", "", .format = CLI_TEXT},
-                                         {"starts", "starts", "", .format = CLI_COUNT},
+static const es_column run_columns[] = {{"command", "command", "", ES_FORMAT_TEXT},
+                                        {"created", "created", "", ES_FORMAT_TEXT},
+                                        {"updated", "updated", "", ES_FORMAT_TEXT},
+                                        {"starts", "starts", "", ES_FORMAT_COUNT},
+                                        {0}};
+static const es_table_view run_views[] = {{"Run"}, {0}};
+static const es_table_spec run_table = {"run", run_columns, run_views, .record = true};
+
+static const es_column list_columns[] = {{"name", "table", "", ES_FORMAT_TEXT},
+                                         {"size", "rows", "", ES_FORMAT_COUNT},
+                                         {"width", "columns", "", ES_FORMAT_COUNT},
                                          {0}};
-static const cli_table run_table = {.rows = "run", .title = "Run", .columns = run_columns};
+static const es_table_view list_views[] = {
+    {"Tables", NULL, "print one with --table NAME, or as CSV with --csv"}, {0}};
+static const es_table_spec list_table = {"tables", list_columns, list_views};
 
-static const cli_column list_columns[] = {{"name", "table", "", .format = CLI_TEXT},
-                                          {"size", "rows", "", .format = CLI_COUNT},
-                                          {"width", "columns", "", .format = CLI_COUNT},
+static const es_column stage_columns[] = {{"name", "stage", "", ES_FORMAT_TEXT},
+                                          {"cells", "cells done", "", ES_FORMAT_COUNT},
+                                          {"size", "rows", "", ES_FORMAT_COUNT},
+                                          {"width", "columns", "", ES_FORMAT_COUNT},
                                           {0}};
-static const cli_table list_table = {.rows = "tables",
-                                     .title = "Tables",
-                                     .columns = list_columns,
-                                     .note = "print one with --table NAME, or as CSV with --csv"};
+static const es_table_view stage_views[] = {{"Cells"}, {0}};
+static const es_table_spec stage_table = {"stages", stage_columns, stage_views};
 
-static const cli_column stage_columns[] = {{"name", "stage", "", .format = CLI_TEXT},
-                                           {"cells", "cells done", "", .format = CLI_COUNT},
-                                           {"size", "rows", "", .format = CLI_COUNT},
-                                           {"width", "columns", "", .format = CLI_COUNT},
-                                           {0}};
-static const cli_table stage_table = {.rows = "stages", .title = "Cells", .columns = stage_columns};
-
-/* CSV is the first view that is there: without a table named, the list of tables. */
-static const cli_table *const views[] = {&list_table, &stage_table, &run_table, NULL};
-
-/* The table that was asked for has the columns that the file says; one per process. */
-static cli_table chosen = {.rows = "rows"};
-static const cli_table *const chosen_views[] = {&chosen, NULL};
-
-/* ---- from the file to the answer ---- */
-
-/* Texts of a run may be anything; JSON takes valid UTF-8 only. */
-static json_t *text_value(const char *text)
+static int64_t starts_of(const es_run_about *about)
 {
-    json_t *value = json_string(text);
-    if (value)
-        return value;
-    char *safe = cli_escape_new(text);
-    value = json_string(safe);
-    free(safe);
-    return value;
+    return about->facts_count ? about->facts[about->facts_count - 1].session + 1 : 0;
 }
 
-static void set_text(json_t *object, const char *key, const char *text)
-{
-    char *safe = cli_escape_new(key);
-    json_object_set_new(object, safe, text_value(text));
-    free(safe);
-}
-
-static json_t *describe_sessions(const es_run_about *about)
-{
-    json_t *sessions = json_array(), *session = NULL;
-    for (int64_t i = 0; i < about->facts_count; i++) {
-        const es_run_fact *fact = &about->facts[i];
-        if (i == 0 || fact->session != fact[-1].session) {
-            session = json_object();
-            json_array_append_new(sessions, session);
-        }
-        set_text(session, fact->key, fact->text);
-    }
-    return sessions;
-}
-
-static json_t *describe_run(const es_run *run)
+static void put_run(const es_run *run, es_answer *a)
 {
     const es_run_about about = es_run_info(run);
-    json_t *object = json_object(), *parameters = json_object();
-    for (int64_t i = 0; i < about.params_count; i++)
-        set_text(parameters, about.params[i].key, about.params[i].text);
-    json_t *sessions = describe_sessions(&about);
-    set_text(object, "command", about.command);
-    json_object_set_new(object, "schema", json_integer(about.schema));
-    set_text(object, "created", about.created);
-    set_text(object, "updated", about.updated);
-    json_object_set_new(object, "starts", json_integer((json_int_t)json_array_size(sessions)));
-    json_object_set_new(object, "parameters", parameters);
-    json_object_set_new(object, "sessions", sessions);
-    return object;
+    es_table *t = es_answer_table(a, &run_table);
+    es_table_row(t);
+    es_table_text(t, 0, "command", about.command);
+    es_table_text(t, 0, "created", about.created);
+    es_table_text(t, 0, "updated", about.updated);
+    es_table_count(t, 0, "starts", starts_of(&about));
 }
 
-static es_status describe_stages(es_run *run, json_t *answer, es_error *err)
+static es_status put_stages(es_run *run, es_answer *a, es_error *err)
 {
-    json_t *stages = json_array();
-    json_object_set_new(answer, "stages", stages);
-    const int64_t count = es_run_info(run).stages_count;
-    for (int64_t i = 0; i < count; i++) {
+    es_table *t = es_answer_table(a, &stage_table);
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < es_run_info(run).stages_count && status == ES_OK; i++) {
         es_run_stage stage;
-        const es_status status = es_run_get_stage(run, i, &stage, err);
+        status = es_run_get_stage(run, i, &stage, err);
         if (status != ES_OK)
-            return status;
-        json_t *object = json_object(), *columns = json_array();
-        for (int64_t j = 0; j < stage.cols; j++)
-            json_array_append_new(columns, text_value(stage.columns[j]));
-        set_text(object, "name", stage.name);
-        json_object_set_new(object, "cells", json_integer(stage.cells));
-        json_object_set_new(object, "size", json_integer(stage.rows));
-        json_object_set_new(object, "width", json_integer(stage.cols));
-        json_object_set_new(object, "columns", columns);
-        json_array_append_new(stages, object);
+            break;
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "name", stage.name);
+        es_table_count(t, row, "cells", stage.cells);
+        es_table_count(t, row, "size", stage.rows);
+        es_table_count(t, row, "width", stage.cols);
     }
-    return ES_OK;
+    return status;
 }
 
-static json_t *make_rows(const es_run_table *table)
-{
-    json_t *rows = json_array();
-    for (int64_t i = 0; i < table->rows; i++) {
-        json_t *row = json_object();
-        for (int64_t j = 0; j < table->cols; j++) {
-            const es_run_column *c = &table->columns[j];
-            char *key = cli_escape_new(c->name);
-            json_object_set_new(
-                row, key, c->kind == ES_RUN_REAL ? cli_real(c->reals[i]) : text_value(c->texts[i]));
-            free(key);
-        }
-        json_array_append_new(rows, row);
-    }
-    return rows;
-}
+/* Every table of the run, one at a time. */
+typedef void (*table_fn)(void *user, const es_run_table *table);
 
-/* An entry of the list of tables. Rows are for JSON only; a list for people needs none. */
-static json_t *describe_table(const es_run_table *table, bool rows)
-{
-    json_t *object = json_object(), *columns = json_array();
-    for (int64_t j = 0; j < table->cols; j++)
-        json_array_append_new(columns, text_value(table->columns[j].name));
-    set_text(object, "name", table->name);
-    json_object_set_new(object, "size", json_integer(table->rows));
-    json_object_set_new(object, "width", json_integer(table->cols));
-    json_object_set_new(object, "columns", columns);
-    if (rows)
-        json_object_set_new(object, "rows", make_rows(table));
-    return object;
-}
-
-static es_status list_tables(cli_session *session, es_run *run, es_error *err)
+static es_status each_table(es_run *run, es_budget *budget, table_fn fn, void *user, es_error *err)
 {
     int64_t count;
     es_status status = es_run_tables_count(run, &count, err);
-    json_t *tables = json_array();
-    json_object_set_new(session->answer, "tables", tables);
     for (int64_t i = 0; status == ES_OK && i < count; i++) {
         char name[256];
         es_run_table table;
         status = es_run_table_name(run, i, name, err);
         if (status == ES_OK)
-            status = es_run_get_table(run, name, &session->budget, &table, err);
+            status = es_run_get_table(run, name, budget, &table, err);
         if (status == ES_OK) {
-            json_array_append_new(tables, describe_table(&table, session->common.json));
+            fn(user, &table);
             es_run_table_free(&table);
         }
     }
     return status;
+}
+
+static void list_one(void *user, const es_run_table *table)
+{
+    es_table *t = user;
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "name", table->name);
+    es_table_count(t, row, "size", table->rows);
+    es_table_count(t, row, "width", table->cols);
+}
+
+/* ---- the same as JSON ---- */
+
+static void json_names(FILE *out, const char *const *names, int64_t count)
+{
+    putc('[', out);
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "", out);
+        cli_json_text(out, names[i]);
+    }
+    putc(']', out);
+}
+
+static void json_pair(FILE *out, const char *key, const char *text, bool *first, int depth)
+{
+    cli_json_key(out, key, first, depth);
+    cli_json_text(out, text);
+}
+
+static void json_sessions(FILE *out, const es_run_about *about)
+{
+    putc('[', out);
+    bool inside = true;
+    for (int64_t i = 0; i < about->facts_count; i++) {
+        const es_run_fact *fact = &about->facts[i];
+        const bool fresh = i == 0 || fact->session != fact[-1].session;
+        if (fresh) {
+            fputs(i ? "\n      }, {" : "{", out);
+            inside = true;
+        }
+        json_pair(out, fact->key, fact->text, &inside, 4);
+    }
+    fputs(about->facts_count ? "\n      }]" : "]", out);
+}
+
+static void json_run(FILE *out, const es_run *run, bool *first)
+{
+    const es_run_about about = es_run_info(run);
+    bool members = true, params = true;
+    cli_json_key(out, "run", first, 1);
+    putc('{', out);
+    json_pair(out, "command", about.command, &members, 2);
+    cli_json_key(out, "schema", &members, 2);
+    fprintf(out, "%d", about.schema);
+    json_pair(out, "created", about.created, &members, 2);
+    json_pair(out, "updated", about.updated, &members, 2);
+    cli_json_key(out, "starts", &members, 2);
+    fprintf(out, "%lld", (long long)starts_of(&about));
+    cli_json_key(out, "parameters", &members, 2);
+    putc('{', out);
+    for (int64_t i = 0; i < about.params_count; i++)
+        json_pair(out, about.params[i].key, about.params[i].text, &params, 3);
+    fputs("\n    }", out);
+    cli_json_key(out, "sessions", &members, 2);
+    json_sessions(out, &about);
+    fputs("\n  }", out);
+}
+
+static void json_rows(FILE *out, const es_run_table *table)
+{
+    putc('[', out);
+    for (int64_t i = 0; i < table->rows; i++) {
+        bool first = true;
+        fputs(i ? ", {" : "{", out);
+        for (int64_t j = 0; j < table->cols; j++) {
+            const es_run_column *c = &table->columns[j];
+            cli_json_key(out, c->name, &first, 3);
+            if (c->kind == ES_RUN_REAL)
+                cli_json_real(out, c->reals[i]);
+            else
+                cli_json_text(out, c->texts[i]);
+        }
+        fputs("\n    }", out);
+    }
+    putc(']', out);
+}
+
+static void json_shape(FILE *out, const char *name, int64_t rows, int64_t cols, bool *first)
+{
+    json_pair(out, "name", name, first, 3);
+    cli_json_key(out, "size", first, 3);
+    fprintf(out, "%lld", (long long)rows);
+    cli_json_key(out, "width", first, 3);
+    fprintf(out, "%lld", (long long)cols);
+    cli_json_key(out, "columns", first, 3);
+}
+
+static void json_table(void *user, const es_run_table *table)
+{
+    cli_json *json = user;
+    FILE *out = json->out;
+    bool first = true;
+    fputs(json->first ? "{" : ", {", out);
+    json->first = false;
+    json_shape(out, table->name, table->rows, table->cols, &first);
+    putc('[', out);
+    for (int64_t j = 0; j < table->cols; j++) {
+        fputs(j ? ", " : "", out);
+        cli_json_text(out, table->columns[j].name);
+    }
+    putc(']', out);
+    cli_json_key(out, "rows", &first, 3);
+    json_rows(out, table);
+    fputs("\n    }", out);
+}
+
+static es_status json_stages(FILE *out, es_run *run, es_error *err)
+{
+    es_status status = ES_OK;
+    putc('[', out);
+    for (int64_t i = 0; i < es_run_info(run).stages_count && status == ES_OK; i++) {
+        es_run_stage stage;
+        bool first = true;
+        status = es_run_get_stage(run, i, &stage, err);
+        if (status != ES_OK)
+            break;
+        fputs(i ? ", {" : "{", out);
+        json_shape(out, stage.name, stage.rows, stage.cols, &first);
+        json_names(out, stage.columns, stage.cols);
+        cli_json_key(out, "cells", &first, 3);
+        fprintf(out, "%lld", (long long)stage.cells);
+        fputs("\n    }", out);
+    }
+    putc(']', out);
+    return status;
+}
+
+static es_status print_json(cli_session *session, es_run *run, const es_run_table *one,
+                            es_error *err)
+{
+    cli_json json;
+    bool first = false;
+    es_status status = cli_json_begin(session, &json, err);
+    if (status != ES_OK)
+        return cli_json_end(&json, status);
+    json_run(json.out, run, &first);
+    if (one) {
+        json_pair(json.out, "table", one->name, &first, 1);
+        cli_json_key(json.out, "rows", &first, 1);
+        json_rows(json.out, one);
+        return cli_json_end(&json, ES_OK);
+    }
+    cli_json_key(json.out, "stages", &first, 1);
+    status = json_stages(json.out, run, err);
+    cli_json_key(json.out, "tables", &first, 1);
+    putc('[', json.out);
+    json.first = true;
+    if (status == ES_OK)
+        status = each_table(run, &session->budget, json_table, &json, err);
+    putc(']', json.out);
+    return cli_json_end(&json, status);
 }
 
 /* ---- one table ---- */
@@ -193,7 +276,7 @@ static es_status fail_table(es_run *run, const export_options *o, es_error *err)
         list[known] = names[known];
         es_run_table_name(run, known, names[known], NULL);
     }
-    const char *nearest = cli_nearest(o->table, list, known);
+    const char *nearest = es_nearest(o->table, list, known);
     if (count)
         snprintf(hint, sizeof hint, nearest ? "did you mean %s?" : "leave --table out for a list",
                  nearest);
@@ -201,34 +284,58 @@ static es_status fail_table(es_run *run, const export_options *o, es_error *err)
                     o->table);
 }
 
-static void choose_view(const es_run_table *table)
+/* A spec for a table that only the file knows: columns as the run describes them, one per process.
+ */
+static es_status put_table(cli_session *session, const es_run_table *table, es_error *err)
 {
-    cli_column *columns = cli_alloc_array((size_t)table->cols + 1, sizeof *columns);
+    static es_table_spec spec;
+    static es_table_view views[2];
+    es_column *columns = cli_alloc_array((size_t)table->cols + 1, sizeof *columns);
     for (int64_t j = 0; j < table->cols; j++) {
-        const bool real = table->columns[j].kind == ES_RUN_REAL;
-        char *name = cli_escape_new(table->columns[j].name);
-        columns[j] = (cli_column){name, name, "", .format = real ? CLI_REAL : CLI_TEXT};
+        const es_run_column *c = &table->columns[j];
+        columns[j] = (es_column){c->name, c->name, "",
+                                 c->kind == ES_RUN_REAL ? ES_FORMAT_REAL : ES_FORMAT_TEXT};
     }
-    columns[table->cols] = (cli_column){0};
-    chosen.title = cli_escape_new(table->name);
-    chosen.columns = columns;
+    views[0].title = table->name;
+    spec = (es_table_spec){table->name, columns, views};
+    es_table *t = es_answer_table(cli_result(session), &spec);
+    for (int64_t i = 0; i < table->rows; i++) {
+        const int64_t row = es_table_row(t);
+        for (int64_t j = 0; j < table->cols; j++) {
+            const es_run_column *c = &table->columns[j];
+            if (c->kind == ES_RUN_REAL)
+                es_table_real(t, row, c->name, c->reals[i]);
+            else
+                es_table_text(t, row, c->name, c->texts[i]);
+        }
+    }
+    return es_answer_status(session->result, err);
 }
 
 static es_status show_table(cli_session *session, es_run *run, const export_options *o,
                             es_error *err)
 {
-    es_run_table table;
-    const es_status status = es_run_get_table(run, o->table, &session->budget, &table, err);
+    es_run_table *table = cli_alloc(sizeof *table); /* what is printed at the end points into it */
+    const es_status status = es_run_get_table(run, o->table, &session->budget, table, err);
     if (status == ES_E_EMPTY)
         return fail_table(run, o, err);
     if (status != ES_OK)
         return status;
-    set_text(session->answer, "table", table.name);
-    json_object_set_new(session->answer, "rows", make_rows(&table));
-    choose_view(&table);
-    session->views = chosen_views;
-    es_run_table_free(&table);
-    return ES_OK;
+    return session->common.json ? print_json(session, run, table, err)
+                                : put_table(session, table, err);
+}
+
+static es_status show_list(cli_session *session, es_run *run, es_error *err)
+{
+    if (session->common.json)
+        return print_json(session, run, NULL, err);
+    es_answer *a = cli_result(session);
+    es_status status =
+        each_table(run, &session->budget, list_one, es_answer_table(a, &list_table), err);
+    if (status == ES_OK)
+        status = put_stages(run, a, err);
+    put_run(run, a);
+    return status;
 }
 
 static es_status run(cli_session *session, void *opts, es_error *err)
@@ -241,14 +348,7 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     es_status status = es_run_open(o->run, &run, err);
     if (status != ES_OK)
         return status;
-    json_object_set_new(session->answer, "run", describe_run(run));
-    if (o->table) {
-        status = show_table(session, run, o, err);
-    } else {
-        status = describe_stages(run, session->answer, err);
-        if (status == ES_OK)
-            status = list_tables(session, run, err);
-    }
+    status = o->table ? show_table(session, run, o, err) : show_list(session, run, err);
     es_run_close(run, NULL);
     return status;
 }
@@ -271,6 +371,5 @@ const cli_command cli_export = {
     .operand = &operand,
     .common = CLI_TAKES_FORMAT,
     .size = sizeof(export_options),
-    .views = views,
     .run = run,
 };

@@ -1,73 +1,63 @@
 /* esscher info : what this build and this machine are. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include <esscher/machine.h>
 
-#include "answer.h"
 #include "options.h"
 
-static const cli_column columns[] = {{"version", "version", "", .format = CLI_TEXT},
-                                     {"compiler", "compiler", "", .format = CLI_TEXT},
-                                     {"flags", "build", "", .format = CLI_TEXT},
-                                     {"cpu", "CPU", "", .format = CLI_TEXT},
-                                     {"kernels_available", "kernels here", "", .format = CLI_TEXT},
-                                     {"kernels", "kernels chosen", "", .format = CLI_TEXT},
-                                     {"threads", "threads", "", .format = CLI_COUNT},
-                                     {"openmp", "OpenMP", "", .format = CLI_TEXT},
-                                     {"blas", "BLAS", "", .format = CLI_TEXT},
-                                     {"memory_bytes", "memory", "", .format = CLI_BINARY},
-                                     {"precision_f32", "f32 kernels", "", .format = CLI_TEXT},
-                                     {"precision_f64", "f64 kernels", "", .format = CLI_TEXT},
-                                     {0}};
+static const es_column columns[] = {{"version", "version", "", ES_FORMAT_TEXT},
+                                    {"compiler", "compiler", "", ES_FORMAT_TEXT},
+                                    {"flags", "build", "", ES_FORMAT_TEXT},
+                                    {"cpu", "CPU", "", ES_FORMAT_TEXT},
+                                    {"kernels_available", "kernels here", "", ES_FORMAT_TEXT},
+                                    {"kernels", "kernels chosen", "", ES_FORMAT_TEXT},
+                                    {"threads", "threads", "", ES_FORMAT_COUNT},
+                                    {"openmp", "OpenMP", "", ES_FORMAT_FLAG},
+                                    {"blas", "BLAS", "", ES_FORMAT_TEXT},
+                                    {"memory_bytes", "memory", "", ES_FORMAT_BYTES},
+                                    {"precision_f32", "f32 kernels", "", ES_FORMAT_TEXT},
+                                    {"precision_f64", "f64 kernels", "", ES_FORMAT_TEXT},
+                                    {0}};
+static const es_table_view views[] = {{"esscher"}, {0}};
+static const es_table_spec table = {"info", columns, views, .record = true};
 
-static const cli_table table = {.rows = "info", .title = "esscher", .columns = columns};
-static const cli_table *const views[] = {&table, NULL};
-
-static json_t *available_kernels(void)
+static const char *available_kernels(char *out, size_t size)
 {
-    json_t *text = json_string("");
+    size_t used = 0;
+    out[0] = '\0';
     for (const char *const *name = cli_isa_choices; *name; name++) {
         es_isa isa;
-        if (!es_isa_parse(*name, &isa) || !es_isa_available(isa))
-            continue;
-        json_t *longer = json_sprintf("%s%s%s", json_string_value(text),
-                                      *json_string_value(text) ? " " : "", *name);
-        json_decref(text);
-        text = longer;
+        if (es_isa_parse(*name, &isa) && es_isa_available(isa))
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? " " : "", *name);
     }
-    return text;
-}
-
-/* Memory of the machine, or null where the system does not tell. */
-static json_t *machine_memory(void)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? json_integer((json_int_t)pages * size) : json_null();
+    return out;
 }
 
 static es_status run(cli_session *session, void *options, es_error *err)
 {
     (void)options;
-    (void)err;
     const es_build build = es_build_info();
-    json_t *info = json_object();
-    json_object_set_new(info, "version", json_string(es_version()));
-    json_object_set_new(info, "compiler", json_string(build.compiler));
-    json_object_set_new(info, "flags", json_string(build.flags));
-    json_object_set_new(info, "cpu", json_string(es_cpu_name()));
-    json_object_set_new(info, "kernels_available", available_kernels());
-    json_object_set_new(info, "kernels", json_string(es_isa_name(session->exec.isa)));
-    json_object_set_new(info, "threads", json_integer(session->exec.threads));
-    json_object_set_new(info, "openmp", json_boolean(build.openmp));
-    json_object_set_new(info, "blas", json_string(build.blas));
-    json_object_set_new(info, "memory_bytes", machine_memory());
-    json_object_set_new(info, "precision_f32",
-                        json_string("relative error of an output below 1e-6 while scores stay "
-                                    "within 10 nats; 2e-6 at 30, 4e-6 at 130"));
-    json_object_set_new(info, "precision_f64",
-                        json_string("relative error of an output below 1e-12"));
-    json_object_set_new(session->answer, "info", info);
-    return ES_OK;
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    char kernels[128];
+    es_table *t = es_answer_table(cli_result(session), &table);
+    es_table_row(t);
+    es_table_text(t, 0, "version", es_version());
+    es_table_text(t, 0, "compiler", build.compiler);
+    es_table_text(t, 0, "flags", build.flags);
+    es_table_text(t, 0, "cpu", es_cpu_name());
+    es_table_text(t, 0, "kernels_available", available_kernels(kernels, sizeof kernels));
+    es_table_text(t, 0, "kernels", es_isa_name(session->exec.isa));
+    es_table_count(t, 0, "threads", session->exec.threads);
+    es_table_real(t, 0, "openmp", build.openmp);
+    es_table_text(t, 0, "blas", build.blas);
+    if (pages > 0 && size > 0) /* where the system tells */
+        es_table_real(t, 0, "memory_bytes", (double)pages * (double)size);
+    es_table_text(t, 0, "precision_f32",
+                  "relative error of an output below 1e-6 while scores stay within 10 nats; 2e-6 "
+                  "at 30, 4e-6 at 130");
+    es_table_text(t, 0, "precision_f64", "relative error of an output below 1e-12");
+    return es_answer_status(session->result, err);
 }
 
 static const char *const examples[] = {"esscher info", "esscher info --json",
@@ -81,6 +71,5 @@ const cli_command cli_info = {
              "used, so that a result or a bug report can name them.",
     .examples = examples,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS | CLI_TAKES_ISA,
-    .views = views,
     .run = run,
 };

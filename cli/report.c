@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "answer.h"
 #include "command.h"
 #include "talk.h"
 
@@ -13,8 +12,6 @@ typedef struct report_options {
     bool force, no_figures;
 } report_options;
 
-static const report_options defaults = {.out = "report.html"};
-
 static const cli_option operand = {"run",
                                    0,
                                    CLI_STRINGS,
@@ -23,25 +20,22 @@ static const cli_option operand = {"run",
                                    .field = offsetof(report_options, runs)};
 
 static const cli_option options[] = {
-    {"out", 'o', CLI_STRING, "PAGE", "the page (default: report.html)",
-     .field = offsetof(report_options, out)},
-    {"title", 0, CLI_STRING, "TEXT", "its title (default: Esscher report)",
-     .field = offsetof(report_options, title)},
+    {"out", 'o', CLI_STRING, "PAGE", "the page", .field = offsetof(report_options, out),
+     .standard = "report.html"},
+    {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
+     .otherwise = "Esscher report"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"force", 0, CLI_FLAG, NULL, "overwrite the page", .field = offsetof(report_options, force)},
     {0}};
 
-static const cli_column columns[] = {
-    {"path", "page", "", .format = CLI_TEXT},        {"bytes", "size", "", .format = CLI_BINARY},
-    {"runs", "runs", "", .format = CLI_COUNT},       {"tables", "tables", "", .format = CLI_COUNT},
-    {"rows", "table rows", "", .format = CLI_COUNT}, {0}};
-static const cli_table table = {.rows = "report",
-                                .title = "Report",
-                                .columns = columns,
-                                .note =
-                                    "open it in a browser; it is one file and needs no network"};
-static const cli_table *const views[] = {&table, NULL};
+static const es_column columns[] = {
+    {"path", "page", "", ES_FORMAT_TEXT},        {"bytes", "size", "", ES_FORMAT_BYTES},
+    {"runs", "runs", "", ES_FORMAT_COUNT},       {"tables", "tables", "", ES_FORMAT_COUNT},
+    {"rows", "table rows", "", ES_FORMAT_COUNT}, {0}};
+static const es_table_view views[] = {
+    {"Report", NULL, "open it in a browser; it is one file and needs no network"}, {0}};
+static const es_table_spec table = {"report", columns, views, .record = true};
 
 static es_status run(cli_session *session, void *given, es_error *err)
 {
@@ -66,14 +60,14 @@ static es_status run(cli_session *session, void *given, es_error *err)
                         "this build draws no figures: %s", es_report_missing());
     if (status != ES_OK)
         return status;
-    json_t *report = json_object();
-    json_object_set_new(report, "path", json_string(o->out));
-    json_object_set_new(report, "bytes", json_integer(size.bytes));
-    json_object_set_new(report, "runs", json_integer(size.runs));
-    json_object_set_new(report, "tables", json_integer(size.tables));
-    json_object_set_new(report, "rows", json_integer(size.rows));
-    json_object_set_new(session->answer, "report", report);
-    return ES_OK;
+    es_table *t = es_answer_table(cli_result(session), &table);
+    es_table_row(t);
+    es_table_text(t, 0, "path", o->out);
+    es_table_count(t, 0, "bytes", size.bytes);
+    es_table_count(t, 0, "runs", size.runs);
+    es_table_count(t, 0, "tables", size.tables);
+    es_table_count(t, 0, "rows", size.rows);
+    return es_answer_status(session->result, err);
 }
 
 static const char *const examples[] = {
@@ -95,8 +89,6 @@ const cli_command cli_report = {
     .options = options,
     .operand = &operand,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_MEMORY,
-    .defaults = &defaults,
     .size = sizeof(report_options),
-    .views = views,
     .run = run,
 };

@@ -6,7 +6,7 @@
 #include <esscher/model.h>
 #include <esscher/tokenizer.h>
 
-#include "answer.h"
+#include "json_text.h"
 #include "talk.h"
 #include "text.h"
 
@@ -30,51 +30,65 @@ static const cli_option options[] = {
      "hub's cache",
      .field = offsetof(tokenize_options, model)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would (default); error: "
-     "refuse the text and name the byte",
-     .field = offsetof(tokenize_options, invalid), .choices = invalid_names},
+     "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would; error: refuse the "
+     "text and name the byte",
+     .field = offsetof(tokenize_options, invalid), .choices = invalid_names, .standard = "replace"},
     {0}};
-
-/* Text and CSV are printed as they come; JSON is one object, printed at the end. */
-static const cli_table *const views[] = {NULL};
 
 /* ---- tokens out ---- */
 
 typedef struct printer {
     const es_tokenizer *tokenizer;
     bool json, csv;
-    int64_t line, words; /* lines begun; tokens that are not specials around a line */
-    int64_t printed;     /* tokens of this line */
-    json_t *lines, *ids, *tokens, *offsets;
+    int64_t line, words;    /* lines begun; tokens that are not specials around a line */
+    int64_t printed;        /* tokens of this line */
+    char *tokens, *offsets; /* of this line, as JSON: three lists that are printed one by one */
+    size_t tokens_size, offsets_size;
+    FILE *tokens_file, *offsets_file;
+    cli_json page; /* the answer, if it is JSON */
 } printer;
 
+/* Of a line the ids are printed at once; texts and offsets wait in memory for their turn. */
 static void begin_line(printer *p)
 {
-    p->line++;
     p->printed = 0;
-    if (!p->json)
-        return;
-    json_t *line = json_object();
-    json_object_set_new(line, "ids", p->ids = json_array());
-    json_object_set_new(line, "tokens", p->tokens = json_array());
-    json_object_set_new(line, "offsets", p->offsets = json_array());
-    json_array_append_new(p->lines, line);
+    if (p->json) {
+        fputs(p->line ? ", {\"ids\": [" : "{\"ids\": [", p->page.out);
+        p->tokens_file = open_memstream(&p->tokens, &p->tokens_size);
+        p->offsets_file = open_memstream(&p->offsets, &p->offsets_size);
+    }
+    p->line++;
 }
 
-static void print_json(const printer *p, const es_token *token, const char *text)
+static void json_token(printer *p, const es_token *token, const char *text)
 {
-    json_t *offset = json_array();
-    json_array_append_new(offset, json_integer(token->begin));
-    json_array_append_new(offset, json_integer(token->end));
-    json_array_append_new(p->offsets, offset);
-    json_array_append_new(p->ids, json_integer(token->id));
-    json_array_append_new(p->tokens, json_string(text));
+    const char *comma = p->printed++ ? ", " : "";
+    fprintf(p->page.out, "%s%d", comma, token->id);
+    if (p->tokens_file) {
+        fputs(comma, p->tokens_file);
+        cli_json_text(p->tokens_file, text);
+    }
+    if (p->offsets_file)
+        fprintf(p->offsets_file, "%s[%lld, %lld]", comma, (long long)token->begin,
+                (long long)token->end);
+}
+
+static void csv_text(const char *text)
+{
+    if (!strpbrk(text, ",\"\n")) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('"');
+    for (; *text; text++)
+        printf(*text == '"' ? "\"\"" : "%c", *text);
+    putchar('"');
 }
 
 static void print_csv(const printer *p, const es_token *token, const char *text)
 {
     printf("%lld,%d,", (long long)p->line, token->id);
-    cli_csv_text(stdout, text);
+    csv_text(text);
     printf(",%lld,%lld\n", (long long)token->begin, (long long)token->end);
 }
 
@@ -86,7 +100,7 @@ static es_status print_tokens(void *user, const es_token *tokens, int64_t count,
         const char *text = es_tokenizer_token(p->tokenizer, tokens[i].id);
         p->words += tokens[i].end > tokens[i].begin;
         if (p->json)
-            print_json(p, &tokens[i], text);
+            json_token(p, &tokens[i], text);
         else if (p->csv)
             print_csv(p, &tokens[i], text);
         else
@@ -95,10 +109,21 @@ static es_status print_tokens(void *user, const es_token *tokens, int64_t count,
     return ES_OK;
 }
 
-static void end_line(const printer *p)
+static void end_line(printer *p)
 {
-    if (!p->json && !p->csv)
-        putchar('\n');
+    if (!p->json) {
+        fputs(p->csv ? "" : "\n", stdout);
+        return;
+    }
+    if (p->tokens_file)
+        fclose(p->tokens_file);
+    if (p->offsets_file)
+        fclose(p->offsets_file);
+    fprintf(p->page.out, "], \"tokens\": [%s], \"offsets\": [%s]}", p->tokens ? p->tokens : "",
+            p->offsets ? p->offsets : "");
+    free(p->tokens);
+    free(p->offsets);
+    p->tokens = p->offsets = NULL;
 }
 
 /* ---- text in ---- */
@@ -200,19 +225,25 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     es_status status = es_token_stream_open(tokenizer, &opts, print_tokens, &p, &r.stream, err);
     if (status != ES_OK)
         return status;
-    if (p.json)
-        json_object_set_new(session->answer, "lines", p.lines = json_array());
-    else if (p.csv)
+    session->printed = true;
+    if (p.json && (status = cli_json_begin(session, &p.page, err)) == ES_OK) {
+        cli_json_key(p.page.out, "lines", &p.page.first, 1);
+        putc('[', p.page.out);
+    } else if (p.csv) {
         puts("line,id,token,begin,end");
-    status = read_text(&r, err);
+    }
+    if (status == ES_OK)
+        status = read_text(&r, err);
     if (o->invalid == ES_TEXT_REPLACE)
         tell_replaced(session, &r);
     es_token_stream_close(r.stream);
     if (status == ES_OK && p.words == 0)
-        return cli_fail(err, ES_E_EMPTY, r.name, "text.empty", "give a text with words in it",
-                        "there are no tokens: the text is empty, or holds only white space and "
-                        "control characters");
-    return status;
+        status = cli_fail(err, ES_E_EMPTY, r.name, "text.empty", "give a text with words in it",
+                          "there are no tokens: the text is empty, or holds only white space and "
+                          "control characters");
+    if (p.json && p.page.out)
+        putc(']', p.page.out);
+    return p.json ? cli_json_end(&p.page, status) : status;
 }
 
 static es_status run(cli_session *session, void *given, es_error *err)
@@ -266,6 +297,5 @@ const cli_command cli_tokenize = {
     .operand = &operand,
     .common = CLI_TAKES_FORMAT,
     .size = sizeof(tokenize_options),
-    .views = views,
     .run = run,
 };

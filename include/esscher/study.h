@@ -114,6 +114,10 @@ ES_API const char *es_nearest(const char *text, const char *const *names, int co
 
 /* ---- a study ---- */
 
+/*! es_answer_machine() : library, compiler, processor, kernels and threads, as facts of an answer.
+ *  es_study_run() does it by itself. */
+ES_API void es_answer_machine(es_answer *answer, const es_exec *exec);
+
 /* What a run takes. Work is in operations of attention, or what attention would do in the time. */
 typedef struct es_cost {
     double flops;
@@ -122,6 +126,17 @@ typedef struct es_cost {
     double input_bytes, output_bytes, work_bytes;
     double begin_flops; /* of flops, those before the first cell: for progress */
 } es_cost;
+
+/*! es_cost_admit() : is the memory bound within `max_memory` (0: no limit)? Then the rest of it is
+ *  the limit of `budget` (may be NULL). es_study_run() does it by itself.
+ *  @return : ES_OK; ES_E_LIMIT (memory.limit), naming both. */
+ES_API es_status es_cost_admit(const es_cost *cost, size_t max_memory, es_budget *budget,
+                               es_error *err);
+
+/*! es_cost_tell() : the cost as table "cost" of an answer, with the time that this machine would
+ *  take, whose peak is measured now. */
+ES_API es_status es_cost_tell(const es_cost *cost, const es_exec *exec, es_dtype precision,
+                              es_answer *answer, es_error *err);
 
 typedef struct es_job es_job;
 

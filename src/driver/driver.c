@@ -69,21 +69,19 @@ static double memory_of(const es_cost *c)
     return c->input_bytes + c->output_bytes + c->work_bytes;
 }
 
-static es_status admit(es_driver *d, es_error *err)
+es_status es_cost_admit(const es_cost *c, size_t max_memory, es_budget *budget, es_error *err)
 {
-    const double mib = 1048576.0, bound = memory_of(&d->cost), limit = (double)d->opts->max_memory;
-    if (d->opts->admitted)
-        d->opts->admitted(d->opts->user, &d->cost);
+    const double mib = 1048576.0, bound = memory_of(c), limit = (double)max_memory;
     if (limit > 0.0 && bound > limit)
         return es_fail(err, ES_E_LIMIT, "memory.limit",
                        "raise --max-memory, or ask for fewer prefixes, scales or outputs",
                        "the run may take %.1f MiB: %.1f of inputs, %.1f of results, %.1f to work "
                        "in; the limit is %.1f MiB",
-                       bound / mib, d->cost.input_bytes / mib, d->cost.output_bytes / mib,
-                       d->cost.work_bytes / mib, limit / mib);
+                       bound / mib, c->input_bytes / mib, c->output_bytes / mib,
+                       c->work_bytes / mib, limit / mib);
     /* results are the answer's, which is not counted; the rest is */
-    if (limit > 0.0 && d->job.exec.budget)
-        d->job.exec.budget->limit = (size_t)(limit - d->cost.output_bytes);
+    if (limit > 0.0 && budget)
+        budget->limit = (size_t)(limit - c->output_bytes);
     return ES_OK;
 }
 
@@ -109,25 +107,25 @@ static const es_table_spec cost_table = {"cost", cost_columns, cost_views, .reco
 
 /* Others may be using the machine right now. In one of many windows shorter than a time slice they
  * are not. */
-static es_status best_peak(const es_job *job, double *gflops, es_error *err)
+static es_status best_peak(const es_exec *exec, es_dtype precision, double *gflops, es_error *err)
 {
     enum { WINDOWS = 24 };
     *gflops = 0.0;
     for (int i = 0; i < WINDOWS; i++) {
         double once;
-        ES_TRY(es_peak_measure(&job->exec, job->precision, 0.001, &once, err));
+        ES_TRY(es_peak_measure(exec, precision, 0.001, &once, err));
         *gflops = fmax(*gflops, once);
     }
     return ES_OK;
 }
 
-static es_status tell_cost(es_driver *d, es_error *err)
+es_status es_cost_tell(const es_cost *c, const es_exec *exec, es_dtype precision, es_answer *answer,
+                       es_error *err)
 {
-    const es_cost *c = &d->cost;
-    es_table *t = es_answer_table(d->job.answer, &cost_table);
+    es_table *t = es_answer_table(answer, &cost_table);
     const int64_t row = es_table_row(t);
     double gflops;
-    ES_TRY(best_peak(&d->job, &gflops, err));
+    ES_TRY(best_peak(exec, precision, &gflops, err));
     es_table_real(t, row, "flops", c->flops);
     es_table_real(t, row, "seconds", c->seconds > 0.0 ? c->seconds : c->flops / (0.75e9 * gflops));
     es_table_real(t, row, "peak_gflops", gflops);
@@ -244,18 +242,17 @@ static es_status open_and_run(es_driver *d, es_error *err)
     if (job->study->cost)
         ES_TRY(job->study->cost(job, &d->cost, err));
     if (d->opts->dry_run)
-        return tell_cost(d, err);
+        return es_cost_tell(&d->cost, &job->exec, job->precision, job->answer, err);
+    if (job->study->cost && d->opts->admitted)
+        d->opts->admitted(d->opts->user, &d->cost);
     if (job->study->cost)
-        ES_TRY(admit(d, err));
+        ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
     return work(d, err);
 }
 
-static void put_provenance(const es_driver *d, es_answer *a)
+void es_answer_machine(es_answer *a, const es_exec *exec)
 {
     const es_build build = es_build_info();
-    const es_exec *exec = &d->job.exec;
-    es_answer_name(a, d->job.study->name,
-                   d->job.study->takes & ES_TAKES_SEED ? (int64_t)d->job.seed : -1);
     es_answer_fact(a, "library", es_version());
     es_answer_fact(a, "compiler", build.compiler);
     es_answer_fact(a, "flags", build.flags);
@@ -293,7 +290,9 @@ static es_status start(const es_study *study, es_params *params, const es_study_
                          "--resume without --out");
     ES_TRY(es_answer_new(NULL, &job->answer, err));
     ES_TRY(es_isa_resolve(opts->exec.isa, &job->exec.isa, err));
-    put_provenance(d, job->answer);
+    es_answer_name(job->answer, study->name,
+                   study->takes & ES_TAKES_SEED ? (int64_t)job->seed : -1);
+    es_answer_machine(job->answer, &job->exec);
     return es_job_array(job, (int64_t)(study->state ? study->state : 1), 1, 1, &job->state, err);
 }
 

@@ -76,6 +76,9 @@ const char *es_answer_keep(es_answer *a, const char *text);
 /*! es_words_has() : is `key` one of the words of `list`, which have a space between them? */
 bool es_words_has(const char *list, const char *key);
 
+/*! es_column_shown() : is column j in the views of this table? */
+bool es_column_shown(const es_table *t, int64_t j);
+
 /* A view under way. Bytes are gathered; after the first failure everything is dropped. */
 typedef struct es_pen {
     es_write_fn write;

@@ -227,10 +227,13 @@ static void show_column(const column *c, es_table_column *out)
     out->texts = c->texts;
 }
 
+/* An empty table still has its header. */
+bool es_column_shown(const es_table *t, int64_t j) { return t->columns[j].used || t->rows == 0; }
+
 bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
 {
     for (int64_t j = 0; at >= 0 && j < table->count; j++)
-        if (table->columns[j].used && at-- == 0) {
+        if (es_column_shown(table, j) && at-- == 0) {
             show_column(&table->columns[j], out);
             return true;
         }

@@ -8,7 +8,7 @@
 
 /* ---- CSV ---- */
 
-static void csv_text(es_pen *pen, const char *text)
+static void csv_field(es_pen *pen, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
         es_pen_put(pen, text);
@@ -18,6 +18,31 @@ static void csv_text(es_pen *pen, const char *text)
     for (; *text; text++)
         (*text == '"') ? es_pen_put(pen, "\"\"") : es_pen_char(pen, *text);
     es_pen_put(pen, "\"");
+}
+
+/* Bytes that are no UTF-8 would spoil the file for most readers; they are escaped as in every other
+ * view, and only where there are any: a line end inside quotes is good CSV. */
+static bool is_foreign(const char *text, const char *escaped)
+{
+    for (; *text; text++, escaped++)
+        if (*text != *escaped) {
+            if ((unsigned char)*text >= 0x80)
+                return true;
+            escaped += 3; /* \xNN of a control character */
+        }
+    return false;
+}
+
+static void csv_text(es_pen *pen, const char *text)
+{
+    const size_t size = 4 * strlen(text) + 5;
+    char small[512], *escaped = size <= sizeof small ? small : malloc(size);
+    if (escaped && is_foreign(text, es_escape(text, escaped, size)))
+        csv_field(pen, escaped);
+    else
+        csv_field(pen, text);
+    if (escaped != small)
+        free(escaped);
 }
 
 static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
@@ -40,7 +65,7 @@ void es_answer_csv_view(const es_table *t, es_pen *pen)
     es_pen_put(pen, "\n");
     for (int64_t i = 0; i < t->rows; i++) {
         for (int64_t j = 0, shown = 0; j < t->count; j++) {
-            if (!t->columns[j].used)
+            if (!es_column_shown(t, j))
                 continue;
             c = t->columns[j].about;
             c.reals = t->columns[j].reals;
@@ -90,7 +115,8 @@ static void json_number(es_pen *pen, es_format format, double value)
         es_pen_put(pen, value != 0.0 ? "true" : "false");
         return;
     }
-    if (format == ES_FORMAT_COUNT && value == floor(value) && fabs(value) < 0x1p63) {
+    const bool whole = format == ES_FORMAT_COUNT || format == ES_FORMAT_BYTES;
+    if (whole && value == floor(value) && fabs(value) < 0x1p63) {
         es_pen_format(pen, "%.0f", value);
         return;
     }

@@ -1,8 +1,8 @@
 # A tiny bench runs through every part of it. (A build without OpenMP leaves the second row out.)
-esscher bench --n 256 --d 8 --repeat 1 --threads 1 --quick --json >answer.json || exit 1
+esscher bench --n 256 --d 8 --repetitions 1 --threads 1 --quick --json >answer.json || exit 1
 grep -c '"percent_of_peak":' answer.json
 grep -c '"ratio":' answer.json
 grep -E '"(seed|peak_gflops|normals_per_second)":' answer.json | tail -2
 mkdir model && make_model model
-esscher bench --model model --repeat 1 --threads 1 --json --quiet >model.json && get_json model.json model.0.n model.0.blocks
-esscher bench --n 256 --d 8 --repeat 2 --threads 1,2 --quick --seed 7
+esscher bench --model model --repetitions 1 --threads 1 --json --quiet >model.json && get_json model.json model.0.n model.0.blocks
+esscher bench --n 256 --d 8 --repetitions 2 --threads 1,2 --quick --seed 7

@@ -2,7 +2,7 @@
 LC_ALL=de_DE.UTF-8
 export LC_ALL
 for n in 0 -5 1e30 nan inf 0x10 '' 4096x 0.5 1025; do
-    esscher bench --n "$n" --repeat 1 --d 8 --threads "$n"
+    esscher bench --n "$n" --repetitions 1 --d 8 --threads "$n"
     echo "rc=$?"
 done
 for x in nan inf 0x1p3 1,5 -1 1e999; do

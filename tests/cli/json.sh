@@ -1,7 +1,7 @@
 # Every command answers with one strict JSON object that says where it comes from.
 make_npy q.npy f32 2x5x3 normal 1 && make_npy k.npy f64 2x20x3 normal 2
 esscher info --json >info.json && get_json info.json schema command seed provenance.argv || exit 1
-esscher bench --n 128 --d 8 --repeat 1 --threads 1 --seed 42 --json --quiet >bench.json || exit 1
+esscher bench --n 128 --d 8 --repetitions 1 --threads 1 --seed 42 --json --quiet >bench.json || exit 1
 get_json bench.json command seed rows.0.precision rows.0.d rows.0.m rows.0.n rows.0.threads \
     rows.0.repeats provenance.argv costs.0.what || exit 1
 for key in gflops percent_of_peak percent_of_peak_spread relative_error; do
