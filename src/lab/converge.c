@@ -189,7 +189,7 @@ es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost 
     const double d = (double)spec->law->dim, dv = (double)channels_of(spec);
     const double kept = 2.0 * d * d + dv * d + (double)spec->n_scales * (dv * dv + dv + 2.0);
     double flops = 0.0, refer = 0.0, find = 16.0 * (d + dv) * (d + dv);
-    if (spec->law->kind != ES_LAW_GAUSSIAN) { /* points and their outputs; nodes of a quadrature */
+    if (!(es_law_traits(spec->law->kind) & ES_LAW_QUADRATIC)) { /* points and their outputs; nodes of a quadrature */
         const es_view *points = spec->law->points;
         const double most =
             points && points->rows > LIMIT_DRAWS ? (double)points->rows : (double)LIMIT_DRAWS;

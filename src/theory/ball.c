@@ -127,7 +127,7 @@ typedef struct field {
     double *memory;
 } field;
 
-static bool is_gaussian(const field *f) { return f->law->kind == ES_LAW_GAUSSIAN; }
+static bool is_gaussian(const field *f) { return es_law_traits(f->law->kind) & ES_LAW_QUADRATIC; }
 
 /* Gaussian tokens: ln n MSE = q^2 + ln(tr VSV' + |VSAx|^2). */
 static es_ball_point gaussian_point(field *f, const double *x, double *grad)

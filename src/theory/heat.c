@@ -10,10 +10,12 @@
 
 /* ---- what is asked ---- */
 
+static bool is_mixture(const es_law *law) { return es_law_uses(law->kind) & ES_LAW_USES_PARTS; }
+
 static es_status check_part(const es_law *part, es_error *err)
 {
-    if ((part->kind != ES_LAW_SPHERE && part->kind != ES_LAW_VMF) || part->size != 1.0 ||
-        part->mean || part->factor)
+    if (!(es_law_traits(part->kind) & ES_LAW_ON_SPHERE) || part->size != 1.0 || part->mean ||
+        part->factor)
         return es_fail(err, ES_E_UNSUPPORTED, "heat.law",
                        "sphere, vmf or a mixture of them, of size 1, without mean and factor",
                        "this law has no density on the unit sphere that is known here");
@@ -28,7 +30,7 @@ static es_status check(const es_law *law, const double *q, double beta, es_error
                        (long long)law->dim);
     if (!(beta > 0.0 && isfinite(beta)))
         return es_fail(err, ES_E_RANGE, "heat.beta", "a positive number", "beta is %g", beta);
-    if (law->kind == ES_LAW_MIXTURE && !law->mean && !law->factor)
+    if (is_mixture(law) && !law->mean && !law->factor)
         for (int64_t j = 0; j < law->n_parts; j++)
             ES_TRY(check_part(&law->parts[j], err));
     else
@@ -60,7 +62,7 @@ static es_status part_at(const es_law *part, const double *q, double *log_densit
     es_num K;
     memset(gradient, 0, (size_t)d * sizeof *gradient);
     *log_density = 0.0;
-    if (part->kind == ES_LAW_SPHERE || part->concentration == 0.0)
+    if (!(es_law_uses(part->kind) & ES_LAW_USES_DIRECTION) || part->concentration == 0.0)
         return ES_OK;
     const double norm = sqrt(dot(part->direction, part->direction, d));
     ES_TRY(es_bessel_log_mgf(d, part->concentration, &K, err));
@@ -74,7 +76,7 @@ static es_status part_at(const es_law *part, const double *q, double *log_densit
 static es_status density_at(const es_law *law, const double *q, double *log_density,
                             double gradient[ES_HEAT_MOST_DIM], es_error *err)
 {
-    if (law->kind != ES_LAW_MIXTURE)
+    if (!is_mixture(law))
         return part_at(law, q, log_density, gradient, err);
     const int64_t d = law->dim;
     double total = 0.0, most = -INFINITY, sum = 0.0, part[ES_HEAT_MOST_DIM];

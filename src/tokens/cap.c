@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include <esscher/limit.h>
+#include <esscher/bessel.h>
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -2,15 +2,15 @@
  *
  * Library Bessel functions underflow long before d = 768; the ratio, its slope and the logarithm do
  * not, so they are computed as such. */
-#include <esscher/limit.h>
+#include <esscher/bessel.h>
 
 #include <float.h>
 #include <math.h>
 
 #include "base/error.h"
 #include "base/limits.h"
-#include "limit/bessel.h"
-#include "limit/bessel_terms.h"
+#include "law/bessel_unchecked.h"
+#include "law/bessel_terms.h"
 
 /* Claimed errors. Against 50 digits, d = 1..4098 and r up to 1e12, the worst were 1.3 ulp of A, 1.9
  * ulp of K, and of A' 4 ulp, or 200 ulp (d = 2) where it comes down from LARGE_S: a step leaves an

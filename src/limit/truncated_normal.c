@@ -1,4 +1,4 @@
-/* truncated.c : a normal law cut to an interval, under a tilt.
+/* truncated_normal.c : a normal law cut to an interval, under a tilt.
  *
  * The tilt moves the mean to m + s^2 t and leaves the interval. Formulas with Mills' ratio lose
  * a^4 eps in the variance when the interval lies a standard deviations out; a Gauss rule on the
@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "limit/gauss.h"
+#include "limit/gauss_rule.h"
 
 enum { MOST = 96 };
 

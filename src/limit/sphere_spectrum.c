@@ -1,4 +1,5 @@
-/* sphere.c : expectations over a weighted sum of Dirichlet coordinates by merging measures.
+/* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates by merging
+ * measures.
  *
  * A block of coordinates of total mass a has a law of s = sum sigma_k^2 T_k/(sum T_k). Two blocks
  * merge as s = W s_a + (1-W) s_b with W ~ Beta(a, b) independent of both. Each law is kept as a
@@ -7,7 +8,7 @@
  * lambda_i needs the law of all coordinates but i: blocks form a binary tree, and what lies outside
  * a block is what lies outside its parent merged with its sibling. 3 merges per coordinate in all.
  */
-#include "limit/sphere.h"
+#include "limit/sphere_spectrum.h"
 
 #include <float.h>
 #include <math.h>
@@ -16,8 +17,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "limit/bessel.h"
-#include "limit/gauss.h"
+#include "law/bessel_unchecked.h"
+#include "limit/gauss_rule.h"
 
 enum { MOST = 40 }; /* points of a rule */
 

@@ -1,6 +1,6 @@
-/* sphere.h : output moments of a head over tokens on a sphere. */
-#ifndef ES_LIMIT_SPHERE_H
-#define ES_LIMIT_SPHERE_H
+/* sphere_spectrum.h : output moments of a head over tokens on a sphere. */
+#ifndef ES_LIMIT_SPHERE_SPECTRUM_H
+#define ES_LIMIT_SPHERE_SPECTRUM_H
 
 #include <esscher/limit.h>
 

@@ -1,17 +1,16 @@
-/* line.c : moments of the limit map in one dimension, where quadrature is cheap for any law. */
+/* limit_line.c : moments of the limit map in one dimension, where quadrature is cheap for any law.
+ */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "limit/gauss.h"
-#include "limit/map.h"
+#include "law/law_row.h"
+#include "limit/gauss_rule.h"
+#include "limit/limit_map.h"
 
 enum { FIRST = 32, LAST = 1024 };
-
-/* Beyond this many standard deviations a Gaussian has no mass that f64 could see. */
-#define TAIL 9.0
 
 /* Points of a law: x (count), w (count); room for `most` of them. */
 typedef struct cloud {
@@ -28,21 +27,20 @@ static void add_point(cloud *c, double x, double w)
 /* A base law on the line by at most n points, weights summing to `share`. */
 static es_status add_base(cloud *c, const es_law *law, int n, double share, es_error *err)
 {
+    const es_law_row *row = es_law_row_of(law->kind);
     const double size = law->size;
-    if (law->kind == ES_LAW_RADEMACHER || law->kind == ES_LAW_SPHERE || law->kind == ES_LAW_VMF) {
-        const double k =
-            law->kind == ES_LAW_VMF ? copysign(law->concentration, *law->direction) : 0;
+    if (row->reach == 0.0) {
+        const double k = row->lean ? row->lean(law) : 0.0;
         add_point(c, size, share / (1.0 + exp(-2.0 * k)));
         add_point(c, -size, share / (1.0 + exp(2.0 * k)));
         return ES_OK;
     }
     double *x = c->x + c->count, *w = c->w + c->count, total = 0.0;
-    const bool gaussian = law->kind == ES_LAW_GAUSSIAN;
     ES_TRY(es_gauss_beta(1.0, 1.0, n, x, c->off, w, err));
     for (int i = 0; i < n; i++) {
         const double z = 2.0 * x[i] - 1.0;
-        x[i] = size * z * (gaussian ? TAIL : 1.0);
-        w[i] *= gaussian ? exp(-0.5 * TAIL * TAIL * z * z) : 1.0;
+        x[i] = size * z * row->reach;
+        w[i] *= row->density ? row->density(z) : 1.0;
         total += w[i];
     }
     for (int i = 0; i < n; i++)
@@ -54,7 +52,7 @@ static es_status add_base(cloud *c, const es_law *law, int n, double share, es_e
 static es_status add_law(cloud *c, const es_law *law, int n, double share, es_error *err)
 {
     const int64_t first = c->count;
-    if (law->kind == ES_LAW_MIXTURE) {
+    if (es_law_uses(law->kind) & ES_LAW_USES_PARTS) {
         double total = 0.0;
         for (int64_t j = 0; j < law->n_parts; j++)
             total += law->weights[j];
@@ -87,7 +85,7 @@ static es_status evaluate(const es_law *law, double a, int n, cloud *c, double *
 es_status es_limit_line(const es_law *law, double a, const es_exec *exec, es_num *mean,
                         es_num *variance, es_error *err)
 {
-    const int64_t parts = law->kind == ES_LAW_MIXTURE ? law->n_parts : 1;
+    const int64_t parts = es_law_uses(law->kind) & ES_LAW_USES_PARTS ? law->n_parts : 1;
     void *memory;
     ES_TRY(es_mem_array(exec->budget, 3 * parts + 1, LAST, sizeof(double), "quadrature", &memory,
                         err));

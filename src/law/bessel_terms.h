@@ -14,8 +14,8 @@
  *
  * Computed with exact fractions, then rounded to double.
  */
-#ifndef ES_LIMIT_BESSEL_TERMS_H
-#define ES_LIMIT_BESSEL_TERMS_H
+#ifndef ES_LAW_BESSEL_TERMS_H
+#define ES_LAW_BESSEL_TERMS_H
 
 enum { ES_BESSEL_TERMS = 11 };
 

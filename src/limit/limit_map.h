@@ -1,6 +1,6 @@
-/* map.h : what the files of the limit map and its moments share. */
-#ifndef ES_LIMIT_MAP_H
-#define ES_LIMIT_MAP_H
+/* limit_map.h : what the files of the limit map and its moments share. */
+#ifndef ES_LIMIT_LIMIT_MAP_H
+#define ES_LIMIT_LIMIT_MAP_H
 
 #include <esscher/limit.h>
 

@@ -1,4 +1,7 @@
-/* points.c : a finite set of points under a tilt: softmax moments. */
+/* law_empirical.c : tokens that are rows of a matrix, with replacement or without.
+ *
+ * K(s) = logsumexp <s, y_i> - ln n over the n points; its derivatives are mean and covariance under
+ * the softmax weights of <s, y_i> (THEORY 1): attention itself, over all there is. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -6,9 +9,66 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view_at.h"
-#include "limit/tilt.h"
+#include "law/law_row.h"
 
 #define EPS DBL_EPSILON
+
+enum { CHUNK = 256 }; /* tokens whose points are picked together */
+
+static es_status check(const es_law *law, es_error *err)
+{
+    es_scan scan;
+    ES_TRY(es_view_check(law->points, "points", err));
+    if (law->points->cols != law->dim)
+        return es_fail(err, ES_E_SHAPE, "law.points", "points are rows of dimension dim",
+                       "points of dimension %lld for a law of dimension %lld",
+                       (long long)law->points->cols, (long long)law->dim);
+    if (law->points->rows < 1)
+        return es_fail(err, ES_E_EMPTY, "law.points", "give at least one point",
+                       "an empirical law of no points");
+    return es_view_scan(law->points, "points", &scan, err);
+}
+
+/* ---- drawing ---- */
+
+/* Without replacement, token t of a cell is where one permutation of the points sends t. */
+static es_status shuffled(const es_source *s, const es_address *first, int64_t count, double *out,
+                          es_error *err)
+{
+    es_permutation order;
+    es_address at = es_token_at(first, 0, ES_LANE_CHOICE);
+    at.token = 0;
+    ES_TRY(es_permutation_init(&at, s->law.points->rows, &order, err));
+    for (int64_t i = 0; i < count; i++)
+        es_view_read_row(s->law.points, es_permutation_at(&order, (int64_t)first->token + i),
+                         out + i * s->law.dim);
+    return ES_OK;
+}
+
+static es_status rows(const es_source *s, const es_address *first, int64_t count,
+                      const es_stage *stage, double *out, es_error *err)
+{
+    (void)stage;
+    int64_t index[CHUNK];
+    if (s->law.without_replacement)
+        return shuffled(s, first, count, out, err);
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < CHUNK ? count - i : CHUNK;
+        const es_address at = es_token_at(first, i, ES_LANE_CHOICE);
+        ES_TRY(es_integer_rows(&at, n, 1, s->law.points->rows, index, err));
+        for (int64_t r = 0; r < n; r++)
+            es_view_read_row(s->law.points, index[r], out + (i + r) * s->law.dim);
+    }
+    return ES_OK;
+}
+
+/* Without replacement a cell has as many tokens as there are points. */
+static int64_t most(const es_law *law)
+{
+    return law->without_replacement ? law->points->rows : INT64_MAX;
+}
+
+/* ---- tilting ---- */
 
 /* Sums over many points are made of sums over this many, so that rounding grows with
  * GROUP + n/GROUP instead of n. */
@@ -92,9 +152,11 @@ static double weighted_cov(const es_view *points, const double *w, const double 
     return trace;
 }
 
-es_status es_tilt_points(const es_view *points, const double *s, es_budget *budget, es_tilt *out,
-                         es_error *err)
+static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+                      es_tilt *out, es_error *err)
 {
+    (void)work;
+    const es_view *points = law->points;
     const int64_t n = points->rows, d = points->cols;
     double most, error, reach, *w;
     void *memory;
@@ -117,3 +179,13 @@ es_status es_tilt_points(const es_view *points, const double *s, es_budget *budg
     out->third = 2.0 * reach * trace;
     return ES_OK;
 }
+
+const es_law_row es_law_row_empirical = {.kind = ES_LAW_EMPIRICAL,
+                                         .name = "empirical",
+                                         .title = "empirical",
+                                         .uses = ES_LAW_USES_POINTS,
+                                         .traits = ES_LAW_ENTIRE,
+                                         .check = check,
+                                         .rows = rows,
+                                         .most = most,
+                                         .tilt = tilt};

@@ -1,4 +1,4 @@
-/* moments.c : mean and covariance of Gamma(X) when the query X is a token, too. */
+/* limit_moments.c : mean and covariance of Gamma(X) when the query X is a token, too. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -7,8 +7,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "limit/map.h"
-#include "limit/sphere.h"
+#include "law/law_row.h"
+#include "limit/limit_map.h"
+#include "limit/sphere_spectrum.h"
 
 #define EPS DBL_EPSILON
 
@@ -142,7 +143,7 @@ static es_status gaussian_moments(const request *r, es_error *err)
  * shadow of a sphere in two dimensions more. */
 static es_status sphere_moments(const request *r, es_error *err)
 {
-    const int64_t d = r->d, dv = r->dv, q = r->law->kind == ES_LAW_BALL ? d + 2 : d;
+    const int64_t d = r->d, dv = r->dv, q = d + es_law_row_of(r->law->kind)->above;
     desk k = {.budget = r->exec->budget, .err = err};
     const double *A = given(&k, r->head->A, d), *V = given(&k, r->head->V, d);
     const double *B = given(&k, r->law->factor, d);
@@ -249,10 +250,10 @@ static es_status point_moments(const request *r, const es_view *points, bool all
 
 static es_status refuse_infinite(const es_law *law, es_error *err)
 {
-    const int64_t parts = law->kind == ES_LAW_MIXTURE ? law->n_parts : 1;
-    for (int64_t j = 0; j < parts; j++) {
-        const es_law *part = law->kind == ES_LAW_MIXTURE ? &law->parts[j] : law;
-        if (part->kind == ES_LAW_LAPLACE || part->kind == ES_LAW_STUDENT)
+    const bool mixed = es_law_uses(law->kind) & ES_LAW_USES_PARTS;
+    for (int64_t j = 0; j < (mixed ? law->n_parts : 1); j++) {
+        const es_law *part = mixed ? &law->parts[j] : law;
+        if (!(es_law_traits(part->kind) & ES_LAW_ENTIRE))
             return es_fail(err, ES_E_RANGE, "limit.infinite",
                            "use a law with lighter tails, or map bounded queries",
                            "queries drawn from a %s law meet infinite exponential moments: the "
@@ -286,13 +287,15 @@ es_status es_limit_moments(const es_law *law, const es_limit_head *head, const e
                        .mean = mean,
                        .cov = cov,
                        .accuracy = accuracy};
-    if (law->kind == ES_LAW_GAUSSIAN)
+    const es_law_row *row = es_law_row_of(law->kind);
+    const bool finite = row->uses & ES_LAW_USES_POINTS;
+    if (row->traits & ES_LAW_QUADRATIC)
         return gaussian_moments(&r, err);
-    if ((law->kind == ES_LAW_SPHERE || law->kind == ES_LAW_BALL) && centred(law))
+    if ((row->traits & ES_LAW_SHADOW) && centred(law))
         return sphere_moments(&r, err);
-    if (law->kind == ES_LAW_EMPIRICAL && !law->mean && !law->factor)
+    if (finite && !law->mean && !law->factor)
         return point_moments(&r, law->points, true, err);
-    if (law->dim == 1 && law->kind != ES_LAW_EMPIRICAL)
+    if (law->dim == 1 && !finite)
         return line_moments(&r, err);
     if (points)
         return point_moments(&r, points, false, err);

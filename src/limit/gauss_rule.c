@@ -1,4 +1,4 @@
-#include "limit/gauss.h"
+#include "limit/gauss_rule.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-/* gauss.h : Gauss rules: probability laws on the line, made of a few weighted points. */
-#ifndef ES_LIMIT_GAUSS_H
-#define ES_LIMIT_GAUSS_H
+/* gauss_rule.h : Gauss rules: probability laws on the line, made of a few weighted points. */
+#ifndef ES_LIMIT_GAUSS_RULE_H
+#define ES_LIMIT_GAUSS_RULE_H
 
 #include <esscher/limit.h>
 

@@ -5,8 +5,8 @@
  * element of y is one chain of multiplications and additions in the order of k: the same for one
  * row and for a million.
  */
-#ifndef ES_TOKENS_AFFINE_H
-#define ES_TOKENS_AFFINE_H
+#ifndef ES_LAW_AFFINE_H
+#define ES_LAW_AFFINE_H
 
 #include <esscher/exec.h>
 

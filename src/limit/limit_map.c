@@ -1,4 +1,8 @@
-/* map.c : Gamma(x) = V grad K(A x), and the moments of one token. */
+/* limit_map.c : K of a law, the limit map, and the moments of one token.
+ *
+ * Softmax weights of the scores <Ax, y_i> are e^{<Ax,y_i>} over their sum: as n grows numerator and
+ * denominator become expectations, and V E[Y e^{<s,Y>}]/E e^{<s,Y>} = V grad K(s) at s = Ax. At
+ * s = 0 gradient and Hessian are mean and covariance of a token (THEORY 1). */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -7,8 +11,8 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "limit/map.h"
-#include "limit/tilt.h"
+#include "law/law_row.h"
+#include "limit/limit_map.h"
 
 #define EPS DBL_EPSILON
 
@@ -33,6 +37,27 @@ es_status es_limit_check(const es_law *law, const es_limit_head *head, es_error 
                        (long long)head->dv);
     ES_TRY(check_matrix(head->A, law->dim, law->dim, "A", err));
     return check_matrix(head->V, head->dv, law->dim, "V", err);
+}
+
+/* ---- the log-MGF ---- */
+
+es_status es_limit_log_mgf(const es_law *law, const double *t, es_budget *budget, es_log_mgf *out,
+                           es_error *err)
+{
+    es_scan scan;
+    void *own = NULL;
+    ES_TRY(es_law_check(law, err));
+    const es_view v = es_view_f64(t, 1, law->dim);
+    ES_TRY(es_view_scan(&v, "t", &scan, err));
+    if (!out->grad)
+        ES_TRY(es_mem_array(budget, law->dim, 1, sizeof(double), "log-MGF", &own, err));
+    es_tilt tilt = {.grad = out->grad ? out->grad : own, .hess = out->hess};
+    const es_status status = es_tilt_law(law, t, budget, &tilt, err);
+    out->val = (es_num){tilt.K, tilt.K_err};
+    out->grad_error = tilt.grad_err;
+    out->hess_error = tilt.hess_err;
+    es_mem_free(budget, own);
+    return status;
 }
 
 /* ---- one query ---- */
@@ -140,34 +165,13 @@ es_status es_limit_map(const es_law *law, const es_limit_head *head, const es_vi
 
 /* ---- one token ---- */
 
-/* Student's t: mean, and scale matrix times nu/(nu-2), the scale matrix being size^2 BB'. */
-static es_status student_moments(const es_law *law, double *mean, double *cov, es_error *err)
-{
-    const int64_t d = law->dim;
-    const double nu = law->freedom, *B = law->factor;
-    if (!(nu > (cov ? 2.0 : 1.0)))
-        return es_fail(err, ES_E_RANGE, "limit.freedom", "raise the degrees of freedom",
-                       "Student's t with %g degrees of freedom has no %s", nu,
-                       nu > 1.0 ? "covariance" : "mean");
-    for (int64_t i = 0; mean && i < d; i++)
-        mean[i] = law->mean ? law->mean[i] : 0.0;
-    for (int64_t i = 0; cov && i < d; i++) {
-        for (int64_t j = 0; j < d; j++) {
-            double sum = i == j && !B ? 1.0 : 0.0;
-            for (int64_t k = 0; B && k < d; k++)
-                sum += B[i * d + k] * B[j * d + k];
-            cov[i * d + j] = law->size * law->size * nu / (nu - 2.0) * sum;
-        }
-    }
-    return ES_OK;
-}
-
 es_status es_limit_token_moments(const es_law *law, es_budget *budget, double *mean, double *cov,
                                  es_error *err)
 {
     ES_TRY(es_law_check(law, err));
-    if (law->kind == ES_LAW_STUDENT)
-        return student_moments(law, mean, cov, err);
+    const es_law_row *row = es_law_row_of(law->kind);
+    if (row->moments)
+        return row->moments(law, mean, cov, err);
     void *zero;
     ES_TRY(es_mem_array(budget, 2, law->dim, sizeof(double), "token moments", &zero, err));
     es_tilt tilt = {.grad = mean ? mean : (double *)zero + law->dim, .hess = cov};

@@ -1,4 +1,4 @@
-#include "tokens/affine.h"
+#include "law/affine.h"
 
 #include <string.h>
 
