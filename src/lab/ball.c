@@ -140,7 +140,7 @@ es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
     es_ball *b = memory;
     const int64_t d = spec->law->dim, pairs = d < ES_BALL_PAIRS ? d : ES_BALL_PAIRS;
     *b = (es_ball){.spec = *spec, .d = d, .budget = budget};
-    b->dv = spec->head->V ? spec->head->V->rows : d;
+    b->dv = es_head_channels(spec->head, d);
     b->starts = 2 * pairs + ES_BALL_LONGEST + (spec->starts ? spec->starts : ES_BALL_RANDOM);
     const es_status status = fill(b, err);
     if (status != ES_OK) {

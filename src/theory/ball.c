@@ -259,7 +259,7 @@ static es_status new_field(const es_law *law, const es_head *head, es_budget *bu
 {
     *f = (field){.law = law, .d = law->dim, .budget = budget};
     ES_TRY(es_head_write(head, law->dim, NULL, NULL, err));
-    const int64_t d = f->d, dv = f->dv = head->V ? head->V->rows : d;
+    const int64_t d = f->d, dv = f->dv = es_head_channels(head, d);
     ES_TRY(new_doubles(budget, 3 * d + 2 * dv + 4, d, &f->memory, err));
     double *at = f->memory;
     double **const parts[] = {&f->A,      &f->SA, &f->vectors, &f->V,   &f->VSA,

@@ -70,7 +70,7 @@ static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
     ES_TRY(es_head_write(head, d, A, NULL, err));
     ES_TRY(es_ball_directions(g->law, A, g->budget, values, vectors, err));
     outermost = (int64_t)fmin(MOST_ARC, LEAST_ARC * fmax(1.0, R * values[0]));
-    g->dv = head->V ? head->V->rows : d;
+    g->dv = es_head_channels(head, d);
     g->m = d == 1 ? LINE : 1;
     for (int64_t k = 1; d == 2 && k <= SHELLS; k++)
         g->m += arc_of(outermost, k);

@@ -423,23 +423,13 @@ static es_status shrink(const es_view *cov, double tolerance, const es_head *hea
                         const es_predict_opts *opts, es_budget *budget, double ratio,
                         es_prediction *out, es_prediction *slope, es_error *err)
 {
-    const es_view *from = head->A ? head->A : head->Wk;
     es_prediction larger, steeper;
-    double *numbers;
-    ES_TRY(es_mem_array(budget, from->rows, from->cols, sizeof *numbers, "a larger head",
-                        (void **)&numbers, err));
-    for (int64_t i = 0; i < from->rows; i++)
-        for (int64_t j = 0; j < from->cols; j++)
-            numbers[i * from->cols + j] = es_view_get(from, i, j) / ratio;
-    const es_view view = es_view_f64(numbers, from->rows, from->cols);
-    es_head scaled = *head;
-    if (head->A)
-        scaled.A = &view;
-    else
-        scaled.Wk = &view;
-    const es_status status =
-        predict(cov, tolerance, &scaled, n, opts, budget, &larger, slope ? &steeper : NULL, err);
-    es_mem_free(budget, numbers);
+    es_head_data scaled;
+    es_status status = es_head_scaled(head, ES_HEAD_WK, 1.0, ratio, budget, &scaled, err);
+    if (status == ES_OK)
+        status = predict(cov, tolerance, &scaled.head, n, opts, budget, &larger,
+                         slope ? &steeper : NULL, err);
+    es_head_data_free(&scaled);
     ES_TRY(status);
     es_predict_shrink(out, &larger, ratio);
     if (slope)
