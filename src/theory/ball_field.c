@@ -4,7 +4,7 @@
  *     cov(x, x') = e^{K(s+t) - K(s) - K(t)} V [K''(s+t) + (K'(s+t)-K'(s)) (K'(s+t)-K'(t))'] V'.
  * On a grid of points of the ball that is one matrix; its Cholesky factor times normals is the
  * field, drawn. */
-#include <esscher/ball.h>
+#include <esscher/ball_field.h>
 
 #include <math.h>
 #include <string.h>

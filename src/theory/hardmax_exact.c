@@ -1,7 +1,8 @@
 /* Expectations of |Gbar| in one dimension. sigma is a factor, so everything is done for 1. */
-#include <esscher/hardmax.h>
+#include <esscher/hardmax_exact.h>
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "stats/special.h"

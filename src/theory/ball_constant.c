@@ -1,6 +1,6 @@
-/* ball.c : the Gaussian field that sqrt(n)(Gamma_n - Gamma) tends to, and its size on a ball
- * (section 3). */
-#include <esscher/ball.h>
+/* ball_constant.c : the Gaussian field that sqrt(n)(Gamma_n - Gamma) tends to, and its size on a
+ * ball (section 3). */
+#include <esscher/ball_field.h>
 
 #include <math.h>
 #include <string.h>

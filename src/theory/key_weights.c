@@ -1,4 +1,5 @@
-/* weights.c : expectations over softmax weights, given the nearest key and then averaged over it.
+/* key_weights.c : expectations over softmax weights, given the nearest key and then averaged over
+ * it.
  *
  * Let the nearest key be at T = t. The other n-1 are independent and farther; with y = beta (T'-t)
  * their weights are e^-y / Z, that of the nearest 1/Z, Z = 1 + sum e^-y. From
@@ -17,7 +18,7 @@
  * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
  * since halving the step squares the relative error, the difference tells it.
  */
-#include <esscher/regimes.h>
+#include <esscher/key_weights.h>
 
 #include <math.h>
 

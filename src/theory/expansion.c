@@ -1,5 +1,5 @@
-/* spectrum.c : Hermite coefficients of a token's influence. */
-#include "theory/spectrum.h"
+/* expansion.c : Hermite coefficients of a token's influence. */
+#include "theory/expansion.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define SPACE 0.15 /* of nodes in log q: cubic interpolation is then good to 1e-4 */
 
 /* Project the functions of one table on h_0 .. h_ES_HERMITE under the normal law of t. */
-static void expand(const es_influence_table *table, es_spectrum *out)
+static void expand(const es_influence_table *table, es_expansion *out)
 {
     for (int64_t i = 0; i < table->count; i++) {
         const double t = (double)(i - table->half) * ES_INFLUENCE_STEP;
@@ -34,7 +34,7 @@ static void expand(const es_influence_table *table, es_spectrum *out)
     }
 }
 
-static es_status make_node(es_spectra *s, int64_t i, double n, int64_t half, es_error *err)
+static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, es_error *err)
 {
     es_influence_table *table = &s->tables[i];
     void *memory;
@@ -51,24 +51,24 @@ static es_status make_node(es_spectra *s, int64_t i, double n, int64_t half, es_
     return ES_OK;
 }
 
-es_status es_spectrum_beside(double n, double q, double r, es_budget *budget,
-                             es_influence_table *table, es_spectrum *out, es_error *err)
+es_status es_expansion_beside(double n, double q, double r, es_budget *budget,
+                              es_influence_table *table, es_expansion *out, es_error *err)
 {
-    *out = (es_spectrum){.q = q};
+    *out = (es_expansion){.q = q};
     ES_TRY(es_influence_add_beside(n, q, r, 1.0, budget, table, err));
     expand(table, out);
     return ES_OK;
 }
 
-es_status es_spectra_make(double n, double low, double high, double widest, es_budget *budget,
-                          es_spectra *out, es_error *err)
+es_status es_expansions_make(double n, double low, double high, double widest, es_budget *budget,
+                             es_expansions *out, es_error *err)
 {
     const double span = log(high / low);
     const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
-    *out = (es_spectra){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
+    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
     out->space = fmax(span, 1e-3) / (double)(nodes - 1);
     void *at, *tables;
-    ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_spectrum), "influence", &at, err));
+    ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_expansion), "influence", &at, err));
     out->at = at;
     es_status status =
         es_mem_array(budget, nodes, 1, sizeof(es_influence_table), "influence", &tables, err);
@@ -78,21 +78,21 @@ es_status es_spectra_make(double n, double low, double high, double widest, es_b
     for (int64_t i = 0; i < nodes && status == ES_OK; i++)
         status = make_node(out, i, n, half, err);
     if (status != ES_OK)
-        es_spectra_free(out);
+        es_expansions_free(out);
     return status;
 }
 
-void es_spectra_free(es_spectra *s)
+void es_expansions_free(es_expansions *s)
 {
     for (int64_t i = 0; s->tables && i < s->nodes; i++)
         es_mem_free(s->budget, s->tables[i].at);
     es_mem_free(s->budget, s->tables);
     es_mem_free(s->budget, s->at);
-    *s = (es_spectra){0};
+    *s = (es_expansions){0};
 }
 
 /* The four nodes around log q, and their weights in cubic interpolation. */
-static int64_t around(const es_spectra *s, double q, double weights[4])
+static int64_t around(const es_expansions *s, double q, double weights[4])
 {
     const double x = (log(q) - s->low) / s->space;
     int64_t i = (int64_t)floor(x);
@@ -112,7 +112,7 @@ static void blend(const double *from, double weight, size_t count, double *to)
         to[k] += weight * from[k];
 }
 
-void es_spectra_at(const es_spectra *s, double q, es_spectrum *out)
+void es_expansions_at(const es_expansions *s, double q, es_expansion *out)
 {
     double weights[4];
     const int64_t first = around(s, q, weights);
@@ -123,7 +123,7 @@ void es_spectra_at(const es_spectra *s, double q, es_spectrum *out)
     out->q = q;
 }
 
-void es_spectra_moments(const es_spectra *s, double q, es_rem *out)
+void es_expansions_moments(const es_expansions *s, double q, es_rem *out)
 {
     double weights[4];
     const int64_t first = around(s, q, weights);
@@ -133,7 +133,7 @@ void es_spectra_moments(const es_spectra *s, double q, es_rem *out)
               (double *)out);
 }
 
-es_influence es_spectra_influence(const es_spectra *s, double q, double t)
+es_influence es_expansions_influence(const es_expansions *s, double q, double t)
 {
     double weights[4];
     const int64_t first = around(s, q, weights);

@@ -1,5 +1,5 @@
-/* heat.c : drift of attention over infinitely many keys on the sphere (THEORY.md 6). */
-#include <esscher/heat.h>
+/* heat_drift.c : drift of attention over infinitely many keys on the sphere (THEORY.md 6). */
+#include <esscher/heat_drift.h>
 
 #include <math.h>
 #include <string.h>

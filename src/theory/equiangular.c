@@ -1,5 +1,5 @@
-/* collapse.c : equiangular tokens under attention in closed form (THEORY.md 7). */
-#include <esscher/collapse.h>
+/* equiangular.c : equiangular tokens under attention in closed form (THEORY.md 7). */
+#include <esscher/equiangular.h>
 
 #include <math.h>
 
