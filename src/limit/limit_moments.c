@@ -1,4 +1,8 @@
-/* limit_moments.c : mean and covariance of Gamma(X) when the query X is a token, too. */
+/* limit_moments.c : mean and covariance of Gamma(X) when the query X is a token, too (THEORY 1.2).
+ *
+ * X ~ N(m, S): Gamma is the affine map V (m + S A x), so mean and covariance are its. X = B Z with
+ * Z on a sphere: Gamma = VB grad K_Z(B'AB Z) is odd, its mean 0, and along the singular vectors of
+ * B'AB its covariance is diagonal (sphere_spectrum.c). Otherwise sums over points. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,11 @@
 /* ball_constant.c : the Gaussian field that sqrt(n)(Gamma_n - Gamma) tends to, and its size on a
- * ball (section 3). */
+ * ball (THEORY 3).
+ *
+ * Gamma_n is a ratio of two means over tokens. To first order its error is the mean of
+ * V (y - K'(s)) e^{<s,y> - K(s)}, s = Ax, whose variance e^{-2K(s)} E e^{2<s,Y>} (..)(..)' is an
+ * average over the law tilted by 2s: D = e^{K(2s)-2K(s)} times V [K''(2s) + (K'(2s)-K'(s))(..)']
+ * V'.
+ */
 #include <esscher/ball_field.h>
 
 #include <math.h>

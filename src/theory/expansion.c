@@ -1,4 +1,8 @@
-/* expansion.c : Hermite coefficients of a token's influence. */
+/* expansion.c : Hermite coefficients of a token's influence (THEORY 4.5).
+ *
+ * f(t) = sum f_k h_k(t), f_k = E f(t) h_k(t) under the normal law of t. Two queries at an angle see
+ * t and t' with correlation rho, and E h_j(t) h_k(t') = rho^k for j = k, else 0 (Mehler): averages
+ * over a token of products become power series in rho. */
 #include "theory/expansion.h"
 
 #include <math.h>

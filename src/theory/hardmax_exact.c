@@ -1,4 +1,5 @@
-/* Expectations of |Gbar| in one dimension. sigma is a factor, so everything is done for 1. */
+/* hardmax_exact.c : expectations of |Gbar| in one dimension (THEORY 5). sigma is a factor, so
+ * everything is done for 1. */
 #include <esscher/hardmax_exact.h>
 
 #include <math.h>

@@ -1,4 +1,8 @@
-/* horizons.c : norms of S^{1/2} A S^{1/2} (section 2). */
+/* horizons.c : norms of S^{1/2} A S^{1/2} (THEORY 2).
+ *
+ * Scores of x = S^{1/2} z against tokens S^{1/2} w are <M z, w>, M = S^{1/2} A S^{1/2}: q = |M z|,
+ * so |M| is the largest q of a unit z and |M|_F^2 = E q^2. With A = Wk'Wq/sqrt(k) all norms are
+ * those of (Wk S^{1/2})' (Wq S^{1/2}), which QR of both factors makes a (k, k) matrix. */
 #include <esscher/theory.h>
 
 #include <float.h>

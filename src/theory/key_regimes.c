@@ -1,4 +1,9 @@
-/* key_regimes.c : constants, asymptotic forms, and the name of a regime (THEORY 6). */
+/* key_regimes.c : constants, asymptotic forms, and the name of a regime (THEORY 6).
+ *
+ * P(T <= t) ~ c t^alpha makes n keys' distances, times beta, a Poisson process of intensity
+ * d(s/b')^alpha with b' = beta (n c)^{-1/alpha}. For b' -> infinity only the two nearest compete
+ * and 1 - E w_max falls like 1/b'; for b' -> 0 the sum over keys is its mean, and bias and variance
+ * follow from K_d at beta and 2 beta as in ball_constant.c. */
 #include <esscher/key_weights.h>
 
 #include <math.h>

@@ -1,3 +1,8 @@
+/* cap.c : how far keys on the sphere are from a query, T = 1 - <q, k> (THEORY 6).
+ *
+ * The area of the sphere at cosine u is proportional to (1-u^2)^{(d-3)/2} du: T/2 ~ Beta(B, B) with
+ * B = (d-1)/2, P(T <= t) ~ c t^B; a density like |k-q|^p = (2T)^{p/2} near q adds p/2 to the first
+ * parameter. vMF parts multiply by e^{kappa <mu,k>}, averaged over the directions around q. */
 #include "tokens/cap.h"
 
 #include <math.h>
