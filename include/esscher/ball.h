@@ -60,8 +60,9 @@ typedef struct es_ball es_ball;
 /*! es_ball_new() : everything `spec` points to must outlive the ball. O(dim^3).
  *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL or sizes or radii do not increase;
  * ES_E_EMPTY for an empty grid; ES_E_RANGE for a radius that is not positive and finite, n < 1,
- * starts < 0, and where the law has no limit: Student's t, or Laplace where the ball reaches too
- * far; as es_head_write(), es_sampler_new() and es_ball_directions(). On failure *out is NULL. */
+ * starts < 0, and where the law has no limit: Student's t, or a law that is not
+ * ES_LAW_ENTIRE, such as Laplace, where the ball reaches too far; as es_head_write(),
+ * es_sampler_new() and es_ball_directions(). On failure *out is NULL. */
 ES_API es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err);
 
 /*! es_ball_free() : NULL is fine. */

@@ -50,7 +50,8 @@ typedef struct es_log_mgf {
  *  asked for and the law has a factor; times the parts of a mixture; O(N dim), or O(N dim^2) with
  *  hess, for N points. Errors are first-order bounds on rounding.
  *  @return : ES_E_RANGE where K is infinite: Student's t for every t != 0 and, because the tilt is
- *  undefined, for t = 0 as well; Laplace unless size |(B't)_i| < 1 for all i. */
+ *  undefined, for t = 0 as well; laws with exponential tails, such as
+ *  Laplace, unless size |(B't)_i| < 1 for all i. */
 ES_API es_status es_limit_log_mgf(const es_law *law, const double *t, es_budget *budget,
                                   es_log_mgf *out, es_error *err);
 
@@ -111,8 +112,8 @@ ES_API const char *es_limit_method_name(es_limit_method method);
  *  independent draws from the law, e.g. from tokens.h, over which Gamma is averaged; the divisor of
  *  the covariance is then m - 1. `points` may be NULL and is not looked at where it is not needed.
  *  O(dim^3), quadrature on exec->threads threads O(dim) times a constant more, m maps.
- *  @return : ES_E_UNSUPPORTED if points are needed and not given; ES_E_RANGE for Laplace and
- *  Student's t, whose Gamma is infinite with positive probability. */
+ *  @return : ES_E_UNSUPPORTED if points are needed and not given; ES_E_RANGE for laws that
+ *  are not ES_LAW_ENTIRE, whose Gamma is infinite with positive probability. */
 ES_API es_status es_limit_moments(const es_law *law, const es_limit_head *head,
                                   const es_view *points, const es_exec *exec, double *mean,
                                   double *cov, es_limit_accuracy *accuracy, es_error *err);
