@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* The laws. `size` is the one parameter of scale of the first eight, the base laws. */
+/* The laws. `size` is the one parameter of scale of all but mixtures and empirical laws. */
 typedef enum es_law_kind {
     ES_LAW_GAUSSIAN = 1,   /* N(0, size^2 I) */
     ES_LAW_SPHERE = 2,     /* uniform on the sphere of radius `size` */
@@ -33,7 +33,8 @@ typedef enum es_law_kind {
     ES_LAW_VMF = 8,        /* von Mises-Fisher on the sphere of radius `size`: density at size*u
                               proportional to exp(concentration <direction, u>) */
     ES_LAW_MIXTURE = 9,    /* of `n_parts` base laws, each with its own mean and factor */
-    ES_LAW_EMPIRICAL = 10  /* uniform on the rows of `points` */
+    ES_LAW_EMPIRICAL = 10, /* uniform on the rows of `points` */
+    ES_LAW_LOGISTIC = 11   /* independent, distribution function 1 / (1 + exp(-z/size)) */
 } es_law_kind;
 
 typedef struct es_law {

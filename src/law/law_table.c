@@ -17,7 +17,8 @@
     LAW(student)                                                                                   \
     LAW(vmf)                                                                                       \
     LAW(mixture)                                                                                   \
-    LAW(empirical)
+    LAW(empirical)                                                                                 \
+    LAW(logistic)
 
 #define DECLARE(name) extern const es_law_row es_law_row_##name;
 #define LIST(name)    &es_law_row_##name,
