@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include <esscher/attend.h>
-#include <esscher/machine.h>
+#include <esscher/peak.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <esscher/machine.h>
+#include <esscher/peak.h>
 
 #include "talk.h"
 

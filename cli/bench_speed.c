@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include <esscher/experiment.h>
-#include <esscher/machine.h>
+#include <esscher/peak.h>
 #include <esscher/random.h>
 
 #include "bench.h"

@@ -9,15 +9,10 @@
 
 void cli_json_text(FILE *out, const char *text)
 {
-    char *safe = cli_escape_new(text);
-    putc('"', out);
-    for (const char *c = safe; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            putc('\\', out);
-        putc(*c, out);
-    }
-    putc('"', out);
-    free(safe);
+    const size_t size = 6 * strlen(text) + 16;
+    char *room = cli_alloc(size);
+    fputs(es_json_string(text, room, size), out);
+    free(room);
 }
 
 void cli_json_key(FILE *out, const char *key, bool *first, int depth)

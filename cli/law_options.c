@@ -8,13 +8,27 @@
 #include "answer.h"
 #include "talk.h"
 
-const char *const cli_law_names[] = {"gaussian",   "sphere",    "ball",    "cube",
-                                     "rademacher", "laplace",   "student", "vmf",
-                                     "mixture",    "empirical", NULL};
+enum { MOST_LAWS = 31 };
+const char *cli_law_names[MOST_LAWS + 1];
+
+void cli_law_names_fill(void)
+{
+    for (int kind = 1; kind <= MOST_LAWS && es_law_uses((es_law_kind)kind); kind++)
+        cli_law_names[kind - 1] = es_law_name((es_law_kind)kind);
+}
 
 static es_status fail_usage(const char *hint, const char *message, es_error *err)
 {
     return cli_fail(err, ES_E_ARGUMENT, NULL, "law.options", hint, "%s", message);
+}
+
+/* The law that has a use for these options. */
+static const char *owner_of(unsigned uses)
+{
+    int kind = 1;
+    while (!(es_law_uses((es_law_kind)kind) & uses))
+        kind++;
+    return es_law_name((es_law_kind)kind);
 }
 
 /* Options that the law needs, and options it has no use for. */
@@ -22,23 +36,30 @@ static es_status check_options(const cli_law_options *o, es_error *err)
 {
     if (o->kind < 0)
         return fail_usage("e.g. --law sphere --dim 3", "--law is needed", err);
-    const es_law_kind kind = (es_law_kind)(o->kind + 1);
+    const unsigned uses = es_law_uses((es_law_kind)(o->kind + 1));
+    const struct {
+        unsigned uses;
+        bool needed, given;
+        const char *hint, *option, *all;
+    } rules[] = {{ES_LAW_USES_DIRECTION, o->direction != NULL, o->direction || o->kappa > 0.0,
+                  "name a vector of dimension d", "--direction", "--direction and --kappa"},
+                 {ES_LAW_USES_FREEDOM, o->freedom > 0.0, o->freedom > 0.0, "e.g. --freedom 5",
+                  "--freedom", NULL},
+                 {ES_LAW_USES_PARTS, o->means != NULL, o->means || o->weights,
+                  "name a matrix (parts, d)", "--means", "--means and --weights"},
+                 {ES_LAW_USES_POINTS, o->points != NULL, o->points != NULL, "name a matrix (n, d)",
+                  "--points", NULL}};
     if (o->cov && o->rho != 1.0)
         return fail_usage("choose one", "--cov and --rho at once", err);
-    if (kind == ES_LAW_VMF && !o->direction)
-        return fail_usage("name a vector of dimension d", "--law vmf needs --direction", err);
-    if (kind != ES_LAW_VMF && (o->direction || o->kappa > 0.0))
-        return fail_usage("", "--direction and --kappa belong to --law vmf", err);
-    if (kind == ES_LAW_STUDENT && !(o->freedom > 0.0))
-        return fail_usage("e.g. --freedom 5", "--law student needs --freedom", err);
-    if (kind != ES_LAW_STUDENT && o->freedom > 0.0)
-        return fail_usage("", "--freedom belongs to --law student", err);
-    if (kind == ES_LAW_MIXTURE && !o->means)
-        return fail_usage("name a matrix (parts, d)", "--law mixture needs --means", err);
-    if (kind != ES_LAW_MIXTURE && (o->means || o->weights))
-        return fail_usage("", "--means and --weights belong to --law mixture", err);
-    if ((kind == ES_LAW_EMPIRICAL) != (o->points != NULL))
-        return fail_usage("", "--points and --law empirical belong together", err);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if ((uses & rules[i].uses) && !rules[i].needed)
+            return cli_fail(err, ES_E_ARGUMENT, NULL, "law.options", rules[i].hint,
+                            "--law %s needs %s", cli_law_names[o->kind], rules[i].option);
+        if (!(uses & rules[i].uses) && rules[i].given)
+            return cli_fail(err, ES_E_ARGUMENT, NULL, "law.options", "", "%s belong%s to --law %s",
+                            rules[i].all ? rules[i].all : rules[i].option, rules[i].all ? "" : "s",
+                            owner_of(rules[i].uses));
+    }
     return ES_OK;
 }
 
@@ -143,9 +164,10 @@ es_status cli_law_make(cli_session *session, const cli_law_options *o, int64_t d
                         .direction = out->direction.data,
                         .mean = out->mean.data,
                         .factor = out->factor};
-    if (out->law.kind == ES_LAW_MIXTURE)
+    const unsigned uses = es_law_uses(out->law.kind);
+    if (uses & ES_LAW_USES_PARTS)
         make_parts(out);
-    if (out->law.kind == ES_LAW_EMPIRICAL) {
+    if (uses & ES_LAW_USES_POINTS) {
         out->points_view = es_view_f64(out->points.data, out->points.rows, d);
         out->law.points = &out->points_view;
     }

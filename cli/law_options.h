@@ -18,7 +18,9 @@ typedef struct cli_law_options {
         .kind = -1, .radius = 1.0, .rho = 1.0                                                      \
     }
 
-extern const char *const cli_law_names[]; /* NULL-ended, in the order of es_law_kind */
+/* What the library knows, NULL-ended, in the order of es_law_kind. Filled once, by main(). */
+extern const char *cli_law_names[];
+void cli_law_names_fill(void);
 
 /* Rows of an option table for member `law` of struct `type`. */
 #define CLI_LAW_OPTIONS(type, law)                                                                 \
@@ -26,8 +28,8 @@ extern const char *const cli_law_names[]; /* NULL-ended, in the order of es_law_
      0,                                                                                            \
      CLI_CHOICE,                                                                                   \
      "LAW",                                                                                        \
-     "law of the tokens: gaussian, sphere, ball, cube, rademacher, laplace, student, vmf, "        \
-     "mixture (of Gaussians) or empirical",                                                        \
+     "law of the tokens, e.g. gaussian, sphere or cube; mixtures are of Gaussians. A word that "   \
+     "is none is answered with the list",                                                          \
      .field = offsetof(type, law.kind),                                                            \
      .choices = cli_law_names},                                                                    \
         {"dim",                                                                                    \
@@ -42,8 +44,8 @@ extern const char *const cli_law_names[]; /* NULL-ended, in the order of es_law_
          0,                                                                                        \
          CLI_NUMBER,                                                                               \
          "R",                                                                                      \
-         "radius of sphere, ball and vmf, half width of the cube, size of the signs, scale of "    \
-         "laplace and student, standard deviation of gaussian (default: 1)",                       \
+         "radius of sphere, ball and vmf, half width of the cube, standard deviation of "          \
+         "gaussian, scale of any other law (default: 1)",                                          \
          .field = offsetof(type, law.radius),                                                      \
          .min = 1e-150,                                                                            \
          .max = 1e150},                                                                            \

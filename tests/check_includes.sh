@@ -1,8 +1,9 @@
 #!/bin/sh
-# check_includes.sh [ROOT] : does every #include keep to the table of docs/ARCHITECTURE.md?
+# check_includes.sh [ROOT] : is the table of docs/ARCHITECTURE.md the graph of who includes whom, without a cycle?
 #
-# Prints "FILE:LINE: ..." for each one that does not, and fails. ROOT is the repository, by default the one this
-# script is in.
+# Every public header belongs to a room: <esscher/limit.h> in src/theory, or in a header of theory, is an edge from
+# theory to limit like "limit/gauss_rule.h". Prints "FILE:LINE: ..." for each include that the table forbids, each edge
+# of it that nobody uses and each cycle, and fails. ROOT is the repository, by default the one this script is in.
 set -eu
 cd "${1:-"$(dirname "$0")/.."}"
 
@@ -23,9 +24,46 @@ function complain(message) {
     print file ":" line ": " message
     bad++
 }
+# The public headers of a row, for its folder.
+function own_headers(cell,    i, n, w) {
+    gsub(/`/, "", cell)
+    n = split(cell, w, /[ ,]+/)
+    for (i = 1; i <= n; i++)
+        if (w[i] != "" && w[i] != "–") {
+            if (w[i] in home)
+                complain(w[i] ".h has two rooms")
+            home[w[i]] = folder
+        }
+}
+# Depth first from `from`; a folder met again on the way down closes a cycle.
+function walk(from, path,    key, pair, to) {
+    state[from] = 1
+    for (key in room) {
+        split(key, pair, SUBSEP)
+        to = "src/" pair[2]
+        if (pair[1] != from || !(to in row))
+            continue
+        if (state[to] == 1) {
+            line = row[from]
+            complain("a cycle: " substr(path " -> " pair[2], index(path " -> " pair[2], pair[2])))
+        } else if (!state[to])
+            walk(to, path " -> " pair[2])
+    }
+    state[from] = 2
+}
+# An include of a header of `target` from `folder`, named as `said`.
+function edge(target, said) {
+    if ("src/" target == folder)
+        return
+    used[folder, target] = 1
+    if (!((folder, target) in room) && !((folder, "public") in room && said ~ /^</))
+        complain(said ": " folder " may not include " target)
+}
 function read_table(path,    cells, inside) {
+    line = 0
     while ((getline text < path) > 0) {
-        if (text ~ /^\| *folder *\| *may include/)
+        line++
+        if (text ~ /^\| *folder *\| *public headers *\| *may include/)
             inside = 1
         else if (text !~ /^\|/)
             inside = 0
@@ -33,10 +71,11 @@ function read_table(path,    cells, inside) {
             split(text, cells, "|")
             folder = cells[2]
             gsub(/[` ]/, "", folder)
-            row[folder] = 1
-            rows++
-            words(cells[3], folder, room)
-            words(cells[4], folder, library)
+            row[folder] = line
+            order[++rows] = folder
+            own_headers(cells[3])
+            words(cells[4], folder, room)
+            words(cells[5], folder, library)
         }
     }
     close(path)
@@ -47,15 +86,28 @@ function read_table(path,    cells, inside) {
     }
 }
 # The row a file belongs to: src/base for src/base/error.c, cli for cli/main.c.
-function folder_of(path,    parts) {
+# A public header has the row of its room.
+function folder_of(path,    parts, name) {
     split(path, parts, "/")
-    return parts[1] == "src" || parts[1] == "include" ? parts[1] "/" parts[2] : parts[1]
+    if (parts[1] != "include")
+        return parts[1] == "src" ? parts[1] "/" parts[2] : parts[1]
+    name = parts[3]
+    sub(/\.h$/, "", name)
+    seen[name] = 1
+    return name in home ? home[name] : ""
 }
-function check_angle(name,    first, key) {
+function check_angle(name,    first, key, header) {
     first = name
-    sub(/\/.*/, "", first)
-    if (first == "esscher")
+    if (sub(/^esscher\//, "", first)) {
+        header = first
+        sub(/\.h$/, "", header)
+        if (!(header in home))
+            complain("<" name "> is a header of no room")
+        else
+            edge(substr(home[header], 5), "<" name ">")
         return
+    }
+    sub(/\/.*/, "", first)
     for (key in owned)
         if ((key ~ /\/$/ ? index(name, key) == 1 : name == key) && !((folder, key) in library))
             complain("<" name "> is not a library of " folder)
@@ -68,13 +120,13 @@ function check_quoted(name,    first, target) {
         first = ""
     if (name ~ /(^|\/)\.\.(\/|$)/ || name ~ /^\//)
         complain("\"" name "\" leaves its folder by a path")
-    else if (folder ~ /^include\//)
+    else if (public)
         complain("\"" name "\" in a public header, which may include only <esscher/...>")
     else if (folder ~ /^src\//) {
         if (first == "")
             complain("\"" name "\" does not name its room, e.g. \"" substr(folder, 5) "/" name "\"")
-        else if (("src/" first) != folder && !((folder, first) in room))
-            complain("\"" name "\": " folder " may not include " first)
+        else if (("src/" first) != folder)
+            edge(first, "\"" name "\"")
     } else {
         target = first == folder ? name : folder "/" name
         if ((getline text < target) < 0)
@@ -108,15 +160,23 @@ BEGIN {
             complain("no row for " exist[i])
         there[exist[i]] = 1
     }
-    for (folder in row)
-        if (folder ~ /^src\// && !(folder in there))
-            complain("a row for " folder ", which does not exist")
+    for (i = 1; i <= rows; i++) {
+        line = row[order[i]]
+        if (order[i] ~ /^src\// && !(order[i] in there))
+            complain("a row for " order[i] ", which does not exist")
+        if (!state[order[i]])
+            walk(order[i], substr(order[i], 5))
+    }
 }
 {
     file = $0
+    public = file ~ /^include\//
     folder = folder_of(file)
-    if (!(folder in row)) {
-        line = 1
+    line = 1
+    if (folder == "") {
+        complain("a public header of no room")
+        next
+    } else if (!(folder in row)) {
         complain("no row for " folder)
         next
     }
@@ -130,6 +190,18 @@ BEGIN {
     close(file)
 }
 END {
+    file = "docs/ARCHITECTURE.md"
+    for (key in room) {
+        split(key, pair, SUBSEP)
+        line = row[pair[1]]
+        if (pair[1] ~ /^src\// && !((pair[1], pair[2]) in used))
+            complain("nobody in " pair[1] " includes " pair[2])
+    }
+    for (name in home) {
+        line = row[home[name]]
+        if (!(name in seen))
+            complain(name ".h does not exist")
+    }
     if (files == 0) {
         print "no files found"
         bad++

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_includes_notices.sh : plants includes that the table forbids, one at a time, and expects check_includes.sh to
-# name the file and the line. A check that cannot fail checks nothing.
+# check_includes_notices.sh : plants includes that the table forbids and faults of the table itself, one at a time, and
+# expects check_includes.sh to name the file and the line. A check that cannot fail checks nothing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 copy=$(mktemp -d)
@@ -55,8 +55,38 @@ plant cli/planted.c '#include "base/error.h"' 'may include only its own headers'
 plant cli/planted.c '#include <base/error.h>' 'a header of the inside'
 plant cli/planted.c '#include "../src/base/error.h"' 'leaves its folder'
 plant examples/planted.c '#include "attention/plan.h"' 'may include only its own headers'
+plant src/limit/planted.c '#include <esscher/theory.h>' 'src/limit may not include theory'
+plant src/theory/planted.h '#include <esscher/ball.h>' 'src/theory may not include lab'
+plant src/theory/planted.c '#include <esscher/nothing.h>' 'a header of no room'
+plant cli/planted.c '#include <esscher/nothing.h>' 'a header of no room'
+
+# A public header has the edges of its room; here of limit.
+# shellcheck disable=SC2016  # backquotes of Markdown
+sed 's,`limit` | `base`,`limit` `planted` | `base`,' "$here/../docs/ARCHITECTURE.md" >"$copy/docs/ARCHITECTURE.md"
+allow include/esscher/planted.h '#include <esscher/law.h>'
+plant include/esscher/planted.h '#include <esscher/theory.h>' 'src/limit may not include theory'
 plant include/esscher/planted.h '#include "base/error.h"' 'in a public header'
 plant include/esscher/planted.h '#include <base/error.h>' 'a header of the inside'
+if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a header that does not exist was accepted"; fi
+case $said in *"planted.h does not exist"*) ;; *) fail "a header that does not exist: $said" ;; esac
+cp "$here/../docs/ARCHITECTURE.md" "$copy/docs"
+echo >"$copy/include/esscher/planted.h"
+if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a public header without a room was accepted"; fi
+case $said in *"planted.h:1: a public header of no room"*) ;; *) fail "a header without a room: $said" ;; esac
+rm "$copy/include/esscher/planted.h"
+
+# A cycle, made lawful by the table: the include itself is then fine, the table is not.
+# shellcheck disable=SC2016  # backquotes of Markdown
+sed '/^| `src\/limit`/s,`law` |,`law` `theory` |,' "$here/../docs/ARCHITECTURE.md" >"$copy/docs/ARCHITECTURE.md"
+printf '/* planted */\n#include <esscher/theory.h>\n' >"$copy/src/limit/planted.c"
+if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a cycle was accepted"; fi
+case $said in *"a cycle: "*"limit -> theory"* | *"a cycle: "*"theory -> limit"*) ;; *) fail "a cycle: $said" ;; esac
+case $said in *planted.c*) fail "an include that the table allows was refused: $said" ;; esac
+# And without the include: an edge that nobody uses.
+rm "$copy/src/limit/planted.c"
+said=$(sh "$here/check_includes.sh" "$copy") || true
+case $said in *"nobody in src/limit includes theory"*) ;; *) fail "an unused edge: $said" ;; esac
+cp "$here/../docs/ARCHITECTURE.md" "$copy/docs"
 
 # A room without a row, a row without a room, no table at all.
 mkdir "$copy/src/cellar"

@@ -157,10 +157,10 @@ static void derivatives_fit_together(void **state)
     const es_law parts[2] = {
         {.kind = ES_LAW_GAUSSIAN, .dim = D, .size = 0.5, .mean = mean, .factor = factor},
         {.kind = ES_LAW_CUBE, .dim = D, .size = 1.5, .mean = direction}};
-    for (int kind = ES_LAW_GAUSSIAN; kind <= ES_LAW_EMPIRICAL; kind++) {
+    for (int kind = ES_LAW_GAUSSIAN; kind <= ES_LAW_LOGISTIC; kind++) {
         es_law law = {.kind = (es_law_kind)kind,
                       .dim = D,
-                      .size = kind == ES_LAW_LAPLACE ? 0.4 : 1.7,
+                      .size = es_law_traits((es_law_kind)kind) & ES_LAW_ENTIRE ? 1.7 : 0.4,
                       .concentration = 2.5,
                       .direction = direction,
                       .parts = parts,

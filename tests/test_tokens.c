@@ -1,7 +1,7 @@
 /* test_tokens.c : what all laws have in common; empirical laws; memory. */
 #include "token_laws.h"
 
-#include "tokens/affine.h"
+#include "law/affine.h"
 
 enum { ROWS = 3000 };
 static const es_address start = {.seed = 2026, .experiment = 9, .cell = 77, .token = 100};
@@ -116,6 +116,7 @@ static void bits_never_change(void **state)
         UINT64_C(0x160b2aa582d55fd7), UINT64_C(0x7348cf5301025232), UINT64_C(0x7052713819f30c80),
         UINT64_C(0x5ebdc2ac605f1025), UINT64_C(0x9cc73f2cf59e0ca3), UINT64_C(0x6f64738716ce6fd9),
         UINT64_C(0x4eef1d66a3117022), UINT64_C(0x7452d1df12595bf2), UINT64_C(0xeadbbab54a3c2aa3),
+        UINT64_C(0x3f256aa5d18628ef),
     };
     static double x[ROWS * DIM];
     for (int l = 0; l < ALL_LAWS; l++) {

@@ -34,7 +34,7 @@ static void laws_that_are_none(void **state)
         const char *rule;
     } cases[] = {
         {{.kind = 0, .dim = DIM, .size = 1}, ES_E_ARGUMENT, "law.kind"},
-        {{.kind = 11, .dim = DIM, .size = 1}, ES_E_ARGUMENT, "law.kind"},
+        {{.kind = 1000, .dim = DIM, .size = 1}, ES_E_ARGUMENT, "law.kind"},
         {{.kind = ES_LAW_GAUSSIAN, .dim = 0, .size = 1}, ES_E_SHAPE, "law.dim"},
         {{.kind = ES_LAW_GAUSSIAN, .dim = 4097, .size = 1}, ES_E_SHAPE, "law.dim"},
         {{GAUSS}, ES_E_RANGE, "law.size"},
@@ -159,7 +159,7 @@ static void calls_that_make_no_sense(void **state)
 static void names_go_both_ways(void **state)
 {
     (void)state;
-    for (int k = ES_LAW_GAUSSIAN; k <= ES_LAW_EMPIRICAL; k++) {
+    for (int k = 1; es_law_uses((es_law_kind)k); k++) {
         es_law_kind kind = 0;
         assert_true(es_law_parse(es_law_name((es_law_kind)k), &kind));
         assert_int_equal(kind, k);
@@ -168,7 +168,7 @@ static void names_go_both_ways(void **state)
     assert_false(es_law_parse("cauchy", &kind) || es_law_parse("", &kind));
     assert_false(es_law_parse(NULL, &kind));
     assert_string_equal(es_law_name(0), "?");
-    assert_string_equal(es_law_name(11), "?");
+    assert_string_equal(es_law_name(1000), "?");
 }
 
 int main(void)

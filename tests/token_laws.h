@@ -75,7 +75,8 @@ static const es_law all_laws[] = {
      .points = &points_of_laws,
      .without_replacement = true,
      .factor = lower_factor,
-     .mean = mean_of_laws}};
+     .mean = mean_of_laws},
+    {.kind = ES_LAW_LOGISTIC, .dim = DIM, .size = 0.7, .factor = lower_factor}};
 enum { ALL_LAWS = sizeof all_laws / sizeof all_laws[0] };
 
 /* Points that tell their own number. */

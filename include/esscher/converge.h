@@ -61,7 +61,8 @@ typedef struct es_converge_limit es_converge_limit;
 /*! es_converge_limit_new() : mean and covariance of the limit for every scale, with their error;
  * computed once per run. Where there is no closed form they are averages of the limit map over
  * 65536 draws.
- *  @return : ES_OK; ES_E_RANGE where the law has no limit (Student, Laplace), also for a reference
+ *  @return : ES_OK; ES_E_RANGE where the law has no limit for queries of its own (those that are
+ * not ES_LAW_ENTIRE: Student, Laplace), also for a reference
  * sample, which would stand for nothing; ES_E_SHAPE, ES_E_ARGUMENT for a spec that makes no sense.
  * Release with es_converge_limit_free(). */
 ES_API es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit **out,

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* The laws. `size` is the one parameter of scale of the first eight, the base laws. */
+/* The laws. `size` is the one parameter of scale of all but mixtures and empirical laws. */
 typedef enum es_law_kind {
     ES_LAW_GAUSSIAN = 1,   /* N(0, size^2 I) */
     ES_LAW_SPHERE = 2,     /* uniform on the sphere of radius `size` */
@@ -33,7 +33,8 @@ typedef enum es_law_kind {
     ES_LAW_VMF = 8,        /* von Mises-Fisher on the sphere of radius `size`: density at size*u
                               proportional to exp(concentration <direction, u>) */
     ES_LAW_MIXTURE = 9,    /* of `n_parts` base laws, each with its own mean and factor */
-    ES_LAW_EMPIRICAL = 10  /* uniform on the rows of `points` */
+    ES_LAW_EMPIRICAL = 10, /* uniform on the rows of `points` */
+    ES_LAW_LOGISTIC = 11   /* independent, distribution function 1 / (1 + exp(-z/size)) */
 } es_law_kind;
 
 typedef struct es_law {
@@ -63,6 +64,36 @@ typedef struct es_law {
  *   ES_E_NONFINITE (view.finite), with err->row, err->col: NaN or Inf in an array;
  *   ES_E_EMPTY: law.parts, law.points. */
 ES_API es_status es_law_check(const es_law *law, es_error *err);
+
+/* Members of es_law that a law looks at, beside dim, mean and factor. */
+enum {
+    ES_LAW_USES_SIZE = 1,
+    ES_LAW_USES_FREEDOM = 2,
+    ES_LAW_USES_CONCENTRATION = 4,
+    ES_LAW_USES_DIRECTION = 8,
+    ES_LAW_USES_PARTS = 16, /* parts, weights, n_parts */
+    ES_LAW_USES_POINTS = 32 /* points, without_replacement */
+};
+
+/* What is true of a law before mean and factor (of a mixture: as long as its parts allow). */
+enum {
+    ES_LAW_BASE = 1,      /* may be a part of a mixture */
+    ES_LAW_ENTIRE = 2,    /* K is finite everywhere */
+    ES_LAW_QUADRATIC = 4, /* K is a polynomial of degree 2: the Gaussian */
+    ES_LAW_PRODUCT = 8,   /* coordinates are independent */
+    ES_LAW_ROUND = 16,    /* no rotation changes it */
+    ES_LAW_SHADOW = 32,   /* a sphere, or the projection of one of more dimensions */
+    ES_LAW_ON_SPHERE = 64 /* lies on the sphere of radius size, with a vMF density */
+};
+
+/*! es_law_uses(), es_law_traits() : of a kind, as sets of the above; 0 for a number that is no
+ *  law. Pure functions. Kinds are numbered from 1 without a gap. */
+ES_API unsigned es_law_uses(es_law_kind kind);
+ES_API unsigned es_law_traits(es_law_kind kind);
+
+/*! es_law_names : of every law, in the order of their kinds, which are counted from 1; NULL-ended.
+ */
+ES_API extern const char *const es_law_names[];
 
 /*! es_law_name() : "gaussian", "sphere", ... ; "?" for a number that is no law.
  *  es_law_parse() : the reverse. @return : true if name is known. */

@@ -25,6 +25,7 @@
 #ifndef ESSCHER_LIMIT_H
 #define ESSCHER_LIMIT_H
 
+#include <esscher/bessel.h>
 #include <esscher/exec.h>
 #include <esscher/law.h>
 #include <esscher/num.h>
@@ -33,22 +34,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- the sphere ----
- * One coordinate U_1 of a uniform point of the unit sphere in R^d, 1 <= d <= 4098, tilted by r >=
- * 0. d = 1 is a fair sign (tanh), d = 3 a uniform number (coth r - 1/r), d + 2 the ball in R^d.
- * Constant time, no memory. Errors are bounds on rounding and truncation together: a few ulp,
- * tested for r up to 1e12.
- *  @return : ES_E_RANGE if d or r is outside. */
-
-/*! es_bessel_ratio() : A_d(r) = I_{d/2}(r) / I_{d/2-1}(r), the tilted mean of U_1. */
-ES_API es_status es_bessel_ratio(int64_t d, double r, es_num *out, es_error *err);
-
-/*! es_bessel_slope() : A_d'(r), the tilted variance of U_1. */
-ES_API es_status es_bessel_slope(int64_t d, double r, es_num *out, es_error *err);
-
-/*! es_bessel_log_mgf() : K_d(r) = ln E exp(r U_1), whose derivative is A_d(r). */
-ES_API es_status es_bessel_log_mgf(int64_t d, double r, es_num *out, es_error *err);
 
 /* ---- the log-MGF of a law ---- */
 
@@ -65,7 +50,8 @@ typedef struct es_log_mgf {
  *  asked for and the law has a factor; times the parts of a mixture; O(N dim), or O(N dim^2) with
  *  hess, for N points. Errors are first-order bounds on rounding.
  *  @return : ES_E_RANGE where K is infinite: Student's t for every t != 0 and, because the tilt is
- *  undefined, for t = 0 as well; Laplace unless size |(B't)_i| < 1 for all i. */
+ *  undefined, for t = 0 as well; laws with exponential tails, such as
+ *  Laplace, unless size |(B't)_i| < 1 for all i. */
 ES_API es_status es_limit_log_mgf(const es_law *law, const double *t, es_budget *budget,
                                   es_log_mgf *out, es_error *err);
 
@@ -126,8 +112,8 @@ ES_API const char *es_limit_method_name(es_limit_method method);
  *  independent draws from the law, e.g. from tokens.h, over which Gamma is averaged; the divisor of
  *  the covariance is then m - 1. `points` may be NULL and is not looked at where it is not needed.
  *  O(dim^3), quadrature on exec->threads threads O(dim) times a constant more, m maps.
- *  @return : ES_E_UNSUPPORTED if points are needed and not given; ES_E_RANGE for Laplace and
- *  Student's t, whose Gamma is infinite with positive probability. */
+ *  @return : ES_E_UNSUPPORTED if points are needed and not given; ES_E_RANGE for laws that
+ *  are not ES_LAW_ENTIRE, whose Gamma is infinite with positive probability. */
 ES_API es_status es_limit_moments(const es_law *law, const es_limit_head *head,
                                   const es_view *points, const es_exec *exec, double *mean,
                                   double *cov, es_limit_accuracy *accuracy, es_error *err);

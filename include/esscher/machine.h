@@ -1,21 +1,14 @@
-/* machine.h : what the machine can do, so that speed can be stated as a share of it. */
+/* machine.h : what the library was built with, and the CPU it runs on. */
 #ifndef ESSCHER_MACHINE_H
 #define ESSCHER_MACHINE_H
 
-#include <esscher/exec.h>
-#include <esscher/view.h>
+#include <stdbool.h>
+
+#include <esscher/status.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*! es_peak_measure() : multiply-adds per second, in registers only, with the kernels of exec->isa
- * on exec->threads threads at once; counted as 2 flops each. Takes about `seconds`. The ceiling
- * that no attention kernel can pass. It moves with the clock of the machine: measure it beside what
- * it is compared with, in the same run.
- *  @return : ES_OK with *gflops; ES_E_UNSUPPORTED; ES_E_ARGUMENT. */
-ES_API es_status es_peak_measure(const es_exec *exec, es_dtype dtype, double seconds,
-                                 double *gflops, es_error *err);
 
 /* What this build stands on, for `esscher info` and the provenance of results. Strings are static.
  */

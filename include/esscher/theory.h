@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/head.h>
 #include <esscher/num.h>
 #include <esscher/status.h>
 #include <esscher/view.h>
@@ -34,23 +35,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- a head ---- */
-
-/* Either the score matrix A (d, d), or Wq and Wk (k, d), from which A = Wk' Wq / sqrt(k). V (dv, d)
- * is what happens to values; NULL: the identity. Horizons do not look at V. */
-typedef struct es_head {
-    const es_view *A;
-    const es_view *Wq, *Wk;
-    const es_view *V;
-} es_head;
-
-/*! es_head_write() : the head's matrices, checked and written out: A (d, d) with its scale, and V
- *  (dv, d), the identity if the head has none; dv is head->V->rows, or d. Either may be NULL.
- *  O(d^2 (k + dv)).
- *  @return : ES_E_ARGUMENT if A, Wq, Wk do not make one head; ES_E_SHAPE, ES_E_EMPTY,
- *  ES_E_NONFINITE. */
-ES_API es_status es_head_write(const es_head *head, int64_t d, double *A, double *V, es_error *err);
 
 /* ---- horizons (section 2) ---- */
 

@@ -21,8 +21,8 @@
  * queries for example, gives the second set a lane ES_TOKENS_LANES further, or another experiment.
  *
  * How laws are drawn: sphere: a normal row over its norm. Ball: a sphere row times U^(1/dim).
- * Student: a normal row over sqrt(chi^2/freedom). Laplace: the inverse of its distribution
- * function. vMF: Wood's (1994) rejection for the cosine, 0.65 or more of the attempts
+ * Student: a normal row over sqrt(chi^2/freedom). Laplace and its like: the inverse of the
+ * distribution function. vMF: Wood's (1994) rejection for the cosine, 0.65 or more of the attempts
  * succeeding, and a uniform direction orthogonal to it, turned by one reflection; concentration 0
  * is uniform, dim 1 has the two points +-direction. Mixture: one uniform picks the part, whose
  * own row follows. Empirical: an unbiased integer, or the place of the token in one permutation

@@ -1,4 +1,4 @@
-#include <esscher/machine.h>
+#include <esscher/peak.h>
 
 #include <time.h>
 

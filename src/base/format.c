@@ -86,26 +86,50 @@ char *es_format_number(es_format format, double value, double error, char *out, 
 
 /* ---- text that somebody else wrote ---- */
 
-/* Length of the UTF-8 sequence at p if it is valid and harmless to show, else 0. */
-static size_t showable(const unsigned char *p)
+/* Length of the UTF-8 sequence at p, and the character; 0 if there is none. */
+static size_t sequence(const unsigned char *p, uint32_t *out)
 {
-    if (p[0] < 0x80)
-        return p[0] >= 0x20 && p[0] != 0x7f ? 1 : 0;
-    const size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (p[0] < 0x80) {
+        *out = p[0];
+        return 1;
+    }
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
+    const size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
     uint32_t code = p[0] & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
         code = code << 6 | (p[i] & 0x3fu);
     }
-    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    const bool control = code < 0xa0 || code == 0x2028 || code == 0x2029;
+    *out = code;
+    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0
+                                                                                         : length;
+}
+
+/* The same, 0 for characters that are not harmless to show: they control the terminal, end lines or
+ * turn the direction of writing. */
+static size_t showable(const unsigned char *p)
+{
+    uint32_t code = 0;
+    const size_t length = sequence(p, &code);
+    const bool control =
+        code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029;
     const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-    return code < least[length] || code > 0x10ffff || surrogate || control || direction ? 0
-                                                                                        : length;
+    return control || direction ? 0 : length;
+}
+
+bool es_utf8(const char *text)
+{
+    uint32_t code;
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        const size_t length = sequence(p, &code);
+        if (length == 0)
+            return false;
+        p += length;
+    }
+    return true;
 }
 
 char *es_escape(const char *text, char *out, size_t size)
@@ -128,6 +152,32 @@ char *es_escape(const char *text, char *out, size_t size)
             out[used++] = hex[*p++ & 15];
         }
     }
+    out[used] = '\0';
+    return out;
+}
+
+char *es_json_string(const char *text, char *out, size_t size)
+{
+    const bool valid = es_utf8(text);
+    const char *p = text;
+    size_t used = 0;
+    out[used++] = '"';
+    while (*p && used + 8 < size) {
+        const unsigned char c = (unsigned char)*p;
+        uint32_t code;
+        if (!valid && sequence((const unsigned char *)p, &code) == 0)
+            used += (size_t)snprintf(out + used, size - used, "\\\\x%02x", c);
+        else if (c < 0x20 && !valid)
+            used += (size_t)snprintf(out + used, size - used, "\\\\x%02x", c);
+        else if (c < 0x20)
+            used += (size_t)snprintf(out + used, size - used, c == '\n' ? "\\n" : "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            used += (size_t)snprintf(out + used, size - used, "\\%c", c);
+        else
+            out[used++] = *p;
+        p++;
+    }
+    out[used++] = '"';
     out[used] = '\0';
     return out;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <esscher/machine.h>
+#include <esscher/peak.h>
 
 #include "base/error.h"
 #include "base/memory.h"

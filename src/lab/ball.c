@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "law/law_row.h"
 
 /* ---- the question, checked ---- */
 
@@ -56,11 +57,12 @@ static es_status check(const es_ball_spec *spec, es_error *err)
     return es_head_write(spec->head, spec->law->dim, NULL, NULL, err);
 }
 
-/* Does K stay finite for tilts Mx, |x| <= R? Only Laplace coordinates have an edge: size |(B'Mx)_i|
- * < 1, where the largest value on the ball is R times the norm of row i. */
+/* Does K stay finite for tilts Mx, |x| <= R? Laws with an edge, Laplace's for one, need size
+ * |(B'Mx)_i| below it, and the largest value on the ball is R times the norm of row i. */
 static es_status check_reach(const es_law *law, const double *M, double R, es_budget *budget,
                              es_error *err)
 {
+    const es_law_row *row = es_law_row_of(law->kind);
     const int64_t d = law->dim;
     void *memory = NULL;
     const double *here = M;
@@ -72,18 +74,19 @@ static es_status check_reach(const es_law *law, const double *M, double R, es_bu
         here = memory;
         status = es_mat_multiply(&Bt, &m, budget, memory, err);
     }
-    for (int64_t p = 0; law->kind == ES_LAW_MIXTURE && p < law->n_parts && status == ES_OK; p++)
+    const bool mixed = row->uses & ES_LAW_USES_PARTS;
+    for (int64_t p = 0; mixed && p < law->n_parts && status == ES_OK; p++)
         status = check_reach(&law->parts[p], here, R, budget, err);
-    for (int64_t i = 0; law->kind == ES_LAW_LAPLACE && i < d && status == ES_OK; i++) {
+    for (int64_t i = 0; row->edge > 0.0 && i < d && status == ES_OK; i++) {
         double squares = 0.0;
         for (int64_t j = 0; j < d; j++)
             squares += here[i * d + j] * here[i * d + j];
-        const double edge = 1.0 / (law->size * sqrt(squares));
+        const double edge = row->edge / (law->size * sqrt(squares));
         if (!(R < edge))
             status = es_fail(err, ES_E_RANGE, "ball.reach", "choose smaller radii, or scale A",
-                             "for Laplace tokens the limit ends at |x| = %g along coordinate %lld; "
+                             "for %s tokens the limit ends at |x| = %g along coordinate %lld; "
                              "R is %g",
-                             edge, (long long)i, R);
+                             row->title, edge, (long long)i, R);
     }
     es_mem_free(budget, memory);
     return status;
@@ -137,7 +140,7 @@ es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
     es_ball *b = memory;
     const int64_t d = spec->law->dim, pairs = d < ES_BALL_PAIRS ? d : ES_BALL_PAIRS;
     *b = (es_ball){.spec = *spec, .d = d, .budget = budget};
-    b->dv = spec->head->V ? spec->head->V->rows : d;
+    b->dv = es_head_channels(spec->head, d);
     b->starts = 2 * pairs + ES_BALL_LONGEST + (spec->starts ? spec->starts : ES_BALL_RANDOM);
     const es_status status = fill(b, err);
     if (status != ES_OK) {

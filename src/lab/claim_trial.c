@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -17,42 +16,6 @@ static es_budget *budget_of(const es_trial *t)
 
 /* ---- the experiment ---- */
 
-/* Normals at the head's addresses, (count, d, d). */
-static es_status draw(es_trial *t, int64_t count, es_error *err)
-{
-    const int64_t d = t->spec.dim;
-    es_address at = {.seed = t->opts.seed,
-                     .experiment =
-                         ES_EXPERIMENT_HEAD}; /* the same head as `esscher converge` has */
-    ES_TRY(es_mem_array(budget_of(t), count * d, d, sizeof(double), "matrices of a claim",
-                        (void **)&t->numbers, err));
-    for (int64_t i = 0; i < count; i++) {
-        at.cell = (uint64_t)i;
-        ES_TRY(es_normal_rows(&at, d, d, t->numbers + i * d * d, err));
-    }
-    return ES_OK;
-}
-
-static es_status make_head(es_trial *t, es_error *err)
-{
-    const int64_t d = t->spec.dim;
-    const bool rotation = t->spec.head == ES_TRIAL_ROTATION;
-    const int64_t count = rotation ? 2 : 3;
-    ES_TRY(draw(t, count, err));
-    double *second = t->numbers + d * d;
-    for (int64_t i = 0; i < count; i++)
-        t->view[i] = es_view_f64(t->numbers + i * d * d, d, d);
-    if (rotation) {
-        ES_TRY(es_haar_make(t->numbers, d, budget_of(t), second, err));
-        t->matrices = (es_head){.A = &t->view[1]};
-        return ES_OK;
-    }
-    for (int64_t i = 0; i < count * d * d; i++)
-        t->numbers[i] /= sqrt((double)d);
-    t->matrices = (es_head){.Wq = &t->view[0], .Wk = &t->view[1], .V = &t->view[2]};
-    return ES_OK;
-}
-
 es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_trial *out,
                        es_error *err)
 {
@@ -61,11 +24,12 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
         .opts = *opts,
         .law = {.kind = ES_LAW_GAUSSIAN, .dim = spec->dim, .size = sqrt(spec->variance)}};
     const int64_t cells = spec->n_scales * spec->n_sizes;
-    ES_TRY(make_head(out, err));
+    const es_address at = {.seed = opts->seed, .experiment = ES_EXPERIMENT_HEAD};
+    ES_TRY(es_head_draw(spec->head, &at, spec->dim, budget_of(out), &out->drawn, err));
     ES_TRY(es_mem_array(budget_of(out), spec->replicates, cells, sizeof(es_converge_cell),
                         "cells of a claim", (void **)&out->cells, err));
     const es_converge_spec converge = {.law = &out->law,
-                                       .head = &out->matrices,
+                                       .head = &out->drawn.head,
                                        .scales = spec->scales,
                                        .n_scales = spec->n_scales,
                                        .sizes = spec->sizes,
@@ -85,7 +49,7 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
 
 void es_trial_free(es_trial *trial)
 {
-    es_mem_free(budget_of(trial), trial->numbers);
+    es_head_data_free(&trial->drawn);
     es_mem_free(budget_of(trial), trial->cells);
     *trial = (es_trial){0};
 }
@@ -159,31 +123,35 @@ es_measured es_trial_rms(const es_trial *trial, int64_t s, int64_t i, es_trial_e
 
 /* ---- what theory says ---- */
 
-/* Covariance of the tokens and the head at scale s: the scale goes into Wk, or A. */
+/* Covariance of the tokens and the head at scale s. */
 typedef struct scaled {
-    double *numbers; /* (2, d, d) */
-    es_view cov, matrix;
-    es_head head;
+    double *numbers; /* (d, d) */
+    es_view cov;
+    es_head_data data;
 } scaled;
+
+static void scaled_free(const es_trial *t, scaled *at)
+{
+    es_head_data_free(&at->data);
+    es_mem_free(budget_of(t), at->numbers);
+}
 
 static es_status scale_head(const es_trial *t, int64_t s, scaled *out, es_error *err)
 {
     const int64_t d = t->spec.dim;
-    ES_TRY(es_mem_array(budget_of(t), 2 * d, d, sizeof(double), "a scaled head",
-                        (void **)&out->numbers, err));
-    double *matrix = out->numbers + d * d;
-    const es_view *from = t->matrices.A ? t->matrices.A : t->matrices.Wk;
-    for (int64_t i = 0; i < d * d; i++)
-        matrix[i] = t->spec.scales[s] * es_view_get(from, i / d, i % d);
+    *out = (scaled){0};
+    es_status status = es_mem_array(budget_of(t), d, d, sizeof(double), "a covariance",
+                                    (void **)&out->numbers, err);
+    if (status == ES_OK)
+        status = es_head_scaled(&t->drawn.head, ES_HEAD_WK, t->spec.scales[s], 1.0, budget_of(t),
+                                &out->data, err);
+    if (status != ES_OK) {
+        scaled_free(t, out);
+        return status;
+    }
     for (int64_t i = 0; i < d; i++)
         out->numbers[i * d + i] = t->spec.variance;
     out->cov = es_view_f64(out->numbers, d, d);
-    out->matrix = es_view_f64(matrix, d, d);
-    out->head = t->matrices;
-    if (t->matrices.A)
-        out->head.A = &out->matrix;
-    else
-        out->head.Wk = &out->matrix;
     return ES_OK;
 }
 
@@ -191,8 +159,9 @@ es_status es_trial_horizons(const es_trial *trial, int64_t s, es_horizons *out, 
 {
     scaled at;
     ES_TRY(scale_head(trial, s, &at, err));
-    const es_status status = es_horizons_of(&at.cov, 0.0, &at.head, budget_of(trial), out, err);
-    es_mem_free(budget_of(trial), at.numbers);
+    const es_status status =
+        es_horizons_of(&at.cov, 0.0, &at.data.head, budget_of(trial), out, err);
+    scaled_free(trial, &at);
     return status;
 }
 
@@ -201,16 +170,16 @@ es_status es_trial_predict(const es_trial *trial, int64_t s, int64_t i, double o
 {
     es_prediction p;
     const double n = (double)trial->spec.sizes[i];
-    if (trial->spec.head == ES_TRIAL_ROTATION && trial->spec.variance == 1.0) {
+    if (trial->spec.head == ES_HEAD_ROTATION && trial->spec.variance == 1.0) {
         const es_rotation rotation = trial->spec.dim == 1 ? ES_ROTATION_NONE : ES_ROTATION_HAAR;
         ES_TRY(es_predict_isotropic(trial->spec.dim, trial->spec.scales[s], rotation, n,
                                     budget_of(trial), &p, NULL, err));
     } else {
         scaled at;
         ES_TRY(scale_head(trial, s, &at, err));
-        const es_status status =
-            es_predict_general(&at.cov, 0.0, &at.head, n, NULL, budget_of(trial), &p, NULL, err);
-        es_mem_free(budget_of(trial), at.numbers);
+        const es_status status = es_predict_general(&at.cov, 0.0, &at.data.head, n, NULL,
+                                                    budget_of(trial), &p, NULL, err);
+        scaled_free(trial, &at);
         ES_TRY(status);
     }
     const es_predicted *mode = trial->spec.population ? &p.population : &p.self;

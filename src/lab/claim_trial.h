@@ -8,15 +8,10 @@
 
 #include "lab/claim_kit.h"
 
-typedef enum es_trial_head {
-    ES_TRIAL_ROTATION = 1, /* A = O uniformly random, V = I: with unit tokens, scale = horizon */
-    ES_TRIAL_RANDOM = 2    /* the papers': entries of Wq, Wk, Wv N(0, 1/d) */
-} es_trial_head;
-
 typedef struct es_trial_spec {
     int64_t dim;
-    double variance; /* of a token's coordinates; Gaussian tokens around 0 */
-    es_trial_head head;
+    double variance;   /* of a token's coordinates; Gaussian tokens around 0 */
+    es_head_kind head; /* a rotation of unit tokens: scale = horizon */
     const double *scales;
     int64_t n_scales;
     const int64_t *sizes;
@@ -31,9 +26,7 @@ typedef enum es_trial_error { ES_TRIAL_MEAN, ES_TRIAL_COV, ES_TRIAL_MAP } es_tri
 typedef struct es_trial {
     es_trial_spec spec;
     es_law law;
-    es_view view[3]; /* of the head's matrices */
-    es_head matrices;
-    double *numbers;         /* that the views show */
+    es_head_data drawn;
     es_converge_cell *cells; /* (replicates, scales, sizes) */
     es_claim_opts opts;
 } es_trial;

@@ -22,7 +22,7 @@ static es_status with_trial(const es_claim_opts *opts, int64_t dim, gather_fn ga
         opts,
         &(es_trial_spec){.dim = dim,
                          .variance = 1.0,
-                         .head = ES_TRIAL_ROTATION,
+                         .head = ES_HEAD_ROTATION,
                          .scales = horizons,
                          .n_scales = COUNT(horizons),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes,

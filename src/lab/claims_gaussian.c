@@ -141,7 +141,7 @@ static es_status check_small(const es_claim_opts *opts, es_finding *out, es_erro
     es_status status = es_trial_run(opts,
                                     &(es_trial_spec){.dim = 10,
                                                      .variance = 1.0,
-                                                     .head = ES_TRIAL_ROTATION,
+                                                     .head = ES_HEAD_ROTATION,
                                                      .scales = &scale,
                                                      .n_scales = 1,
                                                      .sizes = sizes_of(opts),
@@ -180,7 +180,7 @@ static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error
     es_status status = es_trial_run(opts,
                                     &(es_trial_spec){.dim = 10,
                                                      .variance = 1.0,
-                                                     .head = ES_TRIAL_ROTATION,
+                                                     .head = ES_HEAD_ROTATION,
                                                      .scales = slow_scales,
                                                      .n_scales = COUNT(slow_scales),
                                                      .sizes = sizes_of(opts),
@@ -207,7 +207,7 @@ static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error 
         es_trial_run(opts,
                      &(es_trial_spec){.dim = 1,
                                       .variance = 1.0,
-                                      .head = ES_TRIAL_ROTATION,
+                                      .head = ES_HEAD_ROTATION,
                                       .scales = &horizon,
                                       .n_scales = 1,
                                       .sizes = &size,
@@ -217,7 +217,7 @@ static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error 
     if (status == ES_OK) {
         const es_measured rms = es_trial_rms(&trial, 0, 0, ES_TRIAL_MEAN);
         /* A is +-1 in one dimension, drawn from the seed; the sign decides the trace of M. */
-        const double sign = es_view_get(trial.matrices.A, 0, 0);
+        const double sign = es_view_get(trial.drawn.head.A, 0, 0);
         const double expected = constant + (sign < 0.0 ? -4.0 * horizon : 0.0);
         /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
         es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
@@ -271,7 +271,7 @@ static es_status check_predicted(const es_claim_opts *opts, es_finding *out, es_
     es_status status = es_trial_run(opts,
                                     &(es_trial_spec){.dim = 10,
                                                      .variance = 1.0,
-                                                     .head = ES_TRIAL_ROTATION,
+                                                     .head = ES_HEAD_ROTATION,
                                                      .scales = predict_scales,
                                                      .n_scales = COUNT(predict_scales),
                                                      .sizes = predict_sizes,

@@ -7,7 +7,6 @@
 #include <esscher/tokens.h>
 
 #include "base/error.h"
-#include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "lab/converge_spec.h"
@@ -15,35 +14,6 @@
 enum { LIMIT_DRAWS = 65536 }; /* for limits that have no closed form */
 
 /* ---- the question, checked ---- */
-
-static es_status check_matrix(const es_view *m, int64_t rows, int64_t cols, const char *name,
-                              es_error *err)
-{
-    es_scan scan;
-    ES_TRY(es_view_check(m, name, err));
-    if (m->cols != cols || (rows && m->rows != rows) || m->rows < 1 || m->rows > ES_MAX_DIM)
-        return es_fail(err, ES_E_SHAPE, "converge.head",
-                       "matrices of a head have one column per token coordinate",
-                       "%s has shape (%lld, %lld) for tokens of dimension %lld", name,
-                       (long long)m->rows, (long long)m->cols, (long long)cols);
-    return es_view_scan(m, name, &scan, err);
-}
-
-static es_status check_head(const es_converge_spec *spec, es_error *err)
-{
-    const es_head *h = spec->head;
-    const int64_t d = spec->law->dim;
-    if (!h->A == !(h->Wq && h->Wk))
-        return es_fail(err, ES_E_ARGUMENT, "converge.head", "give A, or Wq and Wk",
-                       "a head without scores, or with two");
-    if (h->A)
-        ES_TRY(check_matrix(h->A, d, d, "A", err));
-    if (h->Wq)
-        ES_TRY(check_matrix(h->Wq, 0, d, "Wq", err));
-    if (h->Wk)
-        ES_TRY(check_matrix(h->Wk, h->Wq ? h->Wq->rows : 0, d, "Wk", err));
-    return h->V ? check_matrix(h->V, 0, d, "V", err) : ES_OK;
-}
 
 static es_status check_reference(const es_converge_spec *spec, es_error *err)
 {
@@ -63,7 +33,7 @@ static es_status check_reference(const es_converge_spec *spec, es_error *err)
 es_status es_converge_check(const es_converge_spec *spec, es_error *err)
 {
     ES_TRY(es_law_check(spec->law, err));
-    ES_TRY(check_head(spec, err));
+    ES_TRY(es_head_check(spec->head, spec->law->dim, err));
     if (spec->n_sizes < 1 || spec->n_scales < 1)
         return es_fail(err, ES_E_ARGUMENT, "converge.grid", "give at least one n and one scale",
                        "an empty grid");
@@ -189,7 +159,8 @@ es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost 
     const double d = (double)spec->law->dim, dv = (double)channels_of(spec);
     const double kept = 2.0 * d * d + dv * d + (double)spec->n_scales * (dv * dv + dv + 2.0);
     double flops = 0.0, refer = 0.0, find = 16.0 * (d + dv) * (d + dv);
-    if (spec->law->kind != ES_LAW_GAUSSIAN) { /* points and their outputs; nodes of a quadrature */
+    if (!(es_law_traits(spec->law->kind) &
+          ES_LAW_QUADRATIC)) { /* points and their outputs; nodes of a quadrature */
         const es_view *points = spec->law->points;
         const double most =
             points && points->rows > LIMIT_DRAWS ? (double)points->rows : (double)LIMIT_DRAWS;

@@ -89,7 +89,7 @@ static es_status fill(const es_converge_spec *spec, es_address at, es_converge_s
         ES_TRY(es_tokens_fill(spec->law, &at, m, spec->exec, s->asking, err));
     }
     for (int64_t i = 0; i < spec->n_scales; i++)
-        s->scales[i] = spec->scales[i] * unit_scale(spec);
+        s->scales[i] = spec->scales[i] * es_head_unit(h); /* of Wq x . Wk y, or Ax . y */
     ES_TRY(project(s->asking, m, d, h->Wq ? h->Wq : h->A, s->budget, s->q, err));
     ES_TRY(project(s->tokens, n, d, h->Wk, s->budget, s->k, err));
     return project(s->tokens, n, d, h->V, s->budget, s->v, err);

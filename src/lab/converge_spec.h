@@ -8,8 +8,6 @@
 #ifndef ES_LAB_CONVERGE_SPEC_H
 #define ES_LAB_CONVERGE_SPEC_H
 
-#include <math.h>
-
 #include <esscher/converge.h>
 
 struct es_converge_limit {
@@ -63,19 +61,12 @@ static inline int64_t map_queries_of(const es_converge_spec *spec)
 
 static inline int64_t channels_of(const es_converge_spec *spec)
 {
-    return spec->head->V ? spec->head->V->rows : spec->law->dim;
+    return es_head_channels(spec->head, spec->law->dim);
 }
 
 static inline int64_t key_dim_of(const es_converge_spec *spec)
 {
-    return spec->head->Wq ? spec->head->Wq->rows : spec->law->dim;
-}
-
-/* Scores are (scale factor) * unit * (query).(key), where query = Wq x and key = Wk y, or Ax and y.
- */
-static inline double unit_scale(const es_converge_spec *spec)
-{
-    return spec->head->Wq ? 1.0 / sqrt((double)key_dim_of(spec)) : 1.0;
+    return es_head_key_dim(spec->head, spec->law->dim);
 }
 
 #endif

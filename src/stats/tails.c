@@ -1,5 +1,5 @@
 /* tails.c : how heavy the tails of one sample are (THEORY.md, section 9). */
-#include <esscher/tails.h>
+#include <esscher/tail_sample.h>
 
 #include <math.h>
 #include <stdlib.h>

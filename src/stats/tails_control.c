@@ -1,5 +1,5 @@
 /* tails_control.c : what tails.c says of Gaussian samples. */
-#include <esscher/tails.h>
+#include <esscher/tail_sample.h>
 
 #include <math.h>
 

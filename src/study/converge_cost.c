@@ -37,8 +37,8 @@ typedef struct trial {
 static es_status trial_new(es_job *job, double factor, trial *t, es_error *err)
 {
     const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
-    *t = (trial){.k = spec->head->Wq ? spec->head->Wq->rows : spec->law->dim,
-                 .dv = spec->head->V ? spec->head->V->rows : spec->law->dim,
+    *t = (trial){.k = es_head_key_dim(spec->head, spec->law->dim),
+                 .dv = es_head_channels(spec->head, spec->law->dim),
                  .exec = job->exec};
     ES_TRY(es_job_array(job, spec->n_sizes, 1, sizeof(int64_t), &t->sizes, err));
     for (int64_t i = 0; i < spec->n_sizes; i++) {

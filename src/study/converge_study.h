@@ -9,6 +9,7 @@
 #define ES_STUDY_CONVERGE_STUDY_H
 
 #include <esscher/converge.h>
+#include <esscher/theory.h>
 
 #include "study/head_params.h"
 #include "study/law_params.h"
@@ -41,12 +42,10 @@ typedef struct converge_state {
 es_status converge_cost(es_job *job, es_cost *out, es_error *err);
 es_status converge_summarise(es_job *job, es_answer *answer, es_error *err);
 
-/* What predictions are made from: covariance of a token, and the head with one scale in it. */
+/* What predictions are made from, beside the head. */
 typedef struct converge_theory {
-    double *cov, *scaled;
-    es_view cov_view, scaled_view;
-    const es_view *unscaled; /* Wq or A of the head */
-    es_head head;
+    double *cov; /* of a token */
+    es_view cov_view;
     es_rotation rotation; /* 0: not isotropic, or queries are the tokens of one given rotation */
 } converge_theory;
 
@@ -57,7 +56,7 @@ es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err);
 
 /*! converge_predict() : the errors that theory expects at a scale and n (THEORY 4.5), and the
  *  relative standard error that sampling of queries leaves in them. */
-es_status converge_predict(const es_job *job, converge_theory *t, double scale, int64_t n,
+es_status converge_predict(const es_job *job, const converge_theory *t, double scale, int64_t n,
                            es_predicted *out, double *sampling, es_error *err);
 
 #endif

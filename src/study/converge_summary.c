@@ -332,8 +332,8 @@ static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
 
 /* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
  * fitted, as the measured fit is of; of covariance and map theory has root mean squares. */
-static es_status predict_scale(const making *m, converge_theory *theory, int64_t scale, es_table *t,
-                               es_error *err)
+static es_status predict_scale(const making *m, const converge_theory *theory, int64_t scale,
+                               es_table *t, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes;
     double *errors;

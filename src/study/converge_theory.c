@@ -17,7 +17,7 @@ static es_rotation rotation_of(const converge_params *p, const converge_state *s
 
 es_status converge_predictable(const es_law *law, es_error *err)
 {
-    if (law->kind == ES_LAW_GAUSSIAN && !law->mean)
+    if ((es_law_traits(law->kind) & ES_LAW_QUADRATIC) && !law->mean)
         return ES_OK;
     return es_refuse(err, "converge.predict", "leave --predict out",
                      "predictions are for Gaussian tokens around 0");
@@ -27,13 +27,9 @@ es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err)
 {
     const converge_state *s = job->state;
     const int64_t d = s->law.law.dim;
-    const es_view *unscaled = s->head.head.A ? s->head.head.A : s->head.head.Wq;
-    *out = (converge_theory){
-        .unscaled = unscaled, .head = s->head.head, .rotation = rotation_of(job->params, s)};
+    *out = (converge_theory){.rotation = rotation_of(job->params, s)};
     ES_TRY(es_job_array(job, d, d, sizeof(double), &out->cov, err));
-    ES_TRY(es_job_array(job, unscaled->rows, d, sizeof(double), &out->scaled, err));
     out->cov_view = es_view_f64(out->cov, d, d);
-    out->scaled_view = es_view_f64(out->scaled, unscaled->rows, unscaled->cols);
     return es_limit_token_moments(&s->law.law, job->exec.budget, NULL, out->cov, err);
 }
 
@@ -48,22 +44,22 @@ static void stretch(es_predicted *p, double s)
 }
 
 /* The head with the scale in its Wq or A, any covariance: queries are sampled. */
-static es_status predict_general(const es_job *job, converge_theory *t, double scale, int64_t n,
-                                 es_prediction *out, es_error *err)
+static es_status predict_general(const es_job *job, const converge_theory *t, double scale,
+                                 int64_t n, es_prediction *out, es_error *err)
 {
+    const converge_state *s = job->state;
     const es_predict_opts opts = {.samples = 256, .seed = job->seed};
-    for (int64_t i = 0; i < t->unscaled->rows; i++)
-        for (int64_t j = 0; j < t->unscaled->cols; j++)
-            es_view_set(&t->scaled_view, i, j, scale * es_view_get(t->unscaled, i, j));
-    if (t->head.A)
-        t->head.A = &t->scaled_view;
-    else
-        t->head.Wq = &t->scaled_view;
-    return es_predict_general(&t->cov_view, 0.0, &t->head, (double)n, &opts, job->exec.budget, out,
-                              NULL, err);
+    es_head_data scaled = {0};
+    es_status status =
+        es_head_scaled(&s->head.head, ES_HEAD_WQ, scale, 1.0, job->exec.budget, &scaled, err);
+    if (status == ES_OK)
+        status = es_predict_general(&t->cov_view, 0.0, &scaled.head, (double)n, &opts,
+                                    job->exec.budget, out, NULL, err);
+    es_head_data_free(&scaled);
+    return status;
 }
 
-es_status converge_predict(const es_job *job, converge_theory *t, double scale, int64_t n,
+es_status converge_predict(const es_job *job, const converge_theory *t, double scale, int64_t n,
                            es_predicted *out, double *sampling, es_error *err)
 {
     const converge_state *s = job->state;

@@ -1,21 +1,18 @@
 #include "study/head_params.h"
 
-#include <math.h>
-
 #include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 
 const char *const es_head_kinds[] = {"random", "rotation", "identity", NULL};
 
-static const char *const roles[ES_HEAD_FILES] = {"Wq", "Wk", "Wv", "A"};
+static const char *const roles[ES_HEAD_MATRICES] = {"Wq", "Wk", "Wv", "A"};
 
 es_status es_head_dim(const es_head_params *p, int64_t *dim, es_error *err)
 {
     *dim = 0;
-    for (int i = 0; i < ES_HEAD_FILES && *dim == 0; i++)
+    for (int i = 0; i < ES_HEAD_MATRICES && *dim == 0; i++)
         if (p->file[i])
             ES_TRY(es_matrix_cols(p->file[i], dim, err));
     return ES_OK;
@@ -23,38 +20,18 @@ es_status es_head_dim(const es_head_params *p, int64_t *dim, es_error *err)
 
 /* ---- matrices from the seed ---- */
 
-static es_status new_square(es_job *job, int64_t dim, es_matrix *out, es_error *err)
-{
-    ES_TRY(es_job_array(job, dim, dim, sizeof(double), &out->data, err));
-    out->rows = out->cols = dim;
-    out->view = es_view_f64(out->data, dim, dim);
-    return ES_OK;
-}
-
-/* Standard normals; `which` matrix they are for is their cell. */
-static es_status normals(es_job *job, int which, int64_t dim, double *out, es_error *err)
+/* Uniform on the orthogonal matrices. A line is not turned: of its two, the one that is 1. */
+static es_status fill(es_job *job, int which, int kind, int64_t dim, double *out, es_error *err)
 {
     const es_address at = {
         .seed = job->seed, .experiment = ES_EXPERIMENT_HEAD, .cell = (uint64_t)which};
-    return es_normal_rows(&at, dim, dim, out, err);
-}
-
-static void set_identity(es_matrix *m)
-{
-    for (int64_t i = 0; i < m->rows * m->cols; i++)
-        m->data[i] = i % (m->cols + 1) == 0 ? 1.0 : 0.0;
-}
-
-/* Uniform on the orthogonal matrices. A line is not turned: of its two, the one that is 1. */
-static es_status set_rotation(es_job *job, es_matrix *m, es_error *err)
-{
-    double *drawn;
-    set_identity(m);
-    if (m->rows == 1)
-        return ES_OK;
-    ES_TRY(es_job_array(job, m->rows, m->cols, sizeof(double), &drawn, err));
-    ES_TRY(normals(job, ES_HEAD_A, m->rows, drawn, err));
-    return es_haar_make(drawn, m->rows, job->exec.budget, m->data, err);
+    if (which != ES_HEAD_A)
+        return es_head_fill_random(&at, dim, out, err);
+    if (kind == ES_HEAD_ROTATION && dim > 1)
+        return es_head_fill_rotation(&at, dim, job->exec.budget, out, err);
+    for (int64_t i = 0; i < dim; i++)
+        out[i * (dim + 1)] = 1.0;
+    return ES_OK;
 }
 
 /* ---- all together ---- */
@@ -82,37 +59,33 @@ static bool has(const es_head_params *p, int which, bool draws_values)
 }
 
 static es_status make_matrix(es_job *job, const es_head_params *p, int which, int64_t dim,
-                             es_matrix *out, es_error *err)
+                             es_view *out, es_error *err)
 {
-    if (p->file[which])
-        return es_job_matrix(job, roles[which], p->file[which], which == ES_HEAD_A ? dim : -1, dim,
-                             out, err);
-    ES_TRY(new_square(job, dim, out, err));
-    if (which == ES_HEAD_A && p->kind == ES_HEAD_ROTATION)
-        return set_rotation(job, out, err);
-    if (which == ES_HEAD_A) {
-        set_identity(out);
+    es_matrix m;
+    if (p->file[which]) {
+        ES_TRY(es_job_matrix(job, roles[which], p->file[which], which == ES_HEAD_A ? dim : -1, dim,
+                             &m, err));
+        *out = m.view;
         return ES_OK;
     }
-    ES_TRY(normals(job, which, dim, out->data, err));
-    for (int64_t i = 0; i < dim * dim; i++)
-        out->data[i] /= sqrt((double)dim); /* entries N(0, 1/d), the papers' random head */
-    return ES_OK;
+    ES_TRY(es_job_array(job, dim, dim, sizeof(double), &m.data, err));
+    *out = es_view_f64(m.data, dim, dim);
+    return fill(job, which, p->kind, dim, m.data, err);
 }
 
 es_status es_head_make(es_job *job, es_head_params *p, int64_t dim, int kind, bool draws_values,
                        es_head_data *out, es_error *err)
 {
-    const es_view **const slots[ES_HEAD_FILES] = {&out->head.Wq, &out->head.Wk, &out->head.V,
-                                                  &out->head.A};
+    const es_view **const slots[ES_HEAD_MATRICES] = {&out->head.Wq, &out->head.Wk, &out->head.V,
+                                                     &out->head.A};
     ES_TRY(check(p, err));
     if (p->kind < 0 && !p->file[ES_HEAD_A] && !p->file[ES_HEAD_WQ])
         p->kind = kind;
-    for (int i = 0; i < ES_HEAD_FILES; i++) {
+    for (int i = 0; i < ES_HEAD_MATRICES; i++) {
         if (!has(p, i, draws_values))
             continue;
-        ES_TRY(make_matrix(job, p, i, dim, &out->matrix[i], err));
-        *slots[i] = &out->matrix[i].view;
+        ES_TRY(make_matrix(job, p, i, dim, &out->view[i], err));
+        *slots[i] = &out->view[i];
     }
     return ES_OK;
 }

@@ -2,15 +2,12 @@
 #ifndef ES_STUDY_HEAD_PARAMS_H
 #define ES_STUDY_HEAD_PARAMS_H
 
-#include <esscher/theory.h>
+#include <esscher/head.h>
 
 #include "driver/job.h"
 
-enum { ES_HEAD_WQ, ES_HEAD_WK, ES_HEAD_WV, ES_HEAD_A, ES_HEAD_FILES };
-enum { ES_HEAD_RANDOM = 0, ES_HEAD_ROTATION = 1, ES_HEAD_IDENTITY = 2 };
-
 typedef struct es_head_params {
-    const char *file[ES_HEAD_FILES];
+    const char *file[ES_HEAD_MATRICES];
     int kind; /* ES_HEAD_RANDOM, ...; -1: not given, or from files */
 } es_head_params;
 
@@ -35,16 +32,11 @@ extern const char *const es_head_kinds[]; /* names of the kinds, NULL-ended */
      .field = offsetof(type, head.file[ES_HEAD_A])}
 /* clang-format on */
 
-/* Matrices, and the head that shows them; memory is the job's. */
-typedef struct es_head_data {
-    es_matrix matrix[ES_HEAD_FILES];
-    es_head head;
-} es_head_data;
-
 /*! es_head_dim() : the dimension that the files speak of, 0: none. */
 es_status es_head_dim(const es_head_params *p, int64_t *dim, es_error *err);
 
-/*! es_head_make() : read the files, draw the rest from the seed. `kind` is the head without
+/*! es_head_make() : read the files, draw the rest from the seed. Memory is the job's: *out needs
+ *  no freeing, and must not be moved. `kind` is the head without
  *  parameters; sets p->kind where scores do not come from files. With `draws_values` a head of
  *  --Wq and --Wk has random values, too, unless --Wv is given. */
 es_status es_head_make(es_job *job, es_head_params *p, int64_t dim, int kind, bool draws_values,

@@ -8,13 +8,18 @@
 #include "base/error.h"
 #include "base/log.h"
 
-const char *const es_law_names[] = {"gaussian",   "sphere",    "ball",    "cube",
-                                    "rademacher", "laplace",   "student", "vmf",
-                                    "mixture",    "empirical", NULL};
-
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "law.options", hint, "%s", message);
+}
+
+/* The law that has a use for these parameters. */
+static const char *owner_of(unsigned uses)
+{
+    int kind = 1;
+    while (!(es_law_uses((es_law_kind)kind) & uses))
+        kind++;
+    return es_law_name((es_law_kind)kind);
 }
 
 /* Parameters that the law needs, and those it has no use for. */
@@ -22,23 +27,30 @@ static es_status check(const es_law_params *p, es_error *err)
 {
     if (p->kind < 0)
         return refuse("e.g. --law sphere --dim 3", "--law is needed", err);
-    const es_law_kind kind = (es_law_kind)(p->kind + 1);
+    const unsigned uses = es_law_uses((es_law_kind)(p->kind + 1));
+    const struct {
+        unsigned uses;
+        bool needed, given;
+        const char *hint, *option, *all;
+    } rules[] = {{ES_LAW_USES_DIRECTION, p->direction != NULL, p->direction || p->kappa > 0.0,
+                  "name a vector of dimension d", "--direction", "--direction and --kappa"},
+                 {ES_LAW_USES_FREEDOM, p->freedom > 0.0, p->freedom > 0.0, "e.g. --freedom 5",
+                  "--freedom", NULL},
+                 {ES_LAW_USES_PARTS, p->means != NULL, p->means || p->weights,
+                  "name a matrix (parts, d)", "--means", "--means and --weights"},
+                 {ES_LAW_USES_POINTS, p->points != NULL, p->points != NULL, "name a matrix (n, d)",
+                  "--points", NULL}};
     if (p->cov && p->rho != 1.0)
         return refuse("choose one", "--cov and --rho at once", err);
-    if (kind == ES_LAW_VMF && !p->direction)
-        return refuse("name a vector of dimension d", "--law vmf needs --direction", err);
-    if (kind != ES_LAW_VMF && (p->direction || p->kappa > 0.0))
-        return refuse("", "--direction and --kappa belong to --law vmf", err);
-    if (kind == ES_LAW_STUDENT && !(p->freedom > 0.0))
-        return refuse("e.g. --freedom 5", "--law student needs --freedom", err);
-    if (kind != ES_LAW_STUDENT && p->freedom > 0.0)
-        return refuse("", "--freedom belongs to --law student", err);
-    if (kind == ES_LAW_MIXTURE && !p->means)
-        return refuse("name a matrix (parts, d)", "--law mixture needs --means", err);
-    if (kind != ES_LAW_MIXTURE && (p->means || p->weights))
-        return refuse("", "--means and --weights belong to --law mixture", err);
-    if ((kind == ES_LAW_EMPIRICAL) != (p->points != NULL))
-        return refuse("", "--points and --law empirical belong together", err);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if ((uses & rules[i].uses) && !rules[i].needed)
+            return es_refuse(err, "law.options", rules[i].hint, "--law %s needs %s",
+                             es_law_names[p->kind], rules[i].option);
+        if (!(uses & rules[i].uses) && rules[i].given)
+            return es_refuse(err, "law.options", "", "%s belong%s to --law %s",
+                             rules[i].all ? rules[i].all : rules[i].option, rules[i].all ? "" : "s",
+                             owner_of(rules[i].uses));
+    }
     return ES_OK;
 }
 
@@ -129,7 +141,7 @@ es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_d
                         .mean = out->mean.data,
                         .factor = out->factor,
                         .points = out->points.data ? &out->points.view : NULL};
-    if (out->law.kind == ES_LAW_MIXTURE)
+    if (es_law_uses(out->law.kind) & ES_LAW_USES_PARTS)
         ES_TRY(make_parts(job, out, err));
     es_answer_text(job->answer, "law", es_law_name(out->law.kind));
     es_answer_count(job->answer, "dim", d);

@@ -13,21 +13,18 @@ typedef struct es_law_params {
     const char *mean, *cov, *direction, *weights, *means, *points;
 } es_law_params;
 
-extern const char *const es_law_names[]; /* NULL-ended, in the order of es_law_kind */
-
 /* clang-format off */
 /* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
 #define ES_LAW_PARAMS(type, law, standard_law)                                                     \
     {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
-     "law of the tokens: gaussian, sphere, ball, cube, rademacher, laplace, student, vmf, "        \
-     "mixture (of Gaussians) or empirical",                                                        \
+     "law of the tokens; mixture: of Gaussians; empirical: --points",                              \
      .field = offsetof(type, law.kind), .choices = es_law_names, .standard = standard_law},        \
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimension of a token",                                      \
      .field = offsetof(type, law.dim), .min = 1, .max = 4096, .alias = "d",                        \
      .otherwise = "what the files say"},                                                           \
     {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \
-     "radius of sphere, ball and vmf, half width of the cube, size of the signs, scale of "        \
-     "laplace and student, standard deviation of gaussian",                                        \
+     "radius of sphere, ball and vmf, half width of the cube, size of the signs, standard "        \
+     "deviation of gaussian, scale of the rest",                                                   \
      .field = offsetof(type, law.radius), .min = 1e-150, .max = 1e150, .standard = "1"},           \
     {"mean", 0, ES_PARAM_FILE, "FILE", "centre of the law, .npy (d)",                              \
      .field = offsetof(type, law.mean), .otherwise = "0"},                                         \

@@ -22,23 +22,12 @@ static void csv_field(es_pen *pen, const char *text)
 
 /* Bytes that are no UTF-8 would spoil the file for most readers; they are escaped as in every other
  * view, and only where there are any: a line end inside quotes is good CSV. */
-static bool is_foreign(const char *text, const char *escaped)
-{
-    for (; *text; text++, escaped++)
-        if (*text != *escaped) {
-            if ((unsigned char)*text >= 0x80)
-                return true;
-            escaped += 3; /* \xNN of a control character */
-        }
-    return false;
-}
-
 static void csv_text(es_pen *pen, const char *text)
 {
     const size_t size = 4 * strlen(text) + 5;
     char small[512], *escaped = size <= sizeof small ? small : malloc(size);
-    if (escaped && is_foreign(text, es_escape(text, escaped, size)))
-        csv_field(pen, escaped);
+    if (escaped && !es_utf8(text))
+        csv_field(pen, es_escape(text, escaped, size));
     else
         csv_field(pen, text);
     if (escaped != small)
@@ -86,19 +75,11 @@ static void indent(es_pen *pen, int depth)
         es_pen_put(pen, "  ");
 }
 
-/* What somebody else wrote may be no UTF-8: es_escape() has made it so; control characters are its
- * \xNN, and quotes and backslashes are JSON's. */
 static void json_text(es_pen *pen, const char *text)
 {
-    const size_t size = 4 * strlen(text) + 5;
+    const size_t size = 6 * strlen(text) + 16;
     char small[512], *room = size <= sizeof small ? small : malloc(size);
-    es_pen_put(pen, "\"");
-    for (const char *c = room ? es_escape(text, room, size) : ""; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            es_pen_char(pen, '\\');
-        es_pen_char(pen, *c);
-    }
-    es_pen_put(pen, "\"");
+    es_pen_put(pen, room ? es_json_string(text, room, size) : "\"\"");
     if (room != small)
         free(room);
 }

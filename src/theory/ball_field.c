@@ -4,7 +4,7 @@
  *     cov(x, x') = e^{K(s+t) - K(s) - K(t)} V [K''(s+t) + (K'(s+t)-K'(s)) (K'(s+t)-K'(t))'] V'.
  * On a grid of points of the ball that is one matrix; its Cholesky factor times normals is the
  * field, drawn. */
-#include <esscher/ball.h>
+#include <esscher/ball_field.h>
 
 #include <math.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
     ES_TRY(es_head_write(head, d, A, NULL, err));
     ES_TRY(es_ball_directions(g->law, A, g->budget, values, vectors, err));
     outermost = (int64_t)fmin(MOST_ARC, LEAST_ARC * fmax(1.0, R * values[0]));
-    g->dv = head->V ? head->V->rows : d;
+    g->dv = es_head_channels(head, d);
     g->m = d == 1 ? LINE : 1;
     for (int64_t k = 1; d == 2 && k <= SHELLS; k++)
         g->m += arc_of(outermost, k);

@@ -84,11 +84,11 @@ es_status es_crowd_widen(es_sample *s, uint64_t seed, es_error *err)
 
 /* ---- one query ---- */
 
-es_asking es_ask(const es_spectra *s, const es_query *x, double trace)
+es_asking es_ask(const es_expansions *s, const es_query *x, double trace)
 {
     es_rem r;
-    es_spectra_moments(s, x->q, &r);
-    es_asking a = {.f = es_spectra_influence(s, x->q, x->ez)};
+    es_expansions_moments(s, x->q, &r);
+    es_asking a = {.f = es_expansions_influence(s, x->q, x->ez)};
     a.m = a.f.along + r.mean;
     a.second = a.f.weight_squared * x->zQz + 2.0 * a.f.cross * x->eQz + a.f.square * x->eQe +
                a.f.part * (trace - x->eQe);
@@ -130,14 +130,14 @@ static double spread_of(const es_sample *s, const es_query *x, const es_rem *r, 
 /* Sample sums of everything but the bias; f[0] and f[1] get what a query's second moment has beyond
  * its limit q^2 ee', which is taken out query by query, so that sampling noise is that of the
  * difference. */
-static void add_query(es_crowd *c, const es_sample *s, const es_spectra *spectra, const es_query *x,
-                      es_influence f[2])
+static void add_query(es_crowd *c, const es_sample *s, const es_expansions *spectra,
+                      const es_query *x, es_influence f[2])
 {
     const double share = 1.0 / (double)c->count, q2 = x->q * x->q;
     const es_asking a = es_ask(spectra, x, s->trace);
     double features[ES_FEATURES];
     es_rem r;
-    es_spectra_moments(spectra, x->q, &r);
+    es_expansions_moments(spectra, x->q, &r);
     es_query_features(x, &r, features);
     for (int i = 0; i < ES_FEATURES; i++)
         c->features[i] += share * features[i];
@@ -181,7 +181,7 @@ static es_status add_bias(const es_crowd *c, const es_sample *s, const es_influe
     return ES_OK;
 }
 
-static es_status add_block(es_crowd *c, const es_sample *s, const es_spectra *spectra, block *b,
+static es_status add_block(es_crowd *c, const es_sample *s, const es_expansions *spectra, block *b,
                            es_error *err)
 {
     const int64_t d = s->d;
@@ -208,8 +208,8 @@ static es_status add_block(es_crowd *c, const es_sample *s, const es_spectra *sp
     return ES_OK;
 }
 
-es_status es_crowd_make(const es_sample *s, const es_spectra *spectra, uint64_t seed, es_crowd *out,
-                        es_error *err)
+es_status es_crowd_make(const es_sample *s, const es_expansions *spectra, uint64_t seed,
+                        es_crowd *out, es_error *err)
 {
     const int64_t d = s->d;
     block b;

@@ -3,7 +3,7 @@
 #define ES_THEORY_CROWD_H
 
 #include "theory/sample.h"
-#include "theory/spectrum.h"
+#include "theory/expansion.h"
 
 /* Whitened geometry of a query z with M z = q e, in the metric Q of outputs. */
 typedef struct es_query {
@@ -22,7 +22,7 @@ typedef struct es_asking {
 } es_asking;
 
 /*! es_ask() : what a token gets when n tokens are the queries. trace = tr Q. */
-es_asking es_ask(const es_spectra *s, const es_query *x, double trace);
+es_asking es_ask(const es_expansions *s, const es_query *x, double trace);
 
 /* What explains most of a query's share in averages over pairs. */
 enum { ES_FEATURES = 5 };
@@ -48,8 +48,8 @@ es_status es_crowd_widen(es_sample *s, uint64_t seed, es_error *err);
 
 /*! es_crowd_make() : the averages, among the n tokens that `spectra` was made for. O(count d^2).
  *  Release with es_crowd_free(). */
-es_status es_crowd_make(const es_sample *s, const es_spectra *spectra, uint64_t seed, es_crowd *out,
-                        es_error *err);
+es_status es_crowd_make(const es_sample *s, const es_expansions *spectra, uint64_t seed,
+                        es_crowd *out, es_error *err);
 void es_crowd_free(es_crowd *c);
 
 /* The expected covariance of outputs, and what it is off by. */

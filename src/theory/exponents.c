@@ -1,4 +1,10 @@
-/* exponents.c : powers of n for n -> infinity (4.3, 4.4) and constants of the CLT. */
+/* exponents.c : powers of n for n -> infinity (THEORY 4.3, 4.4) and constants of the CLT.
+ *
+ * One query, q = u sqrt(2 ln n): n e^{-g^2/2} tokens have score q g, up to g = sqrt(2 ln n), and
+ * whichever g makes the error largest decides: inside that range (exponent 1/2 - u^2) or at its
+ * end, where a few tokens have all the weight. Averaging e^{-theta ln n} over x ~ N(0, S), whose
+ * largest q grow like H |x|, is one more maximum, which is where H enters. Heuristic; checked by
+ * rem.c. */
 #include <esscher/theory.h>
 
 #include <math.h>

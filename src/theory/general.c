@@ -20,10 +20,10 @@ typedef struct model {
     const es_sample *s;
     double n;
     es_budget *budget;
-    es_spectra spectra;
+    es_expansions spectra;
     es_crowd crowd;
-    es_spectrum *at;               /* (count) of each query */
-    es_spectrum *beside;           /* (count) the same when the query is one of the tokens */
+    es_expansion *at;              /* (count) of each query */
+    es_expansion *beside;          /* (count) the same when the query is one of the tokens */
     es_influence_table *influence; /* (count) of the latter */
     es_asking *self;               /* (count) what it gets then */
     double *rows; /* (ES_FEATURES + 1, count): shares in a pair average, and what explains them */
@@ -58,7 +58,7 @@ static es_pair pair_of(const es_sample *s, int64_t j, int64_t k)
                      .trace2 = s->trace2};
 }
 
-typedef double (*pair_kernel)(const es_pair *, const es_spectrum *, const es_spectrum *);
+typedef double (*pair_kernel)(const es_pair *, const es_expansion *, const es_expansion *);
 
 static double mean_of(const double *x, int64_t count)
 {
@@ -111,7 +111,7 @@ static void prepare_features(const model *m, double *features, double defects[ES
  * by features of the query whose means over the crowd are known, and corrected for having drawn
  * other ones: twice, once for each of the pair. The standard error is that of a U-statistic, twice
  * that of the mean over the first of the two, of what is left unexplained. */
-static es_num pair_average(const model *m, const es_spectrum *at, pair_kernel kernel)
+static es_num pair_average(const model *m, const es_expansion *at, pair_kernel kernel)
 {
     const int64_t N = m->s->count;
     double *rows = m->rows, *features = rows + N, defects[ES_FEATURES];
@@ -143,10 +143,10 @@ static es_num pair_average(const model *m, const es_spectrum *at, pair_kernel ke
  * lambda eta eta', its leading part, with lambda = |c|^2/|eta|^2. In terms of pairs.h eta eta' is
  * the influence with A2 = t^2, B2 = t, C2 = W2 = 1 for every direction. Returns the change of
  * E|T|^2. */
-static double without_square_of_mean(const model *m, const es_spectrum *at, double lambda)
+static double without_square_of_mean(const model *m, const es_expansion *at, double lambda)
 {
     const es_sample *s = m->s;
-    es_spectrum square = {.W2 = {1.0}};
+    es_expansion square = {.W2 = {1.0}};
     square.A2[2] = sqrt(2.0);
     square.B2[1] = 1.0;
     double cross = 0.0;
@@ -159,7 +159,7 @@ static double without_square_of_mean(const model *m, const es_spectrum *at, doub
 }
 
 /* c(eta) = slope * eta to first order, on average over directions. */
-static double slope_of_mean(const model *m, const es_spectrum *at)
+static double slope_of_mean(const model *m, const es_expansion *at)
 {
     const double d = (double)m->s->d;
     double sum = 0.0;
@@ -329,14 +329,14 @@ static void model_free(model *m)
     es_mem_free(m->budget, m->self);
     es_mem_free(m->budget, m->rows);
     es_crowd_free(&m->crowd);
-    es_spectra_free(&m->spectra);
+    es_expansions_free(&m->spectra);
 }
 
 static es_status model_allocate(model *m, es_error *err)
 {
     const int64_t N = m->s->count;
     void *at, *self, *rows, *influence;
-    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_spectrum), "prediction", &at, err));
+    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_expansion), "prediction", &at, err));
     m->at = at;
     m->beside = m->at + N;
     ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_asking), "prediction", &self, err));
@@ -354,22 +354,22 @@ static es_status fill_query(model *m, int64_t j, es_error *err)
     const es_query x = query_of(m->s, j);
     es_influence_table *table = &m->influence[j];
     void *memory;
-    es_spectra_at(&m->spectra, x.q, &m->at[j]);
+    es_expansions_at(&m->spectra, x.q, &m->at[j]);
     m->self[j] = es_ask(&m->spectra, &x, m->s->trace);
     table->half = (int64_t)ceil(WIDEST / ES_INFLUENCE_STEP) + 2;
     table->count = 2 * table->half + 1;
     ES_TRY(
         es_mem_array(m->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
     table->at = memory;
-    return es_spectrum_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
+    return es_expansion_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
 }
 
 static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *budget,
                      es_prediction *out, es_error *err)
 {
     model m = {.s = s, .n = n, .budget = budget};
-    es_status status =
-        es_spectra_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget, &m.spectra, err);
+    es_status status = es_expansions_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget,
+                                          &m.spectra, err);
     if (status == ES_OK)
         status = model_allocate(&m, err);
     if (status == ES_OK)
@@ -423,23 +423,13 @@ static es_status shrink(const es_view *cov, double tolerance, const es_head *hea
                         const es_predict_opts *opts, es_budget *budget, double ratio,
                         es_prediction *out, es_prediction *slope, es_error *err)
 {
-    const es_view *from = head->A ? head->A : head->Wk;
     es_prediction larger, steeper;
-    double *numbers;
-    ES_TRY(es_mem_array(budget, from->rows, from->cols, sizeof *numbers, "a larger head",
-                        (void **)&numbers, err));
-    for (int64_t i = 0; i < from->rows; i++)
-        for (int64_t j = 0; j < from->cols; j++)
-            numbers[i * from->cols + j] = es_view_get(from, i, j) / ratio;
-    const es_view view = es_view_f64(numbers, from->rows, from->cols);
-    es_head scaled = *head;
-    if (head->A)
-        scaled.A = &view;
-    else
-        scaled.Wk = &view;
-    const es_status status =
-        predict(cov, tolerance, &scaled, n, opts, budget, &larger, slope ? &steeper : NULL, err);
-    es_mem_free(budget, numbers);
+    es_head_data scaled;
+    es_status status = es_head_scaled(head, ES_HEAD_WK, 1.0, ratio, budget, &scaled, err);
+    if (status == ES_OK)
+        status = predict(cov, tolerance, &scaled.head, n, opts, budget, &larger,
+                         slope ? &steeper : NULL, err);
+    es_head_data_free(&scaled);
     ES_TRY(status);
     es_predict_shrink(out, &larger, ratio);
     if (slope)

@@ -1,4 +1,8 @@
-/* horizons.c : norms of S^{1/2} A S^{1/2} (section 2). */
+/* horizons.c : norms of S^{1/2} A S^{1/2} (THEORY 2).
+ *
+ * Scores of x = S^{1/2} z against tokens S^{1/2} w are <M z, w>, M = S^{1/2} A S^{1/2}: q = |M z|,
+ * so |M| is the largest q of a unit z and |M|_F^2 = E q^2. With A = Wk'Wq/sqrt(k) all norms are
+ * those of (Wk S^{1/2})' (Wq S^{1/2}), which QR of both factors makes a (k, k) matrix. */
 #include <esscher/theory.h>
 
 #include <float.h>
@@ -8,61 +12,31 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "theory/head.h"
+#include "theory/horizons.h"
 
-/* ---- the head, checked and multiplied out ---- */
+/* ---- what is asked, checked and multiplied out ---- */
 
-static es_status fail_shape(const char *name, const es_view *v, const char *want, int64_t d,
-                            es_error *err)
-{
-    return es_fail(err, ES_E_SHAPE, "theory.shape", "tokens have as many columns as cov",
-                   "%s is (%lld, %lld), not %s with d = %lld", name, (long long)v->rows,
-                   (long long)v->cols, want, (long long)d);
-}
-
-static es_status check_finite(const es_view *v, const char *name, es_error *err)
+static es_status check_covariance(const es_view *cov, es_error *err)
 {
     es_scan scan;
-    ES_TRY(es_view_check(v, name, err));
-    if (v->rows < 1 || v->cols < 1)
+    ES_TRY(es_view_check(cov, "cov", err));
+    if (cov->rows < 1 || cov->cols < 1)
         return es_fail(err, ES_E_EMPTY, "theory.empty", "give at least one row and column",
-                       "%s is (%lld, %lld)", name, (long long)v->rows, (long long)v->cols);
-    return es_view_scan(v, name, &scan, err);
+                       "cov is (%lld, %lld)", (long long)cov->rows, (long long)cov->cols);
+    ES_TRY(es_view_scan(cov, "cov", &scan, err));
+    if (cov->rows != cov->cols)
+        return es_fail(err, ES_E_SHAPE, "theory.shape", "tokens have as many columns as cov",
+                       "cov is (%lld, %lld), not (d, d) with d = %lld", (long long)cov->rows,
+                       (long long)cov->cols, (long long)cov->cols);
+    return ES_OK;
 }
 
-es_status es_head_check(const es_view *cov, const es_head *head, es_error *err)
+es_status es_horizons_check(const es_view *cov, const es_head *head, es_error *err)
 {
     if (!cov || !head)
         return es_fail(err, ES_E_ARGUMENT, "theory.head", "", "no covariance or no head");
-    const bool two = head->Wq && head->Wk, any = head->Wq || head->Wk;
-    if (head->A ? any : !two)
-        return es_fail(err, ES_E_ARGUMENT, "theory.head", "give A, or both Wq and Wk",
-                       "a head is one matrix A, or Wq and Wk");
-    ES_TRY(check_finite(cov, "cov", err));
-    const int64_t d = cov->cols;
-    if (cov->rows != d)
-        return fail_shape("cov", cov, "(d, d)", d, err);
-    if (head->A) {
-        ES_TRY(check_finite(head->A, "A", err));
-        if (head->A->rows != d || head->A->cols != d)
-            return fail_shape("A", head->A, "(d, d)", d, err);
-    } else {
-        ES_TRY(check_finite(head->Wq, "Wq", err));
-        ES_TRY(check_finite(head->Wk, "Wk", err));
-        if (head->Wq->cols != d)
-            return fail_shape("Wq", head->Wq, "(k, d)", d, err);
-        if (head->Wk->cols != d || head->Wk->rows != head->Wq->rows)
-            return es_fail(err, ES_E_SHAPE, "theory.shape", "Wq and Wk have one shape, (k, d)",
-                           "Wk is (%lld, %lld), Wq (%lld, %lld)", (long long)head->Wk->rows,
-                           (long long)head->Wk->cols, (long long)head->Wq->rows,
-                           (long long)head->Wq->cols);
-    }
-    if (head->V) {
-        ES_TRY(check_finite(head->V, "V", err));
-        if (head->V->cols != d)
-            return fail_shape("V", head->V, "(dv, d)", d, err);
-    }
-    return ES_OK;
+    ES_TRY(check_covariance(cov, err));
+    return es_head_check(head, cov->cols, err);
 }
 
 /* M = left' right, where either left = S^{1/2}, right = A S^{1/2} (d rows), or left = Wk S^{1/2},
@@ -86,9 +60,9 @@ static void free_factors(factors *f)
 static es_status new_factors(const es_view *cov, const es_head *head, es_budget *budget, factors *f,
                              es_error *err)
 {
-    const int64_t d = cov->rows, rows = head->A ? d : head->Wq->rows;
+    const int64_t d = cov->rows, rows = es_head_key_dim(head, d);
     *f = (factors){.rows = rows, .d = d, .budget = budget};
-    f->scale = head->A ? 1.0 : 1.0 / sqrt((double)rows);
+    f->scale = es_head_unit(head);
     const int64_t least = rows < d ? rows : d;
     double **arrays[] = {&f->root,  &f->left, &f->right, &f->plain,
                          &f->small, &f->q,    &f->r1,    &f->r2};
@@ -203,7 +177,7 @@ static void derive(double scale, bool unscaled, es_horizons *out)
 es_status es_horizons_of(const es_view *cov, double tolerance, const es_head *head,
                          es_budget *budget, es_horizons *out, es_error *err)
 {
-    ES_TRY(es_head_check(cov, head, err));
+    ES_TRY(es_horizons_check(cov, head, err));
     factors f;
     es_status status = new_factors(cov, head, budget, &f, err);
     if (status == ES_OK)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-double es_pair_mean(const es_pair *x, const es_spectrum *a, const es_spectrum *b)
+double es_pair_mean(const es_pair *x, const es_expansion *a, const es_expansion *b)
 {
     const double rho = x->rho, square = rho * rho;
     const double gQe = x->ee - rho * x->ef, hQf = x->ff - rho * x->ef;
@@ -87,7 +87,7 @@ static double order_of(const es_pair *x, const contraction *c, int k, const doub
     return sum;
 }
 
-double es_pair_cov(const es_pair *x, const es_spectrum *a, const es_spectrum *b)
+double es_pair_cov(const es_pair *x, const es_expansion *a, const es_expansion *b)
 {
     const contraction c = contract(x);
     const double rho = x->rho;

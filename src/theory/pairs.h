@@ -8,7 +8,7 @@
 #ifndef ES_THEORY_PAIRS_H
 #define ES_THEORY_PAIRS_H
 
-#include "theory/spectrum.h"
+#include "theory/expansion.h"
 
 /* All that is needed to know of directions e and f. */
 typedef struct es_pair {
@@ -19,7 +19,7 @@ typedef struct es_pair {
 } es_pair;
 
 /*! es_pair_mean(), es_pair_cov() : E_eta of the products. */
-double es_pair_mean(const es_pair *g, const es_spectrum *a, const es_spectrum *b);
-double es_pair_cov(const es_pair *g, const es_spectrum *a, const es_spectrum *b);
+double es_pair_mean(const es_pair *g, const es_expansion *a, const es_expansion *b);
+double es_pair_cov(const es_pair *g, const es_expansion *a, const es_expansion *b);
 
 #endif

@@ -1,4 +1,9 @@
-/* rem.c : n independent Gaussian scores, the random energy model, by exact integrals (4.2). */
+/* rem.c : n independent Gaussian scores, the random energy model, by exact integrals (THEORY 4.2).
+ *
+ * 1/Z^2 = int lambda e^{-lambda Z} dlambda turns a ratio of sums over the same scores into products
+ * of averages over one: with lambda = e^{-l}, s = e^{qg - l} and phi = E e^{-s},
+ * E sum w^2 = n int E[s^2 e^{-s}] phi^{n-1} dl. Integration by parts in g gives E sum w_i g_i =
+ * q (1 - E sum w^2) (I1) and E[(g-q) s e^{-s}] = -q E[s^2 e^{-s}]: two tables serve everything. */
 #include <esscher/theory.h>
 
 #include <math.h>

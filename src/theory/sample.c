@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "theory/head.h"
+#include "theory/horizons.h"
 #include "theory/scores.h"
 
 static es_status carve(es_sample *s, es_error *err)
@@ -139,7 +139,7 @@ es_status es_sample_make(const es_view *cov, double tolerance, const es_head *he
                          uint64_t seed, es_budget *budget, es_sample *out, es_error *err)
 {
     *out = (es_sample){.budget = budget};
-    ES_TRY(es_head_check(cov, head, err));
+    ES_TRY(es_horizons_check(cov, head, err));
     const int64_t d = cov->rows, values = head->V ? head->V->rows : 1;
     out->count = count;
     out->d = d;

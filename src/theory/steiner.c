@@ -7,7 +7,7 @@
  *     J_d = int_{R^{d-1}} Cov(|v|) dv,   Cov(a) = pi^2/6 - E D^2 / 2,
  *     P(D > z) = r / (r + e^z),   r = Phi(a/2 - z/a) / Phi(a/2 + z/a).
  */
-#include <esscher/hardmax.h>
+#include <esscher/hardmax_exact.h>
 
 #include <math.h>
 

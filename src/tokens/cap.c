@@ -1,8 +1,13 @@
+/* cap.c : how far keys on the sphere are from a query, T = 1 - <q, k> (THEORY 6).
+ *
+ * The area of the sphere at cosine u is proportional to (1-u^2)^{(d-3)/2} du: T/2 ~ Beta(B, B) with
+ * B = (d-1)/2, P(T <= t) ~ c t^B; a density like |k-q|^p = (2T)^{p/2} near q adds p/2 to the first
+ * parameter. vMF parts multiply by e^{kappa <mu,k>}, averaged over the directions around q. */
 #include "tokens/cap.h"
 
 #include <math.h>
 
-#include <esscher/limit.h>
+#include <esscher/bessel.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -261,4 +266,28 @@ double es_cap_log_above(const es_cap *cap, es_cap_place at)
     double below, above;
     log_tails(cap, log(at.t / at.rest), &below, &above);
     return above;
+}
+
+/* ---- uniform keys ---- */
+
+double es_cap_constant(int64_t dim)
+{
+    const es_keys uniform = {.dim = dim};
+    es_cap_exponent cap;
+    if (es_keys_exponent(&uniform, &cap, NULL) != ES_OK)
+        return (double)NAN;
+    return exp(cap.log_c);
+}
+
+es_status es_cap_probability(int64_t dim, double t, es_num *out, es_error *err)
+{
+    const es_keys uniform = {.dim = dim};
+    ES_TRY(es_keys_check(&uniform, err));
+    if (!(t >= 0.0 && t <= 2.0))
+        return es_fail(err, ES_E_RANGE, "cap.t", "from 0 to 2", "the distance is %g", t);
+    const double a = 0.5 * (double)(dim - 1);
+    const double log_p = t > 0.0 ? es_log_beta_lower(a, a, 0.5 * t, 0.5 * (2.0 - t)) : -INFINITY;
+    const double p = exp(log_p);
+    *out = (es_num){.val = p, .err = p > 0.0 ? p * (1e-14 * (1.0 + 2.0 * a) - 1e-15 * log_p) : 0.0};
+    return ES_OK;
 }

@@ -9,7 +9,8 @@
 #ifndef ES_TOKENS_CAP_H
 #define ES_TOKENS_CAP_H
 
-#include <esscher/regimes.h>
+#include <esscher/exec.h>
+#include <esscher/keys.h>
 
 /* A place on [0, 2], with its distance from either end. */
 typedef struct es_cap_place {

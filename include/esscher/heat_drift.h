@@ -1,0 +1,61 @@
+/* heat_drift.h : attention as heat run backwards: infinitely many keys, exactly.
+ *
+ * Keys of density f on the unit sphere S^{d-1}, a query q on it, inverse temperature beta.
+ * Attention over infinitely many keys answers with a point near q, and the part of it that is
+ * tangent to the sphere at q is exactly
+ *
+ *     (1/beta) grad log f_beta(q),      f_beta = f smoothed by the von Mises-Fisher law of
+ *                                       concentration beta, log f_beta(q) = K(beta q) - K_d(beta),
+ *
+ * which for large beta is (1/beta) grad log f up to 1/beta^2. A token that moves by its own
+ * attention output therefore climbs the density of the others: one step is the heat equation
+ * backwards, d_t f = -Laplace f, for the time 1/beta, and many steps sharpen f into points (Scaling
+ * Limits of Long-Context Transformers, arXiv 2605.08505; THEORY.md 6). While f is smooth, the mean
+ * of the tokens grows like exp((d-1) t): the first harmonics are eigenfunctions.
+ *
+ * Laws of keys: the uniform law (ES_LAW_SPHERE), von Mises-Fisher (ES_LAW_VMF), and mixtures of
+ * these, all with size 1, without mean and factor.
+ */
+#ifndef ESSCHER_HEAT_DRIFT_H
+#define ESSCHER_HEAT_DRIFT_H
+
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/law.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ES_HEAT_MOST_DIM = 64 };
+
+typedef struct es_heat_point {
+    double log_density;  /* ln f(q), relative to the uniform law */
+    double log_smoothed; /* ln f_beta(q) */
+    double radial;       /* 1 - <output, q> */
+} es_heat_point;
+
+/*! es_heat_at() : at the unit vector q (dim): gradient (dim) gets grad log f, drift (dim) the
+ * tangential part of the limit output; either may be NULL. O(parts dim). Thread-safe.
+ *  @return : ES_OK; as es_law_check(); ES_E_UNSUPPORTED (heat.law) for another law; ES_E_RANGE for
+ * dim outside [2, 64], beta not positive and finite, or a q whose norm is not 1 to 1e-9. */
+ES_API es_status es_heat_at(const es_law *law, const double *q, double beta, double *gradient,
+                            double *drift, es_heat_point *out, es_error *err);
+
+/* What infinitely many keys give, over the same queries. */
+typedef struct es_heat_exact {
+    double slope, radial;
+    double error; /* root mean square of beta drift - grad log f: falls like 1/beta */
+    double size;  /* root mean square of grad log f */
+} es_heat_exact;
+
+/*! es_heat_exact_of() : exact (betas) over the queries (m, dim), unit vectors. */
+ES_API es_status es_heat_exact_of(const es_law *law, const double *queries, int64_t m,
+                                  const double *beta, int64_t betas, es_heat_exact *exact,
+                                  es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,114 @@
+/* tail_sample.h : is a sample sub-Gaussian?
+ *
+ * The theory asks that tokens are sub-Gaussian: K(l) - l m <= l^2 s^2/2 in every direction for some
+ * variance proxy s^2, K the log-MGF of the tokens and m their mean. Of one sample x (n) there are
+ * three views of that, none of which depends on unit or origin (THEORY.md, section 9):
+ *
+ *     proxy   sup_l 2 (K_n(l) - l m) / l^2 over the variance; 1 for Gaussian tokens. Only tilts l
+ *             that leave an effective sample of 30 count: beyond, the largest token is measured
+ *     psi2    the least s with mean exp(x^2/s^2) <= 2 over the standard deviation; sqrt(8/3)
+ *     hill    mean of ln X_(i)/X_(k+1) over the k = n^(2/3) largest: 1/index of a power tail;
+ *             1/(2 ln(n/k)) if there is none
+ *
+ * A finite sample bends all three, so each is compared with a *control*: the same numbers of
+ * Gaussian samples of the same size, whose mean and spread say how many deviations z the sample is
+ * from Gaussian.
+ *
+ *     es_tails_gaussian(n, 0, seed, NULL, &control, &err);
+ *     es_tails_of(x, n, ES_TAILS_BOTH, NULL, &sample, &err);
+ *     puts(es_tails_verdict_name(es_tails_judge(&sample, &control, &z)));
+ *
+ * tails.h asks it of tokens, in the directions that matter to attention.
+ */
+#ifndef ESSCHER_TAIL_SAMPLE_H
+#define ESSCHER_TAIL_SAMPLE_H
+
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- one sample ---- */
+
+enum { ES_TAILS_LEAST = 64 }; /* numbers in a sample */
+
+/* Which numbers Hill's estimate orders. */
+typedef enum es_tails_side {
+    ES_TAILS_BOTH = 0, /* |x - mean|: either tail */
+    ES_TAILS_UPPER = 1 /* x itself, which is not negative: norms */
+} es_tails_side;
+
+/* Every member is a double, so that an array of these is a table of a run file. */
+typedef struct es_tails {
+    double count, mean, variance; /* divisor n */
+    double kurtosis;              /* mean of the fourth power over variance^2; 3 */
+    double proxy;                 /* over the variance; at least 1, its limit for l -> 0 */
+    double tilt;                  /* where it is, in standard deviations of l x; 0: in that limit */
+    double psi2;                  /* over the standard deviation */
+    double hill, hill_se;         /* xi and xi/sqrt(k) */
+    double hill_half, hill_twice; /* with k/2 and 2k: a power tail has all three alike */
+} es_tails;
+
+/*! es_tails_hill_count() : the k of `hill`, round(n^(2/3)). */
+ES_API int64_t es_tails_hill_count(int64_t n);
+
+/*! es_tails_of() : of x (n). If all x are alike, variance is 0 and everything after it NaN.
+ *  O(n log n), about 150 exp for each number; memory O(n). Thread-safe.
+ *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_EMPTY (tails.count) if n is below
+ *  ES_TAILS_LEAST; ES_E_NONFINITE with err->row; ES_E_RANGE (tails.sign) for a negative x where
+ *  side is ES_TAILS_UPPER; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_budget *budget,
+                             es_tails *out, es_error *err);
+
+/* ---- its control ---- */
+
+typedef struct es_tails_spread {
+    double mean, sd; /* over draws */
+} es_tails_spread;
+
+typedef struct es_tails_control {
+    es_tails_spread kurtosis, proxy, psi2, hill;
+} es_tails_control;
+
+/*! es_tails_gaussian() : of `draws` (0: 32) samples of n Gaussian numbers. Draw r stands at cell r
+ *  of experiment ES_EXPERIMENT_TAILS. O(draws n log n) on exec->threads threads.
+ *  @return : ES_OK; ES_E_RANGE if draws is 1 or negative; as es_tails_of(); ES_E_INTERRUPTED. */
+ES_API es_status es_tails_gaussian(int64_t n, int64_t draws, uint64_t seed, const es_exec *exec,
+                                   es_tails_control *out, es_error *err);
+
+/*! es_tails_gaussian_norms() : of the norms of n Gaussian vectors whose covariance has the
+ *  eigenvalues `spectrum` (dim), for ES_TAILS_UPPER. O(draws n dim).
+ *  @return : as es_tails_gaussian(); ES_E_RANGE for a negative eigenvalue. */
+ES_API es_status es_tails_gaussian_norms(const double *spectrum, int64_t dim, int64_t n,
+                                         int64_t draws, uint64_t seed, const es_exec *exec,
+                                         es_tails_control *out, es_error *err);
+
+/* Standard deviations of the control between sample and control. */
+typedef struct es_tails_z {
+    double kurtosis, proxy, psi2, hill;
+} es_tails_z;
+
+typedef enum es_tails_verdict {
+    ES_TAILS_GAUSSIAN = 0, /* neither of the others */
+    ES_TAILS_LIGHTER = 1,  /* not heavier, and psi2 or hill is 10 % below the control with z < -4 */
+    ES_TAILS_HEAVIER = 2,  /* proxy or psi2 is 10 % above the control with z > 4 */
+    ES_TAILS_CONSTANT = 3  /* no variance */
+} es_tails_verdict;
+
+/*! es_tails_judge() : z (may be NULL) and the verdict. Both a distance and its significance are
+ *  asked for: z counts independent numbers, which tokens of a text are not, and psi2 of Gaussian
+ *  samples has itself a heavy tail. The proxy cannot be below 1, so it never says "lighter". */
+ES_API es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control,
+                                       es_tails_z *z);
+/*! es_tails_verdict_name() : "Gaussian-like", "lighter than Gaussian", "heavier than Gaussian",
+ *  "constant". */
+ES_API const char *es_tails_verdict_name(es_tails_verdict verdict);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

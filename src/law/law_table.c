@@ -1,0 +1,100 @@
+/* law_table.c : which laws there are, and what can be asked of any of them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "law/law_row.h"
+
+/* Every law, once, in the order of es_law_kind: row number kind - 1. */
+#define LAWS(LAW)                                                                                  \
+    LAW(gaussian)                                                                                  \
+    LAW(sphere)                                                                                    \
+    LAW(ball)                                                                                      \
+    LAW(cube)                                                                                      \
+    LAW(rademacher)                                                                                \
+    LAW(laplace)                                                                                   \
+    LAW(student)                                                                                   \
+    LAW(vmf)                                                                                       \
+    LAW(mixture)                                                                                   \
+    LAW(empirical)                                                                                 \
+    LAW(logistic)
+
+#define DECLARE(name) extern const es_law_row es_law_row_##name;
+#define LIST(name)    &es_law_row_##name,
+LAWS(DECLARE)
+static const es_law_row *const table[] = {LAWS(LIST)};
+
+#define NAME(name) #name,
+const char *const es_law_names[] = {LAWS(NAME) NULL};
+
+const es_law_row *es_law_row_of(es_law_kind kind)
+{
+    const int i = (int)kind - 1, count = sizeof table / sizeof *table;
+    return i >= 0 && i < count ? table[i] : NULL;
+}
+
+const char *es_law_name(es_law_kind kind)
+{
+    const es_law_row *row = es_law_row_of(kind);
+    return row ? row->name : "?";
+}
+
+unsigned es_law_uses(es_law_kind kind)
+{
+    const es_law_row *row = es_law_row_of(kind);
+    return row ? row->uses : 0;
+}
+
+unsigned es_law_traits(es_law_kind kind)
+{
+    const es_law_row *row = es_law_row_of(kind);
+    return row ? row->traits : 0;
+}
+
+bool es_law_parse(const char *name, es_law_kind *out)
+{
+    for (size_t i = 0; name && i < sizeof table / sizeof *table; i++) {
+        if (strcmp(name, table[i]->name) == 0) {
+            *out = table[i]->kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- is it a law? ---- */
+
+es_status es_law_positive(double value, const char *rule, const char *name, es_error *err)
+{
+    if (value > 0.0 && isfinite(value))
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, rule, "use a positive number", "%s is %g", name, value);
+}
+
+/* An optional array: NULL is fine, NaN is not. */
+static es_status check_array(const double *x, int64_t rows, int64_t cols, const char *name,
+                             es_error *err)
+{
+    es_scan scan;
+    const es_view v = es_view_f64(x, rows, cols);
+    return x ? es_view_scan(&v, name, &scan, err) : ES_OK;
+}
+
+es_status es_law_check(const es_law *law, es_error *err)
+{
+    if (!law)
+        return es_fail(err, ES_E_ARGUMENT, "law.null", "give a law", "no law");
+    const es_law_row *row = es_law_row_of(law->kind);
+    if (!row)
+        return es_fail(err, ES_E_ARGUMENT, "law.kind", "use one of es_law_kind", "unknown law %d",
+                       (int)law->kind);
+    if (law->dim < 1 || law->dim > ES_MAX_DIM)
+        return es_fail(err, ES_E_SHAPE, "law.dim", "1 <= dim <= 4096", "dimension %lld",
+                       (long long)law->dim);
+    ES_TRY(check_array(law->mean, 1, law->dim, "mean", err));
+    ES_TRY(check_array(law->factor, law->dim, law->dim, "factor", err));
+    if (row->uses & ES_LAW_USES_SIZE)
+        ES_TRY(es_law_positive(law->size, "law.size", "size", err));
+    return row->check ? row->check(law, err) : ES_OK;
+}

@@ -1,0 +1,138 @@
+/* hardmax_exact.c : expectations of |Gbar| in one dimension (THEORY 5). sigma is a factor, so
+ * everything is done for 1. */
+#include <esscher/hardmax_exact.h>
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "stats/special.h"
+#include "theory/quadrature.h"
+
+static const double log_2 = 0.69314718055994530942;
+
+static double normal_tail(double t) { return exp(es_log_normal_tail(t)); }
+
+/* Where the largest of n tokens no longer is: n Q(t) = exp(-42), below what a double shows. */
+static double far_out(double n) { return es_normal_tail_quantile(-log(n) - 42.0); }
+
+/* Panels of a quarter: near the largest of 10^18 tokens the law of the maximum changes over 1/9. */
+static int panels_of(double length) { return (int)(4.0 * length) + 1; }
+
+/* ---- population queries ---- */
+
+/* |max + min| = 2 max|X| - (max - min), so that by symmetry
+ *     E|Gbar| = E max|X| - E max X = int_0^inf Phi^n - (2 Phi - 1)^n + Q^n dt.
+ * The difference is Phi^n (1 - ((1-2Q)/(1-Q))^n), in which nothing cancels. */
+static double population_integrand(const void *context, double t)
+{
+    const double n = *(const double *)context, q = normal_tail(t);
+    const double both = exp(n * log1p(-q)) * -expm1(-n * log1p(q / (1.0 - 2.0 * q)));
+    return both + exp(n * log(q));
+}
+
+static double population(double n)
+{
+    const double end = far_out(n);
+    return es_integrate(population_integrand, &n, 0.0, end, panels_of(end));
+}
+
+/* ---- queries = tokens ---- */
+
+/* k positive tokens: Gbar = a M - (1-a) M' with a = k/n, M and M' maxima of k and n-k half-normals.
+ * E|Gbar| = int_0^inf F (1-F') + F' (1-F) dt, F and F' the laws of a M and (1-a) M'. */
+typedef struct split {
+    double k[2]; /* positive, negative */
+    double share[2];
+} split;
+
+/* ln P(share M <= t) of side i; a side without tokens stays at 0. */
+static double log_law(const split *s, int i, double t)
+{
+    if (s->k[i] == 0.0)
+        return 0.0;
+    return s->k[i] * log1p(-2.0 * normal_tail(t / s->share[i]));
+}
+
+static double split_integrand(const void *context, double t)
+{
+    const split *s = context;
+    const double a = log_law(s, 0, t), b = log_law(s, 1, t);
+    return -exp(a) * expm1(b) - exp(b) * expm1(a);
+}
+
+/* Where side i no longer is, and its unit of length. */
+static double side_end(const split *s, int i)
+{
+    return s->k[i] == 0.0 ? 0.0 : s->share[i] * far_out(2.0 * s->k[i]);
+}
+
+static double split_mean(int64_t n, int64_t k)
+{
+    const double size = (double)n;
+    split s = {.k = {(double)k, (double)(n - k)}};
+    s.share[0] = s.k[0] / size;
+    s.share[1] = s.k[1] / size;
+    const double end[2] = {side_end(&s, 0), side_end(&s, 1)};
+    const int small = end[0] < end[1] ? 0 : 1, large = 1 - small;
+    double sum = 0.0;
+    if (s.k[small] > 0.0) /* the smaller side has the finer structure */
+        sum = es_integrate(split_integrand, &s, 0.0, end[small],
+                           panels_of(end[small] / s.share[small]));
+    return sum + es_integrate(split_integrand, &s, end[small], end[large],
+                              panels_of((end[large] - end[small]) / s.share[large]));
+}
+
+/* The sum over k, with binomial weights. For large n every s-th k is enough: the weights are smooth
+ * on the scale of their standard deviation, sqrt(n)/2, and a sum of a smooth function in steps of
+ * half of that is off by exp(-8 pi^2). */
+static double self(int64_t n)
+{
+    const double deviation = 0.5 * sqrt((double)n);
+    const int64_t step = deviation < 4.0 ? 1 : (int64_t)(0.5 * deviation);
+    const int64_t reach = (int64_t)(9.0 * deviation / (double)step) + 1;
+    double sum = 0.0, weights = 0.0;
+    for (int64_t j = -reach; j <= reach; j++) {
+        const int64_t k = n / 2 + j * step;
+        if (k < 0 || k > n)
+            continue;
+        const double w = exp(es_log_coins(n, k));
+        weights += w;
+        sum += w > 1e-20 ? w * split_mean(n, k) : 0.0;
+    }
+    return sum / weights;
+}
+
+es_status es_hardmax_exact(es_hardmax_queries queries, int64_t n, double sigma, es_num *out,
+                           es_error *err)
+{
+    if (queries != ES_HARDMAX_POPULATION && queries != ES_HARDMAX_SELF)
+        return es_fail(err, ES_E_ARGUMENT, "hardmax.queries", "population or self",
+                       "there are no queries number %d", (int)queries);
+    if (n < 1 || n > ES_HARDMAX_MOST_N)
+        return es_fail(err, ES_E_RANGE, "hardmax.n", "n from 1 to 10^18", "n is %lld",
+                       (long long)n);
+    if (!(sigma > 0.0 && isfinite(sigma)))
+        return es_fail(err, ES_E_RANGE, "hardmax.sigma", "a positive number", "sigma is %g", sigma);
+    const bool own = queries == ES_HARDMAX_SELF;
+    const double value = sigma * (own ? self(n) : population((double)n));
+    *out = (es_num){.val = value, .err = (own ? 1e-9 : 1e-12) * value};
+    return ES_OK;
+}
+
+/* ---- asymptotic forms ---- */
+
+double es_hardmax_leading(int64_t n, double sigma)
+{
+    return n < 2 ? (double)NAN : sigma * log_2 / sqrt(2.0 * log((double)n));
+}
+
+double es_hardmax_second(int64_t n, double sigma)
+{
+    const double euler = 0.57721566490153286061;
+    if (n < 1)
+        return (double)NAN;
+    return sigma * log_2 * es_mills(es_normal_tail_quantile(-euler - 0.5 * log_2 - log((double)n)));
+}
+
+double es_hardmax_uniform(int64_t n) { return 1.0 / ((double)n + 1.0); }
