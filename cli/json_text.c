@@ -11,7 +11,7 @@ void cli_json_text(FILE *out, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
     char *room = cli_alloc(size);
-    fputs(es_json_string(text, room, size), out);
+    fputs(es_json_quote(text, room, size), out);
     free(room);
 }
 

@@ -42,10 +42,10 @@ ES_API char *es_escape(const char *text, char *out, size_t size);
 /*! es_utf8() : is it UTF-8, to its end? */
 ES_API bool es_utf8(const char *text);
 
-/*! es_json_string() : `text` as a JSON string into out (size), quotes included; text that is no
+/*! es_json_quote() : `text` as a JSON string into out (size), quotes included; text that is no
  *  UTF-8 is escaped as by es_escape() first. 6 strlen(text) + 16 bytes hold any; else it is cut.
  *  Returns out. */
-ES_API char *es_json_string(const char *text, char *out, size_t size);
+ES_API char *es_json_quote(const char *text, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -156,7 +156,7 @@ char *es_escape(const char *text, char *out, size_t size)
     return out;
 }
 
-char *es_json_string(const char *text, char *out, size_t size)
+char *es_json_quote(const char *text, char *out, size_t size)
 {
     const bool valid = es_utf8(text);
     const char *p = text;

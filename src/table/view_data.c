@@ -79,7 +79,7 @@ static void json_text(es_pen *pen, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
     char small[512], *room = size <= sizeof small ? small : malloc(size);
-    es_pen_put(pen, room ? es_json_string(text, room, size) : "\"\"");
+    es_pen_put(pen, room ? es_json_quote(text, room, size) : "\"\"");
     if (room != small)
         free(room);
 }
