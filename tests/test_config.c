@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "folder.h"
-#include "model/config.h"
+#include "model/model_inside.h"
 
 /* A config.json of BERT in which one field has another text; NULL: is left out. */
 static const char *config_with(const char *field, const char *value)

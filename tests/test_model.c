@@ -3,7 +3,7 @@
  * in test_model_real.c. */
 #include "testing.h"
 
-#include "model/gelu.h"
+#include "model/model_inside.h"
 #include "tiny_model.h"
 #include <esscher/model.h>
 #include <esscher/tokenizer.h>

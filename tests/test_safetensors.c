@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "model/st_header.h"
+#include "model/safetensors_inside.h"
 #include "st_writer.h"
 #include <esscher/safetensors.h>
 

@@ -9,8 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/unicode.h"
-#include "model/word.h"
+#include "model/tokenizer_inside.h"
 
 /* A mark that is kept when accents are stripped (there are a few, Hangul tones for example), and
  * its canonical combining class. */

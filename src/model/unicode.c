@@ -1,4 +1,4 @@
-#include "model/unicode.h"
+#include "model/tokenizer_inside.h"
 
 #include <utf8proc.h>
 

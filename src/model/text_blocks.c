@@ -1,4 +1,4 @@
-/* blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
+/* text_blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
 #include <esscher/pool.h>
 
 #include <string.h>

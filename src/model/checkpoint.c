@@ -1,4 +1,4 @@
-#include "model/weights.h"
+#include "model/model_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

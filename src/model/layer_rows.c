@@ -1,6 +1,20 @@
-#include "model/gelu.h"
-
+/* layer_rows.c : what happens to rows of hidden states between two products; the table of gelu. */
 #include <math.h>
+
+#include "model/model_inside.h"
+
+#define REAL       float
+#define NAME(name) name##_f32
+#define GELU       es_gelu_f32(table, x, count)
+#include "model/layer_rows_template.h"
+#undef REAL
+#undef NAME
+#undef GELU
+
+#define REAL       double
+#define NAME(name) name##_f64
+#define GELU       (void)table, es_gelu_f64(x, count)
+#include "model/layer_rows_template.h"
 
 #define MOST  6.0  /* the table covers [-MOST, MOST] */
 #define CELLS 32.0 /* per unit */

@@ -1,4 +1,4 @@
-#include "model/config.h"
+#include "model/model_inside.h"
 
 #include <string.h>
 
