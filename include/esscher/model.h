@@ -56,6 +56,7 @@ typedef struct es_model_config {
     bool pooler;    /* set by es_model_open() */
     double layer_norm_eps;
     char architecture[64]; /* the first of "architectures", or "" */
+    char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
 
 /*! es_model_config_load() : read a config.json. O(file). Thread-safe.

@@ -1,13 +1,12 @@
-#include "model/model_inside.h"
-
+/* checkpoint.c : the tensors of a checkpoint become a model in memory, as its description says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "model/model_inside.h"
 
 /* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
  * that are not there; then read into its place. */
@@ -15,11 +14,13 @@ typedef struct loader {
     es_model *model;
     const es_st *st;
     const es_model_opts *opts;
-    const char *prefix; /* "" or "bert." */
+    const char *prefix; /* of the description, or "" */
     bool reading;       /* second visit */
     int64_t used;       /* numbers counted or read so far */
     es_error *err;
 } loader;
+
+enum { NAME_MOST = 256 };
 
 /* ---- one tensor ---- */
 
@@ -35,33 +36,52 @@ static const char *shape_text(const es_st_tensor *t, char *out, size_t size)
     return out;
 }
 
-/* The tensor of a slot, under its name or, for a LayerNorm, the one that TensorFlow's checkpoints
- * gave it: gamma for weight, beta for bias. */
-static const es_st_tensor *find(const loader *l, const char *prefix, const char *name)
+/* Either the weight or the bias of a part, in a layer. */
+typedef struct tensor_ref {
+    const es_arch_part *part;
+    int64_t layer;
+    bool bias;
+} tensor_ref;
+
+/* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense". */
+static void full_name(const loader *l, tensor_ref ref, const char *ending, char out[NAME_MOST])
 {
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    const es_st_tensor *t = es_st_find(l->st, full);
-    char *last = strrchr(full, '.');
-    if (t || !last || !strstr(full, "LayerNorm."))
-        return t;
-    snprintf(last, sizeof full - (size_t)(last - full), "%s",
-             strcmp(last, ".weight") == 0 ? ".gamma" : ".beta");
-    return es_st_find(l->st, full);
+    const char *name = ref.part->name, *star = strchr(name, '*');
+    const char *prefix = ref.part->outside ? "" : l->prefix;
+    if (star)
+        snprintf(out, NAME_MOST, "%s%.*s%lld%s%s", prefix, (int)(star - name), name,
+                 (long long)ref.layer, star + 1, ending);
+    else
+        snprintf(out, NAME_MOST, "%s%s%s", prefix, name, ending);
 }
 
-/* cols 0: a vector. */
-static es_status check(const loader *l, const es_st_tensor *t, const char *name, int64_t rows,
-                       int64_t cols)
+/* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
+ * for weight, beta for bias. `name` is left as the first of them, for messages. */
+static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_MOST])
 {
+    char old[NAME_MOST];
+    full_name(l, ref, ref.bias ? ".bias" : ".weight", name);
+    const es_st_tensor *t = es_st_find(l->st, name);
+    if (t || ref.part->kind != ES_PART_NORM)
+        return t;
+    full_name(l, ref, ref.bias ? ".beta" : ".gamma", old);
+    return es_st_find(l->st, old);
+}
+
+/* A tensor that is NULL is missing. */
+static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
+{
+    const es_model_config *c = &l->model->config;
+    const bool vector = ref.bias || ref.part->kind == ES_PART_NORM;
+    const int64_t rows = es_config_size(c, ref.part->rows);
+    const int64_t cols = vector ? 1 : es_config_size(c, ref.part->cols);
     char has[128], wants[64];
     if (!t)
         return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                            "is config.json that of these weights?", "there is no tensor %s%s",
-                            l->prefix, name);
-    if (t->rank == (cols ? 2 : 1) && t->shape[0] == rows && t->shape[1] == (cols ? cols : 1))
+                            "is config.json that of these weights?", "there is no tensor %s", name);
+    if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
         return ES_OK;
-    snprintf(wants, sizeof wants, cols ? "[%lld, %lld]" : "[%lld]", (long long)rows,
+    snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
              (long long)cols);
     return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
                         "model.shape", "is config.json that of these weights?",
@@ -91,153 +111,153 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
     return ES_OK;
 }
 
-static es_status visit_as(loader *l, const char *prefix, const char *name, int64_t rows,
-                          int64_t cols, void **at)
+/* Check and count, or read; *place (if not NULL) is then where. */
+static es_status visit(loader *l, tensor_ref ref, void **place)
 {
-    const es_st_tensor *t = find(l, prefix, name);
+    char name[NAME_MOST];
+    const es_st_tensor *t = find(l, ref, name);
     if (!l->reading) {
-        ES_TRY(check(l, t, name, rows, cols)); /* so t->count is what a file on disk holds */
+        ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
     } else {
-        void *place =
-            (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
-        ES_TRY(read(l, t, place));
-        if (at)
-            *at = place;
+        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
+        ES_TRY(read(l, t, at));
+        if (place)
+            *place = at;
     }
     l->used += t->count;
     return ES_OK;
 }
 
-static es_status visit(loader *l, const char *name, int64_t rows, int64_t cols, void **at)
-{
-    return visit_as(l, l->prefix, name, rows, cols, at);
-}
-
 /* ---- all of them ---- */
 
-/* A weight (rows, cols) and its bias (rows), or for cols 0 a LayerNorm's scale and shift. */
-static es_status visit_linear(loader *l, const char *name, int64_t rows, int64_t cols,
-                              es_linear *at)
+/* Weights of parts that share a place follow each other in memory, then their biases do; so each is
+ * one matrix, or one vector. */
+static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
 {
-    char full[192];
-    snprintf(full, sizeof full, "%s.weight", name);
-    ES_TRY(visit(l, full, rows, cols, &at->w));
-    snprintf(full, sizeof full, "%s.bias", name);
-    return visit(l, full, rows, 0, &at->b);
-}
-
-/* Weights of query, key and value follow each other in memory, then their biases do. */
-static es_status visit_qkv(loader *l, int64_t layer, es_linear *at)
-{
-    static const char *const which[] = {"query", "key", "value"};
-    const int64_t H = l->model->config.hidden;
-    char name[192];
-    for (int bias = 0; bias < 2; bias++) {
-        for (int i = 0; i < 3; i++) {
-            void **first = i ? NULL : bias ? &at->b : &at->w;
-            snprintf(name, sizeof name, "encoder.layer.%lld.attention.self.%s.%s", (long long)layer,
-                     which[i], bias ? "bias" : "weight");
-            ES_TRY(visit(l, name, H, bias ? 0 : H, first));
-        }
-    }
+    es_linear *place = es_model_place(l->model, first, layer);
+    for (int bias = 0; bias < (first->kind == ES_PART_TABLE ? 1 : 2); bias++)
+        for (int i = 0; i < count; i++)
+            ES_TRY(visit(l, (tensor_ref){first + i, layer, bias == 1},
+                         i      ? NULL
+                         : bias ? &place->b
+                                : &place->w));
     return ES_OK;
 }
 
-static es_status visit_layer(loader *l, int64_t layer, es_layer *at)
+/* The body's parts in the order of the description: those of no layer, then layer by layer. */
+static es_status visit_body(loader *l)
 {
-    const int64_t H = l->model->config.hidden, I = l->model->config.intermediate;
-    const struct {
-        const char *name;
-        int64_t rows, cols;
-        es_linear *at;
-    } parts[] = {{"attention.output.dense", H, H, &at->out},
-                 {"attention.output.LayerNorm", H, 0, &at->norm1},
-                 {"intermediate.dense", I, H, &at->up},
-                 {"output.dense", H, I, &at->down},
-                 {"output.LayerNorm", H, 0, &at->norm2}};
-    char name[128];
-    ES_TRY(visit_qkv(l, layer, &at->qkv));
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        snprintf(name, sizeof name, "encoder.layer.%lld.%s", (long long)layer, parts[i].name);
-        ES_TRY(visit_linear(l, name, parts[i].rows, parts[i].cols, parts[i].at));
-    }
+    es_model *m = l->model;
+    for (es_stack s = {0}; es_stack_next(m->arch, &m->config, false, &s);)
+        ES_TRY(visit_stack(l, s.part, s.count, -1));
+    for (int64_t layer = 0; layer < m->config.layers; layer++)
+        for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);)
+            ES_TRY(visit_stack(l, s.part, s.count, layer));
     return ES_OK;
 }
 
 static es_status visit_all(loader *l)
 {
     es_model *m = l->model;
-    const es_model_config *c = &m->config;
     l->used = 0;
-    ES_TRY(visit(l, "embeddings.word_embeddings.weight", c->vocab, c->hidden, &m->word));
-    ES_TRY(
-        visit(l, "embeddings.position_embeddings.weight", c->positions, c->hidden, &m->position));
-    ES_TRY(visit(l, "embeddings.token_type_embeddings.weight", c->types, c->hidden, &m->type));
-    ES_TRY(visit_linear(l, "embeddings.LayerNorm", c->hidden, 0, &m->norm0));
-    for (int64_t i = 0; i < c->layers; i++)
-        ES_TRY(visit_layer(l, i, &m->layers[i]));
-    if (c->pooler)
-        ES_TRY(visit_linear(l, "pooler.dense", c->hidden, c->hidden, &m->pooler));
-    if (c->labels) { /* the head is never inside "bert." */
-        ES_TRY(visit_as(l, "", "classifier.weight", c->labels, c->hidden, &m->classifier.w));
-        ES_TRY(visit_as(l, "", "classifier.bias", c->labels, 0, &m->classifier.b));
-    }
+    ES_TRY(visit_body(l));
+    for (const es_arch_part *p = m->arch->parts; p->name; p++)
+        if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
+            (p->role == ES_ROLE_CLASSIFIER && m->config.labels))
+            ES_TRY(visit_stack(l, p, 1, -1));
     return ES_OK;
 }
 
 /* ---- what the names say ---- */
 
-static bool starts_with(const char *text, const char *beginning)
+static bool starts_with(const char *text, const char *beginning, size_t length)
 {
-    return strncmp(text, beginning, strlen(beginning)) == 0;
+    return strncmp(text, beginning, length) == 0;
 }
 
-/* The prefix of the encoder's tensors, and how many layers they have. */
+/* Is it called like a tensor of the body: does it begin with the first word of a part's name? And,
+ * if it is one of a layer, of which (else -1)? */
+static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
+{
+    bool any = false;
+    *layer = -1;
+    for (const es_arch_part *p = arch->parts; p->name; p++) {
+        const char *star = strchr(p->name, '*');
+        if (p->role != ES_ROLE_BODY || !starts_with(name, p->name, strcspn(p->name, ".") + 1))
+            continue;
+        any = true;
+        if (star && starts_with(name, p->name, (size_t)(star - p->name)))
+            *layer = strtoll(name + (star - p->name), NULL, 10);
+    }
+    return any;
+}
+
+static es_status no_body(const loader *l)
+{
+    const es_arch *arch = l->model->arch;
+    const es_arch_part *p = arch->parts;
+    char hint[sizeof l->err->hint];
+    while (p->name && !es_part_in_layer(p))
+        p++;
+    snprintf(hint, sizeof hint,
+             "tensors of a %s are named %.*s0..., or with \"%s\" before it; rename them when you "
+             "save the model",
+             arch->title, p->name ? (int)strcspn(p->name, "*") : 0, p->name ? p->name : "",
+             arch->prefix);
+    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix", hint,
+                        "no tensor is named as in a %s: there are %lld, the first is '%.100s'",
+                        arch->title, (long long)es_st_count(l->st),
+                        es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
+}
+
+/* The prefix of the body's tensors, and how many layers they have. */
 static es_status survey(loader *l, int64_t *layers)
 {
+    const es_arch *arch = l->model->arch;
+    const size_t length = strlen(arch->prefix);
     bool with = false, without = false;
     *layers = 0;
     for (int64_t i = 0; i < es_st_count(l->st); i++) {
         const char *name = es_st_at(l->st, i)->name;
-        const bool bert = starts_with(name, "bert.");
-        const char *rest = bert ? name + 5 : name;
-        if (!starts_with(rest, "embeddings.") && !starts_with(rest, "encoder."))
+        const bool prefixed = starts_with(name, arch->prefix, length);
+        int64_t layer;
+        if (!in_body(arch, prefixed ? name + length : name, &layer))
             continue;
-        *(bert ? &with : &without) = true;
-        if (starts_with(rest, "encoder.layer.")) {
-            const long long layer = strtoll(rest + 14, NULL, 10);
-            *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
-        }
+        *(prefixed ? &with : &without) = true;
+        *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
     }
-    l->prefix = with ? "bert." : "";
+    l->prefix = with ? arch->prefix : "";
     if (!with && !without)
-        return es_fail_file(
-            l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
-            "tensors of a BERT are named encoder.layer.0..., or with \"bert.\" "
-            "before it; rename them when you save the model",
-            "no tensor is named as in a BERT: there are %lld, the first is '%.100s'",
-            (long long)es_st_count(l->st), es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
+        return no_body(l);
     if (with && without)
-        return es_fail_file(
-            l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
-            "keep one of the two encoders",
-            "tensors are named with and without \"bert.\": which encoder is meant?");
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
+                            "keep one of the two encoders",
+                            "tensors are named with and without \"%s\": which encoder is meant?",
+                            arch->prefix);
     return ES_OK;
 }
 
-/* Pooler and classifier are there or not; a config's labels count only with a classifier. */
-static es_status find_heads(const loader *l)
+static const es_st_tensor *find_role(const loader *l, es_part_role role)
+{
+    char name[NAME_MOST];
+    for (const es_arch_part *p = l->model->arch->parts; p->name; p++)
+        if (p->role == role)
+            return find(l, (tensor_ref){.part = p}, name);
+    return NULL;
+}
+
+/* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
+ * (one of tokens or of pairs has the same name). */
+static void find_heads(const loader *l)
 {
     es_model_config *c = &l->model->config;
-    const es_st_tensor *classifier = es_st_find(l->st, "classifier.weight");
-    const bool sequence = strcmp(c->architecture, "BertForSequenceClassification") == 0;
-    c->pooler = find(l, l->prefix, "pooler.dense.weight") != NULL;
-    if (!sequence || !classifier || !c->pooler)
+    const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
+    const bool of_blocks = strcmp(c->architecture, l->model->arch->classifier) == 0;
+    c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    if (!of_blocks || !classifier || !c->pooler)
         c->labels = 0;
-    else if (!c->labels)
-        c->labels =
-            classifier->shape[0]; /* config.json leaves out id2label when it is LABEL_0, ... */
-    return ES_OK;
+    else if (!c->labels) /* config.json leaves out id2label when it is LABEL_0, ... */
+        c->labels = classifier->shape[0];
 }
 
 static es_status check_layers(const loader *l, int64_t layers)
@@ -263,7 +283,7 @@ es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts 
     void *memory;
     ES_TRY(survey(&l, &layers));
     ES_TRY(check_layers(&l, layers));
-    ES_TRY(find_heads(&l));
+    find_heads(&l);
     ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
                         "a list of layers", &memory, err));
     model->layers = memory;

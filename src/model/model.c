@@ -66,6 +66,7 @@ static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
     es_st *st;
     join(model->folder, "config.json", path);
     ES_TRY(es_model_config_load(path, &model->config, err));
+    model->arch = es_arch_find(model->config.model_type, "");
     ES_TRY(open_weights(model->folder, opts, &st, err));
     const es_status status = es_weights_load(model, st, opts, err);
     es_st_close(st);
@@ -120,9 +121,11 @@ es_dtype es_model_precision(const es_model *model) { return model->precision; }
 es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *err)
 {
     const long long has = model->config.vocab, wants = size;
+    char hint[80];
+    snprintf(hint, sizeof hint, "use the %s tokenizer that came with the model",
+             model->arch->tokenizer);
     if (wants > has)
-        return es_fail_file(err, ES_E_FORMAT, model->folder, -1, "model.vocab",
-                            "use the tokenizer that came with the model",
+        return es_fail_file(err, ES_E_FORMAT, model->folder, -1, "model.vocab", hint,
                             "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);
     if (wants < has)
         es_log(ES_LOG_WARN, "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);

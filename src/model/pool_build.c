@@ -87,7 +87,9 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
     const double H = (double)c->hidden, L = (double)c->layers;
     const double n = (double)b.blocks.start[b.blocks.count], longest = (double)c->positions;
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
-    double squares = 0.0;
+    double squares = 0.0, matrices = 0.0; /* tokens of blocks, squared; numbers of a layer */
+    for (es_stack s = {0}; es_stack_next(spec->model->arch, c, true, &s);)
+        matrices += s.part->kind == ES_PART_NORM ? 0.0 : (double)(s.rows * s.cols);
     for (int64_t i = 0; i < b.blocks.count; i++)
         squares += pow((double)(b.blocks.start[i + 1] - b.blocks.start[i]), 2.0);
     const double cells = (double)(batches_of(&b) * ES_POOL_BATCH) * L *
@@ -95,8 +97,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
     const double threads = exec && exec->threads ? exec->threads : es_threads_available();
     *out = (es_pool_cost){
         .tokens = b.rows,
-        .flops = SLOWNESS * (2.0 * n * L * (4.0 * H * H + 2.0 * H * (double)c->intermediate) +
-                             4.0 * squares * L * H),
+        .flops = SLOWNESS * (2.0 * n * L * matrices + 4.0 * squares * L * H),
         .disk_bytes = (double)b.rows * H * L * item + cells,
         .run_bytes = cells,
         .held_bytes = 8.0 * L * (double)b.rows,
@@ -443,30 +444,26 @@ static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
     return h;
 }
 
-static uint64_t mix_linear(uint64_t h, const es_linear *part, int64_t outputs, int64_t inputs)
+/* Of a part as it lies in memory: the weights, then the biases. */
+static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
 {
-    return mix(mix(h, part->w, outputs * inputs), part->b, outputs);
+    /* blocks are single texts: of their types only the first is used */
+    const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
+    h = mix(h, part->w, rows * s->cols);
+    return s->part->kind == ES_PART_TABLE ? h : mix(h, part->b, rows);
 }
 
-/* As the weights were loaded: how the checkpoint was cut into files does not matter. */
+/* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
+ * not matter. */
 uint64_t es_pool_hash_model(const es_model *m)
 {
-    const es_model_config *c = es_model_config_of(m);
-    const int64_t H = c->hidden, I = c->intermediate;
+    const es_model_config *c = &m->config;
     const double about[] = {(double)c->heads, c->layer_norm_eps};
     uint64_t h = es_crc(0, about, sizeof about);
-    h = mix(h, m->word, c->vocab * H);
-    h = mix(h, m->position, c->positions * H);
-    h = mix(h, m->type, H); /* type 0 is the one used */
-    h = mix_linear(h, &m->norm0, H, 1);
-    for (int64_t l = 0; l < c->layers; l++) {
-        const es_layer *layer = &m->layers[l];
-        h = mix_linear(h, &layer->qkv, 3 * H, H);
-        h = mix_linear(h, &layer->out, H, H);
-        h = mix_linear(h, &layer->norm1, H, 1);
-        h = mix_linear(h, &layer->up, I, H);
-        h = mix_linear(h, &layer->down, H, I);
-        h = mix_linear(h, &layer->norm2, H, 1);
-    }
+    for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
+        h = mix_stack(h, es_model_place(m, s.part, -1), &s);
+    for (int64_t l = 0; l < c->layers; l++)
+        for (es_stack s = {0}; es_stack_next(m->arch, c, true, &s);)
+            h = mix_stack(h, es_model_place(m, s.part, l), &s);
     return h;
 }

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/model_inside.h"
+#include "model/arch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
