@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
+#include "stats/average.h"
 #include "store/npy_rows.h"
 
 struct es_pool {
@@ -142,16 +143,17 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 /* One statistic of one head over the blocks, in their order: sums of w x and of (w y)^2 and what it
  * takes to centre them, y = x - first, w being the queries of a block. */
 typedef struct tally {
-    double count, first, weight, sum;
+    int64_t count;
+    double first, weight, sum;
     double squares, cross, scatter; /* of w^2, w^2 y, w^2 y^2 */
 } tally;
 
 static void tally_add(tally *t, double weight, double x)
 {
-    if (t->count == 0.0)
+    if (t->count == 0)
         t->first = x;
     const double y = x - t->first, square = weight * weight;
-    t->count += 1.0;
+    t->count++;
     t->weight += weight;
     t->sum += weight * y;
     t->squares += square;
@@ -181,15 +183,13 @@ static es_status tally_batch(void *user, int64_t index, const double *values, es
     return ES_OK;
 }
 
-/* The weighted mean m, and the standard error of such a ratio: sum (w (x - m))^2 / (sum w)^2, for
- * all but one of the blocks. */
+/* The weighted mean m, and its standard error. */
 static void mean_of(const tally *t, double *mean, double *se)
 {
     const double off = t->sum / t->weight;
     const double scatter = t->scatter - 2.0 * off * t->cross + off * off * t->squares;
     *mean = t->first + off;
-    *se = t->count > 1.0 ? sqrt(fmax(scatter, 0.0) * t->count / (t->count - 1.0)) / t->weight
-                         : (double)NAN;
+    *se = es_block_se(scatter, t->weight, t->count);
 }
 
 static es_status read_context(es_run *run, es_pool *pool, es_error *err)
@@ -206,10 +206,10 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
                         (void **)&r.tallies, err));
     es_status status = es_run_each_cell(run, ES_POOL_STAGE_ID, tally_batch, &r, err);
-    if (status == ES_OK && r.tallies[0].count != (double)pool->info.blocks)
+    if (status == ES_OK && r.tallies[0].count != pool->info.blocks)
         status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
-                         "pool.run holds statistics of %.0f blocks of %lld", r.tallies[0].count,
-                         (long long)pool->info.blocks);
+                         "pool.run holds statistics of %lld blocks of %lld",
+                         (long long)r.tallies[0].count, (long long)pool->info.blocks);
     for (int64_t h = 0; h < heads; h++) {
         es_pool_context *c = &pool->context[h];
         const tally *t = r.tallies + h * ES_POOL_SEEN;
