@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/unicode.h"
 
 /* ---- failures ---- */
 
@@ -143,28 +144,12 @@ static size_t read_escape(const unsigned char *p, const unsigned char *end, uint
     return 11;
 }
 
-/* Length of the UTF-8 character at p, 0 if it is none: overlong forms, surrogates and what is
- * above U+10FFFF are not (RFC 3629). */
+/* Length of the UTF-8 character at p < end, 0 if it is none. */
 static size_t utf8_length(const unsigned char *p, const unsigned char *end)
 {
-    const size_t left = (size_t)(end - p);
-    const unsigned char a = p[0];
-    if (a < 0x80)
-        return 1;
-    const size_t length = a >= 0xc2 && a <= 0xdf   ? 2
-                          : (a & 0xf0) == 0xe0     ? 3
-                          : a >= 0xf0 && a <= 0xf4 ? 4
-                                                   : 0;
-    if (length == 0 || left < length)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((a == 0xe0 && p[1] < 0xa0) || (a == 0xed && p[1] > 0x9f) || (a == 0xf0 && p[1] < 0x90) ||
-        (a == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return length;
+    int32_t c;
+    const size_t length = es_utf8_next(p, (size_t)(end - p), &c);
+    return c < 0 ? 0 : length;
 }
 
 es_status es_json_string(es_json *j, es_json_text *out)
@@ -194,29 +179,15 @@ es_status es_json_string(es_json *j, es_json_text *out)
     return ES_OK;
 }
 
-static size_t put_utf8(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    const size_t length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = length - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(lead[length] | c);
-    return length;
-}
-
 size_t es_json_decode(const es_json_text *text, char *out)
 {
     const unsigned char *p = text->bytes + text->at, *const end = p + text->size;
     size_t used = 0;
-    while (p < end) { /* what is written never passes what is read: an escape only shrinks */
-        uint32_t c;
+    while (p < end) {   /* what is written never passes what is read: an escape only shrinks */
+        uint32_t c = 0; /* is set: es_json_string() has seen every escape */
         if (*p == '\\') {
             p += 1 + read_escape(p + 1, end, &c);
-            used += put_utf8(c, out + used);
+            used += es_utf8_put((int32_t)c, (unsigned char *)out + used);
         } else {
             out[used++] = (char)*p++;
         }
@@ -238,13 +209,13 @@ void es_json_copy(const es_json_text *text, char *out, size_t size)
     const unsigned char *p = text->bytes + text->at, *const end = p + text->size;
     size_t used = 0;
     while (p < end) {
-        char character[4];
+        unsigned char character[ES_UTF8_MOST];
         uint32_t c;
         const size_t step = *p == '\\' ? 1 + read_escape(p + 1, end, &c) : utf8_length(p, end);
-        const size_t length = *p == '\\' ? put_utf8(c, character) : step;
+        const size_t length = *p == '\\' ? es_utf8_put((int32_t)c, character) : step;
         if (used + length >= size)
             break;
-        memcpy(out + used, *p == '\\' ? character : (const char *)p, length);
+        memcpy(out + used, *p == '\\' ? character : p, length);
         used += length;
         p += step;
     }

@@ -25,24 +25,12 @@ static int64_t specials_of(const es_tokenizer_info *info)
 
 static int64_t ids_count(const es_blocks *b) { return b->start[b->count]; }
 
-/* Twice the room for an array of `item` bytes. */
-static es_status grow(es_budget *budget, void **array, int64_t *room, size_t item, es_error *err)
-{
-    void *larger;
-    ES_TRY(es_mem_array(budget, *room, 2, item, "token ids", &larger, err));
-    memcpy(larger, *array, (size_t)*room * item);
-    es_mem_free(budget, *array);
-    *array = larger;
-    *room *= 2;
-    return ES_OK;
-}
-
 static es_status push(cutter *c, int32_t id, es_error *err)
 {
     es_blocks *b = c->out;
     int64_t *end = &b->start[b->count + 1];
-    if (*end == c->ids_room)
-        ES_TRY(grow(b->budget, (void **)&b->ids, &c->ids_room, sizeof *b->ids, err));
+    ES_TRY(es_mem_grow(b->budget, (void **)&b->ids, &c->ids_room, *end + 1, sizeof id, "token ids",
+                       err));
     b->ids[(*end)++] = id;
     return ES_OK;
 }
@@ -61,8 +49,8 @@ static es_status begin_block(cutter *c, es_error *err)
         c->full = true;
         return ES_OK;
     }
-    if (b->count + 2 >= c->starts_room)
-        ES_TRY(grow(b->budget, (void **)&b->start, &c->starts_room, sizeof *b->start, err));
+    ES_TRY(es_mem_grow(b->budget, (void **)&b->start, &c->starts_room, b->count + 3,
+                       sizeof *b->start, "blocks", err));
     b->start[b->count + 1] = b->start[b->count];
     c->open = true;
     for (int i = 0; i < c->info.prefix_count; i++)
@@ -180,23 +168,15 @@ static es_status check_enough(const cutter *c, es_error *err)
 es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                          es_error *err)
 {
-    enum { ROOM = 4096 };
     *out = (es_blocks){.budget = budget};
-    cutter c = {.spec = spec,
-                .info = es_tokenizer_describe(spec->tokenizer),
-                .out = out,
-                .ids_room = ROOM,
-                .starts_room = ROOM};
+    cutter c = {.spec = spec, .info = es_tokenizer_describe(spec->tokenizer), .out = out};
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
     if (spec->length <= specials_of(&c.info))
         return es_fail(err, ES_E_RANGE, "pool.length", "", "blocks of %lld ids hold specials alone",
                        (long long)spec->length);
-    es_status status =
-        es_mem_array(budget, ROOM, 1, sizeof *out->ids, "token ids", (void **)&out->ids, err);
-    if (status == ES_OK)
-        status =
-            es_mem_array(budget, ROOM, 1, sizeof *out->start, "blocks", (void **)&out->start, err);
+    es_status status = es_mem_grow(budget, (void **)&out->start, &c.starts_room, 2,
+                                   sizeof *out->start, "blocks", err); /* start[0] is there: 0 */
     if (status == ES_OK)
         status = read_all(&c, err);
     if (status == ES_OK)

@@ -10,6 +10,91 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/tokenizer_inside.h"
+#include "model/unicode.h"
+
+/* ---- a word that is being spelt, and the pieces it is cut into ---- */
+
+/* Up to max_chars characters; of a longer word only the place is kept. */
+typedef struct word {
+    const es_tokenizer *tokenizer;
+    unsigned char *bytes; /* in UTF-8, normalized */
+    int64_t *begin, *end; /* of each byte: the bytes of the text its character was made from */
+    es_token *pieces;
+    size_t used;
+    int64_t chars, from, to; /* of the text, over the whole word */
+    es_budget *budget;
+} word;
+
+static es_status word_open(word *w, const es_tokenizer *tokenizer, es_budget *budget, es_error *err)
+{
+    const int64_t chars = tokenizer->info.max_chars;
+    *w = (word){.tokenizer = tokenizer, .budget = budget};
+    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, 1, "word", (void **)&w->bytes, err));
+    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->begin, "word", (void **)&w->begin,
+                        err));
+    ES_TRY(
+        es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->end, "word", (void **)&w->end, err));
+    return es_mem_array(budget, chars, 1, sizeof *w->pieces, "word", (void **)&w->pieces, err);
+}
+
+static void word_close(word *w)
+{
+    es_mem_free(w->budget, w->bytes);
+    es_mem_free(w->budget, w->begin);
+    es_mem_free(w->budget, w->end);
+    es_mem_free(w->budget, w->pieces);
+    *w = (word){0};
+}
+
+/* One more character, made from bytes [begin, end) of the text. */
+static void word_put(word *w, int32_t c, int64_t begin, int64_t end)
+{
+    if (w->chars == 0)
+        w->from = begin;
+    w->to = end;
+    if (w->chars++ >= w->tokenizer->info.max_chars)
+        return; /* it is unknown already; only its end is of interest */
+    const size_t length = es_utf8_put(c, w->bytes + w->used);
+    for (size_t i = w->used; i < w->used + length; i++)
+        w->begin[i] = begin, w->end[i] = end;
+    w->used += length;
+}
+
+/* The longest piece first, then the longest of those that continue a word, as WordPiece is defined:
+ * a greedy cut may fail where another would not, and the word is then unknown. As many pieces as
+ * there are, or -1 if at some place none fits. */
+static int64_t cut_greedily(word *w)
+{
+    const es_tokenizer *t = w->tokenizer;
+    int64_t count = 0;
+    uint32_t node = ES_TRIE_ROOT;
+    for (size_t at = 0; at < w->used; node = t->continuing) {
+        int32_t id = 0;
+        const size_t length = es_trie_longest(&t->pieces, node, w->bytes + at, w->used - at, &id);
+        if (length == 0)
+            return -1;
+        w->pieces[count++] = (es_token){id, w->begin[at], w->end[at + length - 1]};
+        at += length;
+    }
+    return count;
+}
+
+/* The pieces of the word, in w->pieces; how many, 0 of no word. The word is then empty. */
+static int64_t word_cut(word *w)
+{
+    if (w->chars == 0)
+        return 0;
+    int64_t count = w->chars > w->tokenizer->info.max_chars ? -1 : cut_greedily(w);
+    if (count < 0) {
+        w->pieces[0] = (es_token){w->tokenizer->info.unknown, w->from, w->to};
+        count = 1;
+    }
+    w->used = 0;
+    w->chars = 0;
+    return count;
+}
+
+/* ---- the stream ---- */
 
 /* A mark that is kept when accents are stripped (there are a few, Hangul tones for example), and
  * its canonical combining class. */
@@ -25,7 +110,7 @@ struct es_token_stream {
     es_token_sink sink;
     void *user;
     es_budget *budget;
-    es_word word;
+    word word;
     mark *marks; /* (max_chars) waiting for a starter, in canonical order */
     int64_t marks_count;
     unsigned char *carry; /* (2 ahead) bytes that could not be decided on yet */
@@ -42,7 +127,7 @@ struct es_token_stream {
 
 static void end_word(es_token_stream *s)
 {
-    const int64_t count = es_word_cut(&s->word);
+    const int64_t count = word_cut(&s->word);
     if (count && s->status == ES_OK)
         s->status = s->sink(s->user, s->word.pieces, count, &s->failure);
 }
@@ -55,10 +140,10 @@ static void divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
         end_word(s);
     } else if (es_char_punctuation(c)) {
         end_word(s);
-        es_word_put(&s->word, c, begin, end);
+        word_put(&s->word, c, begin, end);
         end_word(s);
     } else {
-        es_word_put(&s->word, c, begin, end);
+        word_put(&s->word, c, begin, end);
     }
 }
 
@@ -141,7 +226,7 @@ static void normalize_ascii(es_token_stream *s, unsigned char c, int64_t at)
     if (class != ES_ASCII_LETTER)
         end_word(s);
     if (class != ES_ASCII_SPACE)
-        es_word_put(&s->word, t->ascii_lower[c], at, at + 1);
+        word_put(&s->word, t->ascii_lower[c], at, at + 1);
     if (class == ES_ASCII_SIGN)
         end_word(s);
 }
@@ -200,7 +285,7 @@ static es_status allocate(es_token_stream *s, es_error *err)
 {
     const size_t longest = s->tokenizer->added_longest;
     s->ahead = longest > ES_UTF8_MOST ? longest : ES_UTF8_MOST;
-    ES_TRY(es_word_open(&s->word, s->tokenizer, s->budget, err));
+    ES_TRY(word_open(&s->word, s->tokenizer, s->budget, err));
     ES_TRY(es_mem_array(s->budget, s->tokenizer->info.max_chars, 1, sizeof *s->marks, "marks",
                         (void **)&s->marks, err));
     return es_mem_new(s->budget, 2 * s->ahead, "token stream", (void **)&s->carry, err);
@@ -243,7 +328,7 @@ void es_token_stream_close(es_token_stream *stream)
     if (!stream)
         return;
     es_budget *budget = stream->budget;
-    es_word_close(&stream->word);
+    word_close(&stream->word);
     es_mem_free(budget, stream->marks);
     es_mem_free(budget, stream->carry);
     es_mem_free(budget, stream);

@@ -148,28 +148,11 @@ int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 
 /* ---- lists ---- */
 
-static es_status reserve(es_token_list *list, int64_t count, es_error *err)
-{
-    if (list->count + count <= list->capacity)
-        return ES_OK;
-    int64_t capacity = list->capacity ? 2 * list->capacity : 256;
-    while (capacity < list->count + count)
-        capacity *= 2;
-    es_token *tokens;
-    ES_TRY(
-        es_mem_array(list->budget, capacity, 1, sizeof *tokens, "tokens", (void **)&tokens, err));
-    if (list->count)
-        memcpy(tokens, list->tokens, (size_t)list->count * sizeof *tokens);
-    es_mem_free(list->budget, list->tokens);
-    list->tokens = tokens;
-    list->capacity = capacity;
-    return ES_OK;
-}
-
 static es_status append(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     es_token_list *list = user;
-    ES_TRY(reserve(list, count, err));
+    ES_TRY(es_mem_grow(list->budget, (void **)&list->tokens, &list->capacity, list->count + count,
+                       sizeof *tokens, "tokens", err));
     memcpy(list->tokens + list->count, tokens, (size_t)count * sizeof *tokens);
     list->count += count;
     return ES_OK;

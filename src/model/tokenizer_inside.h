@@ -17,35 +17,7 @@
 #include <esscher/exec.h>
 #include <esscher/tokenizer.h>
 
-/* ---- characters (unicode.c) ---- */
-
-enum { ES_UTF8_MOST = 4, ES_DECOMPOSE_MOST = 8, ES_LOWER_MOST = 2 };
-
-/*! es_utf8_next() : the character that `bytes` > 0 bytes begin with; returns its length. *out is -1
- *  where they begin with no character; the length is then that of the maximal part of one, which is
- *  what decoders put one U+FFFD for (Unicode, section 3.9). */
-size_t es_utf8_next(const unsigned char *p, size_t bytes, int32_t *out);
-
-/*! es_utf8_put() : write a character; returns its length. */
-size_t es_utf8_put(int32_t c, unsigned char out[ES_UTF8_MOST]);
-
-/*! es_utf8_invalid() : offset of the first byte that is no UTF-8, or -1. */
-int64_t es_utf8_invalid(const char *text, size_t bytes);
-
-bool es_char_space(int32_t c);       /* White_Space */
-bool es_char_control(int32_t c);     /* Cc, Cf, Co, Cs, but not tab, newline, return */
-bool es_char_punctuation(int32_t c); /* P, and every ASCII sign */
-bool es_char_accent(int32_t c);      /* Mn */
-bool es_char_chinese(int32_t c);     /* an ideograph, by BERT's list of blocks */
-int es_char_combining(int32_t c);    /* canonical combining class; 0: a starter */
-
-/*! es_char_decompose() : its full canonical decomposition (NFD of it alone); returns the count. */
-int es_char_decompose(int32_t c, int32_t out[ES_DECOMPOSE_MOST]);
-
-/*! es_char_lower() : its full lower case without context; returns the count, 1 or 2. */
-int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST]);
-
-/* ---- a set of strings with ids (wordpiece.c) ----
+/* ---- a set of strings with ids (vocabulary.c) ----
  *
  * What is asked is the longest string that a text begins with. Edges live in one hash table keyed
  * by (node, byte), so that a step is one probe or two whatever the alphabet, and memory is a few
@@ -92,7 +64,7 @@ uint32_t es_trie_walk(const es_trie *trie, uint32_t node, const char *text, size
 size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *text, size_t bytes,
                        int32_t *id);
 
-/* ---- the tokenizer (vocabulary.c) ---- */
+/* ---- the tokenizer ---- */
 
 /* Files are small (BERT's tokenizer.json has 0.5 MB), words are cut in O(length^2) at worst and
  * added tokens are looked ahead for: none of these may be chosen by a file. */
@@ -148,30 +120,6 @@ es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_e
 es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *path,
                                   const char *config, size_t config_bytes, es_budget *budget,
                                   es_tokenizer **out, es_error *err);
-
-/* ---- a word that is being spelt, and the pieces it is cut into (wordpiece.c) ---- */
-
-/* Up to max_chars characters; of a longer word only the place is kept. */
-typedef struct es_word {
-    const es_tokenizer *tokenizer;
-    unsigned char *bytes; /* in UTF-8, normalized */
-    int64_t *begin, *end; /* of each byte: the bytes of the text its character was made from */
-    es_token *pieces;
-    size_t used;
-    int64_t chars, from, to; /* of the text, over the whole word */
-    es_budget *budget;
-} es_word;
-
-es_status es_word_open(es_word *word, const es_tokenizer *tokenizer, es_budget *budget,
-                       es_error *err);
-void es_word_close(es_word *word);
-
-/*! es_word_put() : one more character, made from bytes [begin, end) of the text. */
-void es_word_put(es_word *word, int32_t c, int64_t begin, int64_t end);
-
-/*! es_word_cut() : the pieces of the word, in word->pieces; returns how many, 0 of no word. The
- *  word is then empty. Greedy: the longest piece first, as WordPiece is defined. */
-int64_t es_word_cut(es_word *word);
 
 /* ---- values of a tokenizer's JSON files (tokenizer_json.c) ----
  *

@@ -1,4 +1,4 @@
-#include "model/tokenizer_inside.h"
+#include "model/unicode.h"
 
 #include <utf8proc.h>
 

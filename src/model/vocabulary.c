@@ -1,4 +1,5 @@
-/* vocabulary.c : a list of tokens becomes a tokenizer's tables; vocab.txt is such a list. */
+/* vocabulary.c : strings with ids as a trie; a list of tokens becomes a tokenizer's tables;
+ * vocab.txt is such a list. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,20 +7,112 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "model/tokenizer_inside.h"
+#include "model/unicode.h"
+
+/* ---- a trie ---- */
+
+enum { FIRST_SLOTS = 1024, MOST_NODES = 1 << 27 };
+
+es_status es_trie_open(es_trie *trie, es_budget *budget, es_error *err)
+{
+    *trie = (es_trie){
+        .slots = FIRST_SLOTS, .nodes = ES_TRIE_ROOT + 1, .room = FIRST_SLOTS / 2, .budget = budget};
+    ES_TRY(es_mem_new(budget, FIRST_SLOTS * sizeof(uint64_t), "trie", (void **)&trie->edges, err));
+    ES_TRY(es_mem_new(budget, trie->room * sizeof(int32_t), "trie", (void **)&trie->ids, err));
+    memset(trie->ids, 0xff, trie->room * sizeof(int32_t));
+    return ES_OK;
+}
+
+void es_trie_close(es_trie *trie)
+{
+    es_mem_free(trie->budget, trie->edges);
+    es_mem_free(trie->budget, trie->ids);
+    *trie = (es_trie){0};
+}
+
+static void add_edge(es_trie *trie, uint64_t edge)
+{
+    uint64_t slot = ((edge >> 28) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    while (trie->edges[slot & (trie->slots - 1)])
+        slot++;
+    trie->edges[slot & (trie->slots - 1)] = edge;
+}
+
+/* Twice the room; at most half of the slots are ever used. */
+static es_status grow(es_trie *trie, es_error *err)
+{
+    if (trie->nodes >= MOST_NODES)
+        return es_fail(err, ES_E_LIMIT, "tokenizer.size", "use a smaller vocabulary",
+                       "the vocabulary has more than %d distinct prefixes", MOST_NODES);
+    es_trie next = {.slots = trie->slots * 2,
+                    .nodes = trie->nodes,
+                    .room = trie->slots,
+                    .budget = trie->budget};
+    ES_TRY(es_mem_array(trie->budget, next.slots, 1, sizeof(uint64_t), "trie", (void **)&next.edges,
+                        err));
+    const es_status status =
+        es_mem_array(trie->budget, next.room, 1, sizeof(int32_t), "trie", (void **)&next.ids, err);
+    if (status != ES_OK) {
+        es_trie_close(&next);
+        return status;
+    }
+    memset(next.ids, 0xff, next.room * sizeof(int32_t));
+    memcpy(next.ids, trie->ids, trie->nodes * sizeof(int32_t));
+    for (uint32_t i = 0; i < trie->slots; i++)
+        if (trie->edges[i])
+            add_edge(&next, trie->edges[i]);
+    es_trie_close(trie);
+    *trie = next;
+    return ES_OK;
+}
+
+es_status es_trie_put(es_trie *trie, const char *text, size_t bytes, int32_t id, int32_t *before,
+                      es_error *err)
+{
+    uint32_t node = ES_TRIE_ROOT;
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+        uint32_t next = es_trie_step(trie, node, byte);
+        if (next == ES_TRIE_NOWHERE) {
+            if (trie->nodes == trie->room)
+                ES_TRY(grow(trie, err));
+            next = trie->nodes++;
+            add_edge(trie, ((uint64_t)node << 8 | byte) << 28 | next);
+        }
+        node = next;
+    }
+    *before = trie->ids[node];
+    trie->ids[node] = id;
+    return ES_OK;
+}
+
+uint32_t es_trie_walk(const es_trie *trie, uint32_t node, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && node != ES_TRIE_NOWHERE; i++)
+        node = es_trie_step(trie, node, (unsigned char)text[i]);
+    return node;
+}
+
+size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *text, size_t bytes,
+                       int32_t *id)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < bytes && node != ES_TRIE_NOWHERE;) {
+        node = es_trie_step(trie, node, text[i++]);
+        if (node != ES_TRIE_NOWHERE && trie->ids[node] >= 0) {
+            longest = i;
+            *id = trie->ids[node];
+        }
+    }
+    return longest;
+}
+
+/* ---- lists of tokens ---- */
 
 es_status es_vocab_list_add(es_vocab_list *list, es_vocab_entry entry, es_error *err)
 {
-    if (list->count == list->capacity) {
-        const int64_t capacity = list->capacity ? 2 * list->capacity : 1024;
-        es_vocab_entry *entries;
-        ES_TRY(es_mem_array(list->budget, capacity, 1, sizeof *entries, "vocabulary",
-                            (void **)&entries, err));
-        if (list->count)
-            memcpy(entries, list->entries, (size_t)list->count * sizeof *entries);
-        es_mem_free(list->budget, list->entries);
-        list->entries = entries;
-        list->capacity = capacity;
-    }
+    ES_TRY(es_mem_grow(list->budget, (void **)&list->entries, &list->capacity, list->count + 1,
+                       sizeof entry, "vocabulary", err));
     list->entries[list->count++] = entry;
     return ES_OK;
 }
