@@ -29,6 +29,7 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture)
     return NULL;
 }
 
+/* The list of what is supported is made from the table, so it is never out of date. */
 static es_status unknown_model(const char *file, const es_model_config *c, es_error *err)
 {
     char hint[sizeof err->hint];
@@ -43,6 +44,7 @@ static es_status unknown_model(const char *file, const es_model_config *c, es_er
 
 /* ---- their parts ---- */
 
+/* A part is of a layer if its name has the layer's number in it: nothing else has to say so. */
 bool es_part_in_layer(const es_arch_part *part) { return strchr(part->name, '*') != NULL; }
 
 bool es_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
@@ -79,6 +81,8 @@ typedef struct reading {
     es_model_config *config;
 } reading;
 
+/* What the value is and what it should be; the file is somebody's, and they will want to mend
+ * it. */
 static es_status bad_value(const es_json *j, size_t at, const es_field *f, const char *is)
 {
     return es_fail_file(j->err, ES_E_FORMAT, j->file, (int64_t)at, "config.range",
@@ -107,6 +111,7 @@ static es_status take_number(es_json *j, const es_field *f, void *out)
     return ES_OK;
 }
 
+/* Cut at 64 bytes: no word that is compared is longer, so a cut one is simply another word. */
 static es_status take_word(es_json *j, char out[WORD_MOST])
 {
     es_json_text text;
@@ -186,6 +191,7 @@ static es_status take_fields(reading *r)
 
 /* ---- is it one of ours, and whole? ---- */
 
+/* In the order of the table, not of the file: what is said first is what matters most. */
 static es_status check_values(const reading *r)
 {
     for (int i = 0; r->fields[i].key; i++) {
@@ -200,6 +206,7 @@ static es_status check_values(const reading *r)
     return ES_OK;
 }
 
+/* A word that is null counts as missing; a number that is null has been refused as no number. */
 static es_status check_complete(const reading *r)
 {
     for (int i = 0; r->fields[i].key; i++) {
@@ -221,6 +228,8 @@ static const char *key_of(const es_arch *arch, size_t member)
     return f->key ? f->key : "a size";
 }
 
+/* Heads share the hidden width evenly; where they do not, the two keys are named as the file
+ * has them. */
 static es_status check_heads(const es_arch *arch, const char *file, const es_model_config *c,
                              es_error *err)
 {
@@ -266,6 +275,7 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     return ES_OK;
 }
 
+/* Capped before it is read: a config.json of a megabyte is something else under its name. */
 es_status es_model_config_load(const char *path, es_model_config *out, es_error *err)
 {
     void *text;

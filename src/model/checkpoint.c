@@ -89,6 +89,9 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
                         shape_text(t, has, sizeof has), wants);
 }
 
+/* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
+ * looked for here, where the tensor has a name. Subnormal numbers are common in f16 and harmless.
+ */
 static es_status read(const loader *l, const es_st_tensor *t, void *at)
 {
     es_st_seen seen;
@@ -156,6 +159,7 @@ static es_status visit_body(loader *l)
     return ES_OK;
 }
 
+/* Both visits go through here, so that places are counted in the order in which they are taken. */
 static es_status visit_all(loader *l)
 {
     es_model *m = l->model;
@@ -192,6 +196,8 @@ static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
     return any;
 }
 
+/* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
+ * how they should be called, from the description. */
 static es_status no_body(const loader *l)
 {
     const es_arch *arch = l->model->arch;
@@ -237,6 +243,8 @@ static es_status survey(loader *l, int64_t *layers)
     return ES_OK;
 }
 
+/* The weight tells whether the part is there; that its bias is there as well is checked with
+ * all others. */
 static const es_st_tensor *find_role(const loader *l, es_part_role role)
 {
     char name[NAME_MOST];
@@ -260,6 +268,8 @@ static void find_heads(const loader *l)
         c->labels = classifier->shape[0];
 }
 
+/* Fewer layers than stated are an error, more are a remark: a model of the first layers of
+ * another is a common way to make a small one. */
 static es_status check_layers(const loader *l, int64_t layers)
 {
     const int64_t wanted = l->model->config.layers;
@@ -275,6 +285,8 @@ static es_status check_layers(const loader *l, int64_t layers)
     return ES_OK;
 }
 
+/* All weights become one block of memory: one allocation to account for, and neighbours in a
+ * layer are neighbours in memory. */
 es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
                           es_error *err)
 {

@@ -50,6 +50,8 @@ typedef struct job {
 
 /* ---- memory ---- */
 
+/* One block of memory per thread, taken before any work: a run that does not fit fails at once.
+ * The f64 part comes first, where the block is aligned for it. */
 static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, scratch *s,
                              es_error *err)
 {
@@ -74,6 +76,7 @@ static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, sc
 
 /* ---- one layer ---- */
 
+/* In the order of the queries, so that the mean has the same bits whoever ran the block. */
 static double mean_of(const double *x, int64_t n)
 {
     double sum = 0.0;
@@ -82,6 +85,8 @@ static double mean_of(const double *x, int64_t n)
     return sum / (double)n;
 }
 
+/* Only asked where weights are known to hold NaN or Inf: a pass over the block, which others
+ * need not pay for. */
 static bool all_finite(const es_view qkv[3])
 {
     es_scan scan;
@@ -113,6 +118,8 @@ static es_status attend_all(const job *j, const es_view qkv[3], const es_attend_
 typedef es_status (*attention)(const job *, const es_view *, const es_attend_out *, es_error *);
 static const attention attentions[ES_ATTENTIONS] = {[ES_ATTENTION_ALL] = attend_all};
 
+/* Views into the product of step 1, without copying: a head's queries, keys and values are
+ * bands of columns. Statistics that nobody asked for are not computed. */
 static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                           int64_t head, es_error *err)
 {
@@ -149,7 +156,8 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
     return ES_OK;
 }
 
-/* y (n, outputs) = residual + x w' + b */
+/* y (n, outputs) = residual + x w' + b. Bias and residual are laid down first and the product is
+ * added to them: BLAS's own sum takes them in, and no pass over the result follows. */
 static void apply(const job *j, const es_linear *linear, const void *x, const void *residual,
                   int64_t n, int64_t inputs, int64_t outputs, void *y)
 {
@@ -157,6 +165,8 @@ static void apply(const job *j, const es_linear *linear, const void *x, const vo
     es_gemm_add(j->model->precision, n, outputs, inputs, x, linear->w, y);
 }
 
+/* The one place where rows are looked at number by number anyway, so it is here that an
+ * overflow is noticed, at most half a layer after it happened. */
 static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64_t state, void *x,
                            es_error *err)
 {
@@ -169,6 +179,7 @@ static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64
                    "NaN or infinity on the way to hidden state %lld", (long long)state);
 }
 
+/* Steps 1 to 5 above. The residual is added before each norm, in both halves of the layer. */
 static es_status run_post(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                           es_error *err)
 {
@@ -192,6 +203,7 @@ static const order orders[ES_ORDERS] = {[ES_ORDER_POST] = run_post};
 
 /* ---- one block ---- */
 
+/* Results that are few leave in f64, whatever the model computes in. */
 static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
 {
     const es_view view = {
@@ -214,6 +226,8 @@ static void classify(const job *j, const scratch *s, const es_model_block *b)
     copy_out(m, s->logits, m->config.labels, b->logits);
 }
 
+/* From ids to the last state. States are copied out as they arise: x is overwritten by the next
+ * layer. */
 static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 {
     const job *j = job_;
@@ -240,6 +254,8 @@ static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 
 /* ---- all blocks ---- */
 
+/* All blocks are checked before the first is run: what cannot be done is said at once, not
+ * after an hour. */
 static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
                              es_error *err)
 {
@@ -265,6 +281,9 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     return ES_OK;
 }
 
+/* Blocks are what threads are given, and each calls BLAS for itself on one thread: products of
+ * a block are too small to be worth sharing, and so nothing depends on how many threads there
+ * are. */
 es_status es_model_forward(const es_model *model, const es_model_block *blocks, int64_t count,
                            const es_exec *exec, es_error *err)
 {
@@ -312,6 +331,7 @@ typedef struct product_job {
     size_t each;
 } product_job;
 
+/* The same shapes in the same order as above, on zeros: time does not depend on the numbers. */
 static es_status multiply_block(void *job_, int64_t unit, int thread, es_error *err)
 {
     const product_job *j = job_;

@@ -47,6 +47,7 @@ static es_status no_weights(const char *folder, es_error *err)
                         "there is no model.safetensors");
 }
 
+/* One file goes before an index, as in the library that writes them. */
 static es_status open_weights(const char *folder, const es_model_opts *opts, es_st **out,
                               es_error *err)
 {
@@ -60,6 +61,8 @@ static es_status open_weights(const char *folder, const es_model_opts *opts, es_
     return no_weights(folder, err);
 }
 
+/* config.json comes first: it is small, it says by which description the rest is read, and what
+ * is no model of ours is refused before gigabytes are looked at. */
 static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
 {
     char path[PATH_MOST + FILE_MOST];
@@ -73,6 +76,7 @@ static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
     return status;
 }
 
+/* Every failure ends in es_model_close(), which takes a model at any stage. */
 es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out, es_error *err)
 {
     static const es_model_opts defaults = {0};
@@ -100,6 +104,7 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     return status;
 }
 
+/* All weights are one block, so there is nothing to walk through. */
 void es_model_close(es_model *model)
 {
     if (!model)
@@ -132,7 +137,8 @@ es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *er
     return ES_OK;
 }
 
-/* rows x cols numbers from element `first` of a matrix whose rows are `stride` elements apart. */
+/* rows x cols numbers from element `first` of a matrix whose rows are `stride` elements apart.
+ * A head is a band of rows of the stacked matrices; nobody copies it to look at it. */
 static es_view part(const es_model *m, const void *matrix, int64_t first, int64_t rows,
                     int64_t cols, int64_t stride)
 {
@@ -175,6 +181,7 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
  *     $CACHE/models--org--name/snapshots/COMMIT/  holds config.json, model.safetensors, ...
  */
 
+/* Follows links, of which caches are full. */
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -215,6 +222,8 @@ static bool parse_name(const char *name, hub_name *out)
 
 /* ---- the cache ---- */
 
+/* In the order in which the hub's own library asks; the first variable that is set decides, also
+ * when its folder is not there. */
 static bool find_cache(char *out, size_t size)
 {
     static const struct {
@@ -274,6 +283,8 @@ static bool only_snapshot(const char *repository, char commit[NAME_MOST])
     return count == 1;
 }
 
+/* A revision is a ref that names a commit, or a commit. Without refs, as after copying a cache
+ * by hand, a single snapshot is what was meant. */
 static es_status find_snapshot(const char *repository, const hub_name *name, char *out, size_t size,
                                es_error *err)
 {
@@ -293,6 +304,8 @@ static es_status find_snapshot(const char *repository, const hub_name *name, cha
     return ES_OK;
 }
 
+/* A folder on disk goes before the cache, so that what a user sees is what is used; and the
+ * message says where else was looked. */
 es_status es_model_locate(const char *name, char *out, size_t size, es_error *err)
 {
     char cache[PATH_MOST], repository[PATH_MOST];

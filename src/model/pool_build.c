@@ -68,6 +68,8 @@ static es_status read_blocks(build *b, bool counted, es_error *err)
     return ES_OK;
 }
 
+/* A batch is what is computed and written at a time: large enough for all threads, small enough
+ * to be lost in a crash. */
 static int64_t batches_of(const build *b)
 {
     return (b->blocks.count + ES_POOL_BATCH - 1) / ES_POOL_BATCH;
@@ -77,6 +79,8 @@ static int64_t batches_of(const build *b)
  * which operations are counted on to be done. */
 #define SLOWNESS 1.5
 
+/* The text is tokenized for it, which takes seconds where the pool takes minutes; guessing
+ * tokens from bytes is off by a factor of two between languages. */
 es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
                           es_error *err)
 {
@@ -146,6 +150,8 @@ static es_status resume_run(const char *path, const es_run_spec *spec, es_run **
     return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
 }
 
+/* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
+ * that was made of something else is refused rather than continued. */
 static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
@@ -188,6 +194,8 @@ static es_status open_run(build *b, es_error *err)
 
 /* ---- one batch ---- */
 
+/* All layers' files have their full length before the first row is written (holes cost nothing), so
+ * that rows go to their places in any order of batches. */
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -235,6 +243,7 @@ static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at,
     return es_npy_rows_write(&b->layers[layer], row_of(b, block), count, rows, err);
 }
 
+/* Layer by layer rather than block by block: each file is synced once per batch. */
 static es_status write_layers(build *b, int64_t first, int64_t count, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -274,6 +283,8 @@ static bool relay_progress(void *user, double done, double total)
     return r->exec->progress(r->exec->progress_user, r->batch + 0.99 * done / total, r->batches);
 }
 
+/* Rows are on disk before their sums, and sums before the statistics, whose cell is what says
+ * that the batch is done: a crash in between repeats it, and loses nothing that was claimed. */
 static es_status run_batch(build *b, int64_t batch, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -305,6 +316,7 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Batches that a former run finished are passed over; they count as progress all the same. */
 static es_status run_batches(build *b, es_error *err)
 {
     const int64_t batches = batches_of(b);
@@ -378,6 +390,8 @@ static es_status build_all(build *b, es_error *err)
     return seal(b, err);
 }
 
+/* Memory is given back in every case. What closing the run file says matters only if all else
+ * went well. */
 es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err)
 {
     build b = {.spec = spec, .config = es_model_config_of(spec->model)};
@@ -405,6 +419,7 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
 
 /* ---- what a pool is made of, as numbers that tell one model and one text from another ---- */
 
+/* The bytes themselves, not name or date: a text that was moved is the same text. */
 static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
 {
     unsigned char bytes[65536];
@@ -423,6 +438,7 @@ static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
     return status;
 }
 
+/* One chain over all files: their order matters, as it does for the pool. */
 es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err)
 {
     *out = 0;

@@ -14,6 +14,7 @@
 #include "model/json.h"
 #include "model/safetensors_inside.h"
 
+/* What NULL means wherever options may be left out. */
 static const es_st_opts strict = {0};
 
 /* ---- opening ---- */
@@ -39,6 +40,9 @@ static es_status files_new(int files, es_budget *budget, es_st **out, es_error *
     return ES_OK;
 }
 
+/* The first bytes decide how long the header is, and only then memory is taken for it: a file
+ * of a terabyte costs what its header costs, and a length that lies costs nothing. The length
+ * is read twice, and a file that somebody is writing to is found out here. */
 static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *err)
 {
     unsigned char prefix[ES_ST_PREFIX] = {0};
@@ -98,6 +102,8 @@ static es_status load_file(es_st *st, int index, const char *path, const es_st_o
     return ES_OK;
 }
 
+/* Fails without a trace: what was opened and allocated on the way is given back before it
+ * returns. */
 es_status es_st_open(const char *path, const es_st_opts *opts, es_st **out, es_error *err)
 {
     const es_st_opts *o = opts ? opts : &strict;
@@ -147,6 +153,8 @@ static int name_against(const void *name, const void *tensor)
     return strcmp(name, ((const es_st_tensor *)tensor)->name);
 }
 
+/* Binary search: a checkpoint of a thousand tensors is asked for each of them, and of ten
+ * million for a few. */
 const es_st_tensor *es_st_find(const es_st *st, const char *name)
 {
     return bsearch(name, st->tensors, (size_t)st->count, sizeof *st->tensors, name_against);
@@ -154,6 +162,9 @@ const es_st_tensor *es_st_find(const es_st *st, const char *name)
 
 /* ---- reading ---- */
 
+/* Only what loses nothing is converted: F16 and BF16 are f32 exactly, F64 is not. Integers are
+ * refused although they could be read, for what they mean (codes of a quantised matrix?) is not
+ * in the file. */
 static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype dtype,
                                 es_error *err)
 {
@@ -173,6 +184,8 @@ static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype
                         kind && !kind->what ? " as f32, because it would lose digits" : "");
 }
 
+/* A piece at a time through the stack: a tensor of gigabytes needs no second copy of itself,
+ * and the conversion works on bytes that are still in the cache. */
 es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype, void *out,
                      es_st_seen *seen, es_error *err)
 {
@@ -195,6 +208,8 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
 
 /* ---- as arrays ---- */
 
+/* Shape and dtype as a .npy file would have them, so that whoever takes arrays takes tensors as
+ * well. */
 es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info *info,
                         es_error *err)
 {
@@ -279,6 +294,8 @@ static es_status take_map(es_json *j, unsigned char *bytes, es_st_place *places,
     }
 }
 
+/* "metadata" and whatever else an index holds is skipped. Like a header it is read twice,
+ * counting and keeping, so that memory is asked for once. */
 static es_status take_index(es_json j, unsigned char *bytes, es_st_place *places, int64_t *count)
 {
     es_json_list list;
@@ -312,12 +329,16 @@ static int by_tensor(const void *a, const void *b)
     return strcmp(((const es_st_place *)a)->tensor, ((const es_st_place *)b)->tensor);
 }
 
+/* By shard first: each file is then opened once, when its first tensor comes, and tensors of
+ * one file are neighbours. */
 static int by_shard(const void *a, const void *b)
 {
     const int order = strcmp(((const es_st_place *)a)->shard, ((const es_st_place *)b)->shard);
     return order ? order : by_tensor(a, b);
 }
 
+/* Sorted by name, two of the same are neighbours. jansson would find duplicates of keys as they
+ * are spelt; these are compared as they are meant, escapes decoded. */
 static es_status check_tensors(const es_st_place *places, int64_t count, const char *file,
                                es_error *err)
 {
@@ -385,6 +406,8 @@ static es_status shard_path(const shards *s, const char *shard, char *out, size_
     return ES_OK;
 }
 
+/* A shard that is not there is the index's fault, not the reader's: the download stopped half-
+ * way. So it is told apart from a file that cannot be read. */
 static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_error *err)
 {
     int shard = 0;
@@ -429,6 +452,8 @@ static es_status join_shards(const shards *s, es_st *st, es_error *err)
     return ES_OK;
 }
 
+/* Every tensor lies where the index says. More tensors than it lists are a remark: they can be
+ * read, since the headers know them. */
 static es_status check_places(const shards *s, const es_st *st, es_error *err)
 {
     int shard = 0;
@@ -447,6 +472,7 @@ static es_status check_places(const shards *s, const es_st *st, es_error *err)
     return ES_OK;
 }
 
+/* Whatever the outcome, the shards' own lists are given back: the joint one has copies. */
 static es_status open_shards(shards *s, const es_st_opts *opts, es_st **out, es_error *err)
 {
     void *memory;
@@ -470,6 +496,7 @@ static es_status open_shards(shards *s, const es_st_opts *opts, es_st **out, es_
     return status;
 }
 
+/* Names in `places` stand in `text`, so both live until every shard is open. */
 es_status es_st_open_index(const char *path, const es_st_opts *opts, es_st **out, es_error *err)
 {
     const es_st_opts *o = opts ? opts : &strict;

@@ -26,6 +26,7 @@ static es_status check_magic(const unsigned char *bytes, size_t have, const char
                       : ES_OK;
 }
 
+/* A parameter rather than #ifdef, so that the refusal can be tested where it never happens. */
 es_status es_st_host(bool little_endian, const char *file, es_error *err)
 {
     return little_endian ? ES_OK
@@ -34,6 +35,10 @@ es_status es_st_host(bool little_endian, const char *file, es_error *err)
                                         "safetensors are little-endian, this machine is not");
 }
 
+/* The order of the questions is that of what may be believed. Is it another format, whose first
+ * bytes would be nonsense as a length? Does the length fit the file? Is it one that we are
+ * ready to take memory for? Does an object begin there, as the format has it: no space before
+ * the brace. */
 es_status es_st_extent(const unsigned char *bytes, size_t have, uint64_t file_size,
                        const char *file, const es_st_opts *opts, uint64_t *extent, es_error *err)
 {
@@ -69,6 +74,8 @@ es_status es_st_extent(const unsigned char *bytes, size_t have, uint64_t file_si
 
 /* ---- dtypes ---- */
 
+/* All dtypes of the format, readable or not: that the bytes of a tensor are as many as its
+ * shape needs is checked for each of them, since a wrong one shifts all that follow. */
 static const es_st_kind kinds[] = {
     {"F32", 32, NULL},
     {"F16", 16, NULL},
@@ -128,6 +135,8 @@ static void look(double value, double least, int64_t index, es_st_seen *seen)
         seen->first = index;
 }
 
+/* Through f64 and back: exact for all that is read, and one path for four dtypes times two
+ * results. */
 static void put(es_dtype dtype, void *out, int64_t i, double value)
 {
     if (dtype == ES_F32)
@@ -171,6 +180,7 @@ typedef struct reader {
     int64_t extra_keys;  /* met in entries, for a remark */
 } reader;
 
+/* Names are cut to 100 bytes in messages: a file may have one of a megabyte. */
 static es_status bad_entry(reader *r, size_t at, const char *rule, const char *name,
                            const char *problem)
 {
@@ -178,6 +188,8 @@ static es_status bad_entry(reader *r, size_t at, const char *rule, const char *n
                         "tensor '%.100s' %s", name, problem);
 }
 
+/* A fixed number of dimensions, for tensors by the million each have room for them. 8 is twice
+ * what any model has. */
 static es_status take_shape(reader *r, es_st_tensor *t)
 {
     es_json_list list;
@@ -198,6 +210,8 @@ static es_status take_shape(reader *r, es_st_tensor *t)
     }
 }
 
+/* Offsets count from the end of the header. They are compared with the file's real size before
+ * anything is computed from them; from here on offset + bytes cannot overflow. */
 static es_status take_offsets(reader *r, es_st_tensor *t)
 {
     es_json_list list;
@@ -254,6 +268,8 @@ static es_status check_size(reader *r, size_t at, es_st_tensor *t)
     return ES_OK;
 }
 
+/* The keys of an entry come in any order, so the shape is compared with the range after all of
+ * them. Keys that nobody knows are skipped and counted for a remark: the format may grow. */
 static es_status take_entry(reader *r, es_st_tensor *t)
 {
     enum { DTYPE, SHAPE, OFFSETS, KEYS };
@@ -370,8 +386,11 @@ static es_status take_members(reader *r, es_st_tensor *tensors, int64_t *count)
 
 /* ---- all tensors together ---- */
 
+/* Not a - b, which overflows. */
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
+/* Equal names are ordered by where they stand, so that the second of two is the one in the
+ * message. */
 int es_st_by_name(const void *a, const void *b)
 {
     const es_st_tensor *s = a, *t = b;
@@ -379,6 +398,8 @@ int es_st_by_name(const void *a, const void *b)
     return order ? order : compare((uintptr_t)s->name, (uintptr_t)t->name);
 }
 
+/* Tensors of no bytes come before the one that begins at the same place, else that would
+ * overlap them. */
 static int by_offset(const void *a, const void *b)
 {
     const es_st_tensor *s = *(const es_st_tensor *const *)a, *t = *(const es_st_tensor *const *)b;
@@ -386,6 +407,7 @@ static int by_offset(const void *a, const void *b)
     return order ? order : compare(s->bytes, t->bytes);
 }
 
+/* After sorting, so that n names are compared n times, escapes decoded. */
 static es_status check_names(const unsigned char *bytes, const es_st_tensor *tensors, int64_t count,
                              const char *file, es_error *err)
 {
@@ -432,6 +454,7 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
     return ES_OK;
 }
 
+/* By pointers: the tensors themselves stay in the order of their names. */
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
                                        const data_range *data, es_budget *budget, es_error *err)
 {
@@ -446,6 +469,9 @@ static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t coun
     return status;
 }
 
+/* Memory is asked for after the first reading, when the header is known to be sound and its
+ * entries are counted. A list of tensors takes at most a few times the bytes of the header it
+ * came from. */
 es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_size, const char *file,
                       const es_st_opts *opts, es_st_tensor **tensors, int64_t *count, es_error *err)
 {

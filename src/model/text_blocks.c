@@ -18,6 +18,7 @@ typedef struct cutter {
     bool full; /* as many as were wanted */
 } cutter;
 
+/* Specials count as tokens of a block, for they are: keys and queries like any other. */
 static int64_t specials_of(const es_tokenizer_info *info)
 {
     return info->prefix_count + info->suffix_count;
@@ -25,6 +26,8 @@ static int64_t specials_of(const es_tokenizer_info *info)
 
 static int64_t ids_count(const es_blocks *b) { return b->start[b->count]; }
 
+/* start[count + 1] grows with the block that is open; when it is closed it is where the next
+ * begins. */
 static es_status push(cutter *c, int32_t id, es_error *err)
 {
     es_blocks *b = c->out;
@@ -42,6 +45,8 @@ static int64_t room_of_block(const cutter *c)
     return c->spec->tokens && left < c->spec->length ? left : c->spec->length;
 }
 
+/* The last block may be shorter than the others, to end at the number of tokens that is wanted;
+ * one that would hold specials alone is not begun. */
 static es_status begin_block(cutter *c, es_error *err)
 {
     es_blocks *b = c->out;
@@ -69,6 +74,8 @@ static es_status end_block(cutter *c, es_error *err)
     return ES_OK;
 }
 
+/* Tokens come word by word; blocks are cut between tokens, in the middle of a word if it falls
+ * so, as whoever fills a context does. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     cutter *c = user;
@@ -88,6 +95,9 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
 
 /* ---- files ---- */
 
+/* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
+ * text at all. After a failure the stream is finished all the same, to be ready for another
+ * text. */
 static es_status read_text(cutter *c, es_token_stream *stream, const char *path, es_error *err)
 {
     char bytes[65536];
@@ -128,6 +138,8 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
                c->spec->texts[text % c->spec->n_texts], (long long)at, (long long)count);
 }
 
+/* Texts are read again from the first until there are enough tokens, if that was allowed and if
+ * they hold any: a text of white space would be read for ever. */
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
@@ -151,6 +163,7 @@ static es_status read_all(cutter *c, es_error *err)
     return status;
 }
 
+/* As many as asked for, up to a rest that could not have become a block. */
 static es_status check_enough(const cutter *c, es_error *err)
 {
     const int64_t have = ids_count(c->out), want = c->spec->tokens;

@@ -25,6 +25,8 @@ typedef struct word {
     es_budget *budget;
 } word;
 
+/* Sized for the longest word that is not unknown; a piece has at least one character, so they fit.
+ */
 static es_status word_open(word *w, const es_tokenizer *tokenizer, es_budget *budget, es_error *err)
 {
     const int64_t chars = tokenizer->info.max_chars;
@@ -125,6 +127,7 @@ struct es_token_stream {
     es_error failure;
 };
 
+/* A failure of the sink sticks: nothing more is handed on until the text is finished. */
 static void end_word(es_token_stream *s)
 {
     const int64_t count = word_cut(&s->word);
@@ -134,6 +137,7 @@ static void end_word(es_token_stream *s)
 
 /* ---- words ---- */
 
+/* White space divides words, punctuation is a word by itself: BertPreTokenizer. */
 static void divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     if (es_char_space(c)) {
@@ -147,6 +151,8 @@ static void divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
     }
 }
 
+/* Lower case comes after accents are gone: of a capital with an accent, its letter is what is
+ * lowered. */
 static void lower_and_divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     int32_t lower[ES_LOWER_MOST] = {c};
@@ -157,6 +163,7 @@ static void lower_and_divide(es_token_stream *s, int32_t c, int64_t begin, int64
 
 /* ---- marks in canonical order ---- */
 
+/* A starter ends the run of marks before it: their order is now known. */
 static void release_marks(es_token_stream *s)
 {
     for (int64_t i = 0; i < s->marks_count; i++)
@@ -196,6 +203,8 @@ static void strip_accents(es_token_stream *s, int32_t c, int64_t begin, int64_t 
 
 /* ---- characters ---- */
 
+/* The normalizer, in the order of BertNormalizer: clean, set ideographs apart, strip accents,
+ * lower case. Space that it would put around an ideograph is the end of a word here. */
 static void normalize(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     const es_tokenizer_info *rules = &s->tokenizer->info;
@@ -231,6 +240,7 @@ static void normalize_ascii(es_token_stream *s, unsigned char c, int64_t at)
         end_word(s);
 }
 
+/* An added token is a word of its own whatever surrounds it. */
 static void take_added(es_token_stream *s, int32_t id, size_t length)
 {
     const es_token token = {id, s->at, s->at + (int64_t)length};
@@ -240,6 +250,7 @@ static void take_added(es_token_stream *s, int32_t id, size_t length)
         s->status = s->sink(s->user, &token, 1, &s->failure);
 }
 
+/* The first byte that is no UTF-8 is remembered, for one remark after all text has been read. */
 static size_t take_character(es_token_stream *s, const unsigned char *p, size_t bytes)
 {
     int32_t c;
@@ -281,6 +292,7 @@ static size_t take(es_token_stream *s, const unsigned char *p, size_t bytes, boo
 
 /* ---- the public face ---- */
 
+/* All memory of a stream is taken here: writing to it never fails for want of any. */
 static es_status allocate(es_token_stream *s, es_error *err)
 {
     const size_t longest = s->tokenizer->added_longest;
@@ -343,6 +355,7 @@ static void put_specials(es_token_stream *s, const int32_t *ids, int count)
         s->status = s->sink(s->user, tokens, count, &s->failure);
 }
 
+/* At the first byte, or at the end of a text without any: specials stand around nothing, too. */
 static void begin_text(es_token_stream *s)
 {
     const es_tokenizer_info *info = &s->tokenizer->info;
@@ -358,6 +371,8 @@ static es_status report(const es_token_stream *s, es_error *err)
     return s->status;
 }
 
+/* Bytes that could not be decided on last time are put before the new ones in a small buffer;
+ * as soon as these are used up, the new ones are read where they lie. */
 es_status es_token_stream_write(es_token_stream *s, const void *data, size_t bytes, es_error *err)
 {
     const unsigned char *p = data;
@@ -388,6 +403,7 @@ es_status es_token_stream_write(es_token_stream *s, const void *data, size_t byt
     return report(s, err);
 }
 
+/* Now that the text is over, everything that waited is decided. The stream is then as new. */
 es_status es_token_stream_finish(es_token_stream *s, es_error *err)
 {
     const es_tokenizer_info *info = &s->tokenizer->info;

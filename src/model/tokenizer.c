@@ -34,6 +34,7 @@ static es_status read_whole(const char *path, es_budget *budget, char **out, siz
     return status;
 }
 
+/* The file's bytes are needed only while tables are made of them. */
 static es_status open_json(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
 {
     char *data = NULL;
@@ -45,6 +46,8 @@ static es_status open_json(const char *path, es_budget *budget, es_tokenizer **o
     return status;
 }
 
+/* The configuration beside a vocab.txt says whether case matters; without it BERT's own rules
+ * hold. */
 static es_status open_vocab(const char *path, const char *config_path, es_budget *budget,
                             es_tokenizer **out, es_error *err)
 {
@@ -81,6 +84,8 @@ static es_status join(char out[PATH_MOST], const char *folder, size_t length, co
     return ES_OK;
 }
 
+/* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
+ * convention. */
 static es_status open_folder(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
 {
     char file[PATH_MOST], config[PATH_MOST];
@@ -140,6 +145,7 @@ const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id)
     return tokenizer->text + tokenizer->start[id];
 }
 
+/* The vocabulary's own trie finds it; no second table is needed. */
 int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 {
     const uint32_t node = es_trie_walk(&tokenizer->pieces, ES_TRIE_ROOT, token, strlen(token));
@@ -148,6 +154,7 @@ int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 
 /* ---- lists ---- */
 
+/* The sink of a stream: words arrive, the list grows. */
 static es_status append(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     es_token_list *list = user;
@@ -164,6 +171,7 @@ void es_token_list_free(es_token_list *list)
     *list = (es_token_list){0};
 }
 
+/* A stream of one text, so that a text in memory and one in pieces cannot differ. */
 es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
                               const es_encode_opts *opts, es_token_list *list, es_error *err)
 {
@@ -197,6 +205,8 @@ typedef struct signature {
     const char *name, *hint;
 } signature;
 
+/* First bytes of what people try to read as text. "BZh" alone begins words, so more is asked of
+ * it. */
 static const signature compressed[] = {
     {"\x1f\x8b", 2, "gzip", "unpack it first: gunzip -c FILE | esscher ..."},
     {"PK\x03\x04", 4, "zip", "unpack it first"},
@@ -222,6 +232,7 @@ static const char *wide_encoding(const unsigned char *p, size_t bytes)
     return "UTF-16";
 }
 
+/* Any bytes give tokens, so nothing but this would tell that they are nonsense. */
 es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err)
 {
     if (bytes == 0)

@@ -30,6 +30,7 @@ es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const
                         error.text);
 }
 
+/* Fine for one that was never opened. */
 void es_settings_close(es_settings *s)
 {
     json_decref(s->root);
@@ -37,6 +38,7 @@ void es_settings_close(es_settings *s)
     *s = (es_settings){0};
 }
 
+/* A value that is not what the format says, by its key: a byte offset is not known of a tree. */
 static es_status settings_fail(const es_settings *s, const char *key, const char *wanted,
                                es_error *err)
 {
@@ -83,6 +85,7 @@ es_status es_settings_text(const es_settings *s, const json_t *object, const cha
 
 /* ---- the parts of a tokenizer.json ---- */
 
+/* The file may be perfectly good: it asks for what is not built in, and is told what is. */
 static es_status fail_kind(const es_settings *s, const char *rule, const char *what,
                            const char *found, const char *known, es_error *err)
 {
@@ -112,6 +115,7 @@ static bool is_wordpiece(const json_t *model)
     return json_object_get(model, "max_input_chars_per_word") && !json_object_get(model, "merges");
 }
 
+/* The reader has refused a text twice; whether ids make sense is checked when all are known. */
 static es_status read_model(const es_settings *s, es_vocab_list *list, es_error *err)
 {
     const json_t *model = json_object_get(s->root, "model");
@@ -166,6 +170,7 @@ static es_status read_added_token(const es_settings *s, const json_t *token, es_
     return es_vocab_list_add(list, (es_vocab_entry){text, strlen(text), id, true}, err);
 }
 
+/* These are matched before anything else, and may repeat a token of the vocabulary. */
 static es_status read_added(const es_settings *s, es_vocab_list *list, es_error *err)
 {
     const json_t *tokens = json_object_get(s->root, "added_tokens");
@@ -180,6 +185,7 @@ static es_status read_added(const es_settings *s, es_vocab_list *list, es_error 
 
 /* ---- normalizer and pre-tokenizer ---- */
 
+/* Keys that are left out have the values that BERT was trained with. */
 static es_status read_normalizer(const es_settings *s, es_tokenizer_info *rules, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "normalizer");
@@ -208,6 +214,7 @@ static es_status check_pretokenizer(const es_settings *s, es_error *err)
 
 /* ---- post-processor: the specials around a text ---- */
 
+/* Ids are checked against the vocabulary when that is known, in es_tokenizer_build(). */
 static es_status add_special(const es_settings *s, es_tokenizer_info *rules, bool before,
                              const json_t *id, es_error *err)
 {
@@ -240,6 +247,8 @@ static es_status add_named(const es_settings *s, const json_t *part, const json_
     return ES_OK;
 }
 
+/* "single" is the template of one text: specials, the text, specials. Of the one for pairs we
+ * have no need. */
 static es_status read_template(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                                es_error *err)
 {
@@ -256,6 +265,8 @@ static es_status read_template(const es_settings *s, const json_t *part, es_toke
                       : settings_fail(s, "post_processor.single", "a template of one text", err);
 }
 
+/* Without one nothing stands around a text. BertProcessing is the old way to say [CLS] text
+ * [SEP]. */
 static es_status read_postprocessor(const es_settings *s, es_tokenizer_info *rules, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "post_processor");
@@ -283,6 +294,7 @@ static es_status read_all(const es_settings *s, es_vocab_list *list, es_tokenize
     return es_tokenizer_build(list, out, err);
 }
 
+/* What the file leaves open is as in BERT. */
 es_status es_tokenizer_read_json(const char *data, size_t bytes, const char *path,
                                  es_budget *budget, es_tokenizer **out, es_error *err)
 {

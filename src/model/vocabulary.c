@@ -30,6 +30,8 @@ void es_trie_close(es_trie *trie)
     *trie = (es_trie){0};
 }
 
+/* Open addressing, the next slot if one is taken: with half of them empty a search looks at
+ * two. */
 static void add_edge(es_trie *trie, uint64_t edge)
 {
     uint64_t slot = ((edge >> 28) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
@@ -66,6 +68,8 @@ static es_status grow(es_trie *trie, es_error *err)
     return ES_OK;
 }
 
+/* A node for each prefix that is new; slots and nodes grow together, so that one test does for
+ * both. */
 es_status es_trie_put(es_trie *trie, const char *text, size_t bytes, int32_t id, int32_t *before,
                       es_error *err)
 {
@@ -93,6 +97,7 @@ uint32_t es_trie_walk(const es_trie *trie, uint32_t node, const char *text, size
     return node;
 }
 
+/* Goes on past a string that fits, for a longer one may; the last that did is the answer. */
 size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *text, size_t bytes,
                        int32_t *id)
 {
@@ -126,6 +131,7 @@ void es_vocab_list_free(es_vocab_list *list)
 
 /* ---- checks ---- */
 
+/* Tokens of a broken vocabulary may be as long as the file. */
 static int shown(size_t bytes) { return bytes < 64 ? (int)bytes : 64; }
 
 /* Ids index tables of the model and of ours, so that their size may not run away from the number
@@ -146,6 +152,7 @@ static es_status check_ids(const es_vocab_list *list, int64_t *size, es_error *e
     return ES_OK;
 }
 
+/* Two texts with one id: which of them the model means, nobody could say. */
 static es_status fail_clash(const es_vocab_list *list, const es_vocab_entry *e, const char *other,
                             es_error *err)
 {
@@ -157,6 +164,8 @@ static es_status fail_clash(const es_vocab_list *list, const es_vocab_entry *e, 
 
 /* ---- tables ---- */
 
+/* Exactly as many bytes as the tokens have, each with its NUL: texts are handed out as C
+ * strings. */
 static es_status allocate_texts(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     size_t bytes = 0;
@@ -197,6 +206,7 @@ static es_status put_token(es_tokenizer *t, const es_vocab_list *list, const es_
     return ES_OK;
 }
 
+/* The longest of them is how far a stream has to look ahead, so it is bounded. */
 static es_status put_added(es_tokenizer *t, const es_vocab_list *list, const es_vocab_entry *e,
                            es_error *err)
 {
@@ -225,6 +235,7 @@ static void classify_ascii(es_tokenizer *t)
     }
 }
 
+/* Here rather than in the readers: they know texts or ids, and only now both can be compared. */
 static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     t->continuing =
@@ -245,6 +256,8 @@ static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_er
     return ES_OK;
 }
 
+/* Ids first: the size of every table follows from them. Added tokens come last in a list, so
+ * that the vocabulary's own ids are there to be compared with. */
 static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     size_t used = 0;
@@ -370,7 +383,8 @@ static int64_t find_line(const es_vocab_list *list, const char *token)
 }
 
 /* Specials are recognised in text, and two of them stand around it. Padding and mask are not
- * needed to read text, so they may be missing. */
+ * needed to read text, so they may be missing. Names come from the configuration, ids from the
+ * lines they stand on. */
 static es_status mark_specials(es_vocab_list *list, const char *const roles[ROLES], es_error *err)
 {
     for (int role = 0; role < ROLES; role++) {
