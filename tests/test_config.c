@@ -122,12 +122,12 @@ static void CF02_numbers_that_make_no_sense(void **state)
 static void CF05_what_is_not_bert(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"roberta\"", "\"distilbert\"", "\"modernbert\"",
+    static const char *const types[] = {"\"roberta\"", "\"DistilBERT\"", "\"modernbert\"",
                                         "\"new\"",     "\"nomic_bert\"", "\"llama\"",
                                         "\"BERT\"",    "\"xlm-roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
-        assert_non_null(strstr(err.hint, "model_type: bert"));
+        assert_non_null(strstr(err.hint, "model_type: bert, distilbert"));
         assert_non_null(strstr(err.hint, "MiniLM"));
     }
     refuse("{\"architectures\":[\"LlamaForCausalLM\"]}", ES_E_UNSUPPORTED, "config.model");
@@ -150,7 +150,7 @@ static void CF05_what_is_not_bert(void **state)
 static void descriptions_are_sound(void **state)
 {
     (void)state;
-    static const char *const types[] = {"bert"};
+    static const char *const types[] = {"bert", "distilbert"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const es_arch *a = es_arch_find(types[i], "");
         int fields = 0, layers = 0, roles[3] = {0};

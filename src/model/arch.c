@@ -12,8 +12,8 @@
 /* ---- the architectures ---- */
 
 /* One line each here, and nothing about any of them anywhere else. */
-extern const es_arch es_arch_bert;
-static const es_arch *const known[] = {&es_arch_bert};
+extern const es_arch es_arch_bert, es_arch_distilbert;
+static const es_arch *const known[] = {&es_arch_bert, &es_arch_distilbert};
 enum { KNOWN = sizeof known / sizeof known[0] };
 
 /* Old checkpoints state no model_type; the class that wrote them is then all there is. A stated
