@@ -255,6 +255,31 @@ static void log_respects_its_level(void **state)
     es_log(ES_LOG_ERROR, "into the void");
 }
 
+/* Contents stay, room doubles, and a refusal leaves everything as it was. */
+static void memory_grows(void **state)
+{
+    (void)state;
+    es_budget budget = {.limit = 100000};
+    int32_t *x = NULL;
+    int64_t room = 0;
+    for (int64_t i = 0; i < 5000; i++) {
+        assert_ok(es_mem_grow(&budget, (void **)&x, &room, i + 1, sizeof *x, "x", &err));
+        assert_true(room > i && (i == 0 || room <= 2 * i + 128));
+        x[i] = (int32_t)i;
+    }
+    assert_ok(es_mem_grow(&budget, (void **)&x, &room, 3, sizeof *x, "x", &err)); /* it has them */
+    const int64_t before = room;
+    assert_int_equal(es_mem_grow(&budget, (void **)&x, &room, 100000, sizeof *x, "x", &err),
+                     ES_E_LIMIT);
+    assert_int_equal(es_mem_grow(&budget, (void **)&x, &room, INT64_MAX, sizeof *x, "x", &err),
+                     ES_E_OVERFLOW);
+    assert_int_equal(room, before);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(x[i], i);
+    es_mem_free(&budget, x);
+    assert_int_equal(budget.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +288,7 @@ int main(void)
         cmocka_unit_test(error_record_truncates_long_text),
         cmocka_unit_test(checked_arithmetic_refuses_to_wrap),
         cmocka_unit_test(memory_is_aligned_zeroed_and_counted),
+        cmocka_unit_test(memory_grows),
         cmocka_unit_test(view_reads_unaligned_strided_and_broadcast),
         cmocka_unit_test(scan_locates_the_first_nonfinite),
         cmocka_unit_test(scan_norms_do_not_overflow),

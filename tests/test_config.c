@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "folder.h"
-#include "model/config.h"
+#include "model/arch.h"
 
 /* A config.json of BERT in which one field has another text; NULL: is left out. */
 static const char *config_with(const char *field, const char *value)
@@ -114,17 +114,20 @@ static void CF02_numbers_that_make_no_sense(void **state)
     refuse(config_with("num_attention_heads", "7"), ES_E_FORMAT, "config.heads");
     assert_true(strstr(err.message, "384") && strstr(err.message, "7"));
     refuse(config_with("num_attention_heads", "768"), ES_E_FORMAT, "config.heads");
-    refuse("{\"hidden_size\": 384, \"hidden_siz\\u0065\": 384}", ES_E_FORMAT, "config.duplicate");
+    refuse("{\"hidden_size\": 384, \"hidden_siz\\u0065\": 384, \"model_type\": \"bert\"}",
+           ES_E_FORMAT, "config.duplicate");
+    refuse(config_with("model_typ\\u0065", "\"bert\""), ES_E_FORMAT, "config.duplicate");
 }
 
 static void CF05_what_is_not_bert(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"roberta\"", "\"distilbert\"", "\"modernbert\"",
+    static const char *const types[] = {"\"roberta\"", "\"DistilBERT\"", "\"modernbert\"",
                                         "\"new\"",     "\"nomic_bert\"", "\"llama\"",
                                         "\"BERT\"",    "\"xlm-roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
+        assert_non_null(strstr(err.hint, "model_type: bert, distilbert"));
         assert_non_null(strstr(err.hint, "MiniLM"));
     }
     refuse("{\"architectures\":[\"LlamaForCausalLM\"]}", ES_E_UNSUPPORTED, "config.model");
@@ -141,6 +144,33 @@ static void CF05_what_is_not_bert(void **state)
         assert_non_null(strstr(err.hint, "gelu"));
     }
     refuse(config_with("is_decoder", "true"), ES_E_UNSUPPORTED, "config.decoder");
+}
+
+/* What every description promises, whoever wrote it: arch.c relies on it. */
+static void descriptions_are_sound(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"bert", "distilbert"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const es_arch *a = es_arch_find(types[i], "");
+        int fields = 0, layers = 0, roles[3] = {0};
+        assert_non_null(a);
+        assert_string_equal(a->model_type, types[i]);
+        assert_ptr_equal(es_arch_find("", a->classifier), a);
+        for (const es_field *f = a->fields; f->key; f++, fields++)
+            assert_true(f->kind != ES_FIELD_WORD || (f->only && f->rule && f->hint));
+        assert_true(fields <= ES_ARCH_FIELDS);
+        for (const es_arch_part *p = a->parts; p->name; p++) {
+            layers += es_part_in_layer(p);
+            roles[p->role]++;
+        }
+        assert_true(layers > 0 && roles[ES_ROLE_POOLER] <= 1 && roles[ES_ROLE_CLASSIFIER] <= 1);
+        assert_true(a->norm < ES_NORMS && a->positions < ES_POSITIONS);
+        assert_true(a->attention < ES_ATTENTIONS && a->order < ES_ORDERS);
+        assert_true(a->activation && a->pooled && a->title && a->relatives && a->tokenizer);
+    }
+    assert_null(es_arch_find("", "LlamaForCausalLM"));
+    assert_null(es_arch_find("roberta", "BertModel"));
 }
 
 static void CF07_layer_norm_eps(void **state)
@@ -237,6 +267,7 @@ int main(void)
         cmocka_unit_test(CF01_missing_file_or_field),
         cmocka_unit_test(CF02_numbers_that_make_no_sense),
         cmocka_unit_test(CF05_what_is_not_bert),
+        cmocka_unit_test(descriptions_are_sound),
         cmocka_unit_test(CF07_layer_norm_eps),
         cmocka_unit_test(names_are_found_in_the_hub_cache),
     };

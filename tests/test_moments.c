@@ -1,6 +1,8 @@
 /* test_moments.c : streamed means and covariances against the definition, in long double. */
 #include "testing.h"
 
+#include "stats/average.h"
+
 #include <esscher/moments.h>
 
 #include "numbers.h"
@@ -84,9 +86,25 @@ static void too_few_rows_have_no_covariance(void **state)
     assert_int_equal(budget.used, 0);
 }
 
+/* With equal weights it is the error of a mean, s / sqrt(n); a block that weighs twice counts as
+ * much as two whose values are the same, but is one draw. */
+static void the_error_of_a_mean_over_blocks(void **state)
+{
+    (void)state;
+    const double x[] = {1.0, 4.0, 2.0, 5.0}, mean = 3.0;
+    double scatter = 0.0;
+    for (int i = 0; i < 4; i++)
+        scatter += 9.0 * (x[i] - mean) * (x[i] - mean); /* weights of 3 */
+    assert_near(es_block_se(scatter, 12.0, 4), sqrt(10.0 / 3.0 / 4.0), 1e-15);
+    assert_near(es_block_se(2.0 * 2.0 * 1.0 + 2.0 * 2.0, 3.0, 2), sqrt(8.0 * 2.0) / 3.0, 1e-15);
+    assert_true(es_block_se(-1e-30, 5.0, 3) == 0.0);
+    assert_true(isnan(es_block_se(1.0, 5.0, 1)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_error_of_a_mean_over_blocks),
         cmocka_unit_test(batches_and_merges_agree_with_the_definition),
         cmocka_unit_test(too_few_rows_have_no_covariance),
     };

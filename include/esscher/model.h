@@ -1,16 +1,18 @@
-/* model.h : a BERT checkpoint on disk, and what it makes of token ids.
+/* model.h : a checkpoint on disk, and what it makes of token ids.
  *
  * A model is a folder with config.json and model.safetensors (or its shards), as model hubs hand
- * them out, or the name of one in the hub's cache. BERT and what is exactly BERT: MiniLM, gte, bge,
- * e5 and classifiers made from them. With hidden width H, h heads of dimension k = H/h:
+ * them out, or the name of one in the hub's cache. Its model_type must be one of those that are
+ * known, "bert" first of all: BERT and what is exactly BERT, MiniLM, gte, bge, e5 and classifiers
+ * made from them. With hidden width H, h heads of dimension k = H/h:
  *
  *     x = LayerNorm(word[id] + position[i] + type[0])                    hidden state 0
  *     for each layer:  a = x + Wo [heads of softmax(q k' / sqrt(k)) v] + bo,   a = LayerNorm(a)
  *                      x = LayerNorm(a + W2 gelu(W1 a + b1) + b2)        hidden state 1 .. L
  *     pooled = tanh(Wp x_0 + bp),   logits = Wc pooled + bc
  *
- * with the exact gelu, x (1 + erf(x / sqrt 2)) / 2. A block of n ids runs at its own length: there
- * is no padding, so nothing has to be masked.
+ * with the exact gelu, x (1 + erf(x / sqrt 2)) / 2; other types may lack token types, or have
+ * another function in place of tanh. A block of n ids runs at its own length: there is no padding,
+ * so nothing has to be masked.
  *
  *     es_model *m;
  *     es_error err;
@@ -50,20 +52,22 @@ typedef struct es_model_config {
     int64_t intermediate; /* rows of W1 */
     int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
     int64_t positions;    /* longest block */
-    int64_t types;        /* token types; 0 is the one used */
+    int64_t types;        /* token types; the first is the one used. 0: the model has none */
     int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
                        of the classifier, 0 without one */
     bool pooler;    /* set by es_model_open() */
     double layer_norm_eps;
     char architecture[64]; /* the first of "architectures", or "" */
+    char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
 
 /*! es_model_config_load() : read a config.json. O(file). Thread-safe.
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT above a megabyte; ES_E_FORMAT with err->offset where there
  *  is one: config.json, config.utf8, config.depth (no JSON), config.missing (a field), config.range
  *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden
- *  size not a multiple of heads); ES_E_UNSUPPORTED: config.model (no BERT), config.activation,
- *  config.positions (not absolute), config.decoder; the message lists what is supported. */
+ *  size not a multiple of heads); ES_E_UNSUPPORTED: config.model (a model_type that is not known;
+ * the hint lists those that are), config.activation, config.positions (not absolute),
+ * config.decoder: values that would change what is computed; the hint says which is supported. */
 ES_API es_status es_model_config_load(const char *path, es_model_config *out, es_error *err);
 
 /*! es_model_locate() : the folder of a model. `name` is a folder, or "name", "org/name" or
@@ -89,13 +93,14 @@ typedef struct es_model_opts {
 typedef struct es_model es_model;
 
 /*! es_model_open() : find (es_model_locate()), check and load a model. Tensors may be named with or
- *  without "bert." in front, LayerNorms by weight and bias or by gamma and beta. O(weights) time
- *  and memory, 4 or 8 bytes each. Release with es_model_close().
+ *  without their type's prefix ("bert."), LayerNorms by weight and bias or by gamma and beta.
+ * O(weights) time and memory, 4 or 8 bytes each. Release with es_model_close().
  *  @return : ES_OK; as es_model_locate(), es_model_config_load(), es_st_open(); ES_E_FORMAT:
  *  model.shape (a tensor's shape is not what config.json says; both are named), model.layers (fewer
  *  layers than config.json says), model.tensor (one is missing), model.prefix (tensors with and
- *  without "bert."); ES_E_IO (model.weights) if there are no weights, ES_E_UNSUPPORTED if they are
- *  of another format, which is named; ES_E_NONFINITE (model.finite), naming the tensor. */
+ *  without the prefix, or none of either); ES_E_IO (model.weights) if there are no weights,
+ * ES_E_UNSUPPORTED if they are of another format, which is named; ES_E_NONFINITE (model.finite),
+ * naming the tensor. */
 ES_API es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out,
                                es_error *err);
 ES_API void es_model_close(es_model *model); /* NULL is fine */
@@ -135,7 +140,7 @@ typedef struct es_model_block {
     double *top_weight;  /* (L, h) largest weight, mean */
     double *sum_squares; /* (L, h) sum w^2, mean */
     double *ess;         /* (L, h) effective number of keys, 1/sum w^2, mean */
-    double *pooled;      /* (H) tanh of the pooler */
+    double *pooled;      /* (H) of the pooler, after tanh or what the type has in its place */
     double *logits;      /* (labels) of the classifier */
 } es_model_block;
 

@@ -69,6 +69,24 @@ es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size
     return es_mem_new(budget, size, what, out, err);
 }
 
+es_status es_mem_grow(es_budget *budget, void **array, int64_t *room, int64_t needed,
+                      size_t element, const char *what, es_error *err)
+{
+    int64_t larger = *room ? *room : 128;
+    void *memory;
+    if (needed <= *room)
+        return ES_OK;
+    while (larger < needed)
+        larger = larger <= INT64_MAX / 2 ? 2 * larger : needed;
+    ES_TRY(es_mem_array(budget, larger, 1, element, what, &memory, err));
+    if (*room)
+        memcpy(memory, *array, (size_t)*room * element);
+    es_mem_free(budget, *array);
+    *array = memory;
+    *room = larger;
+    return ES_OK;
+}
+
 void es_mem_free(es_budget *budget, void *memory)
 {
     if (!memory)

@@ -18,6 +18,13 @@ es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **ou
 es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size_t element,
                        const char *what, void **out, es_error *err);
 
+/*! es_mem_grow() : at least `needed` elements of room in *array, whose contents stay; nothing is
+ * done where *room has them already. Room doubles, so that appending n elements copies O(n) of
+ * them. Begin with NULL and 0. @return : as es_mem_array(); after a failure *array and *room are as
+ * they were. */
+es_status es_mem_grow(es_budget *budget, void **array, int64_t *room, int64_t needed,
+                      size_t element, const char *what, es_error *err);
+
 /*! es_mem_free() : give back what es_mem_new() gave; NULL is fine. */
 void es_mem_free(es_budget *budget, void *memory);
 

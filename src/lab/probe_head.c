@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "lab/probe.h"
+#include "stats/average.h"
 
 /* ---- the layer ---- */
 
@@ -80,8 +81,7 @@ static void average(const sink *sinks, int64_t blocks, int end, double *mean, do
     *mean = sum / queries;
     for (int64_t b = 0; b < blocks; b++)
         scatter += pow(sinks[b].queries * (sinks[b].weight[end] - *mean), 2.0);
-    *se =
-        blocks > 1 ? sqrt(scatter * (double)blocks / (double)(blocks - 1)) / queries : (double)NAN;
+    *se = es_block_se(scatter, queries, blocks);
 }
 
 static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, es_error *err)

@@ -1,12 +1,15 @@
-/* forward.c : blocks of token ids through the encoder. A unit of work is a block: one thread runs
- * it from its ids to its last hidden state, so threads share nothing but the weights.
+/* forward.c : blocks of token ids through the layers. A unit of work is a block: one thread runs it
+ * from its ids to its last hidden state, so threads share nothing but the weights.
  *
- * Per layer, with x (n, H):
+ * Per layer, with x (n, H), in the order that has its norms after the sums:
  *   1  qkv (n, 3H) = x Wqkv' + b                      one product
  *   2  per head: scores and weighted values           the attention engine, nothing (n, n) stored
- *   3  a (n, H) = x + heads Wo' + bo, LayerNorm
- *   4  m (n, I) = gelu(a W1' + b1)
- *   5  x = a + m W2' + b2, LayerNorm */
+ *   3  a (n, H) = norm(x + heads Wo' + bo)
+ *   4  m (n, I) = activation(a W1' + b1)
+ *   5  x = norm(a + m W2' + b2)
+ *
+ * Which norm, activation, order and so on is the description's to say: its kinds are looked up in
+ * the tables `attentions` and `orders` below and in those of layer_rows.c. */
 #include <esscher/model.h>
 
 #include <math.h>
@@ -19,7 +22,7 @@
 #include "base/threads.h"
 #include "linalg/dense.h"
 #include "linalg/gemm.h"
-#include "model/rows.h"
+#include "model/model_inside.h"
 
 /* What one thread works in; sized for the longest block. */
 typedef struct scratch {
@@ -37,7 +40,9 @@ typedef struct scratch {
 typedef struct job {
     const es_model *model;
     const es_model_block *blocks;
+    const es_arch *arch;
     const es_rows *rows;
+    es_activate activate, activate_pooled;
     es_gelu_table gelu;
     es_exec inner; /* of the engine, which runs on our thread */
     scratch *scratch;
@@ -45,6 +50,8 @@ typedef struct job {
 
 /* ---- memory ---- */
 
+/* One block of memory per thread, taken before any work: a run that does not fit fails at once.
+ * The f64 part comes first, where the block is aligned for it. */
 static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, scratch *s,
                              es_error *err)
 {
@@ -69,6 +76,7 @@ static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, sc
 
 /* ---- one layer ---- */
 
+/* In the order of the queries, so that the mean has the same bits whoever ran the block. */
 static double mean_of(const double *x, int64_t n)
 {
     double sum = 0.0;
@@ -77,6 +85,8 @@ static double mean_of(const double *x, int64_t n)
     return sum / (double)n;
 }
 
+/* Only asked where weights are known to hold NaN or Inf: a pass over the block, which others
+ * need not pay for. */
 static bool all_finite(const es_view qkv[3])
 {
     es_scan scan;
@@ -97,6 +107,19 @@ static void spoil(const scratch *s, int64_t n, int64_t k)
         s->entropy[i] = s->top_weight[i] = s->sum_squares[i] = (double)NAN;
 }
 
+/* Every token sees every token of its block. */
+static es_status attend_all(const job *j, const es_view qkv[3], const es_attend_out *out,
+                            es_error *err)
+{
+    const es_attend_opts opts = {.precision = j->model->precision, .exec = &j->inner};
+    return es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, out, err);
+}
+
+typedef es_status (*attention)(const job *, const es_view *, const es_attend_out *, es_error *);
+static const attention attentions[ES_ATTENTIONS] = {[ES_ATTENTION_ALL] = attend_all};
+
+/* Views into the product of step 1, without copying: a head's queries, keys and values are
+ * bands of columns. Statistics that nobody asked for are not computed. */
 static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
                           int64_t head, es_error *err)
 {
@@ -111,7 +134,6 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
                            .cols = k,
                            .row_stride = 3 * H * item,
                            .col_stride = item};
-    const es_attend_opts opts = {.precision = j->model->precision, .exec = &j->inner};
     const es_attend_out out = {.output = s->head,
                                .entropy = b->entropy ? s->entropy : NULL,
                                .top_weight = b->top_weight ? s->top_weight : NULL,
@@ -119,7 +141,7 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
     if (j->model->nonfinite && !all_finite(qkv))
         spoil(s, b->n, k);
     else
-        ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, &out, err));
+        ES_TRY(attentions[j->arch->attention](j, qkv, &out, err));
     j->rows->place(s->head, b->n, k, H, s->heads + head * k * item);
     if (b->entropy)
         b->entropy[at] = mean_of(s->entropy, b->n);
@@ -134,7 +156,8 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
     return ES_OK;
 }
 
-/* y (n, outputs) = residual + x w' + b */
+/* y (n, outputs) = residual + x w' + b. Bias and residual are laid down first and the product is
+ * added to them: BLAS's own sum takes them in, and no pass over the result follows. */
 static void apply(const job *j, const es_linear *linear, const void *x, const void *residual,
                   int64_t n, int64_t inputs, int64_t outputs, void *y)
 {
@@ -142,19 +165,23 @@ static void apply(const job *j, const es_linear *linear, const void *x, const vo
     es_gemm_add(j->model->precision, n, outputs, inputs, x, linear->w, y);
 }
 
+/* The one place where rows are looked at number by number anyway, so it is here that an
+ * overflow is noticed, at most half a layer after it happened. */
 static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64_t state, void *x,
                            es_error *err)
 {
     const es_model_config *c = &j->model->config;
-    if (j->rows->norm(norm, c->layer_norm_eps, n, c->hidden, x) || j->model->nonfinite)
+    if (j->rows->norm[j->arch->norm](norm, c->layer_norm_eps, n, c->hidden, x) ||
+        j->model->nonfinite)
         return ES_OK;
     return es_fail(err, ES_E_NONFINITE, "forward.overflow",
                    "run the model in f64; else its weights are broken",
                    "NaN or infinity on the way to hidden state %lld", (long long)state);
 }
 
-static es_status run_layer(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
-                           es_error *err)
+/* Steps 1 to 5 above. The residual is added before each norm, in both halves of the layer. */
+static es_status run_post(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
+                          es_error *err)
 {
     const es_model_config *c = &j->model->config;
     const es_layer *l = &j->model->layers[layer];
@@ -165,13 +192,18 @@ static es_status run_layer(const job *j, const scratch *s, const es_model_block 
     apply(j, &l->out, s->heads, s->x, n, H, H, s->a);
     ES_TRY(normalise(j, &l->norm1, n, layer + 1, s->a, err));
     apply(j, &l->up, s->a, NULL, n, H, I, s->middle);
-    j->rows->gelu(&j->gelu, s->middle, n * I);
+    j->activate(&j->gelu, s->middle, n * I);
     apply(j, &l->down, s->middle, s->a, n, I, H, s->x);
     return normalise(j, &l->norm2, n, layer + 1, s->x, err);
 }
 
+typedef es_status (*order)(const job *, const scratch *, const es_model_block *, int64_t,
+                           es_error *);
+static const order orders[ES_ORDERS] = {[ES_ORDER_POST] = run_post};
+
 /* ---- one block ---- */
 
+/* Results that are few leave in f64, whatever the model computes in. */
 static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
 {
     const es_view view = {
@@ -185,9 +217,7 @@ static void classify(const job *j, const scratch *s, const es_model_block *b)
     const es_model *m = j->model;
     const int64_t H = m->config.hidden;
     apply(j, &m->pooler, s->x, NULL, 1, H, H, s->a);
-    es_view pooled = {s->a, m->precision, 1, H, 0, (int64_t)es_dtype_size(m->precision)};
-    for (int64_t i = 0; i < H; i++)
-        es_view_set(&pooled, 0, i, tanh(es_view_get(&pooled, 0, i)));
+    j->activate_pooled(&j->gelu, s->a, H);
     if (b->pooled)
         copy_out(m, s->a, H, b->pooled);
     if (!b->logits)
@@ -196,6 +226,8 @@ static void classify(const job *j, const scratch *s, const es_model_block *b)
     copy_out(m, s->logits, m->config.labels, b->logits);
 }
 
+/* From ids to the last state. States are copied out as they arise: x is overwritten by the next
+ * layer. */
 static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 {
     const job *j = job_;
@@ -204,12 +236,12 @@ static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
     const es_model_config *c = &j->model->config;
     const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(j->model->precision);
     char *hidden = b->hidden;
-    j->rows->embed(j->model, b->ids, b->n, s->x);
+    j->rows->embed[j->arch->positions](j->model, b->ids, b->n, s->x);
     ES_TRY(normalise(j, &j->model->norm0, b->n, 0, s->x, err));
     for (int64_t layer = 0; layer < c->layers; layer++) {
         if (hidden)
             memcpy(hidden + (size_t)layer * state, s->x, state);
-        ES_TRY(run_layer(j, s, b, layer, err));
+        ES_TRY(orders[j->arch->order](j, s, b, layer, err));
     }
     if (hidden)
         memcpy(hidden + (size_t)c->layers * state, s->x, state);
@@ -222,6 +254,8 @@ static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 
 /* ---- all blocks ---- */
 
+/* All blocks are checked before the first is run: what cannot be done is said at once, not
+ * after an hour. */
 static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
                              es_error *err)
 {
@@ -247,6 +281,9 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     return ES_OK;
 }
 
+/* Blocks are what threads are given, and each calls BLAS for itself on one thread: products of
+ * a block are too small to be worth sharing, and so nothing depends on how many threads there
+ * are. */
 es_status es_model_forward(const es_model *model, const es_model_block *blocks, int64_t count,
                            const es_exec *exec, es_error *err)
 {
@@ -259,9 +296,14 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
         ES_TRY(check_block(model, &blocks[i], i, err));
         longest = blocks[i].n > longest ? blocks[i].n : longest;
     }
+    const es_arch *arch = model->arch;
+    const bool narrow = model->precision == ES_F32;
     job j = {.model = model,
              .blocks = blocks,
-             .rows = model->precision == ES_F32 ? &es_rows_f32 : &es_rows_f64,
+             .arch = arch,
+             .rows = narrow ? &es_rows_f32 : &es_rows_f64,
+             .activate = narrow ? arch->activation->f32 : arch->activation->f64,
+             .activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64,
              .inner = {.threads = 1, .isa = exec ? exec->isa : ES_ISA_AUTO, .budget = budget}};
     es_gelu_prepare(&j.gelu);
     ES_TRY(es_mem_array(budget, threads, 1, sizeof *j.scratch, "threads", &memory, err));
@@ -276,6 +318,59 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     }
     for (int t = 0; t < threads; t++)
         es_mem_free(budget, j.scratch[t].memory);
+    es_mem_free(budget, memory);
+    return status;
+}
+
+/* ---- its matrix products alone, as a measure of its speed ---- */
+
+typedef struct product_job {
+    const es_model *model;
+    int64_t n;
+    char *memory; /* per thread: (n, widest) in and (n, widest) out */
+    size_t each;
+} product_job;
+
+/* The same shapes in the same order as above, on zeros: time does not depend on the numbers. */
+static es_status multiply_block(void *job_, int64_t unit, int thread, es_error *err)
+{
+    const product_job *j = job_;
+    const es_model *m = j->model;
+    char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
+    (void)unit;
+    (void)err;
+    for (int64_t layer = 0; layer < m->config.layers; layer++) {
+        for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);) {
+            const es_linear *part = es_model_place(m, s.part, layer);
+            if (s.part->kind != ES_PART_NORM)
+                es_gemm_add(m->precision, j->n, s.rows, s.cols, x, part->w, y);
+        }
+    }
+    return ES_OK;
+}
+
+es_status es_model_products(const es_model *model, int64_t n, int64_t count, const es_exec *exec,
+                            es_error *err)
+{
+    int64_t widest = model->config.hidden;
+    const int threads = es_parallel_threads(exec, count);
+    es_budget *budget = exec ? exec->budget : NULL;
+    void *memory;
+    if (n < 1 || n > model->config.positions)
+        return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
+                       "a block of %lld tokens; the model has %lld positions", (long long)n,
+                       (long long)model->config.positions);
+    for (es_stack s = {0}; es_stack_next(model->arch, &model->config, true, &s);) {
+        widest = s.rows > widest ? s.rows : widest;
+        widest = s.cols > widest ? s.cols : widest;
+    }
+    product_job j = {
+        .model = model, .n = n, .each = (size_t)(n * widest) * es_dtype_size(model->precision)};
+    ES_TRY(es_mem_array(budget, 2 * threads, (int64_t)j.each, 1, "products", &memory, err));
+    j.memory = memory; /* zeros: products of finite numbers, whatever is added */
+    es_blas_enter();
+    const es_status status = es_parallel_run(exec, count, multiply_block, &j, err);
+    es_blas_leave();
     es_mem_free(budget, memory);
     return status;
 }

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/unicode.h"
 
 /* ---- failures ---- */
 
+/* Rules are named after what is being read: the same mistake is safetensors.json in one file
+ * and config.json in another. */
 static es_status fail_at(const es_json *j, size_t at, const char *what, const char *message)
 {
     char rule[40];
@@ -29,12 +32,15 @@ es_status es_json_fail(const es_json *j, const char *expected)
 
 /* ---- bytes ---- */
 
+/* The four characters of RFC 8259; a form feed or a no-break space is no space. */
 static void skip_space(es_json *j)
 {
     while (j->at < j->end && memchr(" \t\r\n", j->bytes[j->at], 4))
         j->at++;
 }
 
+/* Every value tells what it is by its first byte, so that no value has to be read to be
+ * refused. */
 unsigned char es_json_kind(es_json *j)
 {
     skip_space(j);
@@ -60,6 +66,8 @@ static bool take_word(es_json *j, const char *word)
 
 /* ---- objects and arrays ---- */
 
+/* Depth is counted here and bounded, since es_json_skip() recurses: a megabyte of brackets must
+ * not become a megabyte of stack frames. */
 es_status es_json_begin(es_json *j, unsigned char open, es_json_list *list)
 {
     *list = (es_json_list){.close = open == '{' ? '}' : ']'};
@@ -71,6 +79,8 @@ es_status es_json_begin(es_json *j, unsigned char open, es_json_list *list)
     return ES_OK;
 }
 
+/* The comma belongs to the member after it: "[1,]" is then a missing value, and "{,}" a missing
+ * key. */
 es_status es_json_next(es_json *j, es_json_list *list, es_json_text *key)
 {
     skip_space(j);
@@ -119,7 +129,9 @@ static int32_t hex4(const unsigned char *p, const unsigned char *end)
     return value;
 }
 
-/* The escape at p, which stands after the backslash: its character and its length; 0: invalid. */
+/* The escape at p, which stands after the backslash: its character and its length; 0: invalid.
+ * Half of a surrogate pair is no character (RFC 8259 leaves it open; UTF-8 cannot say it), and
+ * names that differ in nothing but broken halves could not be told apart. */
 static size_t read_escape(const unsigned char *p, const unsigned char *end, uint32_t *character)
 {
     static const char letters[] = "\"\\/bfnrt", meaning[] = "\"\\/\b\f\n\r\t";
@@ -143,30 +155,15 @@ static size_t read_escape(const unsigned char *p, const unsigned char *end, uint
     return 11;
 }
 
-/* Length of the UTF-8 character at p, 0 if it is none: overlong forms, surrogates and what is
- * above U+10FFFF are not (RFC 3629). */
+/* Length of the UTF-8 character at p < end, 0 if it is none. */
 static size_t utf8_length(const unsigned char *p, const unsigned char *end)
 {
-    const size_t left = (size_t)(end - p);
-    const unsigned char a = p[0];
-    if (a < 0x80)
-        return 1;
-    const size_t length = a >= 0xc2 && a <= 0xdf   ? 2
-                          : (a & 0xf0) == 0xe0     ? 3
-                          : a >= 0xf0 && a <= 0xf4 ? 4
-                                                   : 0;
-    if (length == 0 || left < length)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((a == 0xe0 && p[1] < 0xa0) || (a == 0xed && p[1] > 0x9f) || (a == 0xf0 && p[1] < 0x90) ||
-        (a == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return length;
+    int32_t c;
+    const size_t length = es_utf8_next(p, (size_t)(end - p), &c);
+    return c < 0 ? 0 : length;
 }
 
+/* Checked as a whole before anybody sees it: what decodes and copies below relies on it. */
 es_status es_json_string(es_json *j, es_json_text *out)
 {
     skip_space(j);
@@ -194,29 +191,15 @@ es_status es_json_string(es_json *j, es_json_text *out)
     return ES_OK;
 }
 
-static size_t put_utf8(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    const size_t length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = length - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(lead[length] | c);
-    return length;
-}
-
 size_t es_json_decode(const es_json_text *text, char *out)
 {
     const unsigned char *p = text->bytes + text->at, *const end = p + text->size;
     size_t used = 0;
-    while (p < end) { /* what is written never passes what is read: an escape only shrinks */
-        uint32_t c;
+    while (p < end) {   /* what is written never passes what is read: an escape only shrinks */
+        uint32_t c = 0; /* is set: es_json_string() has seen every escape */
         if (*p == '\\') {
             p += 1 + read_escape(p + 1, end, &c);
-            used += put_utf8(c, out + used);
+            used += es_utf8_put((int32_t)c, (unsigned char *)out + used);
         } else {
             out[used++] = (char)*p++;
         }
@@ -224,6 +207,8 @@ size_t es_json_decode(const es_json_text *text, char *out)
     return used;
 }
 
+/* Keys may be spelt with escapes, "siz\u0065"; a reader that compares bytes would see another
+ * key there and another reader the same: two files in one. */
 bool es_json_same(const es_json_text *text, const char *word)
 {
     char decoded[192];
@@ -233,18 +218,20 @@ bool es_json_same(const es_json_text *text, const char *word)
     return es_json_decode(text, decoded) == size && memcmp(decoded, word, size) == 0;
 }
 
+/* For messages and for words that are compared afterwards, so it may be cut, but never inside a
+ * character. */
 void es_json_copy(const es_json_text *text, char *out, size_t size)
 {
     const unsigned char *p = text->bytes + text->at, *const end = p + text->size;
     size_t used = 0;
     while (p < end) {
-        char character[4];
+        unsigned char character[ES_UTF8_MOST];
         uint32_t c;
         const size_t step = *p == '\\' ? 1 + read_escape(p + 1, end, &c) : utf8_length(p, end);
-        const size_t length = *p == '\\' ? put_utf8(c, character) : step;
+        const size_t length = *p == '\\' ? es_utf8_put((int32_t)c, character) : step;
         if (used + length >= size)
             break;
-        memcpy(out + used, *p == '\\' ? character : (const char *)p, length);
+        memcpy(out + used, *p == '\\' ? character : p, length);
         used += length;
         p += step;
     }
@@ -258,6 +245,8 @@ static bool is_digit(const es_json *j)
     return j->at < j->end && j->bytes[j->at] >= '0' && j->bytes[j->at] <= '9';
 }
 
+/* For sizes and offsets. 1e3 is a number but no way to write an offset, and as a double it
+ * would lose digits above 2^53. */
 es_status es_json_whole(es_json *j, uint64_t *out)
 {
     static const char expected[] = "a whole number below 2^63, digits only,";
@@ -337,6 +326,7 @@ es_status es_json_number(es_json *j, double *out)
 
 /* ---- the rest ---- */
 
+/* No 0, 1 or "true": a file that has those was not written by the program it claims. */
 es_status es_json_boolean(es_json *j, bool *out)
 {
     skip_space(j);
@@ -370,6 +360,7 @@ es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
     }
 }
 
+/* What follows the value would be read by nobody, and might be the half of another file. */
 es_status es_json_end(es_json *j)
 {
     skip_space(j);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
+#include "stats/average.h"
 #include "store/npy_rows.h"
 
 struct es_pool {
@@ -22,6 +23,8 @@ struct es_pool {
 
 /* ---- what it is ---- */
 
+/* A number of a table of one row, by its name; NaN where there is none. A pool is a folder that
+ * anybody may have edited. */
 static double column(const es_run_table *table, const char *name)
 {
     for (int64_t i = 0; i < table->cols; i++)
@@ -38,6 +41,7 @@ static int64_t count_of(const es_run_table *table, const char *name, double most
     return value >= 0.0 && value <= most && value == floor(value) ? (int64_t)value : -1;
 }
 
+/* Before anything else is read: a later version may mean something else by the same names. */
 es_status es_pool_check_format(const es_run *run, const char *path, es_error *err)
 {
     const es_run_about about = es_run_info(run);
@@ -54,6 +58,7 @@ es_status es_pool_check_format(const es_run *run, const char *path, es_error *er
     return ES_OK;
 }
 
+/* Sizes become memory further down, so each has a bound here that a real pool is far below. */
 static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_error *err)
 {
     es_pool_info *out = &pool->info;
@@ -115,6 +120,8 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
     return status;
 }
 
+/* A file for each layer stays open; fd is -1 in all of them first, so that closing takes any
+ * number. */
 static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 {
     char path[ES_POOL_PATH];
@@ -142,16 +149,19 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 /* One statistic of one head over the blocks, in their order: sums of w x and of (w y)^2 and what it
  * takes to centre them, y = x - first, w being the queries of a block. */
 typedef struct tally {
-    double count, first, weight, sum;
+    int64_t count;
+    double first, weight, sum;
     double squares, cross, scatter; /* of w^2, w^2 y, w^2 y^2 */
 } tally;
 
+/* Centred on the first value: sums of squares of numbers that are all near 6 would lose half of
+ * their digits in the difference that mean_of() takes. */
 static void tally_add(tally *t, double weight, double x)
 {
-    if (t->count == 0.0)
+    if (t->count == 0)
         t->first = x;
     const double y = x - t->first, square = weight * weight;
-    t->count += 1.0;
+    t->count++;
     t->weight += weight;
     t->sum += weight * y;
     t->squares += square;
@@ -165,6 +175,8 @@ typedef struct reading {
     tally *tallies; /* (heads, ES_POOL_SEEN) */
 } reading;
 
+/* Blocks are weighted with their queries, dropped specials included, for statistics were taken
+ * over these. Batches come in order, so sums have the same bits whenever they are read. */
 static es_status tally_batch(void *user, int64_t index, const double *values, es_error *err)
 {
     const reading *r = user;
@@ -181,17 +193,17 @@ static es_status tally_batch(void *user, int64_t index, const double *values, es
     return ES_OK;
 }
 
-/* The weighted mean m, and the standard error of such a ratio: sum (w (x - m))^2 / (sum w)^2, for
- * all but one of the blocks. */
+/* The weighted mean m, and its standard error. */
 static void mean_of(const tally *t, double *mean, double *se)
 {
     const double off = t->sum / t->weight;
     const double scatter = t->scatter - 2.0 * off * t->cross + off * off * t->squares;
     *mean = t->first + off;
-    *se = t->count > 1.0 ? sqrt(fmax(scatter, 0.0) * t->count / (t->count - 1.0)) / t->weight
-                         : (double)NAN;
+    *se = es_block_se(scatter, t->weight, t->count);
 }
 
+/* Statistics of 72 heads over thousands of blocks become means and errors while they pass by;
+ * the cells themselves are not kept. */
 static es_status read_context(es_run *run, es_pool *pool, es_error *err)
 {
     const int64_t heads = pool->info.layers * pool->info.heads;
@@ -206,10 +218,10 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
                         (void **)&r.tallies, err));
     es_status status = es_run_each_cell(run, ES_POOL_STAGE_ID, tally_batch, &r, err);
-    if (status == ES_OK && r.tallies[0].count != (double)pool->info.blocks)
+    if (status == ES_OK && r.tallies[0].count != pool->info.blocks)
         status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
-                         "pool.run holds statistics of %.0f blocks of %lld", r.tallies[0].count,
-                         (long long)pool->info.blocks);
+                         "pool.run holds statistics of %lld blocks of %lld",
+                         (long long)r.tallies[0].count, (long long)pool->info.blocks);
     for (int64_t h = 0; h < heads; h++) {
         es_pool_context *c = &pool->context[h];
         const tally *t = r.tallies + h * ES_POOL_SEEN;
@@ -250,6 +262,8 @@ static es_status keep_sums(void *user, int64_t batch, const double *values, es_e
     return ES_OK;
 }
 
+/* A sum for each row of each layer, 8 bytes for some 1500: a bit that turned is found in the
+ * row that is read, and not by reading a gigabyte beforehand. */
 static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
 {
     const es_pool_info *info = &pool->info;
@@ -296,6 +310,7 @@ static es_status check_rows(const es_pool *pool, int64_t layer, int64_t first, i
 
 /* ---- opening and closing ---- */
 
+/* In this order each step can rely on the sizes that the one before has checked. */
 es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
 {
     char path[ES_POOL_PATH];
@@ -359,6 +374,7 @@ es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_
     return check_rows(pool, layer, first, count, out, err);
 }
 
+/* Row by row; es_pool_rows() checks each against its sum. */
 es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows, int64_t count,
                          float *out, es_error *err)
 {

@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
+#include "model/model_inside.h"
 #include "store/file.h"
 #include "store/npy_rows.h"
 
@@ -67,6 +68,8 @@ static es_status read_blocks(build *b, bool counted, es_error *err)
     return ES_OK;
 }
 
+/* A batch is what is computed and written at a time: large enough for all threads, small enough
+ * to be lost in a crash. */
 static int64_t batches_of(const build *b)
 {
     return (b->blocks.count + ES_POOL_BATCH - 1) / ES_POOL_BATCH;
@@ -76,6 +79,8 @@ static int64_t batches_of(const build *b)
  * which operations are counted on to be done. */
 #define SLOWNESS 1.5
 
+/* The text is tokenized for it, which takes seconds where the pool takes minutes; guessing
+ * tokens from bytes is off by a factor of two between languages. */
 es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
                           es_error *err)
 {
@@ -86,7 +91,9 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
     const double H = (double)c->hidden, L = (double)c->layers;
     const double n = (double)b.blocks.start[b.blocks.count], longest = (double)c->positions;
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
-    double squares = 0.0;
+    double squares = 0.0, matrices = 0.0; /* tokens of blocks, squared; numbers of a layer */
+    for (es_stack s = {0}; es_stack_next(spec->model->arch, c, true, &s);)
+        matrices += s.part->kind == ES_PART_NORM ? 0.0 : (double)(s.rows * s.cols);
     for (int64_t i = 0; i < b.blocks.count; i++)
         squares += pow((double)(b.blocks.start[i + 1] - b.blocks.start[i]), 2.0);
     const double cells = (double)(batches_of(&b) * ES_POOL_BATCH) * L *
@@ -94,8 +101,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
     const double threads = exec && exec->threads ? exec->threads : es_threads_available();
     *out = (es_pool_cost){
         .tokens = b.rows,
-        .flops = SLOWNESS * (2.0 * n * L * (4.0 * H * H + 2.0 * H * (double)c->intermediate) +
-                             4.0 * squares * L * H),
+        .flops = SLOWNESS * (2.0 * n * L * matrices + 4.0 * squares * L * H),
         .disk_bytes = (double)b.rows * H * L * item + cells,
         .run_bytes = cells,
         .held_bytes = 8.0 * L * (double)b.rows,
@@ -144,6 +150,8 @@ static es_status resume_run(const char *path, const es_run_spec *spec, es_run **
     return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
 }
 
+/* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
+ * that was made of something else is refused rather than continued. */
 static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
@@ -186,6 +194,8 @@ static es_status open_run(build *b, es_error *err)
 
 /* ---- one batch ---- */
 
+/* All layers' files have their full length before the first row is written (holes cost nothing), so
+ * that rows go to their places in any order of batches. */
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -233,6 +243,7 @@ static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at,
     return es_npy_rows_write(&b->layers[layer], row_of(b, block), count, rows, err);
 }
 
+/* Layer by layer rather than block by block: each file is synced once per batch. */
 static es_status write_layers(build *b, int64_t first, int64_t count, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -272,6 +283,8 @@ static bool relay_progress(void *user, double done, double total)
     return r->exec->progress(r->exec->progress_user, r->batch + 0.99 * done / total, r->batches);
 }
 
+/* Rows are on disk before their sums, and sums before the statistics, whose cell is what says
+ * that the batch is done: a crash in between repeats it, and loses nothing that was claimed. */
 static es_status run_batch(build *b, int64_t batch, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -303,6 +316,7 @@ static es_status run_batch(build *b, int64_t batch, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Batches that a former run finished are passed over; they count as progress all the same. */
 static es_status run_batches(build *b, es_error *err)
 {
     const int64_t batches = batches_of(b);
@@ -376,6 +390,8 @@ static es_status build_all(build *b, es_error *err)
     return seal(b, err);
 }
 
+/* Memory is given back in every case. What closing the run file says matters only if all else
+ * went well. */
 es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err)
 {
     build b = {.spec = spec, .config = es_model_config_of(spec->model)};
@@ -399,4 +415,71 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
         status = closed;
     }
     return status;
+}
+
+/* ---- what a pool is made of, as numbers that tell one model and one text from another ---- */
+
+/* The bytes themselves, not name or date: a text that was moved is the same text. */
+static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
+{
+    unsigned char bytes[65536];
+    es_file file;
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = ES_OK;
+    for (uint64_t at = 0; at < file.size && status == ES_OK;) {
+        const uint64_t left = file.size - at;
+        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        status = es_file_read(&file, at, bytes, size, err);
+        if (status == ES_OK)
+            *crc = es_crc(*crc, bytes, size);
+        at += size;
+    }
+    es_file_close(&file);
+    return status;
+}
+
+/* One chain over all files: their order matters, as it does for the pool. */
+es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err)
+{
+    *out = 0;
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(hash_file(texts[i], out, err));
+    return ES_OK;
+}
+
+/* One multiplication per number, since there are many: weights that differ are told apart, nothing
+ * more is asked. */
+static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+/* Of a part as it lies in memory: the weights, then the biases. */
+static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
+{
+    /* blocks are single texts: of their types only the first is used */
+    const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
+    h = mix(h, part->w, rows * s->cols);
+    return s->part->kind == ES_PART_TABLE ? h : mix(h, part->b, rows);
+}
+
+/* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
+ * not matter. */
+uint64_t es_pool_hash_model(const es_model *m)
+{
+    const es_model_config *c = &m->config;
+    const double about[] = {(double)c->heads, c->layer_norm_eps};
+    uint64_t h = es_crc(0, about, sizeof about);
+    for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
+        h = mix_stack(h, es_model_place(m, s.part, -1), &s);
+    for (int64_t l = 0; l < c->layers; l++)
+        for (es_stack s = {0}; es_stack_next(m->arch, c, true, &s);)
+            h = mix_stack(h, es_model_place(m, s.part, l), &s);
+    return h;
 }

@@ -9,8 +9,94 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/tokenizer_inside.h"
 #include "model/unicode.h"
-#include "model/word.h"
+
+/* ---- a word that is being spelt, and the pieces it is cut into ---- */
+
+/* Up to max_chars characters; of a longer word only the place is kept. */
+typedef struct word {
+    const es_tokenizer *tokenizer;
+    unsigned char *bytes; /* in UTF-8, normalized */
+    int64_t *begin, *end; /* of each byte: the bytes of the text its character was made from */
+    es_token *pieces;
+    size_t used;
+    int64_t chars, from, to; /* of the text, over the whole word */
+    es_budget *budget;
+} word;
+
+/* Sized for the longest word that is not unknown; a piece has at least one character, so they fit.
+ */
+static es_status word_open(word *w, const es_tokenizer *tokenizer, es_budget *budget, es_error *err)
+{
+    const int64_t chars = tokenizer->info.max_chars;
+    *w = (word){.tokenizer = tokenizer, .budget = budget};
+    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, 1, "word", (void **)&w->bytes, err));
+    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->begin, "word", (void **)&w->begin,
+                        err));
+    ES_TRY(
+        es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->end, "word", (void **)&w->end, err));
+    return es_mem_array(budget, chars, 1, sizeof *w->pieces, "word", (void **)&w->pieces, err);
+}
+
+static void word_close(word *w)
+{
+    es_mem_free(w->budget, w->bytes);
+    es_mem_free(w->budget, w->begin);
+    es_mem_free(w->budget, w->end);
+    es_mem_free(w->budget, w->pieces);
+    *w = (word){0};
+}
+
+/* One more character, made from bytes [begin, end) of the text. */
+static void word_put(word *w, int32_t c, int64_t begin, int64_t end)
+{
+    if (w->chars == 0)
+        w->from = begin;
+    w->to = end;
+    if (w->chars++ >= w->tokenizer->info.max_chars)
+        return; /* it is unknown already; only its end is of interest */
+    const size_t length = es_utf8_put(c, w->bytes + w->used);
+    for (size_t i = w->used; i < w->used + length; i++)
+        w->begin[i] = begin, w->end[i] = end;
+    w->used += length;
+}
+
+/* The longest piece first, then the longest of those that continue a word, as WordPiece is defined:
+ * a greedy cut may fail where another would not, and the word is then unknown. As many pieces as
+ * there are, or -1 if at some place none fits. */
+static int64_t cut_greedily(word *w)
+{
+    const es_tokenizer *t = w->tokenizer;
+    int64_t count = 0;
+    uint32_t node = ES_TRIE_ROOT;
+    for (size_t at = 0; at < w->used; node = t->continuing) {
+        int32_t id = 0;
+        const size_t length = es_trie_longest(&t->pieces, node, w->bytes + at, w->used - at, &id);
+        if (length == 0)
+            return -1;
+        w->pieces[count++] = (es_token){id, w->begin[at], w->end[at + length - 1]};
+        at += length;
+    }
+    return count;
+}
+
+/* The pieces of the word, in w->pieces; how many, 0 of no word. The word is then empty. */
+static int64_t word_cut(word *w)
+{
+    if (w->chars == 0)
+        return 0;
+    int64_t count = w->chars > w->tokenizer->info.max_chars ? -1 : cut_greedily(w);
+    if (count < 0) {
+        w->pieces[0] = (es_token){w->tokenizer->info.unknown, w->from, w->to};
+        count = 1;
+    }
+    w->used = 0;
+    w->chars = 0;
+    return count;
+}
+
+/* ---- the stream ---- */
 
 /* A mark that is kept when accents are stripped (there are a few, Hangul tones for example), and
  * its canonical combining class. */
@@ -26,7 +112,7 @@ struct es_token_stream {
     es_token_sink sink;
     void *user;
     es_budget *budget;
-    es_word word;
+    word word;
     mark *marks; /* (max_chars) waiting for a starter, in canonical order */
     int64_t marks_count;
     unsigned char *carry; /* (2 ahead) bytes that could not be decided on yet */
@@ -41,28 +127,32 @@ struct es_token_stream {
     es_error failure;
 };
 
+/* A failure of the sink sticks: nothing more is handed on until the text is finished. */
 static void end_word(es_token_stream *s)
 {
-    const int64_t count = es_word_cut(&s->word);
+    const int64_t count = word_cut(&s->word);
     if (count && s->status == ES_OK)
         s->status = s->sink(s->user, s->word.pieces, count, &s->failure);
 }
 
 /* ---- words ---- */
 
+/* White space divides words, punctuation is a word by itself: BertPreTokenizer. */
 static void divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     if (es_char_space(c)) {
         end_word(s);
     } else if (es_char_punctuation(c)) {
         end_word(s);
-        es_word_put(&s->word, c, begin, end);
+        word_put(&s->word, c, begin, end);
         end_word(s);
     } else {
-        es_word_put(&s->word, c, begin, end);
+        word_put(&s->word, c, begin, end);
     }
 }
 
+/* Lower case comes after accents are gone: of a capital with an accent, its letter is what is
+ * lowered. */
 static void lower_and_divide(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     int32_t lower[ES_LOWER_MOST] = {c};
@@ -73,6 +163,7 @@ static void lower_and_divide(es_token_stream *s, int32_t c, int64_t begin, int64
 
 /* ---- marks in canonical order ---- */
 
+/* A starter ends the run of marks before it: their order is now known. */
 static void release_marks(es_token_stream *s)
 {
     for (int64_t i = 0; i < s->marks_count; i++)
@@ -112,6 +203,8 @@ static void strip_accents(es_token_stream *s, int32_t c, int64_t begin, int64_t 
 
 /* ---- characters ---- */
 
+/* The normalizer, in the order of BertNormalizer: clean, set ideographs apart, strip accents,
+ * lower case. Space that it would put around an ideograph is the end of a word here. */
 static void normalize(es_token_stream *s, int32_t c, int64_t begin, int64_t end)
 {
     const es_tokenizer_info *rules = &s->tokenizer->info;
@@ -142,11 +235,12 @@ static void normalize_ascii(es_token_stream *s, unsigned char c, int64_t at)
     if (class != ES_ASCII_LETTER)
         end_word(s);
     if (class != ES_ASCII_SPACE)
-        es_word_put(&s->word, t->ascii_lower[c], at, at + 1);
+        word_put(&s->word, t->ascii_lower[c], at, at + 1);
     if (class == ES_ASCII_SIGN)
         end_word(s);
 }
 
+/* An added token is a word of its own whatever surrounds it. */
 static void take_added(es_token_stream *s, int32_t id, size_t length)
 {
     const es_token token = {id, s->at, s->at + (int64_t)length};
@@ -156,6 +250,7 @@ static void take_added(es_token_stream *s, int32_t id, size_t length)
         s->status = s->sink(s->user, &token, 1, &s->failure);
 }
 
+/* The first byte that is no UTF-8 is remembered, for one remark after all text has been read. */
 static size_t take_character(es_token_stream *s, const unsigned char *p, size_t bytes)
 {
     int32_t c;
@@ -197,11 +292,12 @@ static size_t take(es_token_stream *s, const unsigned char *p, size_t bytes, boo
 
 /* ---- the public face ---- */
 
+/* All memory of a stream is taken here: writing to it never fails for want of any. */
 static es_status allocate(es_token_stream *s, es_error *err)
 {
     const size_t longest = s->tokenizer->added_longest;
     s->ahead = longest > ES_UTF8_MOST ? longest : ES_UTF8_MOST;
-    ES_TRY(es_word_open(&s->word, s->tokenizer, s->budget, err));
+    ES_TRY(word_open(&s->word, s->tokenizer, s->budget, err));
     ES_TRY(es_mem_array(s->budget, s->tokenizer->info.max_chars, 1, sizeof *s->marks, "marks",
                         (void **)&s->marks, err));
     return es_mem_new(s->budget, 2 * s->ahead, "token stream", (void **)&s->carry, err);
@@ -244,7 +340,7 @@ void es_token_stream_close(es_token_stream *stream)
     if (!stream)
         return;
     es_budget *budget = stream->budget;
-    es_word_close(&stream->word);
+    word_close(&stream->word);
     es_mem_free(budget, stream->marks);
     es_mem_free(budget, stream->carry);
     es_mem_free(budget, stream);
@@ -259,6 +355,7 @@ static void put_specials(es_token_stream *s, const int32_t *ids, int count)
         s->status = s->sink(s->user, tokens, count, &s->failure);
 }
 
+/* At the first byte, or at the end of a text without any: specials stand around nothing, too. */
 static void begin_text(es_token_stream *s)
 {
     const es_tokenizer_info *info = &s->tokenizer->info;
@@ -274,6 +371,8 @@ static es_status report(const es_token_stream *s, es_error *err)
     return s->status;
 }
 
+/* Bytes that could not be decided on last time are put before the new ones in a small buffer;
+ * as soon as these are used up, the new ones are read where they lie. */
 es_status es_token_stream_write(es_token_stream *s, const void *data, size_t bytes, es_error *err)
 {
     const unsigned char *p = data;
@@ -304,6 +403,7 @@ es_status es_token_stream_write(es_token_stream *s, const void *data, size_t byt
     return report(s, err);
 }
 
+/* Now that the text is over, everything that waited is decided. The stream is then as new. */
 es_status es_token_stream_finish(es_token_stream *s, es_error *err)
 {
     const es_tokenizer_info *info = &s->tokenizer->info;

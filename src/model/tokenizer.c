@@ -1,7 +1,10 @@
-/* tokenizer.c : finding a tokenizer's files; what it answers about itself. */
+/* tokenizer.c : finding a tokenizer's files; what it answers about itself; a text in memory becomes
+ * a list of tokens; files that are no text. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include <esscher/tokenizer.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,6 +34,7 @@ static es_status read_whole(const char *path, es_budget *budget, char **out, siz
     return status;
 }
 
+/* The file's bytes are needed only while tables are made of them. */
 static es_status open_json(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
 {
     char *data = NULL;
@@ -42,6 +46,8 @@ static es_status open_json(const char *path, es_budget *budget, es_tokenizer **o
     return status;
 }
 
+/* The configuration beside a vocab.txt says whether case matters; without it BERT's own rules
+ * hold. */
 static es_status open_vocab(const char *path, const char *config_path, es_budget *budget,
                             es_tokenizer **out, es_error *err)
 {
@@ -78,6 +84,8 @@ static es_status join(char out[PATH_MOST], const char *folder, size_t length, co
     return ES_OK;
 }
 
+/* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
+ * convention. */
 static es_status open_folder(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
 {
     char file[PATH_MOST], config[PATH_MOST];
@@ -137,8 +145,110 @@ const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id)
     return tokenizer->text + tokenizer->start[id];
 }
 
+/* The vocabulary's own trie finds it; no second table is needed. */
 int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 {
     const uint32_t node = es_trie_walk(&tokenizer->pieces, ES_TRIE_ROOT, token, strlen(token));
     return node == ES_TRIE_NOWHERE ? -1 : tokenizer->pieces.ids[node];
+}
+
+/* ---- lists ---- */
+
+/* The sink of a stream: words arrive, the list grows. */
+static es_status append(void *user, const es_token *tokens, int64_t count, es_error *err)
+{
+    es_token_list *list = user;
+    ES_TRY(es_mem_grow(list->budget, (void **)&list->tokens, &list->capacity, list->count + count,
+                       sizeof *tokens, "tokens", err));
+    memcpy(list->tokens + list->count, tokens, (size_t)count * sizeof *tokens);
+    list->count += count;
+    return ES_OK;
+}
+
+void es_token_list_free(es_token_list *list)
+{
+    es_mem_free(list->budget, list->tokens);
+    *list = (es_token_list){0};
+}
+
+/* A stream of one text, so that a text in memory and one in pieces cannot differ. */
+es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
+                              const es_encode_opts *opts, es_token_list *list, es_error *err)
+{
+    es_token_stream *stream;
+    if (!tokenizer || !list || (!text && bytes))
+        return es_fail(err, ES_E_ARGUMENT, "tokenizer.encode", "pass a tokenizer, text and a list",
+                       "no tokenizer, no text or no list");
+    es_budget *budget = opts ? opts->budget : NULL;
+    if (list->budget != budget) { /* memory is given back where it was counted */
+        es_token_list_free(list);
+        list->budget = budget;
+    }
+    list->count = 0;
+    es_status status = es_token_stream_open(tokenizer, opts, append, list, &stream, err);
+    if (status == ES_OK) {
+        status = es_token_stream_write(stream, text, bytes, err);
+        if (status == ES_OK)
+            status = es_token_stream_finish(stream, err);
+        es_token_stream_close(stream);
+    }
+    if (status != ES_OK)
+        es_token_list_free(list);
+    return status;
+}
+
+/* ---- what is no text ---- */
+
+typedef struct signature {
+    const char *bytes;
+    size_t count;
+    const char *name, *hint;
+} signature;
+
+/* First bytes of what people try to read as text. "BZh" alone begins words, so more is asked of
+ * it. */
+static const signature compressed[] = {
+    {"\x1f\x8b", 2, "gzip", "unpack it first: gunzip -c FILE | esscher ..."},
+    {"PK\x03\x04", 4, "zip", "unpack it first"},
+    {"\xfd\x37zXZ", 5, "xz", "unpack it first: xz -dc FILE | esscher ..."},
+    {"BZh", 3, "bzip2", "unpack it first: bzip2 -dc FILE | esscher ..."},
+    {"\x28\xb5\x2f\xfd", 4, "zstd", "unpack it first: zstd -dc FILE | esscher ..."},
+};
+
+/* NUL is in no text, but half of UTF-16 and three quarters of UTF-32 in Latin letters. */
+static const char *wide_encoding(const unsigned char *p, size_t bytes)
+{
+    size_t nul[2] = {0, 0};
+    if (bytes >= 2 && ((p[0] == 0xff && p[1] == 0xfe) || (p[0] == 0xfe && p[1] == 0xff)))
+        return bytes >= 4 && p[0] == 0xff && p[2] == 0 && p[3] == 0 ? "UTF-32" : "UTF-16";
+    if (bytes >= 4 && memcmp(p, "\0\0\xfe\xff", 4) == 0)
+        return "UTF-32";
+    for (size_t i = 0; i < bytes; i++)
+        nul[i & 1] += p[i] == 0;
+    if (bytes < 8 || nul[0] + nul[1] < bytes / 4)
+        return NULL;
+    if (nul[0] && nul[1])
+        return nul[0] + nul[1] > bytes / 2 ? "UTF-32" : NULL;
+    return "UTF-16";
+}
+
+/* Any bytes give tokens, so nothing but this would tell that they are nonsense. */
+es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err)
+{
+    if (bytes == 0)
+        return ES_OK;
+    for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++) {
+        const signature *s = &compressed[i];
+        if (bytes >= s->count && memcmp(data, s->bytes, s->count) == 0 &&
+            (strcmp(s->name, "bzip2") != 0 ||
+             (bytes > 9 && memcmp((const char *)data + 4, "1AY&SY", 6) == 0)))
+            return es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "text.compressed", s->hint,
+                                "this is no text but a %s file", s->name);
+    }
+    const char *wide = wide_encoding(data, bytes);
+    if (wide)
+        return es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "text.encoding",
+                            "convert it: iconv -f UTF-16 -t UTF-8 FILE (or UTF-32)",
+                            "the text is in %s, UTF-8 is needed", wide);
+    return ES_OK;
 }

@@ -21,6 +21,8 @@ static bool second_byte_fits(unsigned char first, unsigned char second)
     }
 }
 
+/* Overlong forms, surrogates and what is above U+10FFFF are no characters (RFC 3629): one
+ * spelling for each, so that tokens and names cannot be smuggled past a comparison. */
 size_t es_utf8_next(const unsigned char *p, size_t bytes, int32_t *out)
 {
     const unsigned char first = p[0];
@@ -80,6 +82,7 @@ static const range newer_punctuation[] = {
     {0x10ed0, 0x10ed0}, {0x113d4, 0x113d5}, {0x113d7, 0x113d8},
     {0x11be1, 0x11be1}, {0x16d6d, 0x16d6f}, {0x1e5ff, 0x1e5ff}};
 
+/* Ranges are in order; the lists are short and the characters rare. */
 static bool within(int32_t c, const range *ranges, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -90,6 +93,8 @@ static bool within(int32_t c, const range *ranges, size_t count)
 
 #define WITHIN(c, ranges) within(c, ranges, sizeof(ranges) / sizeof(ranges)[0])
 
+/* A list rather than a category: White_Space is a property of its own, and ASCII comes first
+ * because most text is. */
 bool es_char_space(int32_t c)
 {
     if (c < 0x80)
@@ -107,6 +112,7 @@ bool es_char_control(int32_t c)
            category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CS;
 }
 
+/* BERT counts every ASCII sign as punctuation, "$" and "^" as well, which are not P in Unicode. */
 bool es_char_punctuation(int32_t c)
 {
     if (c < 0x80)
@@ -138,6 +144,8 @@ int es_char_combining(int32_t c) { return utf8proc_get_property(c)->combining_cl
 
 /* ---- mappings ---- */
 
+/* utf8proc decomposes fully and knows Hangul; of what it does not know, the character itself
+ * remains. */
 int es_char_decompose(int32_t c, int32_t out[ES_DECOMPOSE_MOST])
 {
     int boundary = 0;

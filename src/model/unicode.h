@@ -1,4 +1,4 @@
-/* unicode.h : what WordPiece needs to know about a character. */
+/* unicode.h : UTF-8, and what WordPiece needs to know about a character. */
 #ifndef ES_MODEL_UNICODE_H
 #define ES_MODEL_UNICODE_H
 

@@ -18,3 +18,9 @@ void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t n
         to[numbers] = count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN;
     }
 }
+
+double es_block_se(double scatter, double weight, int64_t count)
+{
+    const double blocks = (double)count;
+    return count > 1 ? sqrt(fmax(scatter, 0.0) * blocks / (blocks - 1.0)) / weight : (double)NAN;
+}

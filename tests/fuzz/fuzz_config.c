@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/config.h"
+#include "model/arch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     require(c.hidden >= 1 && c.heads >= 1 && c.hidden % c.heads == 0 && c.layers >= 1);
-    require(c.vocab >= 1 && c.positions >= 1 && c.types >= 1 && c.intermediate >= 1);
+    require(c.vocab >= 1 && c.positions >= 1 && c.types >= 0 && c.intermediate >= 1);
     require(c.layer_norm_eps >= 1e-20 && c.layer_norm_eps <= 1e-2 && c.labels >= 0);
     return 0;
 }

@@ -58,8 +58,13 @@ BERT = {"architectures": ["BertModel"], "hidden_act": "gelu", "hidden_size": 8, 
         "layer_norm_eps": 1e-12, "max_position_embeddings": 16, "model_type": "bert", "num_attention_heads": 2,
         "num_hidden_layers": 2, "position_embedding_type": "absolute", "type_vocab_size": 2, "vocab_size": 30,
         "id2label": {"0": "A", "1": "B"}, "x": [None, True, -1.5e-3]}
+DISTILBERT = {"activation": "gelu", "architectures": ["DistilBertModel"], "dim": 8, "hidden_dim": 16,
+              "max_position_embeddings": 16, "model_type": "distilbert", "n_heads": 2, "n_layers": 2,
+              "sinusoidal_pos_embds": False, "vocab_size": 30}
 CONFIG = {
     "good": json.dumps(BERT),
+    "good_distilbert": json.dumps(DISTILBERT),
+    "bad_distilbert": json.dumps(dict(DISTILBERT, hidden_size=8, dim=None)),
     "bad_roberta": json.dumps(dict(BERT, model_type="roberta")),
     "bad_heads": json.dumps(dict(BERT, num_attention_heads=3)),
     "bad_string": json.dumps(dict(BERT, hidden_size="8")),

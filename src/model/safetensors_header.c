@@ -1,15 +1,173 @@
-#include "model/st_header.h"
-
+/* safetensors_header.c : the header of a safetensors file: its first bytes, its entries, and what
+ * their dtypes mean. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "model/json.h"
+#include "model/safetensors_inside.h"
 
 static const char anew[] = "write or download the file anew";
+
+/* ---- the first bytes: is it one, and how long is its header? ---- */
+
+/* Called for files that cannot be safetensors. */
+static es_status check_magic(const unsigned char *bytes, size_t have, const char *file,
+                             es_error *err)
+{
+    const es_foreign other = es_foreign_of(bytes, have);
+    return other.name ? es_fail_file(err, ES_E_UNSUPPORTED, file, 0, "safetensors.other",
+                                     other.hint, "this is %s, not a safetensors file", other.name)
+                      : ES_OK;
+}
+
+/* A parameter rather than #ifdef, so that the refusal can be tested where it never happens. */
+es_status es_st_host(bool little_endian, const char *file, es_error *err)
+{
+    return little_endian ? ES_OK
+                         : es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "safetensors.host",
+                                        "use a little-endian machine",
+                                        "safetensors are little-endian, this machine is not");
+}
+
+/* The order of the questions is that of what may be believed. Is it another format, whose first
+ * bytes would be nonsense as a length? Does the length fit the file? Is it one that we are
+ * ready to take memory for? Does an object begin there, as the format has it: no space before
+ * the brace. */
+es_status es_st_extent(const unsigned char *bytes, size_t have, uint64_t file_size,
+                       const char *file, const es_st_opts *opts, uint64_t *extent, es_error *err)
+{
+    const uint64_t most = opts->header_most ? opts->header_most : ES_ST_HEADER_MOST;
+    uint64_t size = 0;
+    if (have < 9 || bytes[8] != '{')
+        ES_TRY(check_magic(bytes, have, file, err));
+    if (file_size < 8)
+        return es_fail_file(err, ES_E_FORMAT, file, (int64_t)file_size, "safetensors.short", anew,
+                            "the file has %d bytes; the length of its header takes 8",
+                            (int)file_size);
+    for (int i = 7; i >= 0; i--)
+        size = size << 8 | bytes[i];
+    if (size > file_size - 8) {
+        ES_TRY(check_magic(bytes, have, file, err)); /* e.g. GGUF with 123 tensors: '{' is 123 */
+        return es_fail_file(err, ES_E_FORMAT, file, 0, "safetensors.header.size", anew,
+                            "the header claims %llu bytes, the file has %llu after its length",
+                            (unsigned long long)size, (unsigned long long)(file_size - 8));
+    }
+    if (size > most)
+        return es_fail_file(err, ES_E_FORMAT, file, 0, "safetensors.header.limit",
+                            "raise the limit if you trust the file",
+                            "the header has %llu bytes; the most accepted is %llu",
+                            (unsigned long long)size, (unsigned long long)most);
+    if (size < 2 || bytes[8] != '{')
+        return es_fail_file(err, ES_E_FORMAT, file, 8, "safetensors.header.begin", anew,
+                            size < 2 ? "the header has %d bytes; the shortest is {}"
+                                     : "the header begins with byte 0x%02x, not with '{'",
+                            size < 2 ? (int)size : bytes[8]);
+    *extent = 8 + size;
+    return ES_OK;
+}
+
+/* ---- dtypes ---- */
+
+/* All dtypes of the format, readable or not: that the bytes of a tensor are as many as its
+ * shape needs is checked for each of them, since a wrong one shifts all that follow. */
+static const es_st_kind kinds[] = {
+    {"F32", 32, NULL},
+    {"F16", 16, NULL},
+    {"BF16", 16, NULL},
+    {"F64", 64, NULL},
+    {"BOOL", 8, "booleans"},
+    {"U8", 8, "integers"},
+    {"I8", 8, "integers"},
+    {"U16", 16, "integers"},
+    {"I16", 16, "integers"},
+    {"U32", 32, "integers"},
+    {"I32", 32, "integers"},
+    {"U64", 64, "integers"},
+    {"I64", 64, "integers"},
+    {"C64", 64, "complex numbers"},
+    {"F8_E4M3", 8, "8-bit floats"},
+    {"F8_E5M2", 8, "8-bit floats"},
+    {"F8_E8M0", 8, "8-bit floats"},
+    {"F6_E2M3", 6, "6-bit floats"},
+    {"F6_E3M2", 6, "6-bit floats"},
+    {"F4", 4, "4-bit floats"},
+};
+
+const es_st_kind *es_st_kind_of(const char *dtype)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].name, dtype) == 0)
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+/* ---- numbers ---- */
+
+/* A bfloat16 is the upper half of a float. */
+static float bfloat_to_float(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* Note what is odd about the number with this index; `least` is the smallest normal number of the
+ * dtype it has in the file. */
+static void look(double value, double least, int64_t index, es_st_seen *seen)
+{
+    if (isfinite(value)) {
+        seen->subnormals += value != 0.0 && fabs(value) < least;
+        return;
+    }
+    if (isnan(value))
+        seen->nans++;
+    else
+        seen->infinities++;
+    if (seen->first < 0)
+        seen->first = index;
+}
+
+/* Through f64 and back: exact for all that is read, and one path for four dtypes times two
+ * results. */
+static void put(es_dtype dtype, void *out, int64_t i, double value)
+{
+    if (dtype == ES_F32)
+        ((float *)out)[i] = (float)value; /* exact: only F64 has more digits, and it is refused */
+    else
+        ((double *)out)[i] = value;
+}
+
+/* memcpy: the data of a safetensors file may begin at any byte. */
+void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int64_t count,
+                  es_dtype dtype, void *out, es_st_seen *seen)
+{
+    const bool half = strcmp(from, "F16") == 0, bfloat = strcmp(from, "BF16") == 0;
+    const double least = half ? 0x1p-14 : strcmp(from, "F64") == 0 ? 0x1p-1022 : 0x1p-126;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        if (half || bfloat) {
+            uint16_t bits;
+            memcpy(&bits, raw + 2 * i, sizeof bits);
+            value = (double)(half ? es_half_to_float(bits) : bfloat_to_float(bits));
+        } else if (least > 0x1p-1000) {
+            float bits;
+            memcpy(&bits, raw + 4 * i, sizeof bits);
+            value = (double)bits;
+        } else {
+            memcpy(&value, raw + 8 * i, sizeof value);
+        }
+        look(value, least, first + i, seen);
+        put(dtype, out, i, value);
+    }
+}
 
 /* ---- one entry ---- */
 
@@ -22,6 +180,7 @@ typedef struct reader {
     int64_t extra_keys;  /* met in entries, for a remark */
 } reader;
 
+/* Names are cut to 100 bytes in messages: a file may have one of a megabyte. */
 static es_status bad_entry(reader *r, size_t at, const char *rule, const char *name,
                            const char *problem)
 {
@@ -29,6 +188,8 @@ static es_status bad_entry(reader *r, size_t at, const char *rule, const char *n
                         "tensor '%.100s' %s", name, problem);
 }
 
+/* A fixed number of dimensions, for tensors by the million each have room for them. 8 is twice
+ * what any model has. */
 static es_status take_shape(reader *r, es_st_tensor *t)
 {
     es_json_list list;
@@ -49,6 +210,8 @@ static es_status take_shape(reader *r, es_st_tensor *t)
     }
 }
 
+/* Offsets count from the end of the header. They are compared with the file's real size before
+ * anything is computed from them; from here on offset + bytes cannot overflow. */
 static es_status take_offsets(reader *r, es_st_tensor *t)
 {
     es_json_list list;
@@ -105,6 +268,8 @@ static es_status check_size(reader *r, size_t at, es_st_tensor *t)
     return ES_OK;
 }
 
+/* The keys of an entry come in any order, so the shape is compared with the range after all of
+ * them. Keys that nobody knows are skipped and counted for a remark: the format may grow. */
 static es_status take_entry(reader *r, es_st_tensor *t)
 {
     enum { DTYPE, SHAPE, OFFSETS, KEYS };
@@ -221,8 +386,11 @@ static es_status take_members(reader *r, es_st_tensor *tensors, int64_t *count)
 
 /* ---- all tensors together ---- */
 
+/* Not a - b, which overflows. */
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
+/* Equal names are ordered by where they stand, so that the second of two is the one in the
+ * message. */
 int es_st_by_name(const void *a, const void *b)
 {
     const es_st_tensor *s = a, *t = b;
@@ -230,6 +398,8 @@ int es_st_by_name(const void *a, const void *b)
     return order ? order : compare((uintptr_t)s->name, (uintptr_t)t->name);
 }
 
+/* Tensors of no bytes come before the one that begins at the same place, else that would
+ * overlap them. */
 static int by_offset(const void *a, const void *b)
 {
     const es_st_tensor *s = *(const es_st_tensor *const *)a, *t = *(const es_st_tensor *const *)b;
@@ -237,6 +407,7 @@ static int by_offset(const void *a, const void *b)
     return order ? order : compare(s->bytes, t->bytes);
 }
 
+/* After sorting, so that n names are compared n times, escapes decoded. */
 static es_status check_names(const unsigned char *bytes, const es_st_tensor *tensors, int64_t count,
                              const char *file, es_error *err)
 {
@@ -250,15 +421,15 @@ static es_status check_names(const unsigned char *bytes, const es_st_tensor *ten
 }
 
 /* What check_ranges() needs to know besides the tensors. */
-typedef struct extent {
+typedef struct data_range {
     uint64_t begin, end; /* of the data in the file */
     bool allow_trailing;
     const char *file;
-} extent;
+} data_range;
 
 /* In order of their offsets, each tensor begins where the one before it ended. */
-static es_status check_ranges(const es_st_tensor *const *order, int64_t count, const extent *data,
-                              es_error *err)
+static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
+                              const data_range *data, es_error *err)
 {
     uint64_t at = data->begin;
     for (int64_t i = 0; i < count; i++) {
@@ -283,8 +454,9 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count, c
     return ES_OK;
 }
 
+/* By pointers: the tensors themselves stay in the order of their names. */
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
-                                       const extent *data, es_budget *budget, es_error *err)
+                                       const data_range *data, es_budget *budget, es_error *err)
 {
     void *memory;
     ES_TRY(es_mem_array(budget, count, 1, sizeof tensors, "the order of tensors", &memory, err));
@@ -297,11 +469,14 @@ static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t coun
     return status;
 }
 
+/* Memory is asked for after the first reading, when the header is known to be sound and its
+ * entries are counted. A list of tensors takes at most a few times the bytes of the header it
+ * came from. */
 es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_size, const char *file,
                       const es_st_opts *opts, es_st_tensor **tensors, int64_t *count, es_error *err)
 {
     const es_json text = {bytes, 8, header_end, file, "safetensors", err, 0};
-    const extent data = {header_end, file_size, opts->allow_trailing, file};
+    const data_range data = {header_end, file_size, opts->allow_trailing, file};
     reader first = {.j = text, .data_size = file_size - header_end}, second = first;
     void *memory;
     *tensors = NULL;

@@ -1,6 +1,23 @@
-#include "model/gelu.h"
-
+/* layer_rows.c : what happens to rows of hidden states between two products; activations. */
 #include <math.h>
+
+#include "model/model_inside.h"
+
+/* ---- rows, in both precisions ---- */
+
+#define REAL       float
+#define NAME(name) name##_f32
+#include "model/layer_rows_template.h"
+#undef REAL
+#undef NAME
+
+#define REAL       double
+#define NAME(name) name##_f64
+#include "model/layer_rows_template.h"
+
+const es_activation es_tanh = {tanh_f32, tanh_f64};
+
+/* ---- gelu ---- */
 
 #define MOST  6.0  /* the table covers [-MOST, MOST] */
 #define CELLS 32.0 /* per unit */
@@ -8,8 +25,11 @@
 #define SQRT_HALF         0.70710678118654752440 /* 1/sqrt(2) */
 #define ONE_BY_SQRT_TWOPI 0.39894228040143267794
 
-void es_gelu_f64(double *x, int64_t count)
+/* erfc rather than 1 + erf: exact relative to the result, which falls doubly exponentially. */
+static void gelu_f64(const es_gelu_table *table, void *x_, int64_t count)
 {
+    double *x = x_;
+    (void)table;
     for (int64_t i = 0; i < count; i++)
         x[i] = 0.5 * x[i] * erfc(-x[i] * SQRT_HALF);
 }
@@ -50,8 +70,11 @@ static void gelu_piece(const es_gelu_table *table, float *x, int64_t count)
     }
 }
 
-void es_gelu_f32(const es_gelu_table *table, float *x, int64_t count)
+static void gelu_f32(const es_gelu_table *table, void *x_, int64_t count)
 {
+    float *x = x_;
     for (int64_t i = 0; i < count; i += PIECE)
         gelu_piece(table, x + i, count - i < PIECE ? count - i : PIECE);
 }
+
+const es_activation es_gelu = {gelu_f32, gelu_f64};

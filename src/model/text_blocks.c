@@ -1,4 +1,4 @@
-/* blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
+/* text_blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
 #include <esscher/pool.h>
 
 #include <string.h>
@@ -18,6 +18,7 @@ typedef struct cutter {
     bool full; /* as many as were wanted */
 } cutter;
 
+/* Specials count as tokens of a block, for they are: keys and queries like any other. */
 static int64_t specials_of(const es_tokenizer_info *info)
 {
     return info->prefix_count + info->suffix_count;
@@ -25,24 +26,14 @@ static int64_t specials_of(const es_tokenizer_info *info)
 
 static int64_t ids_count(const es_blocks *b) { return b->start[b->count]; }
 
-/* Twice the room for an array of `item` bytes. */
-static es_status grow(es_budget *budget, void **array, int64_t *room, size_t item, es_error *err)
-{
-    void *larger;
-    ES_TRY(es_mem_array(budget, *room, 2, item, "token ids", &larger, err));
-    memcpy(larger, *array, (size_t)*room * item);
-    es_mem_free(budget, *array);
-    *array = larger;
-    *room *= 2;
-    return ES_OK;
-}
-
+/* start[count + 1] grows with the block that is open; when it is closed it is where the next
+ * begins. */
 static es_status push(cutter *c, int32_t id, es_error *err)
 {
     es_blocks *b = c->out;
     int64_t *end = &b->start[b->count + 1];
-    if (*end == c->ids_room)
-        ES_TRY(grow(b->budget, (void **)&b->ids, &c->ids_room, sizeof *b->ids, err));
+    ES_TRY(es_mem_grow(b->budget, (void **)&b->ids, &c->ids_room, *end + 1, sizeof id, "token ids",
+                       err));
     b->ids[(*end)++] = id;
     return ES_OK;
 }
@@ -54,6 +45,8 @@ static int64_t room_of_block(const cutter *c)
     return c->spec->tokens && left < c->spec->length ? left : c->spec->length;
 }
 
+/* The last block may be shorter than the others, to end at the number of tokens that is wanted;
+ * one that would hold specials alone is not begun. */
 static es_status begin_block(cutter *c, es_error *err)
 {
     es_blocks *b = c->out;
@@ -61,8 +54,8 @@ static es_status begin_block(cutter *c, es_error *err)
         c->full = true;
         return ES_OK;
     }
-    if (b->count + 2 >= c->starts_room)
-        ES_TRY(grow(b->budget, (void **)&b->start, &c->starts_room, sizeof *b->start, err));
+    ES_TRY(es_mem_grow(b->budget, (void **)&b->start, &c->starts_room, b->count + 3,
+                       sizeof *b->start, "blocks", err));
     b->start[b->count + 1] = b->start[b->count];
     c->open = true;
     for (int i = 0; i < c->info.prefix_count; i++)
@@ -81,6 +74,8 @@ static es_status end_block(cutter *c, es_error *err)
     return ES_OK;
 }
 
+/* Tokens come word by word; blocks are cut between tokens, in the middle of a word if it falls
+ * so, as whoever fills a context does. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     cutter *c = user;
@@ -100,6 +95,9 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
 
 /* ---- files ---- */
 
+/* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
+ * text at all. After a failure the stream is finished all the same, to be ready for another
+ * text. */
 static es_status read_text(cutter *c, es_token_stream *stream, const char *path, es_error *err)
 {
     char bytes[65536];
@@ -140,6 +138,8 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
                c->spec->texts[text % c->spec->n_texts], (long long)at, (long long)count);
 }
 
+/* Texts are read again from the first until there are enough tokens, if that was allowed and if
+ * they hold any: a text of white space would be read for ever. */
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
@@ -163,6 +163,7 @@ static es_status read_all(cutter *c, es_error *err)
     return status;
 }
 
+/* As many as asked for, up to a rest that could not have become a block. */
 static es_status check_enough(const cutter *c, es_error *err)
 {
     const int64_t have = ids_count(c->out), want = c->spec->tokens;
@@ -180,23 +181,15 @@ static es_status check_enough(const cutter *c, es_error *err)
 es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                          es_error *err)
 {
-    enum { ROOM = 4096 };
     *out = (es_blocks){.budget = budget};
-    cutter c = {.spec = spec,
-                .info = es_tokenizer_describe(spec->tokenizer),
-                .out = out,
-                .ids_room = ROOM,
-                .starts_room = ROOM};
+    cutter c = {.spec = spec, .info = es_tokenizer_describe(spec->tokenizer), .out = out};
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
     if (spec->length <= specials_of(&c.info))
         return es_fail(err, ES_E_RANGE, "pool.length", "", "blocks of %lld ids hold specials alone",
                        (long long)spec->length);
-    es_status status =
-        es_mem_array(budget, ROOM, 1, sizeof *out->ids, "token ids", (void **)&out->ids, err);
-    if (status == ES_OK)
-        status =
-            es_mem_array(budget, ROOM, 1, sizeof *out->start, "blocks", (void **)&out->start, err);
+    es_status status = es_mem_grow(budget, (void **)&out->start, &c.starts_room, 2,
+                                   sizeof *out->start, "blocks", err); /* start[0] is there: 0 */
     if (status == ES_OK)
         status = read_all(&c, err);
     if (status == ES_OK)

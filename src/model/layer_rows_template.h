@@ -1,16 +1,19 @@
-/* rows_template.h : what happens to the rows of hidden states between two products.
+/* layer_rows_template.h : what happens to the rows of hidden states between two products.
  *
- * Included once per precision by rows.c, with REAL and NAME defined. Rows are contiguous; sums are
- * taken in f64, in a fixed order. */
+ * Included once per precision by layer_rows.c, with REAL and NAME defined. Rows are contiguous;
+ * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
 
-static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
+/* A row per token: its word's, its type's (0; some architectures have none) and its place's, added
+ * in this order. */
+static void NAME(embed_table)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
     const int64_t H = m->config.hidden;
-    const REAL *word = m->word, *position = m->position, *type = m->type;
+    const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
     REAL *out = out_;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++, position += H, out += H) {
+        const REAL *word = words + ids[i] * H;
         for (int64_t j = 0; j < H; j++)
-            out[i * H + j] = word[ids[i] * H + j] + type[j] + position[i * H + j];
+            out[j] = type ? word[j] + type[j] + position[j] : word[j] + position[j];
     }
 }
 
@@ -46,8 +49,10 @@ static double NAME(sum)(const REAL *x, int64_t count, double centre, bool square
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* LayerNorm of each row, in place. @return : false if a row is not finite. */
-static bool NAME(norm)(const es_linear *norm, double eps, int64_t n, int64_t cols, void *x_)
+/* LayerNorm of each row, in place: y = (x - mean) / sqrt(variance + eps) scale + shift. Variance
+ * takes a second pass: the difference of two sums would lose the digits of rows far from 0.
+ * @return : false if a row is not finite. */
+static bool NAME(norm_layer)(const es_linear *norm, double eps, int64_t n, int64_t cols, void *x_)
 {
     const REAL *scale = norm->w, *shift = norm->b;
     REAL *x = x_;
@@ -73,6 +78,16 @@ static void NAME(place)(const double *head, int64_t n, int64_t k, int64_t H, voi
     }
 }
 
-static void NAME(gelu)(const es_gelu_table *table, void *x, int64_t count) { GELU; }
+/* Of a few numbers, so that the C library's will do. */
+static void NAME(tanh)(const es_gelu_table *table, void *x_, int64_t count)
+{
+    REAL *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (REAL)tanh((double)x[i]);
+}
 
-const es_rows NAME(es_rows) = {NAME(embed), NAME(begin), NAME(norm), NAME(place), NAME(gelu)};
+const es_rows NAME(es_rows) = {.embed = {[ES_POSITIONS_TABLE] = NAME(embed_table)},
+                               .begin = NAME(begin),
+                               .norm = {[ES_NORM_LAYER] = NAME(norm_layer)},
+                               .place = NAME(place)};

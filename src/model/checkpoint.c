@@ -1,0 +1,307 @@
+/* checkpoint.c : the tensors of a checkpoint become a model in memory, as its description says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "model/model_inside.h"
+
+/* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
+ * that are not there; then read into its place. */
+typedef struct loader {
+    es_model *model;
+    const es_st *st;
+    const es_model_opts *opts;
+    const char *prefix; /* of the description, or "" */
+    bool reading;       /* second visit */
+    int64_t used;       /* numbers counted or read so far */
+    es_error *err;
+} loader;
+
+enum { NAME_MOST = 256 };
+
+/* ---- one tensor ---- */
+
+/* "[30522, 384]" */
+static const char *shape_text(const es_st_tensor *t, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < t->rank && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, i ? ", %lld" : "%lld",
+                                 (long long)t->shape[i]);
+    if (used < size)
+        snprintf(out + used, size - used, "]");
+    return out;
+}
+
+/* Either the weight or the bias of a part, in a layer. */
+typedef struct tensor_ref {
+    const es_arch_part *part;
+    int64_t layer;
+    bool bias;
+} tensor_ref;
+
+/* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense". */
+static void full_name(const loader *l, tensor_ref ref, const char *ending, char out[NAME_MOST])
+{
+    const char *name = ref.part->name, *star = strchr(name, '*');
+    const char *prefix = ref.part->outside ? "" : l->prefix;
+    if (star)
+        snprintf(out, NAME_MOST, "%s%.*s%lld%s%s", prefix, (int)(star - name), name,
+                 (long long)ref.layer, star + 1, ending);
+    else
+        snprintf(out, NAME_MOST, "%s%s%s", prefix, name, ending);
+}
+
+/* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
+ * for weight, beta for bias. `name` is left as the first of them, for messages. */
+static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_MOST])
+{
+    char old[NAME_MOST];
+    full_name(l, ref, ref.bias ? ".bias" : ".weight", name);
+    const es_st_tensor *t = es_st_find(l->st, name);
+    if (t || ref.part->kind != ES_PART_NORM)
+        return t;
+    full_name(l, ref, ref.bias ? ".beta" : ".gamma", old);
+    return es_st_find(l->st, old);
+}
+
+/* A tensor that is NULL is missing. */
+static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
+{
+    const es_model_config *c = &l->model->config;
+    const bool vector = ref.bias || ref.part->kind == ES_PART_NORM;
+    const int64_t rows = es_config_size(c, ref.part->rows);
+    const int64_t cols = vector ? 1 : es_config_size(c, ref.part->cols);
+    char has[128], wants[64];
+    if (!t)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                            "is config.json that of these weights?", "there is no tensor %s", name);
+    if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
+        return ES_OK;
+    snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
+             (long long)cols);
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+                        "model.shape", "is config.json that of these weights?",
+                        "tensor %s has shape %s, config.json asks for %s", t->name,
+                        shape_text(t, has, sizeof has), wants);
+}
+
+/* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
+ * looked for here, where the tensor has a name. Subnormal numbers are common in f16 and harmless.
+ */
+static es_status read(const loader *l, const es_st_tensor *t, void *at)
+{
+    es_st_seen seen;
+    ES_TRY(es_st_read(l->st, t, l->model->precision, at, &seen, l->err));
+    if (seen.subnormals)
+        es_log(ES_LOG_DEBUG, "tensor %.100s: %lld subnormal %s numbers", t->name,
+               (long long)seen.subnormals, t->dtype);
+    if (seen.first < 0)
+        return ES_OK;
+    if (!l->opts->allow_nonfinite)
+        return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
+                            "model.finite", "download it anew; or allow non-finite weights",
+                            "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
+                            "index %lld",
+                            t->name, (long long)seen.nans, (long long)seen.infinities,
+                            (long long)seen.first);
+    l->model->nonfinite = true;
+    es_log(ES_LOG_WARN, "tensor %.100s holds %lld NaN and %lld infinite numbers", t->name,
+           (long long)seen.nans, (long long)seen.infinities);
+    return ES_OK;
+}
+
+/* Check and count, or read; *place (if not NULL) is then where. */
+static es_status visit(loader *l, tensor_ref ref, void **place)
+{
+    char name[NAME_MOST];
+    const es_st_tensor *t = find(l, ref, name);
+    if (!l->reading) {
+        ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
+    } else {
+        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
+        ES_TRY(read(l, t, at));
+        if (place)
+            *place = at;
+    }
+    l->used += t->count;
+    return ES_OK;
+}
+
+/* ---- all of them ---- */
+
+/* Weights of parts that share a place follow each other in memory, then their biases do; so each is
+ * one matrix, or one vector. */
+static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
+{
+    es_linear *place = es_model_place(l->model, first, layer);
+    for (int bias = 0; bias < (first->kind == ES_PART_TABLE ? 1 : 2); bias++)
+        for (int i = 0; i < count; i++)
+            ES_TRY(visit(l, (tensor_ref){first + i, layer, bias == 1},
+                         i      ? NULL
+                         : bias ? &place->b
+                                : &place->w));
+    return ES_OK;
+}
+
+/* The body's parts in the order of the description: those of no layer, then layer by layer. */
+static es_status visit_body(loader *l)
+{
+    es_model *m = l->model;
+    for (es_stack s = {0}; es_stack_next(m->arch, &m->config, false, &s);)
+        ES_TRY(visit_stack(l, s.part, s.count, -1));
+    for (int64_t layer = 0; layer < m->config.layers; layer++)
+        for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);)
+            ES_TRY(visit_stack(l, s.part, s.count, layer));
+    return ES_OK;
+}
+
+/* Both visits go through here, so that places are counted in the order in which they are taken. */
+static es_status visit_all(loader *l)
+{
+    es_model *m = l->model;
+    l->used = 0;
+    ES_TRY(visit_body(l));
+    for (const es_arch_part *p = m->arch->parts; p->name; p++)
+        if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
+            (p->role == ES_ROLE_CLASSIFIER && m->config.labels))
+            ES_TRY(visit_stack(l, p, 1, -1));
+    return ES_OK;
+}
+
+/* ---- what the names say ---- */
+
+static bool starts_with(const char *text, const char *beginning, size_t length)
+{
+    return strncmp(text, beginning, length) == 0;
+}
+
+/* Is it called like a tensor of the body: does it begin with the first word of a part's name? And,
+ * if it is one of a layer, of which (else -1)? */
+static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
+{
+    bool any = false;
+    *layer = -1;
+    for (const es_arch_part *p = arch->parts; p->name; p++) {
+        const char *star = strchr(p->name, '*');
+        if (p->role != ES_ROLE_BODY || !starts_with(name, p->name, strcspn(p->name, ".") + 1))
+            continue;
+        any = true;
+        if (star && starts_with(name, p->name, (size_t)(star - p->name)))
+            *layer = strtoll(name + (star - p->name), NULL, 10);
+    }
+    return any;
+}
+
+/* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
+ * how they should be called, from the description. */
+static es_status no_body(const loader *l)
+{
+    const es_arch *arch = l->model->arch;
+    const es_arch_part *p = arch->parts;
+    char hint[sizeof l->err->hint];
+    while (p->name && !es_part_in_layer(p))
+        p++;
+    snprintf(hint, sizeof hint,
+             "tensors of a %s are named %.*s0..., or with \"%s\" before it; rename them when you "
+             "save the model",
+             arch->title, p->name ? (int)strcspn(p->name, "*") : 0, p->name ? p->name : "",
+             arch->prefix);
+    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix", hint,
+                        "no tensor is named as in a %s: there are %lld, the first is '%.100s'",
+                        arch->title, (long long)es_st_count(l->st),
+                        es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
+}
+
+/* The prefix of the body's tensors, and how many layers they have. */
+static es_status survey(loader *l, int64_t *layers)
+{
+    const es_arch *arch = l->model->arch;
+    const size_t length = strlen(arch->prefix);
+    bool with = false, without = false;
+    *layers = 0;
+    for (int64_t i = 0; i < es_st_count(l->st); i++) {
+        const char *name = es_st_at(l->st, i)->name;
+        const bool prefixed = starts_with(name, arch->prefix, length);
+        int64_t layer;
+        if (!in_body(arch, prefixed ? name + length : name, &layer))
+            continue;
+        *(prefixed ? &with : &without) = true;
+        *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
+    }
+    l->prefix = with ? arch->prefix : "";
+    if (!with && !without)
+        return no_body(l);
+    if (with && without)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
+                            "keep one of the two encoders",
+                            "tensors are named with and without \"%s\": which encoder is meant?",
+                            arch->prefix);
+    return ES_OK;
+}
+
+/* The weight tells whether the part is there; that its bias is there as well is checked with
+ * all others. */
+static const es_st_tensor *find_role(const loader *l, es_part_role role)
+{
+    char name[NAME_MOST];
+    for (const es_arch_part *p = l->model->arch->parts; p->name; p++)
+        if (p->role == role)
+            return find(l, (tensor_ref){.part = p}, name);
+    return NULL;
+}
+
+/* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
+ * (one of tokens or of pairs has the same name). */
+static void find_heads(const loader *l)
+{
+    es_model_config *c = &l->model->config;
+    const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
+    const bool of_blocks = strcmp(c->architecture, l->model->arch->classifier) == 0;
+    c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    if (!of_blocks || !classifier || !c->pooler)
+        c->labels = 0;
+    else if (!c->labels) /* config.json leaves out id2label when it is LABEL_0, ... */
+        c->labels = classifier->shape[0];
+}
+
+/* Fewer layers than stated are an error, more are a remark: a model of the first layers of
+ * another is a common way to make a small one. */
+static es_status check_layers(const loader *l, int64_t layers)
+{
+    const int64_t wanted = l->model->config.layers;
+    if (layers < wanted)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.layers",
+                            "is config.json that of these weights?",
+                            "config.json says %lld layers, the weights have %lld",
+                            (long long)wanted, (long long)layers);
+    if (layers > wanted)
+        es_log(ES_LOG_WARN,
+               "the weights have %lld layers, config.json says %lld: the rest is unused",
+               (long long)layers, (long long)wanted);
+    return ES_OK;
+}
+
+/* All weights become one block of memory: one allocation to account for, and neighbours in a
+ * layer are neighbours in memory. */
+es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
+                          es_error *err)
+{
+    loader l = {.model = model, .st = st, .opts = opts, .err = err};
+    int64_t layers;
+    void *memory;
+    ES_TRY(survey(&l, &layers));
+    ES_TRY(check_layers(&l, layers));
+    find_heads(&l);
+    ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
+                        "a list of layers", &memory, err));
+    model->layers = memory;
+    ES_TRY(visit_all(&l));
+    ES_TRY(es_mem_array(model->budget, l.used, 1, es_dtype_size(model->precision), "the weights",
+                        &model->weights, err));
+    l.reading = true;
+    return visit_all(&l);
+}
