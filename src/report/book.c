@@ -252,6 +252,7 @@ static es_status read_all(es_book *book, es_error *err)
     void *tables;
     ES_TRY(read_if_there(book, "_columns", &book->columns, err));
     ES_TRY(read_if_there(book, "_answer", &book->answer, err));
+    ES_TRY(read_if_there(book, "_findings", &book->findings, err));
     ES_TRY(es_mem_array(book->budget, ES_BOOK_TABLES, 1, sizeof *book->tables, "tables of a report",
                         &tables, err));
     book->tables = tables;
@@ -291,8 +292,9 @@ void es_book_forget(es_book *book)
     es_mem_free(book->budget, book->tables);
     es_run_table_free(&book->columns);
     es_run_table_free(&book->answer);
+    es_run_table_free(&book->findings);
     book->tables = NULL;
-    book->columns = book->answer = (es_run_table){0};
+    book->columns = book->answer = book->findings = (es_run_table){0};
     book->count = book->missing = 0;
 }
 

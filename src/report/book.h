@@ -38,7 +38,8 @@ typedef struct es_book {
     es_run *run;
     const char *path; /* the caller's string */
     es_run_about about;
-    es_run_table columns, answer; /* "_columns" and "_answer", empty if absent */
+    es_run_table columns, answer,
+        findings; /* "_columns", "_answer", "_findings"; empty if absent */
     es_book_table *tables;
     int64_t count;   /* views that are here */
     int64_t missing; /* views beyond ES_BOOK_TABLES */

@@ -53,6 +53,8 @@ static const es_table_spec rows_table = {"rows", row_columns, row_views};
         {key "_se_known", title " se known", "", ES_FORMAT_SHORT,                                  \
          "standard error if rows were independent"},                                               \
         {key "_median", title " of medians", "", ES_FORMAT_REAL},                                  \
+        {key "_intercept", title " intercept", "", ES_FORMAT_REAL,                                 \
+         "of the fit: ln error = intercept - rate ln n"},                                          \
     {                                                                                              \
         key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
     }
@@ -238,6 +240,7 @@ static void put_rate(const making *m, int64_t row, int which)
                   m->s->spec.independent ? line->rate_se_known : s->rate.se);
     es_table_real(m->fits, row, es_key(key, rate, "_se_known"), line->rate_se_known);
     es_table_real(m->fits, row, es_key(key, rate, "_p"), line->p_value);
+    es_table_real(m->fits, row, es_key(key, rate, "_intercept"), line->intercept);
     es_table_real(m->fits, row, es_key(key, rate, "_median"), s->rate.median.rate);
 }
 

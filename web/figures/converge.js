@@ -1,12 +1,27 @@
 // converge.js : errors against n, and their rates against the horizon.
-import { extent, grid, groupBy, isNumber, line, show } from "../tables.js";
+import { extent, grid, groupBy, isNumber, show } from "../tables.js";
 
 const measures = [
-  { key: "mean_error", rate: "rate_mean", name: "mean error", symbol: "|mₙ − m|", what: "Mean error" },
-  { key: "cov_error", rate: "rate_cov", name: "covariance error", symbol: "‖Cₙ − C‖", what: "Covariance error" },
+  {
+    key: "mean_error",
+    rate: "rate_mean",
+    predicted: "predicted_mean_error_rms",
+    name: "mean error",
+    symbol: "|mₙ − m|",
+    what: "Mean error",
+  },
+  {
+    key: "cov_error",
+    rate: "rate_cov",
+    predicted: "predicted_cov_error",
+    name: "covariance error",
+    symbol: "‖Cₙ − C‖",
+    what: "Covariance error",
+  },
   {
     key: "map_error",
     rate: "rate_map",
+    predicted: "predicted_map_error",
     name: "map error",
     symbol: "rms |Γₙ(x) − Γ(x)|",
     what: "Error of single outputs",
@@ -14,10 +29,6 @@ const measures = [
 ];
 
 const Z = 1.96; // 95 % of a normal law
-
-// Points that enter the fit, as the laboratory weighs them: by the relative error of each.
-const forFit = (rows, key, value = key) =>
-  rows.filter((r) => !r[`${key}_flag`]).map((r) => [Math.log(r.n), Math.log(r[value]), (r[key] / r[`${key}_se`]) ** 2]);
 
 const seriesName = (scale, fit) =>
   `scale ${show(scale)}${fit && isNumber(fit.horizon) ? ` (H = ${Number(fit.horizon.toPrecision(3))})` : ""}`;
@@ -49,11 +60,15 @@ function triangle(points) {
   ];
 }
 
+// With predictions beside them errors are root mean squares over replicates, as predictions are; without, means, and
+// the power that was fitted to them.
 function errorFigure(run, measure) {
-  const { key, rate } = measure;
+  const { key, rate, predicted: predictedKey } = measure;
   const groups = groupBy(run.tables.rows, "scale");
   const fits = new Map((run.tables.fits ?? []).map((f) => [f.scale, f]));
   const predictions = groupBy(run.tables.predictions ?? [], "scale");
+  const square = predictions.length > 0 && run.tables.rows.some((r) => isNumber(r[`${key}_rms`]));
+  const shown = square ? `${key}_rms` : key;
   const points = [],
     bands = [],
     fitted = [],
@@ -62,7 +77,7 @@ function errorFigure(run, measure) {
     const fit = fits.get(scale);
     const series = seriesName(scale, fit);
     for (const r of rows) {
-      const [y, se] = [r[key], r[`${key}_se`]];
+      const [y, se] = [r[shown], r[`${shown}_se`]];
       points.push({
         series,
         x: r.n,
@@ -75,20 +90,18 @@ function errorFigure(run, measure) {
       });
       if (isNumber(y) && isNumber(se)) bands.push({ series, x: r.n, lo: y - Z * se, hi: y + Z * se });
     }
-    const slope = fit?.[rate];
-    const power = isNumber(slope) ? line(forFit(rows, key), -slope) : null;
-    if (power)
-      for (const n of extent(rows.map((r) => r.n))) fitted.push({ series, x: n, y: Math.exp(power.at(Math.log(n))) });
+    const [slope, level] = [fit?.[rate], fit?.[`${rate}_intercept`]];
+    if (!square && isNumber(slope) && isNumber(level))
+      for (const n of extent(rows.map((r) => r.n)))
+        fitted.push({ series, x: n, y: Math.exp(level - slope * Math.log(n)) });
   }
-  for (const [scale, rows] of predictions)
-    for (const r of rows)
-      predicted.push({ series: seriesName(scale, fits.get(scale)), x: r.n, y: r[`predicted_${key}`] });
-  const theory = predicted.length
-    ? " Dashed: what theory predicts from the weights alone, without a fitted constant."
-    : "";
+  for (const [scale, rows] of square ? predictions : [])
+    for (const r of rows) predicted.push({ series: seriesName(scale, fits.get(scale)), x: r.n, y: r[predictedKey] });
   return {
     title: `${measure.what} against the number of tokens`,
-    caption: `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.${theory}`,
+    caption: square
+      ? `${measure.symbol} over n, root mean square over replicates. Points with 95 % bands: measured. Dashed: what theory predicts from the law and the head alone.`
+      : `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: measure.name, log: true },
@@ -112,15 +125,6 @@ const exponents = {
   map_error: (h) => (h * h <= 0.5 ? 0.5 : 0.25 * (Math.sqrt(1 + 4 / (h * h)) - 1)),
 };
 
-// Slope of the predicted errors over the sizes that were measured, weighed like the measured ones.
-function predictedSlope(run, scale, key) {
-  const rows = new Map(run.tables.rows.filter((r) => r.scale === scale).map((r) => [r.n, r]));
-  const merged = (run.tables.predictions ?? [])
-    .filter((p) => p.scale === scale)
-    .map((p) => ({ ...rows.get(p.n), ...p }));
-  return line(forFit(merged, key, `predicted_${key}`))?.slope;
-}
-
 function rateFigure(run) {
   const fits = run.tables.fits.filter((f) => isNumber(f.horizon));
   const reach = Math.max(1, ...fits.map((r) => r.horizon)) * 1.12;
@@ -128,21 +132,21 @@ function rateFigure(run) {
   const points = [],
     bars = [],
     expected = [];
-  for (const [i, { key, rate, name }] of measures.entries())
+  for (const [i, { rate, name }] of measures.entries())
     for (const fit of fits) {
       const x = fit.horizon + (i - 1) * 0.011 * reach; // side by side
       const [lo, hi] = [fit[`${rate}_ci.0`], fit[`${rate}_ci.1`]];
-      const slope = predictedSlope(run, fit.scale, key);
+      const slope = fit[`predicted.${rate}`]; // the same fit, through what was predicted
       const tip = [
         ["H", show(fit.horizon)],
         ["scale", show(fit.scale)],
         ["rate", show(fit[rate], fit[`${rate}_se`])],
       ];
-      if (isNumber(slope)) tip.push(["predicted here", show(Number((-slope).toFixed(3)))]);
+      if (isNumber(slope)) tip.push(["predicted here", show(Number(slope.toFixed(3)))]);
       tip.push(["bound", show(Number(exponents.bound(fit.horizon).toFixed(3)))]);
       points.push({ series: name, horizon: fit.horizon, x, y: fit[rate], tip });
       if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, horizon: fit.horizon, x, lo, hi });
-      if (isNumber(slope)) expected.push({ series: name, horizon: fit.horizon, x, y: -slope, tip });
+      if (isNumber(slope)) expected.push({ series: name, horizon: fit.horizon, x, y: slope, tip });
     }
   const bound = "bound 1/(2(1 + H²))";
   return {
