@@ -9,7 +9,7 @@
  *      n -> infinity (es_horizons_of, es_exponents_at, es_rem_phase, es_mean_clt);
  *   2. exact finite-n expectations for one query: sum of squared weights, error, entropy
  *      (es_rem_moments), also with one given token among them (es_rem_extra_at);
- *   3. what an experiment on n tokens will measure, without fitted constants
+ *   3. what an experiment on n tokens will measure, from the law and the head
  *      (es_predict_isotropic, es_predict_general).
  *
  *     es_horizons h;
