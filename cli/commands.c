@@ -8,7 +8,7 @@ static const struct {
     const char *name;
     const cli_command *command; /* NULL: a study */
 } commands[] = {{"demo", &cli_demo},         {"claims", &cli_claims},
-                {"converge", NULL},          {"ball", &cli_ball},
+                {"converge", NULL},          {"ball", NULL},
                 {"hardmax", &cli_hardmax},   {"regimes", &cli_regimes},
                 {"heat", &cli_heat},         {"collapse", &cli_collapse},
                 {"exponent", &cli_exponent}, {"context-fit", &cli_context_fit},

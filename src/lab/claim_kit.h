@@ -8,6 +8,8 @@
 
 #include <esscher/claims.h>
 
+#include "stats/average.h"
+
 /* Elements of an array, as counts of tokens and scales are typed. */
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 
@@ -21,14 +23,6 @@ typedef struct es_claim_entry {
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_pitfalls[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
     es_claims_average[], es_claims_collapse[], es_claims_rope[];
-
-/* A measurement and its standard error. */
-typedef struct es_measured {
-    double value, se;
-} es_measured;
-
-/*! es_measured_mean() : of x (count), count > 1. */
-es_measured es_measured_mean(const double *x, int64_t count);
 
 /*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `slack`. A
  * standard error with which a difference of `resolution` would go unnoticed leaves it undecided. */

@@ -56,17 +56,6 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 
 /* ---- evidence ---- */
 
-es_measured es_measured_mean(const double *x, int64_t count)
-{
-    const double R = (double)count;
-    double mean = 0.0, squares = 0.0;
-    for (int64_t r = 0; r < count; r++)
-        mean += x[r] / R;
-    for (int64_t r = 0; r < count; r++)
-        squares += (x[r] - mean) * (x[r] - mean);
-    return (es_measured){mean, sqrt(squares / (R - 1.0) / R)};
-}
-
 static es_verdict judge(const es_evidence *e, double resolution)
 {
     const double margin = ES_CLAIM_SIGMAS * e->se;

@@ -18,3 +18,34 @@ void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t n
         to[numbers] = count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN;
     }
 }
+
+es_spread es_spread_of(const double *x, int64_t count, int64_t stride)
+{
+    es_spread s = {0.0, 0.0};
+    for (int64_t r = 0; r < count; r++)
+        s.mean += x[r * stride] / (double)count;
+    for (int64_t r = 0; r < count; r++)
+        s.squares += (x[r * stride] - s.mean) * (x[r * stride] - s.mean);
+    return s;
+}
+
+es_measured es_measured_mean(const double *x, int64_t count)
+{
+    const double R = (double)count;
+    const es_spread s = es_spread_of(x, count, 1);
+    return (es_measured){s.mean, sqrt(s.squares / (R - 1.0) / R)};
+}
+
+es_measured es_measured_slope(const double *x, const double *y, int64_t count)
+{
+    const es_spread in_x = es_spread_of(x, count, 1), in_y = es_spread_of(y, count, 1);
+    double xy = 0.0, rest = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        xy += (x[r] - in_x.mean) * (y[r] - in_y.mean);
+    const double slope = xy / in_x.squares;
+    for (int64_t r = 0; r < count; r++) {
+        const double off = y[r] - in_y.mean - slope * (x[r] - in_x.mean);
+        rest += off * off;
+    }
+    return (es_measured){slope, sqrt(rest / (double)(count - 2) / in_x.squares)};
+}

@@ -1,4 +1,7 @@
-/* average.h : means over replicates with their standard errors. */
+/* average.h : means over replicates, and lines through points, with their standard errors.
+ *
+ * Two orders of rounding live here, and results know which one they were made with: draws of many
+ * numbers are added and then divided; a single column is divided and then added. */
 #ifndef ES_STATS_AVERAGE_H
 #define ES_STATS_AVERAGE_H
 
@@ -8,5 +11,25 @@
  * mean over the first index and the standard error of that, NaN of one draw. Two passes. */
 void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers,
                      double *out);
+
+/* A measurement and its standard error. */
+typedef struct es_measured {
+    double value, se;
+} es_measured;
+
+/* Mean of a column, and the sum of squared deviations from it. */
+typedef struct es_spread {
+    double mean, squares;
+} es_spread;
+
+/*! es_spread_of() : of x (count), `stride` apart. */
+es_spread es_spread_of(const double *x, int64_t count, int64_t stride);
+
+/*! es_measured_mean() : of x (count); the error of one number is NaN. */
+es_measured es_measured_mean(const double *x, int64_t count);
+
+/*! es_measured_slope() : least squares of y on x (count), every point weighs the same; the error is
+ *  from the residuals, NaN of two points. */
+es_measured es_measured_slope(const double *x, const double *y, int64_t count);
 
 #endif
