@@ -2,20 +2,26 @@
 
 #include <math.h>
 
-void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers, double *out)
+es_measured es_average_column(const double *x, int64_t count, int64_t stride)
 {
     const double R = (double)count;
+    double sum = 0.0, squares = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        sum += x[r * stride];
+    const double mean = sum / R;
+    for (int64_t r = 0; r < count; r++)
+        squares += (x[r * stride] - mean) * (x[r * stride] - mean);
+    return (es_measured){mean, count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN};
+}
+
+void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers, double *out)
+{
     const int64_t width = rows * numbers;
     for (int64_t e = 0; e < width; e++) {
-        double sum = 0.0, squares = 0.0;
-        for (int64_t r = 0; r < count; r++)
-            sum += draws[r * width + e];
-        const double mean = sum / R;
-        for (int64_t r = 0; r < count; r++)
-            squares += (draws[r * width + e] - mean) * (draws[r * width + e] - mean);
+        const es_measured m = es_average_column(draws + e, count, width);
         double *to = out + (e / numbers) * 2 * numbers + e % numbers;
-        to[0] = mean;
-        to[numbers] = count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN;
+        to[0] = m.value;
+        to[numbers] = m.se;
     }
 }
 

@@ -7,15 +7,19 @@
 
 #include <stdint.h>
 
-/*! es_average_rows() : draws (count, rows, numbers) to out (rows, 2, numbers): of each number its
- * mean over the first index and the standard error of that, NaN of one draw. Two passes. */
-void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers,
-                     double *out);
-
 /* A measurement and its standard error. */
 typedef struct es_measured {
     double value, se;
 } es_measured;
+
+/*! es_average_column() : mean of x (count), `stride` apart, and its standard error, NaN of one
+ * number. Two passes. */
+es_measured es_average_column(const double *x, int64_t count, int64_t stride);
+
+/*! es_average_rows() : draws (count, rows, numbers) to out (rows, 2, numbers): of each number its
+ * mean over the first index and the standard error of that. */
+void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers,
+                     double *out);
 
 /* Mean of a column, and the sum of squared deviations from it. */
 typedef struct es_spread {
