@@ -1,12 +1,12 @@
 /* claim_trial.h : a convergence experiment, as several claims need one: run it, ask it for rates,
  * errors and predictions. */
-#ifndef ES_LAB_CLAIM_TRIAL_H
-#define ES_LAB_CLAIM_TRIAL_H
+#ifndef ES_STUDY_CLAIM_TRIAL_H
+#define ES_STUDY_CLAIM_TRIAL_H
 
 #include <esscher/converge.h>
 #include <esscher/fit.h>
 
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 typedef enum es_trial_head {
     ES_TRIAL_ROTATION = 1, /* A = O uniformly random, V = I: with unit tokens, scale = horizon */

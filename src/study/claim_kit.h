@@ -3,8 +3,8 @@
  * A claim is an es_claim and a function that gathers evidence; a file of claims ends with a table
  * of them, and claims.c lists the tables. Nothing else has to know a claim by name.
  */
-#ifndef ES_LAB_CLAIM_KIT_H
-#define ES_LAB_CLAIM_KIT_H
+#ifndef ES_STUDY_CLAIM_KIT_H
+#define ES_STUDY_CLAIM_KIT_H
 
 #include <esscher/claims.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
 

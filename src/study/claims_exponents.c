@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
-#include "lab/claim_trial.h"
+#include "study/claim_kit.h"
+#include "study/claim_trial.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
 

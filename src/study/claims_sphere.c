@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 2, DIM = 10 };
 

@@ -5,7 +5,7 @@
 #include <esscher/experiment.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 6, MOST = 64 };
 

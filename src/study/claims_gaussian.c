@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "lab/claim_kit.h"
-#include "lab/claim_trial.h"
+#include "study/claim_kit.h"
+#include "study/claim_trial.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
 

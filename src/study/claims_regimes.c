@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 #define EXP_MINUS_GAMMA 0.56145948356688517 /* e to minus Euler's constant */
 

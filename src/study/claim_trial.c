@@ -1,4 +1,4 @@
-#include "lab/claim_trial.h"
+#include "study/claim_trial.h"
 
 #include <math.h>
 #include <string.h>
