@@ -42,6 +42,20 @@ es_measured es_measured_mean(const double *x, int64_t count)
     return (es_measured){s.mean, sqrt(s.squares / (R - 1.0) / R)};
 }
 
+es_measured es_measured_rms(const double *x, int64_t count, int64_t stride)
+{
+    const double R = (double)count;
+    double mean = 0.0, spread = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        mean += x[r * stride] * x[r * stride] / R;
+    for (int64_t r = 0; r < count; r++) {
+        const double off = x[r * stride] * x[r * stride] - mean;
+        spread += off * off / (R * (R - 1.0));
+    }
+    const double rms = sqrt(mean);
+    return (es_measured){rms, sqrt(spread) / (2.0 * rms)};
+}
+
 es_measured es_measured_slope(const double *x, const double *y, int64_t count)
 {
     const es_spread in_x = es_spread_of(x, count, 1), in_y = es_spread_of(y, count, 1);

@@ -32,6 +32,10 @@ es_spread es_spread_of(const double *x, int64_t count, int64_t stride);
 /*! es_measured_mean() : of x (count); the error of one number is NaN. */
 es_measured es_measured_mean(const double *x, int64_t count);
 
+/*! es_measured_rms() : root mean square of x (count), `stride` apart. Its error is that of the mean
+ *  square, through d sqrt(x) = dx / (2 sqrt(x)). */
+es_measured es_measured_rms(const double *x, int64_t count, int64_t stride);
+
 /*! es_measured_slope() : least squares of y on x (count), every point weighs the same; the error is
  *  from the residuals, NaN of two points. */
 es_measured es_measured_slope(const double *x, const double *y, int64_t count);

@@ -135,22 +135,21 @@ static double line_variance(const making *m)
     return v * v * variance;
 }
 
-/* Mean over replicates of a column of cells, or of its square. */
-static double mean_of(const making *m, int64_t p, int64_t r, int which, bool squared)
+/* Column `which` of the cells at one n and R: (replicates). */
+static const double *column_of(const making *m, int64_t p, int64_t r, int which)
 {
-    for (int64_t i = 0; i < m->p->replicates; i++) {
-        const double x = number(m, i, p, r, which);
-        m->column[i] = squared ? x * x : x;
-    }
-    return es_spread_of(m->column, m->p->replicates, 1).mean;
+    for (int64_t i = 0; i < m->p->replicates; i++)
+        m->column[i] = number(m, i, p, r, which);
+    return m->column;
 }
 
 static void put_row(const making *m, int64_t p, int64_t r, const es_fit_summary *x)
 {
     const ball_state *s = m->s;
-    const double root = sqrt((double)s->spec.sizes[p]), R = s->spec.radii[r];
+    const double root = sqrt((double)s->spec.sizes[p]), radius = s->spec.radii[r];
+    const int64_t R = m->p->replicates;
     const int64_t row = es_table_row(m->rows);
-    es_table_real(m->rows, row, "radius", R);
+    es_table_real(m->rows, row, "radius", radius);
     es_table_count(m->rows, row, "n", s->spec.sizes[p]);
     es_table_real(m->rows, row, "sup_error", x->mean);
     es_table_real(m->rows, row, "sup_error_se", x->se);
@@ -159,10 +158,12 @@ static void put_row(const making *m, int64_t p, int64_t r, const es_fit_summary 
     es_table_real(m->rows, row, "scaled_se", root * x->se);
     es_table_real(m->rows, row, "predicted", s->sups[r].val);
     es_table_real(m->rows, row, "predicted_se", s->sups[r].err);
-    es_table_real(m->rows, row, "scaled_rms", root * sqrt(mean_of(m, p, r, BALL_SUP, true)));
+    es_table_real(m->rows, row, "scaled_rms",
+                  root * es_measured_rms(column_of(m, p, r, BALL_SUP), R, 1).value);
     es_table_real(m->rows, row, "predicted_rms", s->constants[r].rms);
-    es_table_real(m->rows, row, "predicted_line", es_ball_line(R * s->h1, line_variance(m)));
-    es_table_real(m->rows, row, "maximiser_radius", mean_of(m, p, r, BALL_RADIUS, false));
+    es_table_real(m->rows, row, "predicted_line", es_ball_line(radius * s->h1, line_variance(m)));
+    es_table_real(m->rows, row, "maximiser_radius",
+                  es_spread_of(column_of(m, p, r, BALL_RADIUS), R, 1).mean);
     es_table_text(m->rows, row, "flag", flags_of(m, p, r) ? "saturated" : "");
 }
 

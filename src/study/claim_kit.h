@@ -36,13 +36,21 @@ void es_evidence_at_least(es_finding *f, double bound, es_measured m, const char
 void es_evidence_at_most(es_finding *f, double bound, es_measured m, const char *fmt, ...)
     ES_PRINTF(4, 5);
 
-/*! es_finding_conclude() : the verdict from the evidence, and the conclusion. */
+/*! es_finding_decide() : the verdict from the evidence: the worst piece's, or the first's if all
+ * agree. es_finding_conclude() : the same, and the conclusion. */
+void es_finding_decide(es_finding *f);
 void es_finding_conclude(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
 
 /*! es_effort_pick() : `quick` or `paper`, as the effort says. */
 static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, int64_t paper)
 {
     return opts->effort == ES_EFFORT_PAPER ? paper : quick;
+}
+
+/*! es_claim_budget() : what memory of a claim is counted in; may be NULL. */
+static inline es_budget *es_claim_budget(const es_claim_opts *opts)
+{
+    return opts->exec ? opts->exec->budget : NULL;
 }
 
 #endif

@@ -118,16 +118,21 @@ void es_evidence_at_most(es_finding *f, double bound, es_measured m, const char 
     va_end(args);
 }
 
-void es_finding_conclude(es_finding *f, const char *fmt, ...)
+void es_finding_decide(es_finding *f)
 {
     static const int gravity[] = {
         [ES_VERDICT_HOLDS] = 0, [ES_VERDICT_UNDECIDED] = 1, [ES_VERDICT_FAILS] = 2};
-    va_list args;
     f->decisive = 0;
     for (int i = 1; i < f->count; i++)
         if (gravity[f->evidence[i].verdict] > gravity[f->evidence[f->decisive].verdict])
             f->decisive = i;
     f->verdict = f->count ? f->evidence[f->decisive].verdict : ES_VERDICT_UNDECIDED;
+}
+
+void es_finding_conclude(es_finding *f, const char *fmt, ...)
+{
+    va_list args;
+    es_finding_decide(f);
     va_start(args, fmt);
     vsnprintf(f->conclusion, sizeof f->conclusion, fmt, args);
     va_end(args);

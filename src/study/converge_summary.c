@@ -166,15 +166,16 @@ typedef struct making {
     es_series of[CONVERGE_ERRORS];      /* of the scale under way */
 } making;
 
-static void gather(const making *m, int64_t scale, int which, es_series *to)
+void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
+                     es_series *to)
 {
-    const int64_t sizes = to->points;
-    for (int64_t i = 0; i < sizes; i++)
-        to->at[i] = (double)m->s->spec.sizes[i];
-    for (int64_t r = 0; r < to->replicates; r++)
-        for (int64_t i = 0; i < sizes; i++)
+    const int64_t sizes = spec->n_sizes, all = spec->n_scales * sizes;
+    for (int64_t i = 0; i < sizes; i++) {
+        to->at[i] = (double)spec->sizes[i];
+        for (int64_t r = 0; r < to->replicates; r++)
             to->errors[r * sizes + i] =
-                es_job_cell(m->job, 0, r)[(scale * sizes + i) * CONVERGE_ERRORS + which];
+                cells[(r * all + scale * sizes + i) * CONVERGE_ERRORS + which];
+    }
 }
 
 /* A point is left out of a fit where rounding of the kernels or the error of the limit is what was
@@ -263,7 +264,7 @@ static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
                                .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
                                .exec = &m->job->exec};
-    gather(m, scale, which, s);
+    converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->references)

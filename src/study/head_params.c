@@ -31,11 +31,9 @@ static es_status new_square(es_job *job, int64_t dim, es_matrix *out, es_error *
     return ES_OK;
 }
 
-/* Standard normals; `which` matrix they are for is their cell. */
-static es_status normals(es_job *job, int which, int64_t dim, double *out, es_error *err)
+es_status es_head_normals(uint64_t seed, int which, int64_t dim, double *out, es_error *err)
 {
-    const es_address at = {
-        .seed = job->seed, .experiment = ES_EXPERIMENT_HEAD, .cell = (uint64_t)which};
+    const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_HEAD, .cell = (uint64_t)which};
     return es_normal_rows(&at, dim, dim, out, err);
 }
 
@@ -53,7 +51,7 @@ static es_status set_rotation(es_job *job, es_matrix *m, es_error *err)
     if (m->rows == 1)
         return ES_OK;
     ES_TRY(es_job_array(job, m->rows, m->cols, sizeof(double), &drawn, err));
-    ES_TRY(normals(job, ES_HEAD_A, m->rows, drawn, err));
+    ES_TRY(es_head_normals(job->seed, ES_HEAD_A, m->rows, drawn, err));
     return es_haar_make(drawn, m->rows, job->exec.budget, m->data, err);
 }
 
@@ -94,7 +92,7 @@ static es_status make_matrix(es_job *job, const es_head_params *p, int which, in
         set_identity(out);
         return ES_OK;
     }
-    ES_TRY(normals(job, which, dim, out->data, err));
+    ES_TRY(es_head_normals(job->seed, which, dim, out->data, err));
     for (int64_t i = 0; i < dim * dim; i++)
         out->data[i] /= sqrt((double)dim); /* entries N(0, 1/d), the papers' random head */
     return ES_OK;

@@ -41,6 +41,9 @@ typedef struct es_head_data {
     es_head head;
 } es_head_data;
 
+/*! es_head_normals() : standard normals (dim, dim), `which` matrix of a head they are for. */
+es_status es_head_normals(uint64_t seed, int which, int64_t dim, double *out, es_error *err);
+
 /*! es_head_dim() : the dimension that the files speak of, 0: none. */
 es_status es_head_dim(const es_head_params *p, int64_t *dim, es_error *err);
 
