@@ -7,7 +7,7 @@
 static const struct {
     const char *name;
     const cli_command *command; /* NULL: a study */
-} commands[] = {{"demo", &cli_demo},         {"claims", &cli_claims},
+} commands[] = {{"demo", &cli_demo},         {"claims", NULL},
                 {"converge", NULL},          {"ball", NULL},
                 {"hardmax", NULL},           {"regimes", &cli_regimes},
                 {"heat", &cli_heat},         {"collapse", &cli_collapse},

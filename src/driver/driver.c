@@ -63,6 +63,13 @@ static double memory_of(const es_cost *c)
     return c->input_bytes + c->output_bytes + c->work_bytes;
 }
 
+/* Results are the answer's, which is not counted; the rest is. */
+static void limit_memory(es_driver *d)
+{
+    if (d->opts->max_memory && d->job.exec.budget)
+        d->job.exec.budget->limit = (size_t)((double)d->opts->max_memory - d->cost.output_bytes);
+}
+
 static es_status admit(es_driver *d, es_error *err)
 {
     const double mib = 1048576.0, bound = memory_of(&d->cost), limit = (double)d->opts->max_memory;
@@ -75,9 +82,6 @@ static es_status admit(es_driver *d, es_error *err)
                        "in; the limit is %.1f MiB",
                        bound / mib, d->cost.input_bytes / mib, d->cost.output_bytes / mib,
                        d->cost.work_bytes / mib, limit / mib);
-    /* results are the answer's, which is not counted; the rest is */
-    if (limit > 0.0 && d->job.exec.budget)
-        d->job.exec.budget->limit = (size_t)(limit - d->cost.output_bytes);
     return ES_OK;
 }
 
@@ -239,6 +243,7 @@ static es_status open_and_run(es_driver *d, es_error *err)
         return tell_cost(d, err);
     if (job->study->cost)
         ES_TRY(admit(d, err));
+    limit_memory(d); /* whatever it costs, what is not foreseen included */
     return work(d, err);
 }
 
