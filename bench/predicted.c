@@ -43,10 +43,16 @@ static void must(es_status status)
     exit(1);
 }
 
-/* ---- root mean squares ---- */
+/* ---- root mean squares, with a control ----
+ *
+ * This is not the rms of fit.h, which `esscher converge` shows, but one with less noise. Beside x,
+ * the square of an error, each replicate has a control c: the square of the mean error at score
+ * scale 0, where outputs are the plain mean of the tokens and E c = tr S / n is known. Where a
+ * sample's mean is off by chance, x and c are off together, so the least-squares line of x on c,
+ * read at E c instead of at the c that came out, has the same expectation to order 1/N and the
+ * variance of the residuals alone: (1 - corr^2) of that of x. */
 
-/* Moments over replicates of x, the square of an error, and of a control c: the square of the mean
- * error at score scale 0, where outputs are the plain mean of the tokens and E c = tr S / n. */
+/* Moments over replicates. */
 typedef struct squares {
     double x, c, xx, xc, cc; /* sums; of x and c, of their products */
     int64_t count;
@@ -74,8 +80,8 @@ static void add_replicate(cell *to, const es_converge_cell *from, const es_conve
     add_square(&to->of[2], from->cov_frobenius, control->mean_error);
 }
 
-/* The root of the mean of x, as it would be had c come out at its expectation, and its relative
- * standard error: half that of the mean. */
+/* The root of the mean of x at `expected`, on that line, and its relative standard error: half that
+ * of the mean, d sqrt(x)/sqrt(x) = dx/(2x); a line leaves N - 2 degrees of freedom. */
 static double root_mean(const squares *s, double expected, double *se)
 {
     const double N = (double)s->count, x = s->x / N, c = s->c / N;

@@ -7,9 +7,9 @@
 static const struct {
     const char *name;
     const cli_command *command; /* NULL: a study */
-} commands[] = {{"demo", &cli_demo},         {"claims", &cli_claims},
-                {"converge", NULL},          {"ball", &cli_ball},
-                {"hardmax", &cli_hardmax},   {"regimes", &cli_regimes},
+} commands[] = {{"demo", &cli_demo},         {"claims", NULL},
+                {"converge", NULL},          {"ball", NULL},
+                {"hardmax", NULL},           {"regimes", &cli_regimes},
                 {"heat", &cli_heat},         {"collapse", &cli_collapse},
                 {"exponent", &cli_exponent}, {"context-fit", &cli_context_fit},
                 {"rope", &cli_rope},         {"limit", &cli_limit},

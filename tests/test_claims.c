@@ -6,7 +6,7 @@
 
 #include <esscher/claims.h>
 
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 static void every_claim_is_complete(void **state)
 {

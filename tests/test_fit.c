@@ -6,6 +6,7 @@
 
 #include "golden.h"
 #include "numbers.h"
+#include "stats/average.h"
 
 /* ---- one line ---- */
 
@@ -359,10 +360,34 @@ static void psi2_constants_are_those_of_theory_json(void **state)
     json_decref(known);
 }
 
+/* Mean, root mean square and line of one column, by hand; `stride` passes over what is between. */
+static void one_column_has_its_mean_and_line(void **state)
+{
+    (void)state;
+    const double x[] = {1.0, 9.0, 2.0, 9.0, 6.0}, dense[] = {1.0, 2.0, 6.0};
+    const es_spread s = es_spread_of(x, 3, 2);
+    assert_close(s.mean, 3.0, 1e-15);
+    assert_close(s.squares, 14.0, 1e-15);
+    const es_measured mean = es_measured_mean(dense, 3), column = es_average_column(x, 3, 2);
+    assert_close(mean.se, sqrt(7.0 / 3.0), 1e-15);
+    assert_close(column.value, 3.0, 1e-15);
+    assert_close(column.se, sqrt(7.0 / 3.0), 1e-15);
+    assert_true(isnan(es_average_column(x, 1, 1).se));
+    const es_measured rms = es_measured_rms(x, 3, 2); /* squares 1, 4, 36 */
+    assert_close(rms.value, sqrt(41.0 / 3.0), 1e-15);
+    assert_close(rms.se, sqrt((1313.0 - 1681.0 / 3.0) / 6.0) / (2.0 * rms.value), 1e-14);
+    const double at[] = {0.0, 1.0, 2.0, 3.0}, y[] = {1.0, 3.0, 5.0, 7.0}, off[] = {0, 1, 1, 0};
+    assert_close(es_measured_slope(at, y, 4).value, 2.0, 1e-15);
+    assert_true(es_measured_slope(at, y, 4).se < 1e-15);
+    assert_true(fabs(es_measured_slope(at, off, 4).value) < 1e-15);
+    assert_close(es_measured_slope(at, off, 4).se, sqrt(0.5 / 5.0), 1e-14);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_its_reference_values),
+        cmocka_unit_test(one_column_has_its_mean_and_line),
         cmocka_unit_test(lines_agree_with_theory_json),
         cmocka_unit_test(a_narrow_grid_far_out_keeps_its_digits),
         cmocka_unit_test(NU10_what_has_no_line_is_refused),

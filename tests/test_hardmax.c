@@ -322,6 +322,29 @@ static void hulls_do_not_depend_on_threads_or_the_grid(void **state)
     }
 }
 
+/* Replicate r is replicate r, whichever call draws it; averages are those of a run. */
+static void replicates_can_be_drawn_one_by_one(void **state)
+{
+    (void)state;
+    static const int64_t n[] = {7, 100, 333};
+    for (int64_t dim = 1; dim <= 3; dim += 2) {
+        es_hardmax_opts opts = {.seed = 9, .dim = dim, .replicates = 20, .directions = 32};
+        es_hardmax_draw all[20 * 3], one[3];
+        es_hardmax_row run[3], rows[3];
+        assert_ok(es_hardmax_run(&opts, n, 3, run, &err));
+        assert_ok(es_hardmax_sample(&opts, n, 3, all, &err));
+        opts.replicates = 1;
+        for (opts.first = 0; opts.first < 20; opts.first++) {
+            assert_ok(es_hardmax_sample(&opts, n, 3, one, &err));
+            assert_memory_equal(one, all + 3 * opts.first, sizeof one);
+        }
+        for (int i = 0; i < 60; i++)
+            all[i].value = fabs(all[i].value);
+        es_hardmax_average(all, 20, n, 3, rows);
+        assert_memory_equal(rows, run, sizeof rows);
+    }
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
     (void)state;
@@ -340,6 +363,7 @@ static void what_makes_no_sense_is_refused(void **state)
                {{.sigma = -1.0}, {10, 20}, ES_E_RANGE},
                {{.sigma = NAN}, {10, 20}, ES_E_RANGE},
                {{.replicates = -5}, {10, 20}, ES_E_RANGE},
+               {{.first = -1}, {10, 20}, ES_E_RANGE},
                {{.directions = 1}, {10, 20}, ES_E_RANGE}};
     es_hardmax_row rows[2];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -372,6 +396,7 @@ int main(void)
         cmocka_unit_test(hulls_shrink_as_the_notes_say),
         cmocka_unit_test(few_directions_are_not_a_bias),
         cmocka_unit_test(hulls_do_not_depend_on_threads_or_the_grid),
+        cmocka_unit_test(replicates_can_be_drawn_one_by_one),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

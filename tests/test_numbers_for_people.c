@@ -3,6 +3,8 @@
 
 #include <esscher/format.h>
 
+#include "study/sentences.h"
+
 static char out[ES_FORMAT_ROOM];
 
 static const char *form(es_format format, double value, double error)
@@ -54,6 +56,20 @@ static void names_come_back(void **state)
     assert_string_equal(es_format_name((es_format)99), "text");
 }
 
+static void findings_say_numbers_in_words(void **state)
+{
+    (void)state;
+    char text[ES_SAY_ROOM];
+    assert_string_equal(es_say_size(4096.0, text), "4096");
+    assert_string_equal(es_say_size(1e9, text), "1e9");
+    assert_string_equal(es_say_size(3.2e8, text), "3.2e8");
+    assert_string_equal(es_say_power(0.512, 0.031, text), "n^-0.512 (± 0.031)");
+    assert_string_equal(es_say_power(-0.25, (double)NAN, text), "n^0.25");
+    assert_string_equal(es_say_power((double)NAN, 0.1, text), "no power that could be fitted");
+    assert_string_equal(es_say_number(0.5, 0.012, text), "0.500 ± 0.012");
+    assert_string_equal(es_say_number(2.0 / 3.0, (double)NAN, text), "0.667");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -61,6 +77,7 @@ int main(void)
         cmocka_unit_test(counts_are_whole_whatever_their_size),
         cmocka_unit_test(sizes_and_times_have_their_units),
         cmocka_unit_test(names_come_back),
+        cmocka_unit_test(findings_say_numbers_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

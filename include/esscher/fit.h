@@ -75,6 +75,9 @@ ES_API es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit 
 
 /* ---- replicates ---- */
 
+/* An interval of level 0.95 reaches so many standard errors to each side. */
+#define ES_SIGMAS_95 1.959963984540054
+
 /* Errors of all replicates at one point. */
 typedef struct es_fit_summary {
     double mean, median;

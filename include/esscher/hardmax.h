@@ -22,6 +22,7 @@ typedef struct es_hardmax_opts {
     es_hardmax_queries queries; /* dim > 1: population only */
     int64_t dim;                /* 0: 1 */
     double sigma;               /* 0: 1 */
+    int64_t first;              /* number of the first replicate */
     int64_t replicates;         /* 0: 1000 */
     int64_t directions;         /* dim > 1: how many stand for all; 0: 256 */
     const es_exec *exec;        /* NULL: all threads, no limits */
@@ -53,7 +54,11 @@ typedef struct es_hardmax_row {
 ES_API es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                                    es_hardmax_draw *draws, es_error *err);
 
-/*! es_hardmax_run() : the same, and averaged: rows (count). Keeps the draws meanwhile. */
+/*! es_hardmax_average() : draws (replicates, count) whose values have no sign to rows (count). */
+ES_API void es_hardmax_average(const es_hardmax_draw *draws, int64_t replicates, const int64_t *n,
+                               int64_t count, es_hardmax_row *rows);
+
+/*! es_hardmax_run() : drawn and averaged: rows (count). Keeps the draws meanwhile. */
 ES_API es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                                 es_hardmax_row *rows, es_error *err);
 

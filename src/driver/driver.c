@@ -246,8 +246,8 @@ static es_status open_and_run(es_driver *d, es_error *err)
         return es_cost_tell(&d->cost, &job->exec, job->precision, job->answer, err);
     if (job->study->cost && d->opts->admitted)
         d->opts->admitted(d->opts->user, &d->cost);
-    if (job->study->cost)
-        ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
+    /* whatever it costs, what is not foreseen included, stays within the limit */
+    ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
     return work(d, err);
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/average.h"
 
 enum { CHUNK = 256 }; /* replicates of one n that one thread does in a row */
 
@@ -40,6 +41,7 @@ static es_status check_job(const job *j, es_error *err)
         return es_fail(err, ES_E_EMPTY, "hardmax.count", "", "no n is given");
     ES_TRY(check_number(o->dim, 1, ES_HARDMAX_MOST_DIM, "hardmax.dim", err));
     ES_TRY(check_number(o->replicates, 1, 100000000, "hardmax.replicates", err));
+    ES_TRY(check_number(o->first, 0, 100000000, "hardmax.first", err));
     ES_TRY(check_number(o->directions, 2, 65536, "hardmax.directions", err));
     if (!(o->sigma > 0.0 && isfinite(o->sigma)))
         return es_fail(err, ES_E_RANGE, "hardmax.sigma", "a positive number", "sigma is %g",
@@ -89,7 +91,8 @@ static es_status draw_extremes(void *user, int64_t unit, int thread, es_error *e
     const es_address at = {.seed = j->o.seed,
                            .experiment = j->o.experiment,
                            .cell = (uint64_t)j->n[p] & ((UINT64_C(1) << 48) - 1)};
-    ES_TRY(es_extremes_draw(at, j->o.queries, j->n[p], first, last - first, gbar, err));
+    ES_TRY(
+        es_extremes_draw(at, j->o.queries, j->n[p], j->o.first + first, last - first, gbar, err));
     for (int64_t r = first; r < last; r++) {
         const double g = gbar[r - first];
         put(j, r, p, (es_hardmax_draw){.value = g, .square = g * g});
@@ -103,7 +106,7 @@ static es_status draw_hull(void *user, int64_t unit, int thread, es_error *err)
     job *j = user;
     const es_address at = {.seed = j->o.seed, .experiment = j->o.experiment};
     es_hardmax_draw *row = j->draws + unit * j->count;
-    ES_TRY(es_hull_draw(at, unit, j->o.dim, j->o.directions, j->n, j->count,
+    ES_TRY(es_hull_draw(at, j->o.first + unit, j->o.dim, j->o.directions, j->n, j->count,
                         j->scratch + thread * j->each, row, err));
     for (int64_t p = 0; p < j->count; p++)
         put(j, unit, p, row[p]);
@@ -132,26 +135,20 @@ es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64
 
 /* ---- averages ---- */
 
-/* Mean of R numbers and its standard error. */
-typedef struct average {
-    double mean, se;
-} average;
-
-static double size_of(const es_hardmax_draw *d) { return fabs(d->value); }
-static double square_of(const es_hardmax_draw *d) { return d->square; }
-
-static average average_of(const job *j, int64_t p, double (*number)(const es_hardmax_draw *))
+void es_hardmax_average(const es_hardmax_draw *draws, int64_t replicates, const int64_t *n,
+                        int64_t count, es_hardmax_row *rows)
 {
-    const double R = (double)j->o.replicates;
-    double sum = 0.0, squares = 0.0;
-    for (int64_t r = 0; r < j->o.replicates; r++)
-        sum += number(&j->draws[r * j->count + p]);
-    const double mean = sum / R;
-    for (int64_t r = 0; r < j->o.replicates; r++) {
-        const double off = number(&j->draws[r * j->count + p]) - mean;
-        squares += off * off;
+    const int64_t width = count * (int64_t)(sizeof *draws / sizeof(double));
+    for (int64_t p = 0; p < count; p++) {
+        const es_measured size = es_average_column(&draws[p].value, replicates, width);
+        const es_measured square = es_average_column(&draws[p].square, replicates, width);
+        const double rms = square.value > 0.0 ? sqrt(square.value) : (double)NAN;
+        rows[p] = (es_hardmax_row){.n = n[p],
+                                   .mean_abs = size.value,
+                                   .mean_abs_se = size.se,
+                                   .rms = rms,
+                                   .rms_se = 0.5 * square.se / rms}; /* d sqrt(x) = dx/(2 sqrt x) */
     }
-    return (average){mean, R > 1.0 ? sqrt(squares / (R - 1.0) / R) : (double)NAN};
 }
 
 es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
@@ -165,15 +162,10 @@ es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t 
     ES_TRY(es_mem_array(budget, j.o.replicates, count, sizeof *j.draws, "replicates",
                         (void **)&j.draws, err));
     const es_status status = es_hardmax_sample(opts, n, count, j.draws, err);
-    for (int64_t p = 0; p < count && status == ES_OK; p++) {
-        const average size = average_of(&j, p, size_of), square = average_of(&j, p, square_of);
-        const double rms = square.mean > 0.0 ? sqrt(square.mean) : (double)NAN;
-        rows[p] = (es_hardmax_row){.n = n[p],
-                                   .mean_abs = size.mean,
-                                   .mean_abs_se = size.se,
-                                   .rms = rms,
-                                   .rms_se = 0.5 * square.se / rms};
-    }
+    for (int64_t i = 0; i < j.o.replicates * count && status == ES_OK; i++)
+        j.draws[i].value = fabs(j.draws[i].value);
+    if (status == ES_OK)
+        es_hardmax_average(j.draws, j.o.replicates, n, count, rows);
     es_mem_free(budget, j.draws);
     return status;
 }

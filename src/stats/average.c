@@ -2,20 +2,26 @@
 
 #include <math.h>
 
-void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers, double *out)
+es_measured es_average_column(const double *x, int64_t count, int64_t stride)
 {
     const double R = (double)count;
+    double sum = 0.0, squares = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        sum += x[r * stride];
+    const double mean = sum / R;
+    for (int64_t r = 0; r < count; r++)
+        squares += (x[r * stride] - mean) * (x[r * stride] - mean);
+    return (es_measured){mean, count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN};
+}
+
+void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers, double *out)
+{
     const int64_t width = rows * numbers;
     for (int64_t e = 0; e < width; e++) {
-        double sum = 0.0, squares = 0.0;
-        for (int64_t r = 0; r < count; r++)
-            sum += draws[r * width + e];
-        const double mean = sum / R;
-        for (int64_t r = 0; r < count; r++)
-            squares += (draws[r * width + e] - mean) * (draws[r * width + e] - mean);
+        const es_measured m = es_average_column(draws + e, count, width);
         double *to = out + (e / numbers) * 2 * numbers + e % numbers;
-        to[0] = mean;
-        to[numbers] = count > 1 ? sqrt(squares / (R - 1.0) / R) : (double)NAN;
+        to[0] = m.value;
+        to[numbers] = m.se;
     }
 }
 
@@ -23,4 +29,49 @@ double es_block_se(double scatter, double weight, int64_t count)
 {
     const double blocks = (double)count;
     return count > 1 ? sqrt(fmax(scatter, 0.0) * blocks / (blocks - 1.0)) / weight : (double)NAN;
+}
+
+es_spread es_spread_of(const double *x, int64_t count, int64_t stride)
+{
+    es_spread s = {0.0, 0.0};
+    for (int64_t r = 0; r < count; r++)
+        s.mean += x[r * stride] / (double)count;
+    for (int64_t r = 0; r < count; r++)
+        s.squares += (x[r * stride] - s.mean) * (x[r * stride] - s.mean);
+    return s;
+}
+
+es_measured es_measured_mean(const double *x, int64_t count)
+{
+    const double R = (double)count;
+    const es_spread s = es_spread_of(x, count, 1);
+    return (es_measured){s.mean, sqrt(s.squares / (R - 1.0) / R)};
+}
+
+es_measured es_measured_rms(const double *x, int64_t count, int64_t stride)
+{
+    const double R = (double)count;
+    double mean = 0.0, spread = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        mean += x[r * stride] * x[r * stride] / R;
+    for (int64_t r = 0; r < count; r++) {
+        const double off = x[r * stride] * x[r * stride] - mean;
+        spread += off * off / (R * (R - 1.0));
+    }
+    const double rms = sqrt(mean);
+    return (es_measured){rms, sqrt(spread) / (2.0 * rms)};
+}
+
+es_measured es_measured_slope(const double *x, const double *y, int64_t count)
+{
+    const es_spread in_x = es_spread_of(x, count, 1), in_y = es_spread_of(y, count, 1);
+    double xy = 0.0, rest = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        xy += (x[r] - in_x.mean) * (y[r] - in_y.mean);
+    const double slope = xy / in_x.squares;
+    for (int64_t r = 0; r < count; r++) {
+        const double off = y[r] - in_y.mean - slope * (x[r] - in_x.mean);
+        rest += off * off;
+    }
+    return (es_measured){slope, sqrt(rest / (double)(count - 2) / in_x.squares)};
 }

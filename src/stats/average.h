@@ -1,11 +1,23 @@
-/* average.h : means over replicates with their standard errors. */
+/* average.h : means over replicates, and lines through points, with their standard errors.
+ *
+ * Two orders of rounding live here, and results know which one they were made with: draws of many
+ * numbers are added and then divided; a single column is divided and then added. */
 #ifndef ES_STATS_AVERAGE_H
 #define ES_STATS_AVERAGE_H
 
 #include <stdint.h>
 
+/* A measurement and its standard error. */
+typedef struct es_measured {
+    double value, se;
+} es_measured;
+
+/*! es_average_column() : mean of x (count), `stride` apart, and its standard error, NaN of one
+ * number. Two passes. */
+es_measured es_average_column(const double *x, int64_t count, int64_t stride);
+
 /*! es_average_rows() : draws (count, rows, numbers) to out (rows, 2, numbers): of each number its
- * mean over the first index and the standard error of that, NaN of one draw. Two passes. */
+ * mean over the first index and the standard error of that. */
 void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t numbers,
                      double *out);
 
@@ -18,5 +30,24 @@ void es_average_rows(const double *draws, int64_t count, int64_t rows, int64_t n
  *  `scatter` is sum (w (x - m))^2, below 0 taken for 0 (it may be a difference of sums); `weight`
  * is sum w. NaN of one block. */
 double es_block_se(double scatter, double weight, int64_t count);
+
+/* Mean of a column, and the sum of squared deviations from it. */
+typedef struct es_spread {
+    double mean, squares;
+} es_spread;
+
+/*! es_spread_of() : of x (count), `stride` apart. */
+es_spread es_spread_of(const double *x, int64_t count, int64_t stride);
+
+/*! es_measured_mean() : of x (count); the error of one number is NaN. */
+es_measured es_measured_mean(const double *x, int64_t count);
+
+/*! es_measured_rms() : root mean square of x (count), `stride` apart. Its error is that of the mean
+ *  square, through d sqrt(x) = dx / (2 sqrt(x)). */
+es_measured es_measured_rms(const double *x, int64_t count, int64_t stride);
+
+/*! es_measured_slope() : least squares of y on x (count), every point weighs the same; the error is
+ *  from the residuals, NaN of two points. */
+es_measured es_measured_slope(const double *x, const double *y, int64_t count);
 
 #endif

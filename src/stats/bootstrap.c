@@ -272,7 +272,7 @@ static es_status run_job(job *j, double level, const es_exec *exec, es_fit_summa
     ES_TRY(es_parallel_run(exec, (j->B + UNIT - 1) / UNIT, resample, j, err));
     rate.resamples = j->B;
     rate.refused = interval(j->rates, j->B, level, &rate.low, &rate.high);
-    rate.se = (rate.high - rate.low) / (2.0 * 1.959963984540054);
+    rate.se = (rate.high - rate.low) / (2.0 * ES_SIGMAS_95);
     if (!isnan(rate.median.rate))
         interval(j->median_rates, j->B, level, &rate.median_low, &rate.median_high);
     else

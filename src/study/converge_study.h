@@ -39,6 +39,10 @@ typedef struct converge_state {
     es_horizons horizons; /* at scale factor 1 */
 } converge_state;
 
+/*! converge_gather() : errors `which` at a scale from cells (replicates, scales, sizes, errors). */
+void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
+                     es_series *to);
+
 es_status converge_cost(es_job *job, es_cost *out, es_error *err);
 es_status converge_summarise(es_job *job, es_answer *answer, es_error *err);
 

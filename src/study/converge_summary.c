@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "study/converge_study.h"
+#include "study/sentences.h"
 
 /* ---- tables ---- */
 
@@ -167,15 +168,16 @@ typedef struct making {
     es_series of[CONVERGE_ERRORS];      /* of the scale under way */
 } making;
 
-static void gather(const making *m, int64_t scale, int which, es_series *to)
+void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
+                     es_series *to)
 {
-    const int64_t sizes = to->points;
-    for (int64_t i = 0; i < sizes; i++)
-        to->at[i] = (double)m->s->spec.sizes[i];
-    for (int64_t r = 0; r < to->replicates; r++)
-        for (int64_t i = 0; i < sizes; i++)
+    const int64_t sizes = spec->n_sizes, all = spec->n_scales * sizes;
+    for (int64_t i = 0; i < sizes; i++) {
+        to->at[i] = (double)spec->sizes[i];
+        for (int64_t r = 0; r < to->replicates; r++)
             to->errors[r * sizes + i] =
-                es_job_cell(m->job, 0, r)[(scale * sizes + i) * CONVERGE_ERRORS + which];
+                cells[(r * all + scale * sizes + i) * CONVERGE_ERRORS + which];
+    }
 }
 
 /* A point is left out of a fit where rounding of the kernels or the error of the limit is what was
@@ -265,7 +267,7 @@ static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
                                .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
                                .exec = &m->job->exec};
-    gather(m, scale, which, s);
+    converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->references)
@@ -365,40 +367,27 @@ static es_status predict_scale(const making *m, const converge_theory *theory, i
 
 /* ---- findings ---- */
 
-/* "n^-0.512 (± 0.031)" */
-static const char *power(const es_table *fits, const char *rate, int64_t row, char *out,
-                         size_t size)
+/* The rate of a kind of error at one scale, as a power. */
+static const char *power(const es_table *fits, int64_t row, int which, char out[ES_SAY_ROOM])
 {
-    char key[ES_KEY_ROOM], text[ES_FORMAT_ROOM];
-    const double value = es_table_get(fits, row, rate);
-    if (!isfinite(value)) {
-        snprintf(out, size, "no power that could be fitted");
-        return out;
-    }
-    es_format_number(ES_FORMAT_REAL, fabs(value), es_table_get(fits, row, es_key(key, rate, "_se")),
-                     text, sizeof text);
-    char *error = strstr(text, " ±");
-    if (error)
-        *error++ = '\0';
-    snprintf(out, size, "n^%s%s%s%s%s", value < 0.0 ? "" : "-", text, error ? " (" : "",
-             error ? error : "", error ? ")" : "");
-    return out;
+    char key[ES_KEY_ROOM];
+    return es_say_power(es_table_get(fits, row, names[which].rate),
+                        es_table_get(fits, row, es_key(key, names[which].rate, "_se")), out);
 }
 
 static void tell_rates(es_answer *a, const es_table *fits)
 {
-    enum { MOST = 4, ROOM = 80 }; /* sentences; the table has the rest */
+    enum { MOST = 4 }; /* sentences; the table has the rest */
     const int64_t rows = es_table_rows(fits), step = rows > MOST ? (rows - 1) / (MOST - 1) : 1;
-    char mean[ROOM], cov[ROOM], map[ROOM];
+    char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
     for (int64_t i = 0; i < rows; i += step)
         es_answer_tell(a,
                        "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance "
                        "error like %s and the error of a single output like %s; the paper's bound "
                        "is n^-%.3g.",
                        es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
-                       power(fits, "rate_mean", i, mean, ROOM),
-                       power(fits, "rate_cov", i, cov, ROOM), power(fits, "rate_map", i, map, ROOM),
-                       es_table_get(fits, i, "rate_horizon"));
+                       power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
+                       power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
 }
 
 static int ascending(const void *a, const void *b)

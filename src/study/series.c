@@ -49,20 +49,32 @@ es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err)
     return stops(s->status) ? s->status : ES_OK;
 }
 
-double es_series_rate(const es_series *s, const double *numbers)
+double es_series_rate_with(const es_series *s, const double *numbers, const double *se)
 {
     void *memory;
     es_fit line;
     if (es_mem_array(NULL, s->points, 1, sizeof(es_fit_point), "points", &memory, NULL) != ES_OK)
         return (double)NAN;
     es_fit_point *points = memory;
-    for (int64_t i = 0; i < s->points; i++) {
-        const es_fit_summary *m = &s->summary[i];
-        const double relative = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
-        points[i] = (es_fit_point){
-            .n = s->at[i], .error = numbers[i], .se = numbers[i] * relative, .flags = s->flags[i]};
-    }
+    for (int64_t i = 0; i < s->points; i++)
+        points[i] =
+            (es_fit_point){.n = s->at[i], .error = numbers[i], .se = se[i], .flags = s->flags[i]};
     const es_status status = es_fit_power(points, s->points, &line, NULL);
     es_mem_free(NULL, memory);
     return status == ES_OK ? line.rate : (double)NAN;
+}
+
+double es_series_rate(const es_series *s, const double *numbers)
+{
+    void *memory;
+    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
+        return (double)NAN;
+    double *se = memory;
+    for (int64_t i = 0; i < s->points; i++) {
+        const es_fit_summary *m = &s->summary[i];
+        se[i] = numbers[i] * (isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0);
+    }
+    const double rate = es_series_rate_with(s, numbers, se);
+    es_mem_free(NULL, memory);
+    return rate;
 }

@@ -34,4 +34,7 @@ es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err);
  *  all points weigh the same. NaN if there is no line. */
 double es_series_rate(const es_series *s, const double *numbers);
 
+/*! es_series_rate_with() : the same with standard errors (points) of the caller's. */
+double es_series_rate_with(const es_series *s, const double *numbers, const double *se);
+
 #endif

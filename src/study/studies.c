@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge};
+static const es_study *const studies[] = {&es_study_converge, &es_study_ball, &es_study_hardmax,
+                                          &es_study_claims};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

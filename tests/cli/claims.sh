@@ -4,7 +4,10 @@ esscher claims --only hardmax-law --quiet
 esscher claims --only hardmax-exact --out c.run --quiet --csv >first
 esscher claims --only hardmax-exact --out c.run --quiet --csv --resume >second
 cmp first second && echo same
+esscher export c.run --json >c.json && get_json c.json stages.0.name stages.0.cells
 esscher export c.run --table evidence --csv | wc -l
 esscher claims --only hardmax-exact --json >a.json && get_json a.json effort holds fails unexpected claims.0.verdict
+esscher claims --only slowdown --max-memory 1K --quiet 2>/dev/null
+echo "rc=$?"
 esscher claims --only hardmax-lav
 echo "rc=$?"

@@ -5,7 +5,7 @@
 #include <esscher/rope.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { SIZES = 64, SMALLEST = 128, LARGE = 4096 };
 

@@ -5,7 +5,7 @@
 #include <esscher/hardmax.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 1, SIZES = 3 };
 static const int64_t sizes[SIZES] = {1000, 1000000, 1000000000};

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 #define EXP_MINUS_GAMMA 0.56145948356688517 /* e to minus Euler's constant */
 
@@ -43,11 +43,6 @@ static es_status measure(const es_claim_opts *opts, const cell *c, const place *
     return es_regimes_run(&o, c->n, p->beta, out, err);
 }
 
-static es_budget *budget_of(const es_claim_opts *opts)
-{
-    return opts->exec ? opts->exec->budget : NULL;
-}
-
 static es_measured as_measured(es_estimate e) { return (es_measured){e.mean, e.se}; }
 
 /* ---- the critical law ---- */
@@ -58,9 +53,9 @@ static es_status second_weight(const es_claim_opts *opts, const place *p, int64_
 {
     es_regimes_draw *draws;
     double *weights = NULL;
-    ES_TRY(es_mem_array(budget_of(opts), replicates, 1, sizeof *draws, "draws of a claim",
+    ES_TRY(es_mem_array(es_claim_budget(opts), replicates, 1, sizeof *draws, "draws of a claim",
                         (void **)&draws, err));
-    es_status status = es_mem_array(budget_of(opts), replicates, 1, sizeof *weights,
+    es_status status = es_mem_array(es_claim_budget(opts), replicates, 1, sizeof *weights,
                                     "draws of a claim", (void **)&weights, err);
     if (status == ES_OK)
         status =
@@ -69,8 +64,8 @@ static es_status second_weight(const es_claim_opts *opts, const place *p, int64_
         weights[r] = draws[r].top[1];
     if (status == ES_OK)
         *out = es_measured_mean(weights, replicates);
-    es_mem_free(budget_of(opts), weights);
-    es_mem_free(budget_of(opts), draws);
+    es_mem_free(es_claim_budget(opts), weights);
+    es_mem_free(es_claim_budget(opts), draws);
     return status;
 }
 
@@ -85,7 +80,7 @@ static es_status check_critical(const es_claim_opts *opts, es_finding *out, es_e
         es_regimes_row row;
         es_measured second;
         ES_TRY(find_place(c, &p, err));
-        ES_TRY(es_weights_critical(p.alpha, p.scaled, budget_of(opts), &limit, err));
+        ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
         ES_TRY(measure(opts, c, &p, replicates, &row, err));
         ES_TRY(second_weight(opts, &p, replicates, &second, err));
         /* slack: the quadrature's. At n = 10^12 the sphere is flat as far as these keys see: the
@@ -118,7 +113,7 @@ static es_status check_dickman(const es_claim_opts *opts, es_finding *out, es_er
         es_weights exact;
         es_regimes_row row;
         ES_TRY(find_place(&cells[i], &p, err));
-        ES_TRY(es_weights_exact(&p.keys, cells[i].n, p.beta, budget_of(opts), &exact, err));
+        ES_TRY(es_weights_exact(&p.keys, cells[i].n, p.beta, es_claim_budget(opts), &exact, err));
         ES_TRY(measure(opts, &cells[i], &p, replicates, &row, err));
         /* slack: n is not infinite, and the integral for n keys says what that is worth */
         es_evidence_equal(out, EXP_MINUS_GAMMA, fabs(exact.top.val - EXP_MINUS_GAMMA), 0.1,
@@ -149,7 +144,7 @@ static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_erro
         es_weights exact;
         es_regimes_row row;
         ES_TRY(find_place(c, &p, err));
-        ES_TRY(es_weights_exact(&p.keys, c->n, p.beta, budget_of(opts), &exact, err));
+        ES_TRY(es_weights_exact(&p.keys, c->n, p.beta, es_claim_budget(opts), &exact, err));
         ES_TRY(measure(opts, c, &p, replicates, &row, err));
         es_evidence_equal(out, exact.top.val, exact.top.err, 0.35 * exact.top.val,
                           as_measured(row.top[0]), "largest weight, d = %d, n = %.0e, b = %g",
@@ -181,7 +176,7 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
     double top, squares;
     for (int64_t i = 0; i < COUNT(high); i++) {
         ES_TRY(find_place(&high[i], &p, err));
-        ES_TRY(es_weights_critical(p.alpha, p.scaled, budget_of(opts), &limit, err));
+        ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
         es_weights_supercritical(p.alpha, p.scaled, &top, &squares);
         ES_TRY(measure(opts, &high[i], &p, replicates, &row, err));
         /* slack: terms beyond the leading one, which the limit law has */
@@ -196,7 +191,7 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
     }
     for (int64_t i = 0; i < COUNT(low); i++) {
         ES_TRY(find_place(&low[i], &p, err));
-        ES_TRY(es_weights_critical(p.alpha, p.scaled, budget_of(opts), &limit, err));
+        ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
         squares = pow(2.0, -p.alpha) / es_critical_mean(p.alpha, p.scaled);
         ES_TRY(measure(opts, &low[i], &p, replicates / 10, &row, err));
         es_evidence_equal(out, squares, fabs(limit.squares.val - squares), 0.25 * squares,
@@ -221,8 +216,8 @@ static es_status check_high(const es_claim_opts *opts, es_finding *out, es_error
     es_weights limit, exact;
     es_regimes_row row;
     ES_TRY(find_place(&c, &p, err));
-    ES_TRY(es_weights_critical(p.alpha, p.scaled, budget_of(opts), &limit, err));
-    ES_TRY(es_weights_exact(&p.keys, c.n, p.beta, budget_of(opts), &exact, err));
+    ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
+    ES_TRY(es_weights_exact(&p.keys, c.n, p.beta, es_claim_budget(opts), &exact, err));
     ES_TRY(measure(opts, &c, &p, es_effort_pick(opts, 1000, 100000), &row, err));
     es_evidence_equal(out, limit.top.val, limit.top.err, 0.1, as_measured(row.top[0]),
                       "largest weight, d = 50, b = 30, n = 10^6");

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
-#include "lab/claim_trial.h"
+#include "study/claim_kit.h"
+#include "study/claim_trial.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
 
@@ -11,14 +11,11 @@ static const double horizons[] = {0.5, 1.0, 2.0};
 static const int64_t quick_sizes[] = {250, 500, 1000, 2000, 4000};
 static const int64_t paper_sizes[] = {1000, 2340, 5477, 12819, 30000};
 
-typedef es_status (*gather_fn)(const es_trial *trial, es_finding *out, es_error *err);
-
 /* Self-attention over unit Gaussian tokens, A = H O, at three horizons. */
-static es_status with_trial(const es_claim_opts *opts, int64_t dim, gather_fn gather,
+static es_status with_trial(const es_claim_opts *opts, int64_t dim, es_trial_fn gather,
                             es_finding *out, es_error *err)
 {
-    es_trial trial;
-    es_status status = es_trial_run(
+    return es_trial_with(
         opts,
         &(es_trial_spec){.dim = dim,
                          .variance = 1.0,
@@ -28,18 +25,14 @@ static es_status with_trial(const es_claim_opts *opts, int64_t dim, gather_fn ga
                          .sizes = opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes,
                          .n_sizes = COUNT(quick_sizes),
                          .replicates = es_effort_pick(opts, 48, 200)},
-        &trial, err);
-    if (status == ES_OK)
-        status = gather(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
+        gather, out, err);
 }
 
 static double exponent(double h) { return 1.0 / (2.0 * (1.0 + h * h)); }
 
 /* ---- as a bound ---- */
 
-static es_status gather_bound(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_bound(es_trial *trial, es_finding *out, es_error *err)
 {
     for (int64_t s = 0; s < COUNT(horizons); s++) {
         es_measured rate;
@@ -59,7 +52,7 @@ static es_status check_bound(const es_claim_opts *opts, es_finding *out, es_erro
     return with_trial(opts, 10, gather_bound, out, err);
 }
 
-static es_status gather_coupling(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_coupling(es_trial *trial, es_finding *out, es_error *err)
 {
     for (int64_t s = 0; s < COUNT(horizons); s++) {
         static const char *const names[] = {"mean", "covariance"};
@@ -87,7 +80,7 @@ static es_status check_coupling(const es_claim_opts *opts, es_finding *out, es_e
 
 /* ---- as a prediction ---- */
 
-static es_status gather_exponent(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_exponent(es_trial *trial, es_finding *out, es_error *err)
 {
     for (int64_t s = 0; s < COUNT(horizons); s++) {
         es_measured rate;
@@ -109,7 +102,7 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
     return with_trial(opts, 50, gather_exponent, out, err);
 }
 
-static es_status gather_slopes(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_slopes(es_trial *trial, es_finding *out, es_error *err)
 {
     static const char *const names[] = {"mean", "covariance", "single output"};
     for (int64_t s = 0; s < COUNT(horizons); s++) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
@@ -55,17 +55,6 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 }
 
 /* ---- evidence ---- */
-
-es_measured es_measured_mean(const double *x, int64_t count)
-{
-    const double R = (double)count;
-    double mean = 0.0, squares = 0.0;
-    for (int64_t r = 0; r < count; r++)
-        mean += x[r] / R;
-    for (int64_t r = 0; r < count; r++)
-        squares += (x[r] - mean) * (x[r] - mean);
-    return (es_measured){mean, sqrt(squares / (R - 1.0) / R)};
-}
 
 static es_verdict judge(const es_evidence *e, double resolution)
 {
@@ -129,16 +118,21 @@ void es_evidence_at_most(es_finding *f, double bound, es_measured m, const char 
     va_end(args);
 }
 
-void es_finding_conclude(es_finding *f, const char *fmt, ...)
+void es_finding_decide(es_finding *f)
 {
     static const int gravity[] = {
         [ES_VERDICT_HOLDS] = 0, [ES_VERDICT_UNDECIDED] = 1, [ES_VERDICT_FAILS] = 2};
-    va_list args;
     f->decisive = 0;
     for (int i = 1; i < f->count; i++)
         if (gravity[f->evidence[i].verdict] > gravity[f->evidence[f->decisive].verdict])
             f->decisive = i;
     f->verdict = f->count ? f->evidence[f->decisive].verdict : ES_VERDICT_UNDECIDED;
+}
+
+void es_finding_conclude(es_finding *f, const char *fmt, ...)
+{
+    va_list args;
+    es_finding_decide(f);
     va_start(args, fmt);
     vsnprintf(f->conclusion, sizeof f->conclusion, fmt, args);
     va_end(args);

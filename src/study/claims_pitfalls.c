@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
-#include "lab/claim_trial.h"
+#include "study/claim_kit.h"
+#include "study/claim_trial.h"
 
 static const char code_a[] = "public code of Token Sample Complexity of Attention";
 
@@ -13,7 +13,7 @@ static const double scales[] = {7.6};
 static const int64_t quick_sizes[] = {500, 1000, 2000, 4000},
                      paper_sizes[] = {1000, 3107, 9655, 30000};
 
-static es_status gather_unscaled(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_unscaled(es_trial *trial, es_finding *out, es_error *err)
 {
     es_horizons h;
     es_measured rate;
@@ -31,8 +31,7 @@ static es_status gather_unscaled(const es_trial *trial, es_finding *out, es_erro
 
 static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    es_trial trial;
-    es_status status = es_trial_run(
+    return es_trial_with(
         opts,
         &(es_trial_spec){.dim = 50,
                          .variance = 0.1,
@@ -42,11 +41,7 @@ static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_e
                          .sizes = opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes,
                          .n_sizes = COUNT(quick_sizes),
                          .replicates = es_effort_pick(opts, 48, 200)},
-        &trial, err);
-    if (status == ES_OK)
-        status = gather_unscaled(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
+        gather_unscaled, out, err);
 }
 
 /* ---- a finite sample in place of the limit ---- */

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "lab/claim_kit.h"
-#include "lab/claim_trial.h"
+#include "study/claim_kit.h"
+#include "study/claim_trial.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
 
@@ -56,19 +56,10 @@ static es_status bias_unit(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
-static es_measured average(const double *values, int64_t count)
-{
-    double mean = 0.0, spread = 0.0;
-    for (int64_t i = 0; i < count; i++)
-        mean += values[i] / (double)count;
-    for (int64_t i = 0; i < count; i++)
-        spread += (values[i] - mean) * (values[i] - mean);
-    return (es_measured){mean, sqrt(spread / ((double)count * (double)(count - 1)))};
-}
-
 static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_error *err)
 {
     static const double qs[] = {0.5, 2.0, 4.0};
+    const int64_t count = units * BIAS_UNIT;
     double largest = 0.0;
     for (int64_t i = 0; i < COUNT(qs); i++) {
         es_rem exact;
@@ -77,8 +68,10 @@ static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_e
         ES_TRY(es_parallel_run(job->opts->exec, units, bias_unit, job, err));
         ES_TRY(es_rem_moments(BIAS_TOKENS, qs[i], NULL, &exact, err));
         largest = exact.participation;
+        const es_spread ratios = es_spread_of(job->ratios, count, 1);
         es_evidence_equal(out, 1.0 - exact.participation, 0.0, 0.05 * exact.participation + 0.01,
-                          average(job->ratios, units * BIAS_UNIT),
+                          (es_measured){ratios.mean, sqrt(ratios.squares /
+                                                          ((double)count * (double)(count - 1)))},
                           "mean output / limit, n = 100, scores of sd %.1f", qs[i]);
     }
     es_finding_conclude(out,
@@ -92,7 +85,7 @@ static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_e
 static es_status check_bias(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = BIAS_DIM, .size = 1.0};
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_budget *budget = es_claim_budget(opts);
     const int64_t units = es_effort_pick(opts, 100, 2000);
     es_sampler *sampler;
     bias_job job = {.opts = opts};
@@ -117,7 +110,7 @@ static const int64_t *sizes_of(const es_claim_opts *opts)
     return opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes;
 }
 
-static es_status gather_small(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_small(es_trial *trial, es_finding *out, es_error *err)
 {
     static const char *const names[] = {"mean", "covariance", "single output"};
     double predicted[3];
@@ -137,26 +130,21 @@ static es_status gather_small(const es_trial *trial, es_finding *out, es_error *
 static es_status check_small(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const double scale = 0.2;
-    es_trial trial;
-    es_status status = es_trial_run(opts,
-                                    &(es_trial_spec){.dim = 10,
-                                                     .variance = 1.0,
-                                                     .head = ES_HEAD_ROTATION,
-                                                     .scales = &scale,
-                                                     .n_scales = 1,
-                                                     .sizes = sizes_of(opts),
-                                                     .n_sizes = COUNT(quick_sizes),
-                                                     .replicates = es_effort_pick(opts, 200, 200)},
-                                    &trial, err);
-    if (status == ES_OK)
-        status = gather_small(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
+    return es_trial_with(opts,
+                         &(es_trial_spec){.dim = 10,
+                                          .variance = 1.0,
+                                          .head = ES_HEAD_ROTATION,
+                                          .scales = &scale,
+                                          .n_scales = 1,
+                                          .sizes = sizes_of(opts),
+                                          .n_sizes = COUNT(quick_sizes),
+                                          .replicates = es_effort_pick(opts, 200, 200)},
+                         gather_small, out, err);
 }
 
 static const double slow_scales[] = {0.2, 0.7, 1.5};
 
-static es_status gather_slow(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_slow(es_trial *trial, es_finding *out, es_error *err)
 {
     es_measured rates[COUNT(slow_scales)];
     for (int64_t s = 0; s < COUNT(slow_scales); s++)
@@ -176,59 +164,55 @@ static es_status gather_slow(const es_trial *trial, es_finding *out, es_error *e
 
 static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    es_trial trial;
-    es_status status = es_trial_run(opts,
-                                    &(es_trial_spec){.dim = 10,
-                                                     .variance = 1.0,
-                                                     .head = ES_HEAD_ROTATION,
-                                                     .scales = slow_scales,
-                                                     .n_scales = COUNT(slow_scales),
-                                                     .sizes = sizes_of(opts),
-                                                     .n_sizes = COUNT(quick_sizes),
-                                                     .replicates = es_effort_pick(opts, 64, 200)},
-                                    &trial, err);
-    if (status == ES_OK)
-        status = gather_slow(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
+    return es_trial_with(opts,
+                         &(es_trial_spec){.dim = 10,
+                                          .variance = 1.0,
+                                          .head = ES_HEAD_ROTATION,
+                                          .scales = slow_scales,
+                                          .n_scales = COUNT(slow_scales),
+                                          .sizes = sizes_of(opts),
+                                          .n_sizes = COUNT(quick_sizes),
+                                          .replicates = es_effort_pick(opts, 64, 200)},
+                         gather_slow, out, err);
 }
 
 /* ---- the constant of the mean (THEORY 4.4) ---- */
 
+static const double clt_horizon = 0.5;
+static const int64_t clt_size = 500;
+
+static es_status gather_clt(es_trial *trial, es_finding *out, es_error *err)
+{
+    const double n = (double)clt_size;
+    double expected;
+    es_measured rms;
+    ES_TRY(es_mean_clt(&clt_horizon, 1, &expected, err));
+    expected += 2.0 * clt_horizon + clt_horizon * clt_horizon; /* the tokens are the queries */
+    ES_TRY(es_trial_rms(trial, 0, 0, ES_TRIAL_MEAN, &rms, err));
+    /* A is +-1 in one dimension, drawn from the seed; the sign decides the trace of M. */
+    if (es_view_get(trial->drawn.head.A, 0, 0) < 0.0)
+        expected -= 4.0 * clt_horizon;
+    /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
+    es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
+                      (es_measured){rms.value * rms.value * n, 2.0 * rms.value * rms.se * n},
+                      "n E|mean|^2, d = 1, H = 1/2, n = 500");
+    es_finding_conclude(out, "The mean over all outputs obeys a central limit theorem whose "
+                             "constant is known in closed form below horizon 1.");
+    return ES_OK;
+}
+
 static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    static const double horizon = 0.5;
-    static const int64_t size = 500;
-    es_trial trial;
-    double constant;
-    ES_TRY(es_mean_clt(&horizon, 1, &constant, err));
-    constant += 2.0 * horizon + horizon * horizon; /* the tokens are the queries */
-    const es_status status =
-        es_trial_run(opts,
-                     &(es_trial_spec){.dim = 1,
-                                      .variance = 1.0,
-                                      .head = ES_HEAD_ROTATION,
-                                      .scales = &horizon,
-                                      .n_scales = 1,
-                                      .sizes = &size,
-                                      .n_sizes = 1,
-                                      .replicates = es_effort_pick(opts, 2000, 20000)},
-                     &trial, err);
-    if (status == ES_OK) {
-        const es_measured rms = es_trial_rms(&trial, 0, 0, ES_TRIAL_MEAN);
-        /* A is +-1 in one dimension, drawn from the seed; the sign decides the trace of M. */
-        const double sign = es_view_get(trial.drawn.head.A, 0, 0);
-        const double expected = constant + (sign < 0.0 ? -4.0 * horizon : 0.0);
-        /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
-        es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
-                          (es_measured){rms.value * rms.value * (double)size,
-                                        2.0 * rms.value * rms.se * (double)size},
-                          "n E|mean|^2, d = 1, H = 1/2, n = 500");
-        es_finding_conclude(out, "The mean over all outputs obeys a central limit theorem whose "
-                                 "constant is known in closed form below horizon 1.");
-    }
-    es_trial_free(&trial);
-    return status;
+    return es_trial_with(opts,
+                         &(es_trial_spec){.dim = 1,
+                                          .variance = 1.0,
+                                          .head = ES_HEAD_ROTATION,
+                                          .scales = &clt_horizon,
+                                          .n_scales = 1,
+                                          .sizes = &clt_size,
+                                          .n_sizes = 1,
+                                          .replicates = es_effort_pick(opts, 2000, 20000)},
+                         gather_clt, out, err);
 }
 
 /* ---- the finite-n prediction (THEORY 4.5) ---- */
@@ -242,7 +226,7 @@ static const struct {
     double slack;
 } predicted_errors[] = {{"mean", 0.06}, {"covariance", 0.06}, {"single output", 0.03}};
 
-static es_status gather_predicted(const es_trial *trial, es_finding *out, es_error *err)
+static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *err)
 {
     double worst = 0.0;
     const int64_t i = COUNT(predict_sizes) - 1;
@@ -250,7 +234,8 @@ static es_status gather_predicted(const es_trial *trial, es_finding *out, es_err
         double predicted[3];
         ES_TRY(es_trial_predict(trial, s, i, predicted, err));
         for (int m = 0; m < 3; m++) {
-            const es_measured rms = es_trial_rms(trial, s, i, (es_trial_error)m);
+            es_measured rms;
+            ES_TRY(es_trial_rms(trial, s, i, (es_trial_error)m, &rms, err));
             es_evidence_equal(out, predicted[m], predicted_errors[m].slack * predicted[m],
                               0.4 * predicted[m], rms, "error of the %s, H = %.1f, n = %lld",
                               predicted_errors[m].name, predict_scales[s],
@@ -267,21 +252,16 @@ static es_status gather_predicted(const es_trial *trial, es_finding *out, es_err
 
 static es_status check_predicted(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    es_trial trial;
-    es_status status = es_trial_run(opts,
-                                    &(es_trial_spec){.dim = 10,
-                                                     .variance = 1.0,
-                                                     .head = ES_HEAD_ROTATION,
-                                                     .scales = predict_scales,
-                                                     .n_scales = COUNT(predict_scales),
-                                                     .sizes = predict_sizes,
-                                                     .n_sizes = COUNT(predict_sizes),
-                                                     .replicates = es_effort_pick(opts, 128, 1000)},
-                                    &trial, err);
-    if (status == ES_OK)
-        status = gather_predicted(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
+    return es_trial_with(opts,
+                         &(es_trial_spec){.dim = 10,
+                                          .variance = 1.0,
+                                          .head = ES_HEAD_ROTATION,
+                                          .scales = predict_scales,
+                                          .n_scales = COUNT(predict_scales),
+                                          .sizes = predict_sizes,
+                                          .n_sizes = COUNT(predict_sizes),
+                                          .replicates = es_effort_pick(opts, 128, 1000)},
+                         gather_predicted, out, err);
 }
 
 const es_claim_entry es_claims_gaussian[] = {

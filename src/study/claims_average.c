@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 #include "stats/ks.h"
 
 enum {
@@ -22,11 +22,6 @@ enum {
 
 static const char paper_b[] = "Scaling Limits of Long-Context Transformers";
 static const char worked_out[] = "worked out from Scaling Limits of Long-Context Transformers";
-
-static es_budget *budget_of(const es_claim_opts *opts)
-{
-    return opts->exec ? opts->exec->budget : NULL;
-}
 
 /* ---- draws of a regime ---- */
 
@@ -46,7 +41,7 @@ static void free_draws(draws *d)
 static es_status take_draws(const es_claim_opts *opts, const es_regimes_opts *how, int64_t n,
                             double beta, draws *out, es_error *err)
 {
-    *out = (draws){.count = how->replicates, .budget = budget_of(opts)};
+    *out = (draws){.count = how->replicates, .budget = es_claim_budget(opts)};
     ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->each, "draws of a claim",
                         (void **)&out->each, err));
     ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->column, "draws of a claim",
@@ -100,7 +95,7 @@ static es_status gather_average(const es_claim_opts *opts, const average_cell *c
     const double leading = (double)(c->dim - 1) / (2.0 * c->beta);
     es_weights exact;
     es_average a;
-    ES_TRY(es_weights_exact(&keys, c->n, c->beta, budget_of(opts), &exact, err));
+    ES_TRY(es_weights_exact(&keys, c->n, c->beta, es_claim_budget(opts), &exact, err));
     ES_TRY(es_average_at(c->dim, c->beta, &a, err));
     /* slack: 1/beta^2 and 1/n, which the integral for n keys has; of variances, the next order is
      * about one over the number of keys that share the weight */
@@ -242,12 +237,12 @@ static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error
     static const int64_t dims[] = {2, 3, 8};
     const int64_t replicates = es_effort_pick(opts, 8, 32);
     es_heat_draw *sample;
-    ES_TRY(es_mem_array(budget_of(opts), replicates, COUNT(betas), sizeof *sample,
+    ES_TRY(es_mem_array(es_claim_budget(opts), replicates, COUNT(betas), sizeof *sample,
                         "draws of a claim", (void **)&sample, err));
     es_status status = ES_OK;
     for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++)
         status = gather_heat(opts, dims[i], replicates, sample, out, err);
-    es_mem_free(budget_of(opts), sample);
+    es_mem_free(es_claim_budget(opts), sample);
     es_finding_conclude(out,
                         "Attention moves a query up the log-density of the keys: on the circle "
                         "beta times the drift is %.3f, %.3f, %.3f of the gradient at beta = 10, "
@@ -285,10 +280,10 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
     static const int64_t dims[] = {2, 3, 5, 8};
     const int64_t n = es_effort_pick(opts, 10000, 1000000);
     double *keys, *gaps = NULL;
-    es_status status = es_mem_array(budget_of(opts), n, HEAT_MOST, sizeof *keys, "keys of a claim",
-                                    (void **)&keys, err);
+    es_status status = es_mem_array(es_claim_budget(opts), n, HEAT_MOST, sizeof *keys,
+                                    "keys of a claim", (void **)&keys, err);
     if (status == ES_OK)
-        status = es_mem_array(budget_of(opts), n, 1, sizeof *gaps, "keys of a claim",
+        status = es_mem_array(es_claim_budget(opts), n, 1, sizeof *gaps, "keys of a claim",
                               (void **)&gaps, err);
     for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++) {
         es_measured alpha;
@@ -299,8 +294,8 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
                 out, true_alpha, 2.0 * true_alpha / sqrt((double)n), 0.25 * true_alpha, alpha,
                 "local exponent from the nearest of %d keys, d = %d", (int)n, (int)dims[i]);
     }
-    es_mem_free(budget_of(opts), gaps);
-    es_mem_free(budget_of(opts), keys);
+    es_mem_free(es_claim_budget(opts), gaps);
+    es_mem_free(es_claim_budget(opts), keys);
     es_finding_conclude(out,
                         "The nearest of %d keys tell the exponent that sets the critical scale "
                         "n^(1/alpha): d = 3: %.3f +- %.3f for 1, d = 8: %.2f +- %.2f for 3.5.",

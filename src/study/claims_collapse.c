@@ -5,7 +5,7 @@
 #include <esscher/experiment.h>
 
 #include "base/error.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 6, MOST = 64 };
 
@@ -175,18 +175,13 @@ static es_status check_window(const es_claim_opts *opts, es_finding *out, es_err
 /* Slope of log-odds on rho^ over replicates at one beta, over beta, and its standard error. */
 static es_measured regress(const es_collapse_draw *d, int64_t count, double beta)
 {
-    double x = 0.0, y = 0.0, xx = 0.0, xy = 0.0, rest = 0.0;
+    double rho[MOST], odds[MOST];
     for (int64_t r = 0; r < count; r++) {
-        x += d[r].rho / (double)count;
-        y += log_odds(&d[r]) / (double)count;
+        rho[r] = d[r].rho;
+        odds[r] = log_odds(&d[r]);
     }
-    for (int64_t r = 0; r < count; r++) {
-        xx += (d[r].rho - x) * (d[r].rho - x);
-        xy += (d[r].rho - x) * (log_odds(&d[r]) - y);
-    }
-    for (int64_t r = 0; r < count; r++)
-        rest += pow(log_odds(&d[r]) - y - xy / xx * (d[r].rho - x), 2.0);
-    return (es_measured){xy / xx / beta, sqrt(rest / (double)(count - 2) / xx) / beta};
+    const es_measured slope = es_measured_slope(rho, odds, count);
+    return (es_measured){slope.value / beta, slope.se / beta};
 }
 
 static es_status check_nominal(const es_claim_opts *opts, es_finding *out, es_error *err)

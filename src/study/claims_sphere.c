@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/claim_kit.h"
+#include "study/claim_kit.h"
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 2, DIM = 10 };
 
@@ -19,17 +19,11 @@ static void make_head(double *A)
         A[i * DIM + i] = 0.5 * pow(40.0, i / (DIM - 1.0));
 }
 
-/* Mean square of column `at` of the outputs (count, DIM), whose mean is 0 by symmetry. */
-static es_measured mean_square(const double *outputs, int64_t count, int at)
+/* Of column `at` of squared outputs (count, DIM), whose mean is 0 by symmetry. */
+static es_measured mean_square(const double *squares, int64_t count, int at)
 {
-    double mean = 0.0, spread = 0.0;
-    for (int64_t i = 0; i < count; i++)
-        mean += outputs[i * DIM + at] * outputs[i * DIM + at] / (double)count;
-    for (int64_t i = 0; i < count; i++) {
-        const double off = outputs[i * DIM + at] * outputs[i * DIM + at] - mean;
-        spread += off * off;
-    }
-    return (es_measured){mean, sqrt(spread) / (double)count};
+    const es_spread s = es_spread_of(squares + at, count, DIM);
+    return (es_measured){s.mean, sqrt(s.squares) / (double)count};
 }
 
 static es_status gather(const es_claim_opts *opts, double *tokens, double *outputs, int64_t count,
@@ -45,6 +39,8 @@ static es_status gather(const es_claim_opts *opts, double *tokens, double *outpu
     ES_TRY(es_tokens_fill(&law, &at, count, opts->exec, tokens, err));
     ES_TRY(es_limit_map(&law, &head, &x, opts->exec, outputs, NULL, NULL, err));
     ES_TRY(es_limit_moments(&law, &head, NULL, opts->exec, mean, cov, &accuracy, err));
+    for (int64_t i = 0; i < count * DIM; i++)
+        outputs[i] *= outputs[i];
     for (int i = 0; i < DIM; i += 3)
         es_evidence_equal(out, cov[i * DIM + i], accuracy.cov, 0.1 * cov[i * DIM + i],
                           mean_square(outputs, count, i),
@@ -60,7 +56,7 @@ static es_status gather(const es_claim_opts *opts, double *tokens, double *outpu
 
 static es_status check_covariance(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_budget *budget = es_claim_budget(opts);
     const int64_t count = es_effort_pick(opts, 100000, 1000000);
     double *tokens, *outputs = NULL;
     es_status status = es_mem_array(budget, count, DIM, sizeof(double), "tokens of a claim",

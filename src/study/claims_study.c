@@ -1,0 +1,360 @@
+/* claims_study.c : what the papers say, checked on this machine. A cell is a claim. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <esscher/fit.h>
+
+#include "base/error.h"
+#include "driver/job.h"
+#include "study/claim_kit.h"
+#include "study/studies.h"
+
+typedef struct claims_params {
+    int effort;
+    const char *only;
+    bool list, evidence;
+} claims_params;
+
+typedef struct claims_state {
+    int64_t first, count; /* claims that are checked */
+} claims_state;
+
+static const char *const efforts[] = {"quick", "paper", NULL};
+
+static const es_param params[] = {
+    {"effort", 0, ES_PARAM_CHOICE, "HOW",
+     "quick: all claims in less than two minutes on two cores; paper: the papers' sizes, hours",
+     .field = offsetof(claims_params, effort), .choices = efforts, .standard = "quick"},
+    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone",
+     .field = offsetof(claims_params, only)},
+    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence",
+     .field = offsetof(claims_params, evidence), .aside = true},
+    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none",
+     .field = offsetof(claims_params, list), .aside = true},
+    {0}};
+
+/* ---- tables ---- */
+
+/* A measurement beside its prediction, as claims and evidence both show it. */
+#define MEASURED_COLUMNS                                                                           \
+    {"relation", "is", "", ES_FORMAT_TEXT, "how measured should relate to predicted"},             \
+        {"predicted", "predicted", "", ES_FORMAT_SHORT,                                            \
+         "of a claim: that of the piece of evidence that decides, the worst, or the first if all " \
+         "agree"},                                                                                 \
+        {"slack", "slack", "", ES_FORMAT_SHORT, "what the prediction itself may be off by"},       \
+        {"measured",                                                                               \
+         "measured",                                                                               \
+         "",                                                                                       \
+         ES_FORMAT_REAL,                                                                           \
+         "the same, measured, +- one standard error where it is sampled",                          \
+         .error = "measured_se"},                                                                  \
+        {"low", "low", "", ES_FORMAT_REAL, "95 % interval"},                                       \
+    {                                                                                              \
+        "high", "high", "", ES_FORMAT_REAL                                                         \
+    }
+
+static const es_column claim_columns[] = {
+    {"id", "claim", "", ES_FORMAT_TEXT},
+    {"source", "source", "", ES_FORMAT_TEXT, "which paper or code says so"},
+    {"statement", "statement", "", ES_FORMAT_TEXT},
+    MEASURED_COLUMNS,
+    {"verdict", "verdict", "", ES_FORMAT_TEXT,
+     "from the standard errors alone: it does not hold where a piece of evidence is off by more "
+     "than 4 of them, and is not decided where they are too large"},
+    {"expected", "expected", "", ES_FORMAT_TEXT,
+     "some claims are known to mislead, and are here because people rely on them"},
+    {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
+    {0}};
+static const es_table_view claim_views[] = {
+    {"What the papers say, checked here", "id relation predicted measured verdict expected"},
+    {"Conclusions", "id conclusion"},
+    {0}};
+static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
+
+static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
+                                             {"label", "what", "", ES_FORMAT_TEXT},
+                                             MEASURED_COLUMNS,
+                                             {"verdict", "verdict", "", ES_FORMAT_TEXT},
+                                             {0}};
+static const es_table_view evidence_views[] = {
+    {"Evidence", "id label relation predicted slack measured verdict"}, {0}};
+static const es_table_spec evidence_table = {"evidence", evidence_columns, evidence_views};
+
+static const es_column list_columns[] = {
+    {"id", "claim", "", ES_FORMAT_TEXT},
+    {"statement", "statement", "", ES_FORMAT_TEXT},
+    {"source", "source", "", ES_FORMAT_TEXT},
+    {"expected", "expected", "", ES_FORMAT_TEXT, "what we know to mislead does not hold"},
+    {0}};
+static const es_table_view list_views[] = {{"Claims", "id statement source"}, {0}};
+static const es_table_spec list_table = {"list", list_columns, list_views};
+
+/* ---- a finding as the numbers of a cell ----
+ *
+ * One row for each piece of evidence that a claim can have: what was predicted and measured, and
+ * its label in the columns text_1, ...; a piece that is not there has relation 0. Behind them come
+ * rows whose text, one after the other, is the conclusion. A number holds six bytes of text, the
+ * first in the lowest place: a whole number below 2^48, which every double and every tool keeps.
+ * What follows from these numbers (how many pieces there are, which decides, the verdict) is not
+ * kept. */
+enum {
+    PREDICTED,
+    SLACK,
+    MEASURED,
+    SE,
+    RELATION,
+    VERDICT,
+    TEXT,
+    TEXTS = 14,
+    COLUMNS = TEXT + TEXTS
+};
+enum { BYTES = 6, LINE = BYTES * TEXTS }; /* of a number, of a row */
+enum {
+    CONCLUSION = sizeof((es_finding *)0)->conclusion,
+    LINES = (CONCLUSION + LINE - 1) / LINE,
+    ROWS = ES_CLAIM_EVIDENCE + LINES
+};
+_Static_assert(sizeof((es_evidence *)0)->label <= LINE, "a label is one row");
+
+static const char *const cell_columns[COLUMNS] = {
+    "predicted", "slack",   "measured", "se",      "relation", "verdict", "text_1",
+    "text_2",    "text_3",  "text_4",   "text_5",  "text_6",   "text_7",  "text_8",
+    "text_9",    "text_10", "text_11",  "text_12", "text_13",  "text_14"};
+
+static void pack_text(const char *text, size_t length, double *row)
+{
+    for (size_t i = 0; i < length && i < LINE; i++)
+        row[TEXT + i / BYTES] += ldexp((double)(unsigned char)text[i], 8 * (int)(i % BYTES));
+}
+
+static void unpack_text(const double *row, char *out, size_t room)
+{
+    for (size_t i = 0; i < room && i < LINE; i++)
+        out[i] = (char)((uint64_t)row[TEXT + i / BYTES] >> 8 * (i % BYTES) & 0xff);
+}
+
+static void pack(const es_finding *f, double *cell)
+{
+    memset(cell, 0, sizeof(double) * ROWS * COLUMNS);
+    for (int i = 0; i < f->count; i++) {
+        const es_evidence *e = &f->evidence[i];
+        double *row = cell + (ptrdiff_t)i * COLUMNS;
+        row[PREDICTED] = e->predicted;
+        row[SLACK] = e->slack;
+        row[MEASURED] = e->measured;
+        row[SE] = e->se;
+        row[RELATION] = (double)e->relation;
+        row[VERDICT] = (double)e->verdict;
+        pack_text(e->label, strlen(e->label), row);
+    }
+    const size_t length = strlen(f->conclusion);
+    for (size_t i = 0; i < LINES && i * LINE < length; i++)
+        pack_text(f->conclusion + i * LINE, length - i * LINE,
+                  cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS);
+}
+
+static void unpack(const double *cell, es_finding *f)
+{
+    *f = (es_finding){0};
+    for (; f->count < ES_CLAIM_EVIDENCE; f->count++) {
+        const double *row = cell + (ptrdiff_t)f->count * COLUMNS;
+        es_evidence *e = &f->evidence[f->count];
+        if (row[RELATION] == 0.0)
+            break;
+        *e = (es_evidence){.relation = (es_relation)row[RELATION],
+                           .predicted = row[PREDICTED],
+                           .slack = row[SLACK],
+                           .measured = row[MEASURED],
+                           .se = row[SE],
+                           .verdict = (es_verdict)row[VERDICT]};
+        unpack_text(row, e->label, sizeof e->label - 1);
+    }
+    for (size_t i = 0; i < LINES; i++)
+        unpack_text(cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS, f->conclusion + i * LINE,
+                    CONCLUSION - 1 - i * LINE);
+    es_finding_decide(f);
+}
+
+/* ---- claims ---- */
+
+static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    const claims_params *p = job->params;
+    const claims_state *s = job->state;
+    const es_claim_opts opts = {.effort = (es_effort)p->effort, .seed = job->seed, .exec = exec};
+    es_finding found;
+    ES_TRY(es_claim_check(s->first + cell, &opts, &found, err));
+    pack(&found, out);
+    return ES_OK;
+}
+
+static es_status find_claim(const char *id, int64_t *index, es_error *err)
+{
+    enum { MOST = 128 };
+    const char *names[MOST];
+    char hint[128] = "esscher claims --list";
+    int count = 0;
+    for (; count < MOST && es_claim_at(count); count++) {
+        names[count] = es_claim_at(count)->id;
+        if (strcmp(names[count], id) == 0) {
+            *index = count;
+            return ES_OK;
+        }
+    }
+    const char *nearest = es_nearest(id, names, count);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean %s?", nearest);
+    return es_refuse(err, "claims.id", hint, "there is no claim %s", id);
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const claims_params *p = job->params;
+    claims_state *s = job->state;
+    s->count = p->list ? 0 : p->only ? 1 : es_claims_count();
+    if (p->only)
+        ES_TRY(find_claim(p->only, &s->first, err));
+    return es_job_stage(job,
+                        &(es_stage){.name = "claim",
+                                    .phase = "checking claims",
+                                    .noun = "claims",
+                                    .cells = s->count,
+                                    .rows = ROWS,
+                                    .cols = COLUMNS,
+                                    .columns = cell_columns,
+                                    .flops = 1.0, /* nobody knows: progress counts claims */
+                                    .run = run_claim},
+                        err);
+}
+
+/* ---- the answer ---- */
+
+static void put_measured(es_table *t, int64_t row, const es_evidence *e)
+{
+    static const char *const relations[] = {"", "=", ">=", "<="};
+    es_table_text(t, row, "relation", relations[e->relation]);
+    es_table_real(t, row, "predicted", e->predicted);
+    es_table_real(t, row, "slack", e->slack);
+    es_table_real(t, row, "measured", e->measured);
+    /* what is computed, not sampled, has no error to show */
+    es_table_real(t, row, "measured_se", e->se > 0.0 ? e->se : (double)NAN);
+    es_table_real(t, row, "low", e->measured - ES_SIGMAS_95 * e->se);
+    es_table_real(t, row, "high", e->measured + ES_SIGMAS_95 * e->se);
+}
+
+static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,
+                      const es_finding *f)
+{
+    const int64_t row = es_table_row(claims);
+    es_table_text(claims, row, "id", claim->id);
+    es_table_text(claims, row, "source", claim->source);
+    es_table_text(claims, row, "statement", claim->statement);
+    put_measured(claims, row, &f->evidence[f->decisive]);
+    es_table_text(claims, row, "verdict", es_verdict_name(f->verdict));
+    es_table_text(claims, row, "expected", es_verdict_name(claim->expected));
+    es_table_text(claims, row, "conclusion", f->conclusion);
+    for (int i = 0; i < f->count; i++) {
+        const int64_t piece = es_table_row(evidence);
+        es_table_text(evidence, piece, "id", claim->id);
+        es_table_text(evidence, piece, "label", f->evidence[i].label);
+        put_measured(evidence, piece, &f->evidence[i]);
+        es_table_text(evidence, piece, "verdict", es_verdict_name(f->evidence[i].verdict));
+    }
+}
+
+static void put_list(es_answer *answer)
+{
+    es_table *t = es_answer_table(answer, &list_table);
+    for (int64_t i = 0; i < es_claims_count(); i++) {
+        const es_claim *claim = es_claim_at(i);
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "id", claim->id);
+        es_table_text(t, row, "statement", claim->statement);
+        es_table_text(t, row, "source", claim->source);
+        es_table_text(t, row, "expected", es_verdict_name(claim->expected));
+    }
+}
+
+/* How claims came out. */
+typedef struct tally {
+    long long all, holds, fails, undecided; /* all: the sum of the others */
+    long long known;                        /* of fails: what we know to mislead */
+} tally;
+
+static void tell(es_answer *a, const tally *t, const es_finding *last)
+{
+    char known[64] = "", open[64] = "";
+    if (t->all == 1) {
+        es_answer_tell(a, "The claim %s: %s",
+                       last->verdict == ES_VERDICT_UNDECIDED ? "is not decided at this effort"
+                                                             : es_verdict_name(last->verdict),
+                       last->conclusion);
+        return;
+    }
+    if (t->known)
+        snprintf(known, sizeof known, " (%lld of these known to mislead)", t->known);
+    if (t->undecided)
+        snprintf(open, sizeof open, "; %lld %s not decided at this effort", t->undecided,
+                 t->undecided == 1 ? "is" : "are");
+    es_answer_tell(a, "Of %lld statements, %lld hold%s and %lld do%s not%s%s.", t->all, t->holds,
+                   t->holds == 1 ? "s" : "", t->fails, t->fails == 1 ? "es" : "", known, open);
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const claims_params *p = job->params;
+    const claims_state *s = job->state;
+    tally t = {.all = s->count};
+    es_finding found;
+    (void)err;
+    if (p->list) {
+        put_list(answer);
+        return ES_OK;
+    }
+    es_table *claims = es_answer_table(answer, &claims_table);
+    es_table *evidence = es_answer_table(answer, &evidence_table);
+    if (!p->evidence)
+        es_table_show(evidence, NULL);
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_claim *claim = es_claim_at(s->first + i);
+        unpack(es_job_cell(job, 0, i), &found);
+        put_claim(claims, evidence, claim, &found);
+        t.holds += found.verdict == ES_VERDICT_HOLDS;
+        t.fails += found.verdict == ES_VERDICT_FAILS;
+        t.undecided += found.verdict == ES_VERDICT_UNDECIDED;
+        t.known += found.verdict == ES_VERDICT_FAILS && claim->expected == ES_VERDICT_FAILS;
+    }
+    es_answer_text(answer, "effort", efforts[p->effort]);
+    es_answer_count(answer, "holds", t.holds);
+    es_answer_count(answer, "fails", t.fails);
+    es_answer_count(answer, "undecided", t.undecided);
+    es_answer_count(answer, "unexpected", t.fails - t.known);
+    if (t.fails > t.known)
+        es_answer_refute(answer);
+    tell(answer, &t, &found);
+    return ES_OK;
+}
+
+static const char *const examples[] = {"esscher claims", "esscher claims --list",
+                                       "esscher claims --only hardmax-law --effort paper",
+                                       "esscher claims --out claims.run", NULL};
+
+const es_study es_study_claims = {
+    .name = "claims",
+    .summary = "what the papers say, checked on this machine",
+    .usage = "[options]",
+    .about = "Runs a small experiment for every claim: a statement of a paper, or a habit of "
+             "published code. Each is set beside what was predicted, with its standard error, and "
+             "gets a verdict from that error alone: it holds, it does not hold, or it is not "
+             "decided at this effort. Exit code 1 if a claim that should hold does not.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(claims_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA,
+    .csv = "claims",
+    .state = sizeof(claims_state),
+    .open = open_study,
+    .summarise = summarise,
+};
