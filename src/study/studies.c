@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge, &es_study_rope};
+static const es_study *const studies[] = {&es_study_converge, &es_study_rope, &es_study_context_fit,
+                                          &es_study_exponent};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

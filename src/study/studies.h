@@ -4,6 +4,6 @@
 
 #include <esscher/study.h>
 
-extern const es_study es_study_converge, es_study_rope;
+extern const es_study es_study_converge, es_study_rope, es_study_context_fit, es_study_exponent;
 
 #endif
