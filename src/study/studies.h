@@ -4,6 +4,7 @@
 
 #include <esscher/study.h>
 
-extern const es_study es_study_converge, es_study_rope, es_study_context_fit, es_study_exponent;
+extern const es_study es_study_converge, es_study_rope, es_study_context_fit, es_study_exponent,
+    es_study_limit, es_study_theory;
 
 #endif
