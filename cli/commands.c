@@ -12,7 +12,7 @@ static const struct {
                 {"converge", NULL},
                 {"ball", &cli_ball},
                 {"hardmax", &cli_hardmax},
-                {"regimes", &cli_regimes},
+                {"regimes", NULL},
                 {"heat", &cli_heat},
                 {"collapse", &cli_collapse},
                 {"exponent", NULL},

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge,    &es_study_rope,
-                                          &es_study_context_fit, &es_study_exponent,
-                                          &es_study_limit,       &es_study_theory};
+static const es_study *const studies[] = {
+    &es_study_converge, &es_study_rope,   &es_study_context_fit, &es_study_exponent,
+    &es_study_limit,    &es_study_theory, &es_study_regimes};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

@@ -5,6 +5,6 @@
 #include <esscher/study.h>
 
 extern const es_study es_study_converge, es_study_rope, es_study_context_fit, es_study_exponent,
-    es_study_limit, es_study_theory;
+    es_study_limit, es_study_theory, es_study_regimes;
 
 #endif

@@ -1,6 +1,6 @@
 # rope: the curve of the paper, its reach, interpolation, and what is refused.
 esscher rope --distance 1,100,4096 --json >a.json || exit 1
-get_json a.json command dim embeddings.0.base
+get_json a.json command dim embeddings.0.base labels
 get_json a.json rows.0.score rows.2.score rows.4.score rows.5.score | cut -c1-10
 get_json a.json rows.4.continuum | cut -c1-10
 get_json a.json embeddings.0.reach embeddings.1.reach | awk '{ printf "%.0f\n", $1 }'
