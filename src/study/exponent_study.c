@@ -121,7 +121,11 @@ static es_status open_study(es_job *job, es_error *err)
     return ES_OK;
 }
 
-/* ---- estimates ---- */
+/* ---- estimates, THEORY 6 ----
+ * Given T_(k+1), the k nearest gaps T = 1 - cosine are independent with P(T <= t) ~ t^alpha, so
+ * ln(T_(k+1)/T_(i)) are exponential with rate alpha: Hill's (k-1)/sum ln(T_(k+1)/T_(i)). On a great
+ * sphere the density is (x(1-x))^(alpha-1) in x = T/2, and the corrected estimate maximises that.
+ */
 
 /* All queries with k nearest keys: the pool, and as one estimate. One query has its own errors. */
 static es_status estimate(es_job *job, int64_t k, es_exponent_pool *pool, es_exponent *one,
@@ -199,7 +203,11 @@ static es_status put_scan(es_job *job, const es_exponent *at, es_table *t, es_er
     return ES_OK;
 }
 
-/* ---- what it means ---- */
+/* ---- what it means, THEORY 6 ----
+ * Of n keys, n c t^alpha are expected within t of the query. Scores beta (1 - cosine) tell the
+ * nearest ones apart once one key is expected within 1/beta: n c beta^-alpha = 1 gives the critical
+ * beta (n c)^(1/alpha). The second key is farther by some 1/alpha of that, so at 2 alpha times
+ * the critical beta its weight is some e^-2 of the first's: a heuristic. */
 
 /* Rows become unit vectors; the mean of their lengths is kept. No row is zero by now. The largest
  * entry is divided out first, so that no square overflows. */

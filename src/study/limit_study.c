@@ -91,20 +91,24 @@ static es_status find_dim(const limit_params *p, int64_t *dim, es_error *err)
     return *dim == 0 && p->draws ? es_matrix_cols(p->draws, dim, err) : ES_OK;
 }
 
+/* Numbers of a matrix of the head, which es_head_make() has made row-major f64; NULL: none. */
+static const double *numbers(const es_view *v) { return v ? v->data : NULL; }
+
+/* The limit asks for A itself; of --Wq and --Wk it is the product. */
 static es_status make_head(es_job *job, limit_state *s, es_error *err)
 {
     limit_params *p = job->params;
     const int64_t d = s->law.law.dim;
-    const es_matrix *V = &s->files.matrix[ES_HEAD_WV];
+    const es_head *given = &s->files.head;
     double *A;
     ES_TRY(es_head_make(job, &p->head, d, ES_HEAD_NONE, false, &s->files, err));
-    s->head = (es_limit_head){s->files.matrix[ES_HEAD_A].data, V->data, V->rows};
-    s->dv = V->data ? V->rows : d;
-    if (!s->files.head.Wq)
+    s->dv = given->V ? given->V->rows : d;
+    s->head = (es_limit_head){numbers(given->A), numbers(given->V), given->V ? s->dv : 0};
+    if (!given->Wq)
         return ES_OK;
     ES_TRY(es_job_array(job, d, d, sizeof *A, &A, err));
     s->head.A = A;
-    return es_head_write(&s->files.head, d, A, NULL, err);
+    return es_head_write(given, d, A, NULL, err);
 }
 
 static es_status open_study(es_job *job, es_error *err)
@@ -124,7 +128,10 @@ static es_status open_study(es_job *job, es_error *err)
     return es_job_matrix(job, "draws", p->draws, -1, s->law.law.dim, &s->draws, err);
 }
 
-/* ---- the map: Gamma(x) = V grad K(Ax), THEORY 1 ---- */
+/* ---- the map, THEORY 1 ----
+ * Softmax weights of n tokens y_i with scores <Ax, y_i> are exp<Ax, y_i> over their sum. By the law
+ * of large numbers both sums over tokens, divided by n, become expectations, and E Y exp<t, Y> over
+ * E exp<t, Y> is the gradient of K(t) = ln E exp<t, Y>: Gamma(x) = V grad K(Ax). */
 
 typedef struct limit_map {
     double *out;   /* (m, dv) */
@@ -231,7 +238,9 @@ static es_status answer_map(es_job *job, es_answer *a, es_error *err)
     return ES_OK;
 }
 
-/* ---- moments of Gamma(X), X a token: THEORY 1.2 ---- */
+/* ---- moments, THEORY 1.2 ----
+ * Of Gamma(X) for a token X. For N(m, S) the map is affine, V(m + SAx), so mean and covariance are
+ * V(m + SAm) and V SASA'S V'; other laws need an integral over X. */
 
 static void put_moments(es_answer *a, const limit_state *s, const double *mean, const double *cov,
                         const es_limit_accuracy *accuracy)

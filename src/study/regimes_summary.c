@@ -240,6 +240,10 @@ static void put_file_cell(const line *l)
         isnan(alpha) ? (double)NAN : es_freezing_scale(alpha, (double)l->cell.n));
 }
 
+/* THEORY 6: with T = 1 - <q, k> and P(T <= t) ~ c t^alpha, the points beta T_i become a Poisson
+ * process of intensity d(s/b')^alpha, b' = beta (n c)^(-1/alpha), and weights are softmax(-s).
+ * es_weights_exact() integrates the same for n keys; it decides which regime this is, because in
+ * high dimension the limit is reached at no n that exists. */
 static es_status put_law_cell(const line *l, es_budget *budget, es_error *err)
 {
     const regimes_cell *c = &l->cell;

@@ -67,7 +67,11 @@ static const es_column row_columns[] = {
     {0}};
 static const es_table_spec row_table = {"rows", row_columns, NULL};
 
-/* ---- one embedding ---- */
+/* ---- one embedding, THEORY 8 ----
+ * s(D) = (2/sqrt d) sum_{j < d/2} cos(D base^{-2j/d}). With u = 2j/d this is a Riemann sum of
+ * sqrt d int_0^1 cos(D base^-u) du; substituting z = D base^-u, dz = -z ln(base) du, it becomes
+ * sqrt d (Ci(D) - Ci(D/base))/ln base, which first is zero near D = 0.6165 base. The sum swings
+ * around it, with a standard deviation of about sqrt(ln D/ln base): hence two distances. */
 
 enum { REACH, FIRST_NEGATIVE, GRANULARITY, GRANULARITY_LIMIT, COLUMNS };
 static const char *const cell_columns[COLUMNS] = {"reach", "first_negative", "granularity",

@@ -215,6 +215,9 @@ static void put_count(es_answer *a, const char *key, int64_t value)
     es_table_count(es_answer_table(a, &horizon_table), 0, key, value);
 }
 
+/* THEORY 2. A query x ~ N(0, S) has scores of variance q^2 = |S^1/2 A x|^2 = |M g|^2, M = S^1/2 A
+ * S^1/2 and g standard normal: H = |M| bounds how fast q grows with |g|, F^2 = |M|_F^2 = E q^2. The
+ * coupling |S| |S^1/2 A|^2 >= H^2 is what the worst case is stated in. */
 static void put_horizons(const theory_state *s, const es_horizons *h, es_answer *a)
 {
     const struct {
@@ -238,6 +241,9 @@ static void put_horizons(const theory_state *s, const es_horizons *h, es_answer 
     put_number(a, "rate_horizon", h->rate_horizon);
 }
 
+/* THEORY 4.4, heuristic: a query with q^2 = 2 u^2 ln n has a mean square error n^-2r(u) (4.3) and a
+ * density exp(-q^2/2H^2) = n^(-u^2/H^2); the u with the least sum of the two exponents wins the
+ * average over queries, which leaves exponents of H alone. */
 static void put_exponents(const es_exponents *x, es_answer *a)
 {
     es_table *t = es_answer_table(a, &exponent_table);
