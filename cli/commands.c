@@ -3,22 +3,12 @@
 
 #include "command.h"
 
-/* A study of the library needs its name alone. */
-static const struct {
-    const char *name;
-    const cli_command *command; /* NULL: a study */
-} commands[] = {{"demo", &cli_demo},         {"claims", NULL},
-                {"converge", NULL},          {"ball", NULL},
-                {"hardmax", NULL},           {"regimes", &cli_regimes},
-                {"heat", &cli_heat},         {"collapse", &cli_collapse},
-                {"exponent", &cli_exponent}, {"context-fit", &cli_context_fit},
-                {"rope", &cli_rope},         {"limit", &cli_limit},
-                {"theory", &cli_theory},     {"probe", &cli_probe},
-                {"tails", &cli_tails},       {"measure", &cli_measure},
-                {"tokenize", &cli_tokenize}, {"encode", &cli_encode},
-                {"report", &cli_report},     {"export", &cli_export},
-                {"info", &cli_info},         {"bench", &cli_bench}};
-enum { COUNT = sizeof commands / sizeof commands[0] };
+/* The tour, then the studies of the library, then what is no study. */
+static const cli_command *const first[] = {&cli_demo};
+static const cli_command *const last[] = {&cli_heat,    &cli_collapse, &cli_probe,  &cli_tails,
+                                          &cli_measure, &cli_tokenize, &cli_encode, &cli_report,
+                                          &cli_export,  &cli_info,     &cli_bench};
+enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last, MOST = 64 };
 
 static void describe(const es_study *study, cli_command *out)
 {
@@ -44,20 +34,25 @@ static void describe(const es_study *study, cli_command *out)
 
 const cli_command *cli_command_at(int at)
 {
-    static cli_command studies[COUNT];
-    if (at < 0 || at >= COUNT)
-        return NULL;
-    if (commands[at].command)
-        return commands[at].command;
+    static cli_command studies[MOST];
+    int count = 0;
+    while (count < MOST && es_study_at(count))
+        count++;
+    if (at < FIRST)
+        return at < 0 ? NULL : first[at];
+    at -= FIRST;
+    if (at >= count)
+        return at - count < LAST ? last[at - count] : NULL;
     if (!studies[at].name)
-        describe(es_study_find(commands[at].name), &studies[at]);
+        describe(es_study_at(at), &studies[at]);
     return &studies[at];
 }
 
 const cli_command *cli_command_find(const char *name)
 {
-    for (int i = 0; i < COUNT; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return cli_command_at(i);
+    const cli_command *command;
+    for (int i = 0; (command = cli_command_at(i)); i++)
+        if (strcmp(command->name, name) == 0)
+            return command;
     return NULL;
 }

@@ -107,6 +107,8 @@ ES_API void es_answer_reals(es_answer *answer, const char *key, const double *va
 ES_API void es_answer_counts(es_answer *answer, const char *key, const int64_t *values, int64_t n);
 ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *values, int64_t rows,
                              int64_t cols);
+ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
+                            int64_t n);
 
 /*! es_answer_lone() : number `at` of the results that stand alone, those with one value: its key,
  *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed

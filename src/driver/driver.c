@@ -283,6 +283,9 @@ static es_status start(const es_study *study, es_params *params, const es_study_
                     .driver = d};
     job->exec.progress = phase_progress;
     job->exec.progress_user = d;
+    /* a study that does not know its cost is bounded by what it allocates, files included */
+    if (!study->cost && opts->max_memory && job->exec.budget)
+        job->exec.budget->limit = opts->max_memory;
     if (opts->out && study->keeps_nothing)
         return es_refuse(err, "run.options", "leave --out out",
                          "%s is too quick to be kept in a run file", study->name);

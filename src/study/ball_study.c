@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "study/studies.h"
 
 static const es_param params[] = {
     ES_LAW_PARAMS(ball_params, law, "gaussian"),

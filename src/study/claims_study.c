@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "driver/job.h"
 #include "study/claim_kit.h"
-#include "study/studies.h"
 
 typedef struct claims_params {
     int effort;

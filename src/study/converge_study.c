@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "driver/numbers.h"
-#include "study/studies.h"
 
 const char *const converge_queries[] = {"self", "population", NULL};
 static const char *const presets[] = {"quick", "paper", NULL};

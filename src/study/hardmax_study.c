@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "driver/job.h"
 #include "study/sentences.h"
-#include "study/studies.h"
 
 typedef struct hardmax_params {
     es_grid n;

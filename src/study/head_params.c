@@ -36,7 +36,7 @@ static es_status fill(es_job *job, int which, int kind, int64_t dim, double *out
 
 /* ---- all together ---- */
 
-static es_status check(const es_head_params *p, es_error *err)
+static es_status check(const es_head_params *p, int kind, es_error *err)
 {
     const bool projections = p->file[ES_HEAD_WQ] || p->file[ES_HEAD_WK];
     if (!p->file[ES_HEAD_WQ] != !p->file[ES_HEAD_WK])
@@ -44,18 +44,24 @@ static es_status check(const es_head_params *p, es_error *err)
                          "--Wq and --Wk belong together");
     if (projections + (p->file[ES_HEAD_A] != NULL) + (p->kind >= 0) > 1)
         return es_refuse(err, "head.options", "choose one",
-                         "--head, --A, and --Wq with --Wk all say what the scores are");
+                         kind < 0 ? "--A, and --Wq with --Wk, both say what the scores are"
+                                  : "--head, --A, and --Wq with --Wk all say what the scores are");
+    if (kind == ES_HEAD_REQUIRED && !projections && !p->file[ES_HEAD_A])
+        return es_refuse(err, "head.options", "give --A A.npy, or --Wq Wq.npy --Wk Wk.npy",
+                         "no head");
     return ES_OK;
 }
 
 /* Does the head have this matrix at all? Values are the tokens themselves unless drawn or given. */
 static bool has(const es_head_params *p, int which, bool draws_values)
 {
-    const bool by_a =
-        p->file[ES_HEAD_A] || p->kind == ES_HEAD_ROTATION || p->kind == ES_HEAD_IDENTITY;
+    if (p->file[which])
+        return true;
     if (which == ES_HEAD_A)
-        return by_a;
-    return p->file[which] || (!by_a && (which != ES_HEAD_WV || draws_values));
+        return p->kind == ES_HEAD_ROTATION || p->kind == ES_HEAD_IDENTITY;
+    if (which == ES_HEAD_WV)
+        return draws_values && (p->kind == ES_HEAD_RANDOM || p->file[ES_HEAD_WQ]);
+    return p->kind == ES_HEAD_RANDOM;
 }
 
 static es_status make_matrix(es_job *job, const es_head_params *p, int which, int64_t dim,
@@ -78,9 +84,11 @@ es_status es_head_make(es_job *job, es_head_params *p, int64_t dim, int kind, bo
 {
     const es_view **const slots[ES_HEAD_MATRICES] = {&out->head.Wq, &out->head.Wk, &out->head.V,
                                                      &out->head.A};
-    ES_TRY(check(p, err));
+    if (kind < 0) /* then there is no --head that could have said */
+        p->kind = ES_HEAD_NONE;
+    ES_TRY(check(p, kind, err));
     if (p->kind < 0 && !p->file[ES_HEAD_A] && !p->file[ES_HEAD_WQ])
-        p->kind = kind;
+        p->kind = kind >= 0 ? kind : ES_HEAD_NONE;
     for (int i = 0; i < ES_HEAD_MATRICES; i++) {
         if (!has(p, i, draws_values))
             continue;

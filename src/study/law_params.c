@@ -147,3 +147,22 @@ es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_d
     es_answer_count(job->answer, "dim", d);
     return es_law_check(&out->law, err);
 }
+
+es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_error *err)
+{
+    int64_t d = p->dim;
+    if (!p->cov && !d)
+        return refuse("give --cov S.npy, or --dim D [--rho R]", "no covariance", err);
+    if (p->cov && p->rho != 1.0)
+        return refuse("choose one", "--cov and --rho at once", err);
+    if (d == 0)
+        ES_TRY(es_matrix_cols(p->cov, &d, err));
+    if (p->cov)
+        return es_job_matrix(job, "cov", p->cov, d, d, out, err);
+    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->data, err));
+    for (int64_t i = 0; i < d; i++)
+        out->data[i * d + i] = p->rho;
+    out->rows = out->cols = d;
+    out->view = es_view_f64(out->data, d, d);
+    return ES_OK;
+}

@@ -14,14 +14,21 @@ typedef struct es_law_params {
 } es_law_params;
 
 /* clang-format off */
+/* Rows that a study has which asks for a covariance alone (es_law_cov). */
+#define ES_LAW_DIM_PARAM(type, law)                                                                \
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimension of a token",                                      \
+     .field = offsetof(type, law.dim), .min = 1, .max = 4096, .alias = "d",                        \
+     .otherwise = "what the files say"}
+#define ES_LAW_RHO_PARAM(type, law)                                                                \
+    {"rho", 0, ES_PARAM_NUMBER, "RHO", "the same as --cov with RHO times the identity",            \
+     .field = offsetof(type, law.rho), .min = 1e-150, .max = 1e150, .standard = "1"}
+
 /* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
 #define ES_LAW_PARAMS(type, law, standard_law)                                                     \
     {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
      "law of the tokens; mixture: of Gaussians; empirical: --points",                              \
      .field = offsetof(type, law.kind), .choices = es_law_names, .standard = standard_law},        \
-    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimension of a token",                                      \
-     .field = offsetof(type, law.dim), .min = 1, .max = 4096, .alias = "d",                        \
-     .otherwise = "what the files say"},                                                           \
+    ES_LAW_DIM_PARAM(type, law),                                                                   \
     {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \
      "radius of sphere, ball and vmf, half width of the cube, size of the signs, standard "        \
      "deviation of gaussian, scale of the rest",                                                   \
@@ -32,8 +39,7 @@ typedef struct es_law_params {
      "covariance of the Gaussian, .npy (d, d); any other law is multiplied by its Cholesky "       \
      "factor",                                                                                     \
      .field = offsetof(type, law.cov)},                                                            \
-    {"rho", 0, ES_PARAM_NUMBER, "RHO", "the same as --cov with RHO times the identity",            \
-     .field = offsetof(type, law.rho), .min = 1e-150, .max = 1e150, .standard = "1"},              \
+    ES_LAW_RHO_PARAM(type, law),                                                                   \
     {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of vmf",                                     \
      .field = offsetof(type, law.kappa), .min = 0, .max = 1e12, .standard = "0"},                  \
     {"direction", 0, ES_PARAM_FILE, "FILE", "mean direction of vmf, .npy (d)",                     \
@@ -66,5 +72,9 @@ bool es_law_params_speak(const es_law_params *p);
  *  es_law_check() return; ES_E_NUMERIC for an indefinite covariance. */
 es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_data *out,
                       es_error *err);
+
+/*! es_law_cov() : the covariance of a token as --cov, or --dim with --rho, says, singular or not.
+ *  @return : ES_E_ARGUMENT if nothing says it, or both; what reading returns. */
+es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_error *err);
 
 #endif

@@ -1,10 +1,25 @@
-/* studies.c : where a study is registered. */
-#include "study/studies.h"
-
+/* studies.c : where a study is registered: a word in this list, in the order in which help shows
+ * them. Each is described in a file of its own, NAME_study.c. */
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge, &es_study_ball, &es_study_hardmax,
-                                          &es_study_claims};
+#include <esscher/study.h>
+
+#define STUDIES(STUDY)                                                                             \
+    STUDY(claims)                                                                                  \
+    STUDY(converge)                                                                                \
+    STUDY(ball)                                                                                    \
+    STUDY(hardmax)                                                                                 \
+    STUDY(regimes)                                                                                 \
+    STUDY(exponent)                                                                                \
+    STUDY(context_fit)                                                                             \
+    STUDY(rope)                                                                                    \
+    STUDY(limit)                                                                                   \
+    STUDY(theory)
+
+#define DECLARE(name) extern const es_study es_study_##name;
+#define LIST(name)    &es_study_##name,
+STUDIES(DECLARE)
+static const es_study *const studies[] = {STUDIES(LIST)};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

@@ -107,6 +107,23 @@ static void put_text(es_answer *a, lone_list *list, const char *key, const char 
     }
 }
 
+static void put_texts(es_answer *a, lone_list *list, const char *key, const char *const *texts,
+                      int64_t n)
+{
+    lone *l = entry(a, list, key);
+    void *memory = NULL;
+    if (l)
+        a->status = es_arena_array(&a->arena, n, 1, sizeof(char *), "a list", &memory, &a->err);
+    if (!l || a->status != ES_OK)
+        return;
+    l->kind = LONE_TEXTS;
+    l->rank = 1;
+    l->rows = n;
+    l->texts = memory;
+    for (int64_t i = 0; i < n; i++)
+        l->texts[i] = es_answer_keep(a, texts[i]);
+}
+
 void es_answer_real(es_answer *answer, const char *key, double value)
 {
     put_numbers(answer, &answer->results, key, LONE_REAL, 0, &value, 1, 1);
@@ -144,6 +161,11 @@ void es_answer_matrix(es_answer *answer, const char *key, const double *values, 
                       int64_t cols)
 {
     put_numbers(answer, &answer->results, key, LONE_REAL, 2, values, rows, cols);
+}
+
+void es_answer_texts(es_answer *answer, const char *key, const char *const *texts, int64_t n)
+{
+    put_texts(answer, &answer->results, key, texts, n);
 }
 
 bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room, size_t size,
@@ -188,18 +210,7 @@ void es_answer_fact_flag(es_answer *answer, const char *key, bool value)
 
 void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts, int64_t n)
 {
-    lone *l = entry(answer, &answer->facts, key);
-    void *memory = NULL;
-    if (l)
-        answer->status =
-            es_arena_array(&answer->arena, n, 1, sizeof(char *), "a list", &memory, &answer->err);
-    if (!l || answer->status != ES_OK)
-        return;
-    l->kind = LONE_TEXTS;
-    l->rows = n;
-    l->texts = memory;
-    for (int64_t i = 0; i < n; i++)
-        l->texts[i] = es_answer_keep(answer, texts[i]);
+    put_texts(answer, &answer->facts, key, texts, n);
 }
 
 void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,

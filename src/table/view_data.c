@@ -133,11 +133,14 @@ static bool belongs(const branch *b, const column *c)
 
 static size_t word_length(const char *key) { return strcspn(key, "."); }
 
-/* Was the word at `from` of column j met in an earlier column? */
+/* Was the word at `from` of column j met in an earlier column? The last word of a key was not: keys
+ * are unique, and a row may have thousands of channels. */
 static bool met_before(const branch *b, int64_t j)
 {
     const char *word = b->table->columns[j].about.key + b->from;
     const size_t length = word_length(word);
+    if (word[length] == '\0')
+        return false;
     for (int64_t i = 0; i < j; i++) {
         const column *c = &b->table->columns[i];
         if (belongs(b, c) && word_length(c->about.key + b->from) == length &&

@@ -15,6 +15,7 @@ sed 's/context,loss/ctx,nll/' l.csv >other.csv
 esscher context-fit other.csv --context ctx --loss nll --least-squares --csv | awk -F, 'NR == 1 { print $1 } NR > 1 { printf "%.6f\n", $1 }'
 sed '1s/$/,se/; 2,$s/$/,0.01/' l.csv >se.csv
 esscher context-fit se.csv --json >se.json && get_json se.json fit.beta | awk '{ printf "%.6f\n", $1 }'
+esscher context-fit l.csv --at 65536 | head -2
 # A run file has every table, and counts the losses by their contents.
 esscher context-fit l.csv --at 65536 --out f.run >/dev/null
 for table in fit intervals points predictions; do

@@ -26,3 +26,13 @@ limit --law vmf --direction x.npy --kappa 2 --mean x.npy --x x.npy && get_json a
 make_npy flat.npy f64 2x2 constant 3
 esscher limit --law gaussian --cov flat.npy --x zero.npy
 esscher limit --law gaussian --dim 2 --moments --csv --quiet
+esscher limit --law gaussian --dim 2 --moments --quiet | head -1
+# Wq and Wk make A = Wk'Wq/sqrt(k): here 1. More channels than a table has room for are in the files.
+make_npy W.npy f64 1x1 constant 1 && limit --law rademacher --x one.npy --Wq W.npy --Wk W.npy --moments && get_json answer.json map >a
+limit --law rademacher --x one.npy --moments && get_json answer.json map | cmp a - && make_npy x9.npy f64 5x9 normal 3
+limit --law gaussian --x x9.npy --V x9.npy && get_json answer.json channels | sed 's/0,1,2,3,4/1.0,/'
+esscher limit --law gaussian --x x9.npy --quiet | head -4
+esscher limit --law gaussian --x x9.npy --csv --quiet | head -1
+esscher limit --law gaussian --x x9.npy --out l.run 2>&1
+echo "rc=$?"
+esscher limit --law gaussian --x x9.npy --Wq x9.npy 2>&1 | head -1

@@ -14,11 +14,11 @@ regime --dim 3 --n 1e6 --b 100
 regime --dim 50 --n 1e4 --b 10
 regime --dim 50 --n 1e4 --b 1
 regime --dim 3 --n 10 --beta 1e-3
-regime --keys subsphere --manifold 2 --dim 40 --n 1e9 --b 0.5
-regime --keys vanishing --power 2 --dim 3 --n 1e9 --b 1
-regime --keys vmf --kappa 10 --cosine -0.5 --dim 3 --n 1e9 --b 1
-regime --keys mixture --dim 3 --n 1e9 --b 1
-regime --keys planted --dim 3 --n 1e6 --beta 1e7
+regime --key-law subsphere --manifold 2 --dim 40 --n 1e9 --b 0.5
+regime --key-law vanishing --power 2 --dim 3 --n 1e9 --b 1
+regime --key-law vmf --kappa 10 --cosine -0.5 --dim 3 --n 1e9 --b 1
+regime --key-law mixture --dim 3 --n 1e9 --b 1
+regime --key-law planted --dim 3 --n 1e6 --beta 1e7
 regime --n 1 --b 1
 for threads in 1 2 3; do
     esscher regimes --dim 2,4 --n 50,1e9 --b 1 --replicates 60 --csv --quiet --threads $threads >n_$threads
@@ -28,12 +28,12 @@ cmp n_1 n_2 && cmp n_1 n_3 && cmp b_1 b_2 && cmp b_1 b_3 && echo same
 # Keys of a file: no law, a regime from what was measured. All keys equal share equally.
 make_npy keys.npy f64 50x3 normal 1
 make_npy equal.npy f64 20x3 constant 1
-regime --keys file --points keys.npy --n 20 --beta 1e6
-regime --keys file --points equal.npy --n 16 --beta 1e6
-esscher regimes --keys file --points keys.npy --alpha 1 --b 1 --n 20 --replicates 20 --json --quiet >f.json &&
+regime --key-law file --points keys.npy --n 20 --beta 1e6
+regime --key-law file --points equal.npy --n 16 --beta 1e6
+esscher regimes --key-law file --points keys.npy --alpha 1 --b 1 --n 20 --replicates 20 --json --quiet >f.json &&
     get_json f.json method rows.0.beta rows.0.top_weight_law rows.0.ks_p
 # A killed run goes on; the table is the same.
 esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.run >whole
 esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.run --resume >again
 cmp whole again && echo same
-esscher regimes --dim 3 --n 100 --b 1 --replicates 30 --quiet | head -4
+esscher regimes --dim 3 --n 100 --b 1 --replicates 30 --quiet | head -7

@@ -7,7 +7,7 @@ code() { esscher theory "$@" 2>/dev/null; echo "rc=$?"; }
 both() { theory "$@"; code "$@"; }
 both
 both --cov S.npy
-both --cov S.npy --dim 3 --A A.npy
+both --cov S.npy --dim 2 --A A.npy
 both --cov S.npy --rho 3 --A A.npy
 both --cov S.npy --A A.npy --Wq wide.npy
 both --cov S.npy --Wq wide.npy

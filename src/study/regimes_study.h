@@ -1,0 +1,58 @@
+/* regimes_study.h : the parts of the study `regimes`.
+ *
+ *     regimes_study.c     parameters, cells: what is asked and measured
+ *     regimes_summary.c   laws beside what was measured, regimes and findings
+ */
+#ifndef ES_STUDY_REGIMES_STUDY_H
+#define ES_STUDY_REGIMES_STUDY_H
+
+#include <esscher/regimes.h>
+
+#include "driver/job.h"
+
+/* In the order of regimes_laws. */
+enum {
+    REGIMES_UNIFORM,
+    REGIMES_VMF,
+    REGIMES_MIXTURE,
+    REGIMES_SUBSPHERE,
+    REGIMES_VANISHING,
+    REGIMES_PLANTED,
+    REGIMES_FILE
+};
+extern const char *const regimes_laws[];
+
+typedef struct regimes_params {
+    es_grid dim, n, b, beta, kappa, cosine, weights;
+    int law;
+    int64_t replicates, nearest, manifold;
+    double power, alpha;
+    const char *points, *query;
+    bool brute;
+} regimes_params;
+
+typedef struct regimes_state {
+    es_keys_part *parts; /* (kappa.count) of a mixture */
+    es_matrix points, query;
+} regimes_state;
+
+/* One dim, n and beta, and what is known about it before anything is drawn. */
+typedef struct regimes_cell {
+    es_keys keys; /* not of a file */
+    int64_t dim, n;
+    double b, beta;      /* b is NaN where it means nothing */
+    es_cap_exponent cap; /* of a file: --alpha, and NaN */
+} regimes_cell;
+
+/*! regimes_cell_of() : cell i of (dim, n, b or beta), the last running fastest. */
+es_status regimes_cell_of(const es_job *job, int64_t i, regimes_cell *cell, es_error *err);
+
+/*! regimes_unpack() : what was measured, from the columns of a finished cell. */
+void regimes_unpack(const double *columns, es_regimes_row *row);
+
+/* What the laws of a row cost, in operations of attention: 20 to 50 ms. */
+static const double regimes_law_flops = 3e8;
+
+es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err);
+
+#endif
