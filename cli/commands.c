@@ -14,7 +14,7 @@ static const struct {
                 {"hardmax", &cli_hardmax},
                 {"regimes", &cli_regimes},
                 {"heat", NULL},
-                {"collapse", &cli_collapse},
+                {"collapse", NULL},
                 {"exponent", &cli_exponent},
                 {"context-fit", &cli_context_fit},
                 {"rope", &cli_rope},

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge, &es_study_heat};
+static const es_study *const studies[] = {&es_study_collapse, &es_study_converge, &es_study_heat};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 
