@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include <esscher/attend.h>
 #include <esscher/experiment.h>
 #include <esscher/random.h>
 #include <esscher/tokens.h>
@@ -232,13 +233,17 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double R = (double)p->replicates, B = (double)p->beta.count, N = (double)p->particles;
     const double threads = fmin((double)job->exec.threads, fmin(R, HEAT_BLOCK));
     const double bins = N > 0.0 ? (double)((p->steps + 1) * p->bins) : 0.0;
-    (void)err;
+    const es_attend_opts opts = {.precision = ES_F64, .exec = &job->exec}; /* as es_heat_step() */
+    es_attend_plan plan = {0};
+    if (p->particles)
+        ES_TRY(es_attend_plan_for(p->particles, p->particles, p->dim, p->dim, &opts, false, &plan,
+                                  err));
     *out = (es_cost){.flops = R * block_flops(p) / HEAT_BLOCK + particle_flops(p),
                      .output_bytes = 512.0 * B + 512.0 * bins,
                      .work_bytes = 8.0 * (threads * (2.0 * n * d + B * m * (d + 1.0)) +
                                           (R + HEAT_BLOCK) * B * 4.0 + B * m * d + 2.0 * N * d +
-                                          HEAT_NUMBERS * bins) +
-                                   threads * 4e6};
+                                          HEAT_NUMBERS * bins + (double)p->bins) +
+                                   threads * 4e6 + (double)plan.bytes + 16384.0};
     return ES_OK;
 }
 
