@@ -22,7 +22,7 @@ static const struct {
                 {"theory", &cli_theory},
                 {"probe", &cli_probe},
                 {"tails", &cli_tails},
-                {"measure", &cli_measure},
+                {"measure", NULL},
                 {"tokenize", &cli_tokenize},
                 {"encode", &cli_encode},
                 {"report", &cli_report},

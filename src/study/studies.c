@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_collapse, &es_study_converge, &es_study_heat};
+static const es_study *const studies[] = {&es_study_collapse, &es_study_converge, &es_study_heat,
+                                          &es_study_measure};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

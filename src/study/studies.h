@@ -4,6 +4,6 @@
 
 #include <esscher/study.h>
 
-extern const es_study es_study_collapse, es_study_converge, es_study_heat;
+extern const es_study es_study_collapse, es_study_converge, es_study_heat, es_study_measure;
 
 #endif
