@@ -51,8 +51,10 @@ static es_status start_session(cli_session *s, es_error *err)
     es_isa isa;
     if (es_isa_resolve(wanted, &isa, err) != ES_OK)
         return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
-    if (!s->common.quiet)
-        es_log_set(show_remark, s, s->common.verbose ? ES_LOG_DEBUG : ES_LOG_WARN);
+    es_log_set(show_remark, s,
+               s->common.quiet     ? ES_LOG_ERROR
+               : s->common.verbose ? ES_LOG_DEBUG
+                                   : ES_LOG_WARN);
     cli_progress_start(&s->progress, s->command->name, s->common.progress, s->common.quiet);
     const int threads = s->common.threads ? (int)s->common.threads : es_threads_available();
     s->exec = (es_exec){.threads = es_build_info().openmp ? threads : 1,

@@ -265,7 +265,8 @@ void cli_csv_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-void cli_csv_real(FILE *out, double value)
+/* A number with all its digits; nothing at all for NaN and infinities. */
+static void csv_real(FILE *out, double value)
 {
     if (isfinite(value))
         fprintf(out, "%.17g", value);
@@ -280,7 +281,7 @@ static void csv_value(FILE *out, const json_t *value)
     else if (json_is_integer(value))
         fprintf(out, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
-        cli_csv_real(out, json_real_value(value));
+        csv_real(out, json_real_value(value));
 }
 
 /* The header of the column, and of its error after it. */

@@ -55,7 +55,5 @@ bool cli_table_csv(const cli_table *table, const json_t *answer, FILE *out);
 
 /* One field of CSV, quoted if it must be. */
 void cli_csv_text(FILE *out, const char *text);
-/* A number with all its digits; nothing at all for NaN and infinities. */
-void cli_csv_real(FILE *out, double value);
 
 #endif

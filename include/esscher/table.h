@@ -54,6 +54,7 @@ typedef struct es_column {
     const char *error;      /* key of the standard error, a column by itself that need not be in
                                the list; NULL: none */
     bool each;              /* one column for each label given to es_table_each() */
+    bool array;             /* a cell is a list or a matrix of numbers: for JSON alone */
 } es_column;
 
 /* What people are shown of a table at a time. */
@@ -150,6 +151,11 @@ ES_API void es_table_real(es_table *table, int64_t row, const char *key, double 
 ES_API void es_table_count(es_table *table, int64_t row, const char *key, int64_t value);
 ES_API void es_table_text(es_table *table, int64_t row, const char *key, const char *text);
 
+/*! es_table_array() : a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the value
+ * of a column with `array`. Copied. NaN is null. */
+ES_API void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
+                           int64_t rows, int64_t cols);
+
 /*! es_table_each() : the columns that a spec's column with `each` stands for, one for each label.
  *  Call it once per key, before the first row; the errors of the columns come with them. Their keys
  *  are KEY.0, KEY.1, ...: an array in JSON. CSV calls them KEY_LABEL. */
@@ -199,7 +205,7 @@ typedef enum es_answer_form {
 } es_answer_form;
 
 typedef struct es_answer_opts {
-    const char *table; /* of CSV; NULL: the first that has rows */
+    const char *table; /* of CSV; NULL: the first with rows that people see */
     bool colour;       /* of text: bold titles, by the codes of terminals */
 } es_answer_opts;
 

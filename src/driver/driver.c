@@ -202,7 +202,7 @@ static void say_interrupted(const es_driver *d, es_error *err)
 {
     const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
     const es_stage *s = d->stage >= 0 ? &d->job.stages[d->stage] : NULL;
-    if (s && s->cells && d->done < s->cells)
+    if (s && s->cells && d->done < s->cells && !d->job.study->keeps_nothing)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint, "interrupted after %lld of %lld %s",
                 (long long)d->done, (long long)s->cells, s->noun);
     else if (d->run)

@@ -133,7 +133,8 @@ es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void 
 static es_status fail_exists(es_error *err, const char *path)
 {
     return es_fail_file(err, ES_E_EXISTS, path, -1, "file.exists",
-                        "choose another name, or ask to overwrite", "the file exists already");
+                        "choose another name, or overwrite it with --force",
+                        "the file exists already");
 }
 
 /* Length of the folder part of a path with its slash: 4 for "a/b/c", 0 for "c". */
@@ -156,6 +157,21 @@ static es_status check_target(const char *path, bool overwrite, es_error *err)
     if (!overwrite && lstat(path, &st) == 0)
         return fail_exists(err, path);
     return ES_OK;
+}
+
+es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
+{
+    ES_TRY(check_target(path, overwrite, err));
+    const size_t length = folder_length(path);
+    void *memory;
+    ES_TRY(es_mem_new(NULL, length + 2, "a file name", &memory, err));
+    char *folder = memory;
+    memcpy(folder, length ? path : ".", length ? length : 1);
+    const int number = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+    es_mem_free(NULL, memory);
+    return number ? es_file_fail(err, path, "file.create",
+                                 "check that the folder exists and is writable", "create", number)
+                  : ES_OK;
 }
 
 es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err)

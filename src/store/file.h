@@ -40,6 +40,11 @@ void es_file_close(es_file *file);
 es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void **out, size_t *size,
                        es_error *err);
 
+/*! es_file_may_create() : may `path` be created, or replaced if `overwrite`? Looked at before a
+ *  run, so that hours of work do not end in a refusal. @return : ES_OK; ES_E_EXISTS; ES_E_IO if it
+ *  is no regular file or the folder cannot be written. */
+es_status es_file_may_create(const char *path, bool overwrite, es_error *err);
+
 /* A file being written under a temporary name in the folder of its final one. */
 typedef struct es_draft {
     const char *path; /* the final name: the caller's string */

@@ -10,11 +10,14 @@
     STUDY(ball)                                                                                    \
     STUDY(hardmax)                                                                                 \
     STUDY(regimes)                                                                                 \
+    STUDY(heat)                                                                                    \
+    STUDY(collapse)                                                                                \
     STUDY(exponent)                                                                                \
     STUDY(context_fit)                                                                             \
     STUDY(rope)                                                                                    \
     STUDY(limit)                                                                                   \
-    STUDY(theory)
+    STUDY(theory)                                                                                  \
+    STUDY(measure)
 
 #define DECLARE(name) extern const es_study es_study_##name;
 #define LIST(name)    &es_study_##name,

@@ -11,7 +11,8 @@ typedef struct column {
     es_table_column about;
     double *reals;
     const char **texts;
-    bool used; /* some row was given a value */
+    struct lone **arrays; /* (rows) of a column of lists, which only JSON has; some may be NULL */
+    bool used;            /* some row was given a value that every view shows */
 } column;
 
 struct es_table {
@@ -69,6 +70,10 @@ struct es_answer {
 /*! es_answer_grow() : room for one more of `count` elements; false, with the failure kept, if there
  *  is none. What was there is copied; the old piece stays in the arena until the end. */
 bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element);
+
+/*! es_answer_numbers() : a list (rank 1) of `rows` numbers or a matrix (rank 2), copied; NULL, with
+ *  the failure kept, if there is no memory. */
+lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t rows, int64_t cols);
 
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);

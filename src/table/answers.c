@@ -79,13 +79,10 @@ static lone *entry(es_answer *a, lone_list *list, const char *key)
 }
 
 /* Numbers of any shape; counts and truth values are doubles, too. */
-static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kind kind, int rank,
-                        const double *values, int64_t rows, int64_t cols)
+static void fill_numbers(es_answer *a, lone *l, lone_kind kind, int rank, const double *values,
+                         int64_t rows, int64_t cols)
 {
-    lone *l = entry(a, list, key);
     void *memory;
-    if (!l)
-        return;
     a->status = es_arena_array(&a->arena, rows, cols, sizeof(double), "a result", &memory, &a->err);
     if (a->status != ES_OK)
         return;
@@ -96,6 +93,24 @@ static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kin
     l->reals = memory;
     if (values)
         memcpy(memory, values, (size_t)(rows * cols) * sizeof(double));
+}
+
+static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kind kind, int rank,
+                        const double *values, int64_t rows, int64_t cols)
+{
+    lone *l = entry(a, list, key);
+    if (l)
+        fill_numbers(a, l, kind, rank, values, rows, cols);
+}
+
+lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t rows, int64_t cols)
+{
+    void *memory = NULL;
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, 1, 1, sizeof(lone), "a list", &memory, &a->err);
+    if (a->status == ES_OK)
+        fill_numbers(a, memory, LONE_REAL, rank, values, rows, cols);
+    return a->status == ES_OK ? memory : NULL;
 }
 
 static void put_text(es_answer *a, lone_list *list, const char *key, const char *text)
@@ -289,13 +304,13 @@ void es_pen_format(es_pen *pen, const char *fmt, ...)
     es_pen_put(pen, text);
 }
 
-/* The table of CSV: the one that is named, or the first that has rows, or the first. */
+/* The table of CSV: the one that is named, or the first with rows that people see, or the first. */
 static const es_table *csv_table(const es_answer *a, const char *name)
 {
     if (name)
         return es_answer_find(a, name);
     for (int64_t i = 0; i < a->tables_count; i++)
-        if (a->tables[i]->rows)
+        if (a->tables[i]->rows && a->tables[i]->spec->views)
             return a->tables[i];
     return es_answer_at(a, 0);
 }

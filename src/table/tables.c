@@ -124,31 +124,35 @@ void es_table_show(es_table *table, const char *const *titles)
 
 /* ---- filling ---- */
 
-/* Twice the room for rows, in every column; cells that nobody fills are NaN or no text. */
+/* Room for so many rows of a column; cells that nobody fills are NaN, no text, no list. */
+static es_status more_cells(es_table *t, column *c, int64_t room)
+{
+    es_answer *a = t->answer;
+    const bool text = c->about.format == ES_FORMAT_TEXT, array = c->about.spec->array;
+    void *memory = NULL;
+    ES_TRY(es_arena_array(&a->arena, room, 1, text || array ? sizeof(void *) : sizeof(double),
+                          "rows of a table", &memory, &a->err));
+    const void *old = array ? (void *)c->arrays : text ? (void *)c->texts : c->reals;
+    if (old)
+        memcpy(memory, old, (size_t)t->rows * (text || array ? sizeof(void *) : sizeof(double)));
+    if (array)
+        c->arrays = memory;
+    else if (text)
+        c->texts = memory;
+    else
+        c->reals = memory;
+    for (int64_t i = t->rows; c->reals && i < room; i++)
+        c->reals[i] = (double)NAN;
+    return ES_OK;
+}
+
+/* Twice the room for rows, in every column. */
 static bool more_rows(es_table *t)
 {
     es_answer *a = t->answer;
     const int64_t room = t->rows_room ? 2 * t->rows_room : 16;
-    for (int64_t j = 0; j < t->count && a->status == ES_OK; j++) {
-        column *c = &t->columns[j];
-        const bool text = c->about.format == ES_FORMAT_TEXT;
-        void *memory = NULL;
-        a->status = es_arena_array(&a->arena, room, 1, text ? sizeof(char *) : sizeof(double),
-                                   "rows of a table", &memory, &a->err);
-        if (a->status != ES_OK)
-            break;
-        if (text) {
-            if (c->texts)
-                memcpy(memory, (const void *)c->texts, (size_t)t->rows * sizeof(char *));
-            c->texts = memory;
-            continue;
-        }
-        if (c->reals)
-            memcpy(memory, c->reals, (size_t)t->rows * sizeof(double));
-        c->reals = memory;
-        for (int64_t i = t->rows; i < room; i++)
-            c->reals[i] = (double)NAN;
-    }
+    for (int64_t j = 0; j < t->count && a->status == ES_OK; j++)
+        a->status = more_cells(t, &t->columns[j], room);
     if (a->status == ES_OK)
         t->rows_room = room;
     return a->status == ES_OK;
@@ -194,7 +198,7 @@ static column *column_for(es_table *t, int64_t row, const char *key, bool text)
 void es_table_real(es_table *table, int64_t row, const char *key, double value)
 {
     column *c = column_for(table, row, key, false);
-    if (c) {
+    if (c && c->reals) {
         c->reals[row] = value;
         c->used = true;
     }
@@ -212,6 +216,15 @@ void es_table_text(es_table *table, int64_t row, const char *key, const char *te
         c->texts[row] = es_answer_keep(table->answer, text);
         c->used = true;
     }
+}
+
+void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
+                    int64_t rows, int64_t cols)
+{
+    column *c = column_for(table, row, key, false);
+    if (c && c->arrays)
+        c->arrays[row] = es_answer_numbers(table->answer, rows ? 2 : 1, values, rows ? rows : cols,
+                                           rows ? cols : 1);
 }
 
 /* ---- reading ---- */

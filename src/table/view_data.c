@@ -128,7 +128,7 @@ typedef struct branch {
 
 static bool belongs(const branch *b, const column *c)
 {
-    return c->used && strncmp(c->about.key, b->path, b->from) == 0;
+    return (c->used || c->arrays) && strncmp(c->about.key, b->path, b->from) == 0;
 }
 
 static size_t word_length(const char *key) { return strcspn(key, "."); }
@@ -150,7 +150,12 @@ static bool met_before(const branch *b, int64_t j)
     return false;
 }
 
-static bool has_value(const column *c, int64_t row) { return !c->texts || c->texts[row]; }
+static bool has_value(const column *c, int64_t row)
+{
+    return c->arrays ? c->arrays[row] != NULL : !c->texts || c->texts[row];
+}
+
+static void json_lone(const lone *l, int depth, es_pen *pen);
 
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
 
@@ -179,6 +184,8 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
         if (!list)
             indent(pen, depth);
         es_pen_put(pen, list ? "]" : "}");
+    } else if (c->arrays) {
+        json_lone(c->arrays[b->row], depth, pen);
     } else if (c->texts) {
         json_text(pen, c->texts[b->row]);
     } else {

@@ -14,12 +14,15 @@ esscher collapse --n 1e15 --rho 0.5 --times 1 --replicates 0 --json --quiet >lim
 # Where a token of few dimensions never sees itself alone.
 esscher collapse --dim 8 --replicates 0 --json --quiet >low.json && get_json low.json thresholds.0.gamma_c_dim thresholds.0.note
 # The phase diagram: a matrix for people, one row for each point for programs.
-esscher collapse --phase --n 1e6 --gamma 1,2,4 --rho 0,0.5 --quiet | head -6
+esscher collapse --phase --n 1e6 --gamma 1,2,4 --rho 0,0.5 --quiet | head -9
 esscher collapse --phase --n 1e6 --gamma 1,2,4 --rho 0,0.5 --csv --quiet | wc -l | tr -d ' '
 # Scalings in use: log n scaling keeps gamma, plain scores lose it.
 esscher collapse --curves --rho 0.5 --train 4096 --train-gamma 3 --contexts 4096,16777216 --replicates 0 --json --quiet >c.json
 get_json c.json curves.0.gamma_plain curves.1.gamma_plain curves.1.gamma_logn
 get_json c.json curves.1.gamma_yarn | cut -c1-7
+esscher collapse --curves --rho 0.5 --train 4096 --train-gamma 3 --contexts 4096,16777216 --replicates 0 --quiet | sed -n 2p
+# What was measured: where the random model's own weight passes a half.
+esscher collapse --n 1000 --rho 0.3 --replicates 16 --quiet | sed -n 2p
 for threads in 1 2 3; do
     esscher collapse --seed 3 --n 100,200 --replicates 5 --csv --quiet --threads $threads >t_$threads
 done

@@ -10,5 +10,6 @@ try --gamma 1,2 --times 1
 try --phase --times 1
 try --gamma nan
 try --dim 1
+try --tokens 8
 try --resume
 try --n 1e6 --dim 4096 --max-memory 10M --quiet

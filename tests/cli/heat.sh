@@ -1,5 +1,5 @@
 # heat: drift of infinitely many keys and of n, particles, threads, a run file, and what is refused.
-esscher heat --n 5000 --queries 8 --replicates 4 --beta 10,100,1000 --json --quiet >a.json || exit 1
+esscher heat --n 5000 --query-count 8 --replicates 4 --beta 10,100,1000 --json --quiet >a.json || exit 1
 get_json a.json command dim keys kappa n replicates
 for row in 0 1 2; do
     for key in slope slope_se slope_exact error radial radial_se radial_exact radial_leading noise ess; do
@@ -13,12 +13,15 @@ for dim in 3 8; do
     esscher heat --dim $dim --replicates 0 --beta 1e3,1e4 --json --quiet >b.json && get_json b.json rows.1.rate |
         awk '{ printf "%.2f\n", $1 }'
 done
-esscher heat --keys uniform --replicates 0 --beta 10 --json --quiet >u.json && get_json u.json rows.0.slope_exact rows.0.error
+esscher heat --key-law uniform --replicates 0 --beta 10 --json --quiet >u.json && get_json u.json rows.0.slope_exact rows.0.error
 # Particles: the mean grows as heat says for a while; the density sharpens.
 esscher heat --particles 400 --steps 4 --bins 12 --replicates 0 --json --quiet >p.json || exit 1
 get_json p.json steps.0.step steps.4.step steps.4.time shown
 esscher heat --particles 400 --steps 4 --bins 12 --replicates 0 --csv --quiet | awk -F, 'NR > 1 { sum[$1] += $4 } END { printf "%.6f %.6f %d\n", sum[0] / 12, sum[4] / 12, NR - 1 }'
-esscher heat --particles 200 --steps 2 --replicates 0 --beta 10 --quiet | grep -c .
+# Sentences first: the slope against 1, then what the particles did; the CSV of a plain run has every column once.
+esscher heat --particles 200 --steps 2 --replicates 0 --beta 10 --quiet | head -3
+esscher heat --n 5000 --replicates 4 --beta 10,100 --quiet | head -2
+esscher heat --n 500 --replicates 2 --beta 10 --csv --quiet | head -1
 for threads in 1 2 3; do
     esscher heat --seed 3 --n 2000 --replicates 20 --beta 10,50 --csv --quiet --threads $threads >c_$threads
 done
@@ -36,9 +39,10 @@ try() {
 try --dim 1
 try --beta 0
 try --n 1
-try --keys vmf --modes M.npy --quiet
+try --key-law vmf --modes M.npy --quiet
 try --dim 3 --modes M.npy --quiet
-try --keys gauss
+try --key-law gauss
+try --keys vmf
 make_npy zero.npy f64 2x2 constant 0
 try --modes zero.npy --quiet
 try --n 1e7 --dim 64 --max-memory 1M --quiet

@@ -9,8 +9,10 @@ done
 esscher measure --q q.npy --k k.npy --v v.npy --scale 0 --csv --quiet
 # One key: its value is the output, all weight is on it, and one query has no standard error.
 make_npy one.npy f64 1x3 normal 5
-esscher measure --q one.npy --k one.npy --v one.npy --json --quiet | sed -n '/"rows"/,$p' | grep -E '"(entropy|entropy_se|top_weight|ess|output_cov_trace)"'
+esscher measure --q one.npy --k one.npy --v one.npy --json --quiet | sed -n '/"rows"/,/"layers"/p' | grep -E '"(entropy|entropy_se|top_weight|ess|output_cov_trace)"'
 # Two keys with scores 0 and 1: weights 1/(1+e) and e/(1+e) = 0.73105857863000490.
 make_npy q.npy f64 1x1 constant 1 && make_npy k.npy f64 2x1 index
-esscher measure --q q.npy --k k.npy --v k.npy --precision f64 --json --quiet | sed -n '/"rows"/,$p' | grep -E '"(entropy|lse|top_weight|ess|output_mean_norm)"'
+esscher measure --q q.npy --k k.npy --v k.npy --precision f64 --json --quiet | sed -n '/"rows"/,/"layers"/p' | grep -E '"(entropy|lse|top_weight|ess|output_mean_norm)"'
 sed -n 1,5p answer.json
+# The largest weight of a head: top_weight, and top_mass, as it used to be called.
+get_json answer.json heads.0.top_weight heads.0.top_mass layers.0.heads.0.top_weight

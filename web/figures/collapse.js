@@ -13,20 +13,6 @@ function edges(values, log) {
   return new Map(values.map((v, i) => [v, [back(at[i] - half(i - 1)), back(at[i] + half(i))]]));
 }
 
-// One row for each γ and ρ: from the table of the diagram, which has a column for each ρ, or from the rows themselves.
-function cellsOf({ answer, tables: { rows, phase } }) {
-  if (!phase?.length) return rows ?? [];
-  const keys = Object.keys(phase[0]).filter((key) => /^angle_ratio\.\d+$/.test(key));
-  return phase.flatMap((r) =>
-    keys.map((key) => ({
-      n: r.n,
-      gamma: r.gamma,
-      rho: Number(answer[key.replace("angle_ratio", "rho")]),
-      angle_ratio: r[key],
-    })),
-  );
-}
-
 function diagram(cells, table, thresholds) {
   const n = Math.max(...cells.map((r) => r.n ?? 0));
   const ours = cells.filter((r) => (r.n ?? 0) === n && r.gamma > 0 && isNumber(r.rho));
@@ -107,7 +93,7 @@ function scalings(curve, answer) {
     {
       title: "Score scalings in use, against the threshold",
       caption:
-        `A head that was trained with ${show(Number(answer.train))} tokens, at cosine ρ = ${show(Number(answer["rho.0"]))}: ` +
+        `A head that was trained with ${show(Number(answer.train))} tokens, at cosine ρ = ${show(curve[0].rho ?? Number(answer["rho.0"]))}: ` +
         "γ = β/ln n where its scores stay as they are, where they are multiplied as YaRN does, " +
         `(${show(Number(answer.yarn))} ln(n/N) + 1)², and by ln n/ln N beyond N, as Qwen's option does. ` +
         "Below the band outputs merge, above it each token sees itself.",
@@ -156,7 +142,7 @@ export function collapse(run) {
     answer,
     tables: { rows, thresholds, curves: curve },
   } = run;
-  const phase = diagram(cellsOf(run), run.tables.phase?.length ? "phase" : "rows", thresholds);
+  const phase = diagram(rows ?? [], run.tables.phase?.length ? "phase" : "rows", thresholds);
   const few = new Set((rows ?? []).map((r) => `${r.n} ${r.rho}`)).size <= 6;
   const times = extent((rows ?? []).map((r) => r.times));
   return [

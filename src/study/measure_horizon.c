@@ -1,4 +1,5 @@
-/* The horizon b |Cov(q)^1/2 Cov(k)^1/2| of queries and keys (THEORY.md section 2), without the b.
+/* measure_horizon.c : the horizon b |Cov(q)^1/2 Cov(k)^1/2| of queries and keys (THEORY 2), without
+ * the b.
  *
  * Any R with R'R = Cov has the norms of the root: |Cov(q)^1/2 Cov(k)^1/2| = |R_q R_k'|. Fewer rows
  * than dimensions are such an R themselves, once centred and divided by the square root of their
@@ -7,10 +8,23 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "measure.h"
-#include "talk.h"
+#include "base/error.h"
+#include "study/measure_study.h"
+
+/* What works on one head: memory that ends with it. */
+typedef struct room {
+    const es_exec *exec;
+    es_arena arena;
+} room;
+
+static es_status numbers_of(room *r, int64_t rows, int64_t cols, double **out, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(&r->arena, rows, cols, sizeof(double), "covariances", &memory, err));
+    *out = memory;
+    return ES_OK;
+}
 
 /* ---- the spread of rows ---- */
 
@@ -21,12 +35,6 @@ typedef struct spread {
 } spread;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static void spread_free(spread *s)
-{
-    free(s->mean);
-    free(s->root);
-}
 
 static es_view root_of(const spread *s) { return es_view_f64(s->root, s->rows, s->d); }
 
@@ -47,36 +55,32 @@ static void centre(const es_view *x, spread *out)
 }
 
 /* Many rows: the factor L' of Cov = L L'. */
-static es_status factor(const measure_job *job, const es_view *x, spread *out, es_error *err)
+static es_status factor(room *r, const es_view *x, spread *out, es_error *err)
 {
     const int64_t d = out->d;
-    double *cov = cli_alloc_array((size_t)(d * d), sizeof *cov);
-    es_exec exec = job->session->exec;
-    exec.progress = cli_progress_silent;
-    es_status status = es_cov_estimate(x, false, &exec, out->mean, cov, err);
+    double *cov;
+    ES_TRY(numbers_of(r, d, d, &cov, err));
+    ES_TRY(es_cov_estimate(x, false, r->exec, out->mean, cov, err));
     const es_view S = es_view_f64(cov, d, d);
-    if (status == ES_OK)
-        status = es_chol_factor(&S, 0.0, &job->session->budget, out->root, NULL, err);
-    for (int64_t i = 0; i < d && status == ES_OK; i++)
+    ES_TRY(es_chol_factor(&S, 0.0, r->exec->budget, out->root, NULL, err));
+    for (int64_t i = 0; i < d; i++)
         for (int64_t j = 0; j < i; j++) {
             out->root[j * d + i] = out->root[i * d + j];
             out->root[i * d + j] = 0.0;
         }
-    free(cov);
-    return status;
+    return ES_OK;
 }
 
-/* *out is released by spread_free() whatever is returned. */
-static es_status spread_of(const measure_job *job, const es_view *x, spread *out, es_error *err)
+static es_status spread_of(room *r, const es_view *x, spread *out, es_error *err)
 {
     out->d = x->cols;
     out->rows = least(x->rows, x->cols);
-    out->mean = cli_alloc_array((size_t)out->d, sizeof(double));
-    out->root = cli_alloc_array((size_t)(out->rows * out->d), sizeof(double));
-    if (cli_interrupted())
+    ES_TRY(numbers_of(r, out->d, 1, &out->mean, err));
+    ES_TRY(numbers_of(r, out->rows, out->d, &out->root, err));
+    if (measure_stop(r->exec))
         return ES_E_INTERRUPTED;
     if (x->rows >= x->cols)
-        return factor(job, x, out, err);
+        return factor(r, x, out, err);
     centre(x, out);
     return ES_OK;
 }
@@ -92,20 +96,18 @@ static double squares_of(const double *x, int64_t count)
 }
 
 /* |R w'| of R and w (rows, d), and its squared Frobenius norm, which may be NULL. */
-static es_status product_norm(const measure_job *job, const spread *s, const es_view *w,
-                              es_num *norm, double *squares, es_error *err)
+static es_status product_norm(room *r, const spread *s, const es_view *w, es_num *norm,
+                              double *squares, es_error *err)
 {
-    es_budget *budget = &job->session->budget;
-    double *product = cli_alloc_array((size_t)(s->rows * w->rows), sizeof *product);
+    double *product;
     const es_view root = root_of(s), down = es_view_transpose(w);
-    es_status status = es_mat_multiply(&root, &down, budget, product, err);
+    ES_TRY(numbers_of(r, s->rows, w->rows, &product, err));
+    ES_TRY(es_mat_multiply(&root, &down, r->exec->budget, product, err));
     const es_view M = es_view_f64(product, s->rows, w->rows);
-    if (status == ES_OK)
-        status = es_norm_spectral(&M, budget, norm, err);
-    if (status == ES_OK && squares)
+    ES_TRY(es_norm_spectral(&M, r->exec->budget, norm, err));
+    if (squares)
         *squares = squares_of(product, s->rows * w->rows);
-    free(product);
-    return status;
+    return ES_OK;
 }
 
 /* What rounding does to covariances and their factors, with the jitter these may have needed (at
@@ -132,40 +134,38 @@ static double mean_variance(const spread *q, const spread *k, double squares)
     return squares;
 }
 
-static es_status norms_of(const measure_job *job, const spread *q, const spread *k,
+static es_status norms_of(room *r, const spread *q, const spread *k, int64_t queries,
                           measure_horizon *out, es_error *err)
 {
     const es_view other = root_of(k);
     es_num norm;
     double squares;
-    const es_status status = product_norm(job, q, &other, &norm, &squares, err);
-    if (status != ES_OK)
-        return status;
+    ES_TRY(product_norm(r, q, &other, &norm, &squares, err));
     out->score_sd = sqrt(mean_variance(q, k, squares));
-    if (job->m < 2)
-        return cli_fail(err, ES_E_EMPTY, NULL, "measure.horizon", "more queries",
-                        "one query has no covariance");
-    out->horizon = (es_num){norm.val, norm.err + rounding(q, k, norm.val)};
+    if (queries < 2)
+        return es_fail(err, ES_E_EMPTY, "measure.horizon", "more queries",
+                       "one query has no covariance");
+    out->horizon = norm.val;
+    out->horizon_error = norm.err + rounding(q, k, norm.val);
     out->frobenius = sqrt(squares);
     return ES_OK;
 }
 
 /* |S^1/2 Wk' Wq| = |R_k Wq|; without matrices it is the root of the reach |S|. */
-static es_status one_sided(const measure_job *job, int64_t head, const spread *k,
+static es_status one_sided(const measure_state *s, room *r, int64_t head, const spread *k,
                            measure_horizon *out, es_error *err)
 {
     es_view wq;
     es_num norm;
-    if (!job->o->weights[MEASURE_Q]) {
-        out->one_sided = sqrt(job->reach.val);
+    if (!s->p->weights[MEASURE_Q]) {
+        out->one_sided = sqrt(s->reach.val);
         return ES_OK;
     }
-    es_array_view(&job->tokens.weights[MEASURE_Q], head, &wq, err);
+    es_array_view(&s->tokens.weights[MEASURE_Q], head, &wq, err);
     const es_view down = es_view_transpose(&wq);
-    const es_status status = product_norm(job, k, &down, &norm, NULL, err);
-    if (status == ES_OK)
-        out->one_sided = norm.val;
-    return status;
+    ES_TRY(product_norm(r, k, &down, &norm, NULL, err));
+    out->one_sided = norm.val;
+    return ES_OK;
 }
 
 /* ---- what it takes ----
@@ -191,94 +191,104 @@ static double product_flops(int64_t a, int64_t b, int64_t c)
 }
 
 /* Of all heads, and of the tokens they are made from. */
-static double flops_of(const measure_job *job)
+static double flops_of(const measure_state *s)
 {
-    const int64_t d = job->d, q = least(job->m, d), k = least(job->n, d);
-    const int64_t D = job->o->tokens ? job->tokens.info.shape[1] : 0;
-    double head = spread_flops(job->m, d) + spread_flops(job->n, d) + product_flops(q, d, k);
-    if (job->o->weights[MEASURE_Q])
+    const int64_t d = s->d, q = least(s->m, d), k = least(s->n, d);
+    const int64_t D = s->p->tokens ? s->tokens.info.shape[1] : 0;
+    double head = spread_flops(s->m, d) + spread_flops(s->n, d) + product_flops(q, d, k);
+    if (s->p->weights[MEASURE_Q])
         head += product_flops(k, d, D);
-    const double tokens = D ? spread_flops(job->n, D) + norm_flops(least(job->n, D), D) : 0.0;
-    return head * (double)job->heads + tokens;
+    const double tokens = D ? spread_flops(s->n, D) + norm_flops(least(s->n, D), D) : 0.0;
+    return head * (double)s->heads + tokens;
 }
 
-void measure_horizon_plan(measure_job *job, double attention)
+double measure_horizon_plan(measure_state *s, double attention)
 {
     const double second = 5e10; /* operations: cheap enough, however little attention takes */
-    const double flops = flops_of(job);
-    const double d = (double)job->d, D = job->o->tokens ? (double)job->tokens.info.shape[1] : 0.0;
-    const double wide = fmax(d, D), tall = fmin(wide, (double)(job->m > job->n ? job->m : job->n));
-    if (job->n < 2) {
-        snprintf(job->horizon_reason, sizeof job->horizon_reason, "one key has no covariance");
-        return;
+    const double flops = flops_of(s);
+    const double d = (double)s->d, D = s->p->tokens ? (double)s->tokens.info.shape[1] : 0.0;
+    const double wide = fmax(d, D), tall = fmin(wide, (double)(s->m > s->n ? s->m : s->n));
+    if (s->n < 2) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason, "one key has no covariance");
+        return 0.0;
     }
     if (flops > attention + second) {
-        snprintf(job->horizon_reason, sizeof job->horizon_reason,
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
                  "left out: covariances of %.0f dimensions would take %.2g operations, attention "
                  "takes %.2g",
                  wide, flops, attention);
-        return;
+        return 0.0;
     }
-    job->cost.flops += flops;
+    s->cost.flops += flops;
     /* both sides, a covariance and its copy, a product, and what its factors and norm take */
-    job->cost.work_bytes += 16.0 * 8.0 * wide * tall;
+    s->cost.work_bytes += 16.0 * 8.0 * wide * tall;
+    return flops;
 }
 
 /* ---- a head ---- */
 
 /* Covariances are beside what was asked for: where they cannot be had, because there is one query
  * alone or numbers are too large to be squared, attention is reported without them. */
-static es_status give_up(es_status status, const es_error *err, char *reason)
+static es_status give_up(es_status status, const es_error *err, char reason[MEASURE_REASON])
 {
     if (status != ES_OK && status != ES_E_INTERRUPTED)
         snprintf(reason, MEASURE_REASON, "%s", err->message);
     return status == ES_E_INTERRUPTED ? status : ES_OK;
 }
 
-es_status measure_horizon_tokens(measure_job *job)
+static es_status reach_of(measure_state *s, room *r, es_error *err)
 {
-    spread s = {0};
-    es_view x;
-    es_error err;
+    spread x;
+    es_view view;
     es_num norm;
-    job->reach = (es_num){NAN, NAN};
-    job->trace = NAN;
-    if (job->horizon_reason[0])
-        return ES_OK;
-    es_array_view(&job->tokens.x, 0, &x, &err);
-    es_status status = spread_of(job, &x, &s, &err);
-    const es_view root = root_of(&s);
-    if (status == ES_OK)
-        status = es_norm_spectral(&root, &job->session->budget, &norm, &err);
-    if (status == ES_OK) {
-        job->trace = squares_of(s.root, s.rows * s.d);
-        /* as in rounding() */
-        job->reach =
-            (es_num){norm.val * norm.val, 2.0 * norm.val * norm.err + (32.0 * (double)s.d + 128.0) *
-                                                                          DBL_EPSILON * job->trace};
-    }
-    spread_free(&s);
-    return give_up(status, &err, job->horizon_reason);
+    es_array_view(&s->tokens.x, 0, &view, err);
+    ES_TRY(spread_of(r, &view, &x, err));
+    const es_view root = root_of(&x);
+    ES_TRY(es_norm_spectral(&root, r->exec->budget, &norm, err));
+    s->trace = squares_of(x.root, x.rows * x.d);
+    /* as in rounding() */
+    s->reach =
+        (es_num){norm.val * norm.val,
+                 2.0 * norm.val * norm.err + (32.0 * (double)x.d + 128.0) * DBL_EPSILON * s->trace};
+    return ES_OK;
 }
 
-es_status measure_horizon_of(const measure_job *job, int64_t head, measure_horizon *out)
+es_status measure_horizon_tokens(es_job *job)
 {
-    spread q = {0}, k = {0};
-    es_view v[3];
-    es_error err;
-    *out = (measure_horizon){{NAN, NAN}, NAN, NAN, NAN, ""};
-    snprintf(out->reason, sizeof out->reason, "%s", job->horizon_reason);
-    if (out->reason[0])
+    measure_state *s = job->state;
+    room r = {.exec = &job->exec, .arena = {.budget = job->exec.budget}};
+    es_error err = {0};
+    s->reach = (es_num){NAN, NAN};
+    s->trace = NAN;
+    if (s->horizon_reason[0])
         return ES_OK;
-    measure_views(job, head, v);
-    es_status status = spread_of(job, &v[MEASURE_Q], &q, &err);
-    if (status == ES_OK)
-        status = spread_of(job, &v[MEASURE_K], &k, &err);
-    if (status == ES_OK)
-        status = norms_of(job, &q, &k, out, &err);
-    if (status == ES_OK && job->o->tokens)
-        status = one_sided(job, head, &k, out, &err);
-    spread_free(&q);
-    spread_free(&k);
-    return give_up(status, &err, out->reason);
+    const es_status status = reach_of(s, &r, &err);
+    es_arena_free(&r.arena);
+    return give_up(status, &err, s->horizon_reason);
+}
+
+static es_status horizon_in(const measure_state *s, room *r, int64_t head, measure_horizon *out,
+                            es_error *err)
+{
+    spread q, k;
+    es_view v[3];
+    measure_views(s, head, v);
+    ES_TRY(spread_of(r, &v[MEASURE_Q], &q, err));
+    ES_TRY(spread_of(r, &v[MEASURE_K], &k, err));
+    ES_TRY(norms_of(r, &q, &k, s->m, out, err));
+    return s->p->tokens ? one_sided(s, r, head, &k, out, err) : ES_OK;
+}
+
+es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
+                             measure_horizon *out, char reason[MEASURE_REASON])
+{
+    room r = {.exec = exec, .arena = {.budget = exec->budget}};
+    es_error err = {0};
+    *out = (measure_horizon){NAN, NAN, NAN, NAN, NAN};
+    snprintf(reason, MEASURE_REASON, "%s", s->horizon_reason);
+    if (reason[0])
+        return ES_OK;
+    const es_status status = horizon_in(s, &r, head, out, &err);
+    es_arena_free(&r.arena);
+    return give_up(status, &err, reason);
 }

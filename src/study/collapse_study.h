@@ -1,0 +1,30 @@
+/* collapse_study.h : the parts of the study `collapse`.
+ *
+ *     collapse_study.c     parameters, cells: the random model at one n and rho
+ *     collapse_summary.c   rows, thresholds, phase diagram, scalings in use, findings
+ */
+#ifndef ES_STUDY_COLLAPSE_STUDY_H
+#define ES_STUDY_COLLAPSE_STUDY_H
+
+#include <esscher/collapse.h>
+
+#include "driver/job.h"
+
+typedef struct collapse_params {
+    es_grid n, rho, gamma, times, contexts;
+    int64_t dim, replicates, queries, train;
+    double alpha, square, train_gamma, yarn;
+    bool phase, curves;
+} collapse_params;
+
+typedef struct collapse_state {
+    int64_t gammas; /* of each (n, rho) */
+    int64_t pairs;  /* (n, rho) that are drawn, n before rho: the first of all pairs */
+} collapse_state;
+
+/*! collapse_gamma() : number g of the grid of score scales at this rho. */
+double collapse_gamma(const collapse_params *p, double rho, int64_t g);
+
+es_status collapse_summarise(es_job *job, es_answer *answer, es_error *err);
+
+#endif

@@ -1,0 +1,283 @@
+/* measure_study.c : what attention does with queries, keys and values that the user brings. */
+#include "study/measure_study.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "store/file.h"
+
+#define FIELD(member) .field = offsetof(measure_params, member)
+static const es_param params[] = {
+    {"q", 0, ES_PARAM_FILE, "FILE",
+     "queries of shape (m, d) or (heads, m, d), f16, bf16, f32 or f64: a .npy file, or "
+     "FILE.safetensors:TENSOR",
+     FIELD(paths[MEASURE_Q])},
+    {"k", 0, ES_PARAM_FILE, "FILE",
+     "keys, (n, d) or (heads, n, d). Fewer heads than Q has, if they divide them, are shared by "
+     "groups of query heads",
+     FIELD(paths[MEASURE_K])},
+    {"v", 0, ES_PARAM_FILE, "FILE", "values, (n, dv) or (heads, n, dv)", FIELD(paths[MEASURE_V])},
+    {"tokens", 0, ES_PARAM_FILE, "FILE",
+     "tokens (n, d) instead of queries, keys and values, which are x Wq', x Wk', x Wv'; implies "
+     "--self",
+     FIELD(tokens)},
+    {"Wq", 0, ES_PARAM_FILE, "FILE", "with --tokens: (k, d) or (heads, k, d)",
+     FIELD(weights[MEASURE_Q]), .otherwise = "the identity"},
+    {"Wk", 0, ES_PARAM_FILE, "FILE", "the same for keys; heads may be shared as above",
+     FIELD(weights[MEASURE_K]), .otherwise = "the identity"},
+    {"Wv", 0, ES_PARAM_FILE, "FILE", "the same for values, (dv, d) or (heads, dv, d)",
+     FIELD(weights[MEASURE_V]), .otherwise = "the identity", .alias = "V"},
+    {"scale", 0, ES_PARAM_NUMBER, "B", "score scale b of exp(b q.k)", FIELD(scale), .min = 0.0,
+     .max = 1e30, .otherwise = "1/sqrt(d)"},
+    {"scales", 0, ES_PARAM_REALS, "GRID", "several score scales in one pass", FIELD(scales),
+     .min = 0.0, .max = 1e30},
+    {"prefixes", 0, ES_PARAM_COUNTS, "GRID",
+     "results on the first n keys, for each n of the grid, in one pass", FIELD(prefixes), .min = 1,
+     .max = 0x1p40, .increasing = true, .otherwise = "all keys", .unit = "keys"},
+    {"self", 0, ES_PARAM_FLAG, NULL,
+     "the queries are the tokens: with prefix n only the first n of them ask; rows of the others "
+     "are NaN in files",
+     FIELD(self)},
+    {"exclude-self", 0, ES_PARAM_FLAG, NULL, "query i does not see key i", FIELD(exclude_self)},
+    {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
+     FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
+    {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
+     FIELD(moments)},
+    {"out", 'o', ES_PARAM_OUTPUT, "FILE",
+     "write the outputs as .npy, ([heads,] [scales,] [prefixes,] m, dv), in the precision of V, or "
+     "f64 with --precision f64",
+     FIELD(out)},
+    {"per-query", 0, ES_PARAM_OUTPUT, "FILE",
+     "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
+     "lse, entropy, top weight, top index, sum of squares, top-k masses",
+     FIELD(per_query)},
+    {"compare", 0, ES_PARAM_FILE, "FILE",
+     "an output for the same inputs, (m, dv) or (heads, m, dv), made by another program: report "
+     "how far it is from the f64 engine's",
+     FIELD(compare)},
+    {"tolerance", 0, ES_PARAM_NUMBER, "X",
+     "with --compare: exit with code 1 if the relative L2 error is above X", FIELD(tolerance),
+     .min = 0.0, .max = 1e30, .aside = true},
+    {"force", 0, ES_PARAM_FLAG, NULL, "overwrite files that exist", FIELD(force), .aside = true},
+    {0}};
+
+/* ---- what was asked ---- */
+
+static es_status refuse(const char *hint, const char *message, es_error *err)
+{
+    return es_refuse(err, "measure.options", hint, "%s", message);
+}
+
+/* Parameters that contradict each other. */
+static es_status check(const es_job *job, const measure_params *p, es_error *err)
+{
+    const bool any = p->paths[0] || p->paths[1] || p->paths[2];
+    if (p->tokens ? any : !p->paths[0] || !p->paths[1] || !p->paths[2])
+        return refuse("esscher measure --q Q.npy --k K.npy --v V.npy",
+                      any && p->tokens ? "--tokens excludes --q, --k and --v"
+                                       : "--q, --k and --v are needed, or --tokens",
+                      err);
+    if (!p->tokens && (p->weights[0] || p->weights[1] || p->weights[2]))
+        return refuse("name the tokens with --tokens", "--Wq, --Wk and --Wv go with --tokens", err);
+    if (!p->weights[MEASURE_Q] != !p->weights[MEASURE_K])
+        return refuse("give both, or neither", "--Wq and --Wk belong together", err);
+    if (!isnan(p->scale) && p->scales.count)
+        return refuse("choose one", "--scale and --scales at once", err);
+    if (p->compare && (p->scales.count > 1 || p->prefixes.count > 1))
+        return refuse("run the comparison for one of them",
+                      "--compare works with one scale and one prefix", err);
+    if (p->compare && job->precision_given && job->precision == ES_F32)
+        return refuse("leave --precision f32 out", "--compare is judged by the f64 engine", err);
+    if (!isnan(p->tolerance) && !p->compare)
+        return refuse("name their output with --compare", "--tolerance without --compare", err);
+    if (p->out && p->per_query && strcmp(p->out, p->per_query) == 0)
+        return refuse("give two names", "--out and --per-query name the same file", err);
+    return ES_OK;
+}
+
+static const es_column shape_columns[] = {
+    {"heads", "query heads", "", ES_FORMAT_COUNT},
+    {"kv_heads", "key heads", "", ES_FORMAT_COUNT},
+    {"queries", "queries", "", ES_FORMAT_COUNT},
+    {"keys", "keys", "", ES_FORMAT_COUNT},
+    {"dim", "dimension", "", ES_FORMAT_COUNT, "of queries and keys"},
+    {"value_dim", "value dimension", "", ES_FORMAT_COUNT},
+    {0}};
+static const es_table_spec shape_table = {"shape", shape_columns, NULL, .record = true};
+
+static void put_question(const measure_state *s, es_answer *a)
+{
+    es_table *t = es_answer_table(a, &shape_table);
+    const int64_t row = es_table_row(t);
+    es_table_count(t, row, "heads", s->heads);
+    es_table_count(t, row, "kv_heads", s->kv_heads);
+    es_table_count(t, row, "queries", s->m);
+    es_table_count(t, row, "keys", s->n);
+    es_table_count(t, row, "dim", s->d);
+    es_table_count(t, row, "value_dim", s->dv);
+    if (s->K)
+        es_answer_counts(a, "top_k", s->opts.top_k, s->K);
+}
+
+/* ---- stages ---- */
+
+/* Names of all numbers of a cell: those of every head, and what --top-k and --moments add. */
+static es_status name_numbers(es_job *job, const char *const **out, es_error *err)
+{
+    enum { ROOM = 48 };
+    const measure_state *s = job->state;
+    const int64_t more = s->numbers - MEASURE_NUMBERS, K = s->K, dv = s->dv;
+    const char **names;
+    char *text;
+    ES_TRY(es_job_array(job, s->numbers, 1, sizeof *names, &names, err));
+    ES_TRY(es_job_array(job, more, ROOM, 1, &text, err));
+    memcpy((void *)names, (const void *)measure_names, sizeof measure_names);
+    for (int64_t i = 0; i < more; i++, text += ROOM) {
+        const int64_t at = i - 2 * K;
+        names[MEASURE_NUMBERS + i] = text;
+        if (i < 2 * K)
+            snprintf(text, ROOM, "top_mass_%s%lld", i < K ? "" : "se_", (long long)(i % K));
+        else if (at < dv)
+            snprintf(text, ROOM, "mean_%lld", (long long)at);
+        else
+            snprintf(text, ROOM, "cov_%lld_%lld", (long long)((at - dv) / dv),
+                     (long long)((at - dv) % dv));
+    }
+    *out = names;
+    return ES_OK;
+}
+
+static const char *const horizon_names[] = {"horizon", "horizon_error", "frobenius", "score_sd",
+                                            "one_sided"};
+_Static_assert(sizeof(measure_horizon) == MEASURE_HORIZON_NUMBERS * sizeof(double),
+               "a horizon is its numbers");
+
+static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, double *out,
+                             es_error *err)
+{
+    char reason[MEASURE_REASON]; /* the summary asks again where there is one */
+    (void)err;
+    return measure_horizon_of(job->state, head, exec, (measure_horizon *)(void *)out, reason);
+}
+
+static es_status add_stages(es_job *job, es_error *err)
+{
+    const measure_state *s = job->state;
+    const char *const *names;
+    ES_TRY(name_numbers(job, &names, err));
+    ES_TRY(es_job_stage(job,
+                        &(es_stage){.name = "attention",
+                                    .phase = "attending",
+                                    .noun = "heads",
+                                    .cells = s->heads,
+                                    .rows = s->S * s->P,
+                                    .cols = s->numbers,
+                                    .columns = names,
+                                    .tells = true,
+                                    .flops = s->attention_flops,
+                                    .run = measure_head},
+                        err));
+    return es_job_stage(job,
+                        &(es_stage){.name = "horizons",
+                                    .phase = "covariances",
+                                    .noun = "heads",
+                                    .cells = s->horizon_reason[0] ? 0 : s->heads,
+                                    .rows = 1,
+                                    .cols = MEASURE_HORIZON_NUMBERS,
+                                    .columns = horizon_names,
+                                    .flops = s->horizon_flops,
+                                    .run = run_horizon},
+                        err);
+}
+
+/* ---- all of it ---- */
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const measure_params *p = job->params;
+    measure_state *s = job->state;
+    s->p = p;
+    for (int i = 0; i < 3; i++)
+        s->paths[i] = p->paths[i];
+    s->paths[MEASURE_Y] = p->compare;
+    s->keeps_output = p->out || p->compare;
+    ES_TRY(check(job, p, err));
+    /* Refuse existing outputs before looking at the inputs: the cheapest mistake first. */
+    if (p->out)
+        ES_TRY(es_file_may_create(p->out, p->force, err));
+    if (p->per_query)
+        ES_TRY(es_file_may_create(p->per_query, p->force, err));
+    ES_TRY(measure_inspect(job, err));
+    put_question(s, job->answer);
+    return add_stages(job, err);
+}
+
+static es_status cost(es_job *job, es_cost *out, es_error *err)
+{
+    (void)err;
+    *out = ((const measure_state *)job->state)->cost;
+    return ES_OK;
+}
+
+double measure_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static es_status begin(es_job *job, es_error *err)
+{
+    measure_state *s = job->state;
+    es_job_phase(job, "loading", s->tokens.flops);
+    ES_TRY(measure_load(job, err));
+    ES_TRY(measure_files_start(s, err));
+    s->start = measure_clock();
+    return ES_OK;
+}
+
+static void close_study(es_job *job)
+{
+    measure_state *s = job->state;
+    for (int i = 0; i < MEASURE_FILES; i++)
+        es_array_free(&s->arrays[i]);
+    es_array_free(&s->tokens.x);
+    for (int i = 0; i < 3; i++)
+        es_array_free(&s->tokens.weights[i]);
+    es_arena_free(&s->files);
+}
+
+static const char *const examples[] = {
+    "esscher measure --q Q.npy --k K.npy --v V.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy --tolerance 1e-5",
+    "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json", NULL};
+
+const es_study es_study_measure = {
+    .name = "measure",
+    .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
+    .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
+    .about =
+        "Computes exact softmax attention of every query against every key, streamed, and reports "
+        "per head, score scale and prefix of the keys: entropy, effective number of keys, largest "
+        "weight, log-sum-exp, mean and covariance of the outputs; and per head the horizon that "
+        "covariances of queries and keys imply, with reach and coupling where --tokens are given. "
+        "Some queries are computed again "
+        "in higher precision, so that the accuracy of the run is measured and not assumed.\n\n"
+        "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(measure_params),
+    .takes = ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
+    .csv = "compare_heads", /* what was asked for with --compare; else the first table */
+    .keeps_nothing = true,
+    .state = sizeof(measure_state),
+    .open = open_study,
+    .cost = cost,
+    .begin = begin,
+    .summarise = measure_summarise,
+    .close = close_study,
+};

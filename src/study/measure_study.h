@@ -1,0 +1,186 @@
+/* measure_study.h : the parts of the study `measure`.
+ *
+ *     measure_study.c    parameters, the order of things
+ *     measure_inputs.c   what the files hold, whether it fits together, loading it
+ *     measure_tokens.c   queries, keys and values made from tokens
+ *     measure_cells.c    attention of one head, and the statistics over its queries
+ *     measure_check.c    how accurate the run was: some queries once more, in another way
+ *     measure_compare.c  somebody else's output against ours
+ *     measure_horizon.c  horizons of the heads, and what they cost
+ *     measure_files.c    outputs and per-query statistics as files
+ *     measure_summary.c  tables and findings
+ */
+#ifndef ES_STUDY_MEASURE_STUDY_H
+#define ES_STUDY_MEASURE_STUDY_H
+
+#include <esscher/attend.h>
+#include <esscher/linalg.h>
+#include <esscher/npy.h>
+
+#include "driver/job.h"
+
+typedef struct measure_params {
+    const char *paths[3];   /* of Q, K, V */
+    const char *tokens;     /* instead of them */
+    const char *weights[3]; /* Wq, Wk, Wv for tokens; NULL: the identity */
+    double scale;           /* NaN: not given */
+    es_grid scales, prefixes, top_k;
+    bool self, exclude_self, moments, force;
+    const char *out, *per_query, *compare;
+    double tolerance; /* NaN: not given */
+} measure_params;
+
+enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
+enum { MEASURE_ATTENTION, MEASURE_HORIZONS }; /* stages; a cell of either is a head */
+
+/* Numbers of a head at one scale and prefix. After these come the masses of the k largest weights
+ * (K) and their errors (K), and with --moments mean (dv) and covariance (dv, dv) of the outputs. */
+enum {
+    MEASURE_ENTROPY,
+    MEASURE_ENTROPY_SE,
+    MEASURE_PERPLEXITY,
+    MEASURE_PERPLEXITY_SE,
+    MEASURE_ESS,
+    MEASURE_ESS_SE,
+    MEASURE_SUM_SQUARES,
+    MEASURE_SUM_SQUARES_SE,
+    MEASURE_TOP_WEIGHT,
+    MEASURE_TOP_WEIGHT_SE,
+    MEASURE_LSE,
+    MEASURE_LSE_SE,
+    MEASURE_MEAN_NORM,
+    MEASURE_MEAN_NORM_SE,
+    MEASURE_TRACE,
+    MEASURE_STATISTICS,
+    /* of the largest prefix: distances from the judge; 0 where nothing was computed again */
+    MEASURE_CHECK_OUTPUT = MEASURE_STATISTICS,
+    MEASURE_CHECK_LSE,
+    MEASURE_CHECK_ENTROPY,
+    /* with --compare */
+    MEASURE_THEIR_ERROR, /* squared norms: of the difference, and of ours */
+    MEASURE_THEIR_TOTAL,
+    MEASURE_THEIR_MAX_ABS,
+    MEASURE_THEIR_MAX_ULPS,
+    MEASURE_THEIR_WORST,
+    MEASURE_THEIR_WORST_ROW,
+    MEASURE_THEIR_NONFINITE,
+    MEASURE_NUMBERS
+};
+extern const char *const measure_names[MEASURE_NUMBERS];
+
+/* What covariances say about a head at score scale 1; all of it is linear in the scale. NaN where
+ * it is not known. Also the cell of a head in the second stage. */
+typedef struct measure_horizon {
+    double horizon, horizon_error; /* |Cov(q)^1/2 Cov(k)^1/2| */
+    double frobenius;              /* the same matrix's */
+    double score_sd;  /* root mean square over queries of the standard deviation of scores */
+    double one_sided; /* |S^1/2 Wk' Wq|, of tokens only */
+} measure_horizon;
+enum { MEASURE_HORIZON_NUMBERS = 5 };
+
+enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
+
+/* With --tokens: what Q, K and V are made from. */
+typedef struct measure_tokens {
+    es_npy_info info, weight_info[3];
+    es_array x, weights[3];
+    double *projected[3]; /* (heads, n, k), NULL: the tokens themselves */
+    double flops;         /* of making them */
+} measure_tokens;
+
+/* Everything one run knows. Shapes: Q (heads, m, d), K (kv_heads, n, d), V (kv_heads, n, dv). */
+typedef struct measure_state {
+    const measure_params *p;
+    const char *paths[MEASURE_FILES];
+    es_npy_info info[MEASURE_FILES];
+    es_array arrays[MEASURE_FILES];
+    measure_tokens tokens;
+    int64_t heads, kv_heads, m, n, d, dv;
+    int64_t S, P, K; /* scales, prefixes, top-k sizes */
+    int64_t numbers; /* columns of a cell */
+    double default_scale;
+    int64_t default_prefix;
+    es_attend_opts opts; /* exec is a cell's */
+    es_cost cost;
+    double attention_flops, horizon_flops; /* of a head */
+    double start;                          /* of the first cell, by the clock */
+
+    bool keeps_output; /* outputs are asked for */
+    es_dtype out_dtype;
+    es_arena files;    /* what leaves in files; counted as results, not as work */
+    void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --out */
+    double *per_query; /* (heads, S, P, m, 5+K), for --per-query */
+
+    int64_t checked_rows; /* accuracy: queries recomputed per head */
+
+    char horizon_reason[MEASURE_REASON]; /* why no head has a horizon; "": they have */
+    es_num reach;                        /* |S| of the tokens, NaN where it is not known */
+    double trace;                        /* of S, the same */
+} measure_state;
+
+/*! measure_queries() : queries that exist at prefix p: in self mode only the tokens of the prefix
+ *  are queries. */
+int64_t measure_queries(const measure_state *s, int64_t p);
+
+/*! measure_views() : head `head` as views into the loaded arrays. */
+void measure_views(const measure_state *s, int64_t head, es_view views[3]);
+
+/*! measure_stop() : did somebody ask to stop? */
+bool measure_stop(const es_exec *exec);
+
+/*! measure_inspect() : look at the headers of the files: shapes that fit together, grids, and
+ *  s->cost. Loads nothing. measure_load() : load them. @return : ES_E_NONFINITE, naming file, head,
+ *  row and column. */
+es_status measure_inspect(es_job *job, es_error *err);
+es_status measure_load(es_job *job, es_error *err);
+
+/*! measure_read() : one array, of finite numbers. */
+es_status measure_read(es_job *job, const char *path, es_array *out, es_error *err);
+
+/*! The same two steps for --tokens, which fill s->info[] and give the views. */
+es_status measure_tokens_inspect(es_job *job, es_error *err);
+es_status measure_tokens_load(es_job *job, es_error *err);
+es_view measure_tokens_view(const measure_state *s, int which, int64_t head);
+
+/*! measure_head() : a cell: (S, P) rows of s->numbers. */
+es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err);
+
+/*! measure_check_plan() : how many queries per head will be computed again (s->checked_rows), and
+ *  the memory it takes. measure_check() : compute them again; errors into the rows of `cell`. */
+void measure_check_plan(measure_state *s, size_t *bytes);
+es_status measure_check(const measure_state *s, int64_t head, const es_attend_out *ours,
+                        const es_exec *exec, double *cell, es_error *err);
+
+/*! measure_worse() : the larger of two errors, NaN if one is. */
+double measure_worse(double a, double b);
+
+/*! measure_compare() : their output of one head against ours. measure_ulps_of() : the number format
+ *  of their file, whose units in the last place are counted. */
+es_status measure_compare(const measure_state *s, int64_t head, const double *ours, double *cell,
+                          es_error *err);
+const char *measure_ulps_of(const measure_state *s);
+
+/*! measure_horizon_plan() : decide whether horizons are computed: they must not take longer than
+ *  attention, of `attention` operations, unless that is a matter of a second. Adds to s->cost, or
+ *  sets s->horizon_reason. @return : their operations, all heads. */
+double measure_horizon_plan(measure_state *s, double attention);
+
+/*! measure_horizon_tokens() : reach and trace of the tokens into s. measure_horizon_of() : the
+ *  horizon of a head; `reason` says why there is none, "" otherwise. @return : ES_OK, whatever they
+ *  had to leave out; ES_E_INTERRUPTED. */
+es_status measure_horizon_tokens(es_job *job);
+es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
+                             measure_horizon *out, char reason[MEASURE_REASON]);
+
+/*! Files: memory they take, room for them, the results of a head, writing. */
+double measure_files_bytes(const measure_state *s);
+es_status measure_files_start(measure_state *s, es_error *err);
+void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours);
+es_status measure_files_finish(const measure_state *s, es_error *err);
+
+/*! measure_clock() : seconds, of a clock that only goes forward. */
+double measure_clock(void);
+
+es_status measure_summarise(es_job *job, es_answer *answer, es_error *err);
+
+#endif

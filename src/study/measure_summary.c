@@ -1,0 +1,434 @@
+/* measure_summary.c : the numbers of all heads as tables and sentences. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "study/measure_study.h"
+
+/* ---- tables ---- */
+
+static const es_column their_columns[] = {
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"rows", "rows", "", ES_FORMAT_COUNT},
+    {"relative_l2", "relative L2", "", ES_FORMAT_SHORT,
+     "|theirs - ours| / |ours| over the whole head"},
+    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
+    {"max_abs", "max error", "", ES_FORMAT_SHORT},
+    {"max_ulps", "max error", "ulp", ES_FORMAT_SHORT,
+     "in units in the last place of our value, in the number format of their file"},
+    {"worst_row", "worst row", "", ES_FORMAT_COUNT,
+     "the query with the largest relative error of its output row"},
+    {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
+    {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
+    {0}};
+static const es_table_view their_views[] = {{"Their output against ours (f64 engine)"}, {0}};
+static const es_table_spec their_table = {"compare_heads",   their_columns,
+                                          their_views,       .inside = "compare",
+                                          .nested = "heads", .only_inside = true};
+
+static const es_column verdict_columns[] = {
+    {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
+    {"ulp_format", "format of their file", "", ES_FORMAT_TEXT},
+    {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
+    {"passed", "within it", "", ES_FORMAT_FLAG},
+    {0}};
+static const es_table_view verdict_views[] = {{"Verdict", "relative_l2 tolerance passed"}, {0}};
+static const es_table_spec verdict_table = {"compare", verdict_columns, verdict_views,
+                                            .record = true};
+
+static const es_column row_columns[] = {
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"scale", "scale", "", ES_FORMAT_REAL, "b of the weights w = exp(b q.k) / sum exp(b q.k)"},
+    {"n", "n", "keys", ES_FORMAT_COUNT},
+    {"queries", "queries", "", ES_FORMAT_COUNT},
+    {"entropy", "entropy", "nats", ES_FORMAT_REAL, "-sum w ln w, mean over queries",
+     .error = "entropy_se"},
+    {"perplexity", "perplexity", "keys", ES_FORMAT_REAL, "exp(entropy), mean over queries",
+     .error = "perplexity_se"},
+    {"ess", "ESS", "keys", ES_FORMAT_REAL,
+     "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
+    {"sum_squares", "sum w^2", "", ES_FORMAT_REAL, "participation: mean over queries",
+     .error = "sum_squares_se"},
+    {"top_weight", "top weight", "", ES_FORMAT_REAL, "largest weight, mean over queries",
+     .error = "top_weight_se"},
+    {"top_mass", "top", "mass", ES_FORMAT_REAL, "mass of the k largest weights, mean over queries",
+     .error = "top_mass_se", .each = true},
+    {"lse", "lse", "nats", ES_FORMAT_REAL, "ln sum exp(b q.k), mean over queries",
+     .error = "lse_se"},
+    {"output_mean_norm", "|mean output|", "", ES_FORMAT_REAL,
+     "norm of the mean output over queries", .error = "output_mean_norm_se"},
+    {"output_cov_trace", "tr cov", "", ES_FORMAT_REAL,
+     "trace of the covariance of the outputs over queries (divisor: queries)"},
+    {"mean", "mean output", "", ES_FORMAT_REAL, "(dv), with --moments", .array = true},
+    {"cov", "covariance of outputs", "", ES_FORMAT_REAL, "(dv, dv), with --moments", .array = true},
+    {0}};
+static const es_table_view row_views[] = {
+    {"Attention weights and outputs",
+     "head scale n queries entropy ess top_weight top_mass lse output_mean_norm output_cov_trace",
+     "A standard error is the spread over queries / sqrt(queries). The queries share one set of\n"
+     "  keys: it says how well the mean over queries is known, not how other keys would do."},
+    {0}};
+static const es_table_spec rows_table = {"rows", row_columns, row_views};
+
+static const es_column layer_columns[] = {
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"reach", "reach", "", ES_FORMAT_REAL, "|S| of the tokens, the norm of their covariance",
+     .error = NULL},
+    {"reach_error", "error of reach", "", ES_FORMAT_SHORT, "bound on its rounding"},
+    {"trace", "trace", "", ES_FORMAT_REAL, "of S"},
+    {"horizon", "H", "", ES_FORMAT_REAL, "the largest of its heads"},
+    {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
+    {0}};
+static const es_table_spec layers_table = {"layers", layer_columns, NULL};
+
+static const es_column head_columns[] = {
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"horizon", "H", "", ES_FORMAT_REAL,
+     "horizon b |Cov(q)^1/2 Cov(k)^1/2|, which is |S^1/2 A S^1/2| of the tokens that queries and "
+     "keys are made from"},
+    {"horizon_error", "error of H", "", ES_FORMAT_SHORT, "bound on its rounding"},
+    {"horizon_unscaled", "H without b", "", ES_FORMAT_REAL},
+    {"frobenius", "F", "", ES_FORMAT_REAL,
+     "Frobenius norm of the same matrix; F^2 is the mean variance of the scores of queries around "
+     "their mean"},
+    {"score_sd", "score sd", "nats", ES_FORMAT_REAL,
+     "root mean square over queries, as they are, of the standard deviation of their scores over "
+     "the keys, to compare with sqrt(2 ln n)"},
+    {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_REAL,
+     "the exponent that the horizon stands for"},
+    {"horizon_one_sided", "one-sided H", "", ES_FORMAT_REAL, "|S^1/2 A|"},
+    {"coupling", "coupling", "", ES_FORMAT_REAL, "Psi = reach x (one-sided H)^2, never below H^2"},
+    {"rate_worst_case", "worst-case rate", "", ES_FORMAT_REAL, "1/(2(1+32 Psi))"},
+    {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
+    {"n", "n", "keys", ES_FORMAT_COUNT, "the longest prefix"},
+    {"entropy", "entropy", "nats", ES_FORMAT_REAL, "-sum w ln w, mean over queries",
+     .error = "entropy_se"},
+    {"top_weight", "top weight", "", ES_FORMAT_REAL, "largest weight, mean over queries",
+     .error = "top_weight_se"},
+    {"top_mass", "top weight", "", ES_FORMAT_REAL,
+     "the old name of top_weight: the largest weight, no mass of several", .error = "top_mass_se"},
+    {"ess", "ESS", "keys", ES_FORMAT_REAL,
+     "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
+    {0}};
+static const es_table_view head_views[] = {
+    {"Heads: horizons",
+     "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling rate_worst_case "
+     "horizon_reason",
+     "Covariances are those of the rows given (divisor: their number), the score scale b is the "
+     "first one."},
+    {0}};
+static const es_table_spec heads_table = {"heads", head_columns, head_views, .inside = "layers",
+                                          .nested = "heads"};
+
+static const es_column accuracy_columns[] = {
+    {"rows", "rows checked", "per head", ES_FORMAT_COUNT},
+    {"against", "against", "", ES_FORMAT_TEXT},
+    {"output_relative_l2", "output error", "", ES_FORMAT_SHORT,
+     "relative L2 error over the rows checked; the worst head and scale"},
+    {"lse_abs", "lse error", "nats", ES_FORMAT_SHORT},
+    {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
+    {0}};
+static const es_table_view accuracy_views[] = {{"Accuracy of this run"}, {0}};
+static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
+                                             .record = true};
+
+/* Numbers of a head at scale and prefix `at`. */
+static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
+{
+    const measure_state *s = job->state;
+    return es_job_cell(job, MEASURE_ATTENTION, head) + at * s->numbers;
+}
+
+/* Where the first scale meets the longest prefix: what is said of a head as such. */
+static const double *main_of(const es_job *job, int64_t head)
+{
+    return numbers_of(job, head, ((const measure_state *)job->state)->P - 1);
+}
+
+/* ---- their output ---- */
+
+static void put_their_head(const measure_state *s, const double *x, int64_t head, es_table *t)
+{
+    const int64_t rows = measure_queries(s, 0), row = es_table_row(t);
+    /* no norm of what is not a number */
+    const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
+    const double error = x[MEASURE_THEIR_ERROR];
+    es_table_count(t, row, "head", head);
+    es_table_count(t, row, "rows", rows);
+    es_table_real(t, row, "relative_l2",
+                  (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown);
+    es_table_real(t, row, "rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown);
+    es_table_real(t, row, "max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown);
+    es_table_real(t, row, "max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown);
+    es_table_real(t, row, "worst_row", x[MEASURE_THEIR_WORST_ROW]);
+    es_table_real(t, row, "worst_row_relative", x[MEASURE_THEIR_WORST] + unknown);
+    es_table_real(t, row, "nonfinite", x[MEASURE_THEIR_NONFINITE]);
+}
+
+static void tell_verdict(es_answer *a, const measure_params *p, double error, double nonfinite)
+{
+    char verdict[80] = "";
+    if (!isnan(p->tolerance))
+        snprintf(verdict, sizeof verdict,
+                 error <= p->tolerance ? ", within the tolerance of %.3g"
+                                       : ", above the tolerance of %.3g",
+                 p->tolerance);
+    if (nonfinite > 0.0)
+        es_answer_tell(a, "Their output holds %.0f elements that are no finite number.", nonfinite);
+    else
+        es_answer_tell(a, "Their output is %.3g away from ours (relative L2, all heads)%s.", error,
+                       verdict);
+}
+
+static void put_theirs(const es_job *job, es_answer *a)
+{
+    const measure_state *s = job->state;
+    es_table *heads = es_answer_table(a, &their_table), *t = es_answer_table(a, &verdict_table);
+    double squares = 0.0, total = 0.0, nonfinite = 0.0;
+    for (int64_t h = 0; h < s->heads; h++) {
+        const double *x = numbers_of(job, h, 0);
+        put_their_head(s, x, h, heads);
+        squares += x[MEASURE_THEIR_ERROR] + (x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0);
+        total += x[MEASURE_THEIR_TOTAL];
+        nonfinite += x[MEASURE_THEIR_NONFINITE];
+    }
+    const double error = squares == 0.0 ? 0.0 : sqrt(squares / total), limit = s->p->tolerance;
+    const bool passed = error <= limit; /* false for NaN */
+    const int64_t row = es_table_row(t);
+    es_table_real(t, row, "relative_l2", error);
+    es_table_text(t, row, "ulp_format", measure_ulps_of(s));
+    es_table_real(t, row, "tolerance", limit);
+    es_table_real(t, row, "passed", isnan(limit) ? (double)NAN : passed);
+    tell_verdict(a, s->p, error, nonfinite);
+    if (isnan(limit) || passed)
+        return;
+    es_answer_refute(a);
+    es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g", error,
+           limit);
+}
+
+/* ---- rows ---- */
+
+static es_status start_rows(es_job *job, es_table *t, es_error *err)
+{
+    enum { ROOM = 24 };
+    const measure_state *s = job->state;
+    const char **labels;
+    char *texts;
+    ES_TRY(es_job_array(job, s->K, 1, sizeof *labels, &labels, err));
+    ES_TRY(es_job_array(job, s->K, ROOM, 1, &texts, err));
+    for (int64_t k = 0; k < s->K; k++) {
+        labels[k] = texts + k * ROOM;
+        snprintf(texts + k * ROOM, ROOM, "%lld", (long long)s->opts.top_k[k]);
+    }
+    es_table_each(t, "top_mass", labels, s->K);
+    return ES_OK;
+}
+
+static void put_row(const es_job *job, int64_t head, int64_t at, es_table *t)
+{
+    const measure_state *s = job->state;
+    const double *x = numbers_of(job, head, at), *mass = x + MEASURE_NUMBERS;
+    const int64_t row = es_table_row(t);
+    char key[ES_KEY_ROOM];
+    es_table_count(t, row, "head", head);
+    es_table_real(t, row, "scale", s->opts.scales[at / s->P]);
+    es_table_count(t, row, "n", s->opts.prefixes[at % s->P]);
+    es_table_count(t, row, "queries", measure_queries(s, at % s->P));
+    for (int i = 0; i < MEASURE_STATISTICS; i++)
+        es_table_real(t, row, measure_names[i], x[i]);
+    for (int64_t k = 0; k < s->K; k++) {
+        snprintf(key, sizeof key, "top_mass.%lld", (long long)k);
+        es_table_real(t, row, key, mass[k]);
+        snprintf(key, sizeof key, "top_mass_se.%lld", (long long)k);
+        es_table_real(t, row, key, mass[s->K + k]);
+    }
+    if (s->p->moments) {
+        es_table_array(t, row, "mean", mass + 2 * s->K, 0, s->dv);
+        es_table_array(t, row, "cov", mass + 2 * s->K + s->dv, s->dv, s->dv);
+    }
+}
+
+/* ---- heads ---- */
+
+/* All of it is linear in the score scale b; rates and coupling are those of THEORY 2. */
+static void put_horizon(const measure_state *s, const measure_horizon *h, const char *reason,
+                        es_table *t, int64_t row)
+{
+    const double b = s->opts.scales[0], H = b * h->horizon, one_sided = b * h->one_sided;
+    const double coupling = s->reach.val * one_sided * one_sided;
+    es_table_real(t, row, "horizon", H);
+    es_table_real(t, row, "horizon_error", b * h->horizon_error);
+    es_table_real(t, row, "horizon_unscaled", h->horizon);
+    es_table_real(t, row, "frobenius", b * h->frobenius);
+    es_table_real(t, row, "score_sd", b * h->score_sd);
+    es_table_real(t, row, "rate_horizon", 0.5 / (1.0 + H * H));
+    es_table_text(t, row, "horizon_reason", *reason ? reason : NULL);
+    if (!s->p->tokens)
+        return;
+    es_table_real(t, row, "horizon_one_sided", one_sided);
+    es_table_real(t, row, "coupling", coupling);
+    es_table_real(t, row, "rate_worst_case", 0.5 / (1.0 + 32.0 * coupling));
+}
+
+static void put_attention(const es_job *job, int64_t head, es_table *t, int64_t row)
+{
+    const measure_state *s = job->state;
+    const double *x = main_of(job, head);
+    es_table_count(t, row, "n", s->opts.prefixes[s->P - 1]);
+    es_table_real(t, row, "entropy", x[MEASURE_ENTROPY]);
+    es_table_real(t, row, "entropy_se", x[MEASURE_ENTROPY_SE]);
+    es_table_real(t, row, "top_weight", x[MEASURE_TOP_WEIGHT]);
+    es_table_real(t, row, "top_weight_se", x[MEASURE_TOP_WEIGHT_SE]);
+    es_table_real(t, row, "top_mass", x[MEASURE_TOP_WEIGHT]);
+    es_table_real(t, row, "top_mass_se", x[MEASURE_TOP_WEIGHT_SE]);
+    es_table_real(t, row, "ess", x[MEASURE_ESS]);
+    es_table_real(t, row, "ess_se", x[MEASURE_ESS_SE]);
+}
+
+/* A cell holds numbers only: where some are missing, why is found out once more. */
+static es_status horizon_of(const es_job *job, int64_t head, measure_horizon *h,
+                            char reason[MEASURE_REASON])
+{
+    const measure_state *s = job->state;
+    reason[0] = '\0';
+    if (job->stages[MEASURE_HORIZONS].cells)
+        *h = *(const measure_horizon *)(const void *)es_job_cell(job, MEASURE_HORIZONS, head);
+    const bool whole = job->stages[MEASURE_HORIZONS].cells && !isnan(h->horizon) &&
+                       !(s->p->tokens && isnan(h->one_sided));
+    return whole ? ES_OK : measure_horizon_of(s, head, &job->exec, h, reason);
+}
+
+static es_status put_heads(const es_job *job, es_answer *a)
+{
+    const measure_state *s = job->state;
+    es_table *layers = es_answer_table(a, &layers_table), *t = es_answer_table(a, &heads_table);
+    const int64_t layer = es_table_row(layers);
+    double largest = (double)NAN;
+    char first[MEASURE_REASON] = ""; /* why the first head without a horizon has none */
+    for (int64_t head = 0; head < s->heads; head++) {
+        measure_horizon h;
+        char reason[MEASURE_REASON];
+        ES_TRY(horizon_of(job, head, &h, reason));
+        const int64_t row = es_table_row(t);
+        es_table_count(t, row, "head", head);
+        put_horizon(s, &h, reason, t, row);
+        put_attention(job, head, t, row);
+        largest = fmax(largest, s->opts.scales[0] * h.horizon);
+        if (isnan(h.horizon) && !first[0])
+            snprintf(first, sizeof first, "%s", reason);
+    }
+    es_table_count(layers, layer, "layer", 0);
+    if (s->p->tokens) {
+        es_table_real(layers, layer, "reach", s->reach.val);
+        es_table_real(layers, layer, "reach_error", s->reach.err);
+        es_table_real(layers, layer, "trace", s->trace);
+    }
+    es_table_real(layers, layer, "horizon", largest);
+    es_table_text(layers, layer, "horizon_reason", first[0] ? first : NULL);
+    return ES_OK;
+}
+
+/* ---- accuracy ---- */
+
+static void put_accuracy(const es_job *job, es_answer *a)
+{
+    const measure_state *s = job->state;
+    const bool f32 = s->opts.precision == ES_F32;
+    const double unknown = s->checked_rows ? 0.0 : (double)NAN;
+    double worst[3] = {0.0, 0.0, 0.0};
+    for (int64_t h = 0; h < s->heads; h++)
+        for (int64_t b = 0; b < s->S; b++)
+            for (int i = 0; i < 3; i++)
+                worst[i] = measure_worse(
+                    numbers_of(job, h, b * s->P + s->P - 1)[MEASURE_CHECK_OUTPUT + i], worst[i]);
+    es_table *t = es_answer_table(a, &accuracy_table);
+    const int64_t row = es_table_row(t);
+    es_table_count(t, row, "rows", s->checked_rows);
+    es_table_text(t, row, "against",
+                  !s->checked_rows ? "not checked: too long for the reference"
+                  : f32            ? "f64 engine"
+                                   : "f64 reference");
+    es_table_real(t, row, "output_relative_l2", worst[0] + unknown);
+    es_table_real(t, row, "lse_abs", worst[1] + unknown);
+    es_table_real(t, row, "entropy_abs", worst[2] + unknown);
+    if (s->checked_rows)
+        es_answer_tell(a,
+                       "Outputs are right to %.2g (relative L2): %lld queries of each head were "
+                       "computed again by the %s.",
+                       worst[0], (long long)s->checked_rows, f32 ? "f64 engine" : "f64 reference");
+    if (f32 && !(worst[0] <= 1e-4))
+        es_log(ES_LOG_ERROR, "warning: outputs are off by %.2g (relative); use --precision f64",
+               worst[0]);
+}
+
+/* ---- findings ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* How many keys the heads really use. */
+static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
+{
+    const measure_state *s = job->state;
+    const int64_t heads = s->heads, middle = (heads - 1) / 2;
+    const long long n = (long long)s->opts.prefixes[s->P - 1];
+    double *ess, *top;
+    int64_t fewest = 0, most = 0;
+    if (heads == 1) {
+        const double *x = main_of(job, 0);
+        char used[ES_FORMAT_ROOM], weight[ES_FORMAT_ROOM];
+        es_answer_tell(
+            a, "A query uses %s of %lld keys (ESS); its largest weight is %s.",
+            es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS], x[MEASURE_ESS_SE], used, sizeof used),
+            n,
+            es_format_number(ES_FORMAT_REAL, x[MEASURE_TOP_WEIGHT], x[MEASURE_TOP_WEIGHT_SE],
+                             weight, sizeof weight));
+        return ES_OK;
+    }
+    ES_TRY(es_job_array(job, heads, 1, sizeof *ess, &ess, err));
+    ES_TRY(es_job_array(job, heads, 1, sizeof *top, &top, err));
+    for (int64_t h = 0; h < heads; h++) {
+        ess[h] = main_of(job, h)[MEASURE_ESS];
+        top[h] = main_of(job, h)[MEASURE_TOP_WEIGHT];
+        fewest = ess[h] < ess[fewest] ? h : fewest;
+        most = ess[h] > ess[most] ? h : most;
+    }
+    qsort(ess, (size_t)heads, sizeof *ess, by_size);
+    qsort(top, (size_t)heads, sizeof *top, by_size);
+    es_answer_tell(a,
+                   "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head "
+                   "%lld to %.3g in head %lld; its largest weight is %.3g in the median, %.3g to "
+                   "%.3g.",
+                   n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most,
+                   top[middle], top[0], top[heads - 1]);
+    return ES_OK;
+}
+
+/* ---- all of it ---- */
+
+es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const measure_state *s = job->state;
+    const double seconds = measure_clock() - s->start;
+    ES_TRY(measure_files_finish(s, err));
+    if (s->p->compare)
+        put_theirs(job, answer);
+    ES_TRY(tell_keys(job, answer, err));
+    es_table *rows = es_answer_table(answer, &rows_table);
+    ES_TRY(start_rows(job, rows, err));
+    for (int64_t head = 0; head < s->heads; head++)
+        for (int64_t at = 0; at < s->S * s->P; at++)
+            put_row(job, head, at, rows);
+    ES_TRY(put_heads(job, answer));
+    put_accuracy(job, answer);
+    es_answer_fact_real(answer, "seconds", seconds);
+    es_log(ES_LOG_INFO, "%.3g s, %.3g GF/s", seconds,
+           1e-9 * (s->cost.flops - s->tokens.flops) / seconds);
+    return ES_OK;
+}
