@@ -49,7 +49,7 @@ es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err)
     return stops(s->status) ? s->status : ES_OK;
 }
 
-double es_series_rate(const es_series *s, const double *numbers)
+double es_series_rate_even(const es_series *s, const double *numbers, double relative)
 {
     void *memory;
     es_fit line;
@@ -58,11 +58,18 @@ double es_series_rate(const es_series *s, const double *numbers)
     es_fit_point *points = memory;
     for (int64_t i = 0; i < s->points; i++) {
         const es_fit_summary *m = &s->summary[i];
-        const double relative = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
-        points[i] = (es_fit_point){
-            .n = s->at[i], .error = numbers[i], .se = numbers[i] * relative, .flags = s->flags[i]};
+        const double own = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
+        points[i] = (es_fit_point){.n = s->at[i],
+                                   .error = numbers[i],
+                                   .se = numbers[i] * (relative > 0.0 ? relative : own),
+                                   .flags = s->flags[i]};
     }
     const es_status status = es_fit_power(points, s->points, &line, NULL);
     es_mem_free(NULL, memory);
     return status == ES_OK ? line.rate : (double)NAN;
+}
+
+double es_series_rate(const es_series *s, const double *numbers)
+{
+    return es_series_rate_even(s, numbers, 0.0);
 }

@@ -34,4 +34,8 @@ es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err);
  *  all points weigh the same. NaN if there is no line. */
 double es_series_rate(const es_series *s, const double *numbers);
 
+/*! es_series_rate_even() : the same where every point weighs the same: `relative` is the relative
+ *  standard error of each; 0: those of the series. */
+double es_series_rate_even(const es_series *s, const double *numbers, double relative);
+
 #endif
