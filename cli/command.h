@@ -107,8 +107,8 @@ struct cli_session {
 /* Commands in the order in which help lists them; NULL beyond the last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_claims, cli_ball, cli_hardmax, cli_regimes, cli_heat,
-    cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_probe,
-    cli_tails, cli_measure, cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
+    cli_collapse, cli_exponent, cli_context_fit, cli_rope, cli_limit, cli_theory, cli_measure,
+    cli_tokenize, cli_encode, cli_report, cli_export, cli_info, cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -7,17 +7,28 @@
 static const struct {
     const char *name;
     const cli_command *command; /* NULL: a study */
-} commands[] = {{"demo", &cli_demo},         {"claims", &cli_claims},
-                {"converge", NULL},          {"ball", &cli_ball},
-                {"hardmax", &cli_hardmax},   {"regimes", &cli_regimes},
-                {"heat", &cli_heat},         {"collapse", &cli_collapse},
-                {"exponent", &cli_exponent}, {"context-fit", &cli_context_fit},
-                {"rope", &cli_rope},         {"limit", &cli_limit},
-                {"theory", &cli_theory},     {"probe", &cli_probe},
-                {"tails", &cli_tails},       {"measure", &cli_measure},
-                {"tokenize", &cli_tokenize}, {"encode", &cli_encode},
-                {"report", &cli_report},     {"export", &cli_export},
-                {"info", &cli_info},         {"bench", &cli_bench}};
+} commands[] = {{"demo", &cli_demo},
+                {"claims", &cli_claims},
+                {"converge", NULL},
+                {"ball", &cli_ball},
+                {"hardmax", &cli_hardmax},
+                {"regimes", &cli_regimes},
+                {"heat", &cli_heat},
+                {"collapse", &cli_collapse},
+                {"exponent", &cli_exponent},
+                {"context-fit", &cli_context_fit},
+                {"rope", &cli_rope},
+                {"limit", &cli_limit},
+                {"theory", &cli_theory},
+                {"probe", NULL},
+                {"tails", NULL},
+                {"measure", &cli_measure},
+                {"tokenize", &cli_tokenize},
+                {"encode", &cli_encode},
+                {"report", &cli_report},
+                {"export", &cli_export},
+                {"info", &cli_info},
+                {"bench", &cli_bench}};
 enum { COUNT = sizeof commands / sizeof commands[0] };
 
 static void describe(const es_study *study, cli_command *out)

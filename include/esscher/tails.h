@@ -45,7 +45,6 @@ typedef enum es_tails_side {
     ES_TAILS_UPPER = 1 /* x itself, which is not negative: norms */
 } es_tails_side;
 
-/* Every member is a double, so that an array of these is a table of a run file. */
 typedef struct es_tails {
     double count, mean, variance; /* divisor n */
     double kurtosis;              /* mean of the fourth power over variance^2; 3 */
@@ -135,7 +134,7 @@ typedef struct es_tails_spec {
     const es_exec *exec;
 } es_tails_spec;
 
-/* Doubles only, as es_tails. */
+/* A sample and what it is compared with. */
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;

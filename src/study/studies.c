@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const es_study *const studies[] = {&es_study_converge};
+static const es_study *const studies[] = {&es_study_converge, &es_study_probe, &es_study_tails};
 
 enum { COUNT = sizeof studies / sizeof studies[0] };
 

@@ -4,6 +4,6 @@
 
 #include <esscher/study.h>
 
-extern const es_study es_study_converge;
+extern const es_study es_study_converge, es_study_probe, es_study_tails;
 
 #endif
