@@ -117,8 +117,8 @@ es_answer *cli_result(cli_session *session);
 
 /* Commands in the order in which help lists them; NULL beyond the last. */
 const cli_command *cli_command_at(int at);
-extern const cli_command cli_demo, cli_probe, cli_tails, cli_tokenize, cli_encode, cli_report,
-    cli_export, cli_info, cli_bench;
+extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_info,
+    cli_bench;
 
 const cli_command *cli_command_find(const char *name);
 

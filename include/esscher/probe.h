@@ -43,6 +43,8 @@ typedef struct es_probe_spec {
     int64_t n_sizes;
     int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
     bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
+    bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
+                                 most of its time */
     uint64_t seed;
     const es_exec *exec;
 } es_probe_spec;
@@ -61,9 +63,10 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
 
-/* What the limit of one layer takes, and one replicate, and one of Gaussian tokens. */
+/* What the limit of one layer takes, one replicate, one of Gaussian tokens, and opening the layer
+ * for predictions. */
 typedef struct es_probe_cost {
-    double limit_flops, replicate_flops, control_flops;
+    double limit_flops, replicate_flops, control_flops, open_flops;
     size_t bytes; /* upper bound on memory at one time */
 } es_probe_cost;
 
@@ -124,7 +127,8 @@ ES_API es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_
                                   es_error *err);
 
 /*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give
- *  these very queries (es_rem_moments(), interpolated to 1e-4), into out (n_sizes). */
+ *  these very queries (es_rem_moments(), interpolated to 1e-4), into out (n_sizes).
+ *  @return : ES_OK; ES_E_ARGUMENT (probe.predict) of a probe for draws only; ES_E_RANGE. */
 ES_API es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err);
 
 /* How densely keys lie around the direction of a query. For keys less their mean (which changes no

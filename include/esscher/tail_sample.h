@@ -42,7 +42,6 @@ typedef enum es_tails_side {
     ES_TAILS_UPPER = 1 /* x itself, which is not negative: norms */
 } es_tails_side;
 
-/* Every member is a double, so that an array of these is a table of a run file. */
 typedef struct es_tails {
     double count, mean, variance; /* divisor n */
     double kurtosis;              /* mean of the fourth power over variance^2; 3 */

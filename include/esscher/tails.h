@@ -40,7 +40,7 @@ typedef struct es_tails_spec {
     const es_exec *exec;
 } es_tails_spec;
 
-/* Doubles only, as es_tails. */
+/* A sample and what it is compared with. */
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;

@@ -205,10 +205,12 @@ static void say_interrupted(const es_driver *d, es_error *err)
     if (s && s->cells && d->done < s->cells && !d->job.study->keeps_nothing)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint, "interrupted after %lld of %lld %s",
                 (long long)d->done, (long long)s->cells, s->noun);
+    else if (err->hint[0]) /* a study may know better how to go on */
+        return;
     else if (d->run)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint,
                 "interrupted; what was finished is kept");
-    else if (!err->hint[0]) /* a study may know better how to go on */
+    else
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "", "interrupted; nothing was written");
 }
 

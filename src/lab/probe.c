@@ -88,13 +88,14 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
      * as long as some 40 operations */
     const double once = m * (4.0 * H + 40.0 * heads), twice = m * (6.0 * H + 80.0 * heads);
     *out = (es_probe_cost){
-        /* keys, values and covariance (in f64, counted twice); tables of exact expectations, 100
-         * points of 1 ms for each size */
-        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + twice) + 1.5e10 * P,
+        /* keys, values and covariance (in f64, counted twice) */
+        .limit_flops = N * (4.0 * H * H + 4.0 * H * H + twice),
         /* and errors of moments, of all heads together, of each alone, in f64 */
         .replicate_flops = n * (4.0 * H * H + once) + P * m * H * (2.0 * H + 16.0 * k),
         /* drawing a normal takes as long as some 100 operations */
         .control_flops = n * (H * (8.0 * k + 200.0) + once) + P * m * H * 8.0 * k,
+        /* tables of exact expectations, 100 points of 1 ms for each size */
+        .open_flops = 1.5e10 * P,
         /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
          * are sought; errors and outputs; numbers of a layer twice; engine */
         .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
@@ -125,7 +126,7 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
                         (void **)&p->q, err));
     ES_TRY(es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err));
     ES_TRY(es_probe_grams_fill(p, err));
-    return es_probe_tables_fill(p, err);
+    return p->spec.draws_only ? ES_OK : es_probe_tables_fill(p, err);
 }
 
 es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *numbers,

@@ -1,42 +1,61 @@
 /* probe_scores.c : the scores that queries of a head would give Gaussian tokens: how wide they are,
  * and the error that follows exactly. */
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "lab/probe.h"
+#include "stats/order.h"
 
 /* ---- keys and values ---- */
 
-/* G (k, k) = a S b' for the blocks of k rows that a head has in two matrices (H, H). */
-static void sandwich(const es_probe *p, int64_t head, const float *a, const float *b, double *G)
+/* S b' row by row, b the head's k rows of a matrix (H, H), and from it G (k, k) = a S b' for up to
+ * two a. `room` is (H + 1, k): b' itself, so that sums over channels, each in its own order, run k
+ * at a time and four terms in one go; and a row of S b'. */
+static void sandwich(const es_probe *p, int64_t head, const float *b, const float *const a[2],
+                     double *const G[2], double *room)
 {
-    const int64_t H = p->weights.hidden, k = p->weights.width;
-    const float *left = a + head * k * H, *right = b + head * k * H;
-    for (int64_t i = 0; i < k * k; i++)
-        G[i] = 0.0;
-    for (int64_t r = 0; r < H; r++)
-        for (int64_t j = 0; j < k; j++) {
-            double sb = 0.0; /* (S b')_{r j} */
-            for (int64_t c = 0; c < H; c++)
-                sb += p->cov[r * H + c] * (double)right[j * H + c];
+    const int64_t H = p->weights.hidden, k = p->weights.width, first = head * k * H;
+    double *sb = room + H * k;
+    for (int64_t c = 0; c < H; c++)
+        for (int64_t j = 0; j < k; j++)
+            room[c * k + j] = (double)b[first + j * H + c];
+    for (int64_t r = 0; r < H; r++) {
+        const double *S = p->cov + r * H;
+        memset(sb, 0, (size_t)k * sizeof *sb);
+        int64_t c = 0;
+        for (; c + 4 <= H; c += 4)
+            for (int64_t j = 0; j < k; j++) {
+                const double *t = room + c * k + j;
+                sb[j] = sb[j] + S[c] * t[0] + S[c + 1] * t[k] + S[c + 2] * t[2 * k] +
+                        S[c + 3] * t[3 * k];
+            }
+        for (; c < H; c++)
+            for (int64_t j = 0; j < k; j++)
+                sb[j] += S[c] * room[c * k + j];
+        for (int side = 0; side < 2 && a[side]; side++)
             for (int64_t i = 0; i < k; i++)
-                G[i * k + j] += (double)left[i * H + r] * sb;
-        }
+                for (int64_t j = 0; j < k; j++)
+                    G[side][i * k + j] += (double)a[side][first + i * H + r] * sb[j];
+    }
 }
 
 static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
 {
     es_probe *p = user;
-    const int64_t size = p->weights.width * p->weights.width;
-    double *at = p->grams + 3 * size * head;
+    const es_probe_weights *w = &p->weights;
+    const int64_t size = w->width * w->width;
+    double *at = p->grams + 3 * size * head, *room; /* zeroed, as all memory is */
     (void)thread;
-    (void)err;
-    sandwich(p, head, p->weights.wk, p->weights.wk, at);
-    sandwich(p, head, p->weights.wv, p->weights.wk, at + size);
-    sandwich(p, head, p->weights.wv, p->weights.wv, at + 2 * size);
+    ES_TRY(es_mem_array(p->exec.budget, w->hidden + 1, w->width, sizeof *room, "weights of a head",
+                        (void **)&room, err));
+    sandwich(p, head, w->wk, (const float *const[]){w->wk, w->wv}, (double *const[]){at, at + size},
+             room);
+    sandwich(p, head, w->wv, (const float *const[]){w->wv, NULL},
+             (double *const[]){at + 2 * size, NULL}, room);
+    es_mem_free(p->exec.budget, room);
     return ES_OK;
 }
 
@@ -95,12 +114,6 @@ static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_erro
     return ES_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *out, es_error *err)
 {
     const double n = (double)probe->spec.sizes[probe->spec.n_sizes - 1], edge = sqrt(2.0 * log(n));
@@ -115,10 +128,10 @@ es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *
     }
     for (int64_t i = 0; i < m; i++)
         scatter += pow(s.q[i] * s.q[i] - square, 2.0) / (double)m;
-    qsort(s.q, (size_t)m, sizeof *s.q, ascending);
+    es_sort_reals(s.q, m);
     out->score_sd = sqrt(square);
     out->score_sd_se = square > 0.0 ? sqrt(scatter / (double)m / square) / 2.0 : 0.0;
-    out->freezing = 0.5 * (s.q[(m - 1) / 2] + s.q[m / 2]) / edge;
+    out->freezing = es_median_of(s.q, m) / edge;
     out->frozen = (double)frozen / (double)m;
     /* none, or all, of m queries is not certainty: half a query more on either side */
     const double share = ((double)frozen + 0.5) / ((double)m + 1.0);
@@ -197,6 +210,9 @@ es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_
 {
     scores s;
     ES_TRY(es_probe_check_head(probe, head, err));
+    if (probe->spec.draws_only)
+        return es_fail(err, ES_E_ARGUMENT, "probe.predict", "open the layer without draws_only",
+                       "the layer is open for draws only");
     ES_TRY(scores_of(probe, head, &s, err));
     for (int64_t i = 0; i < probe->spec.n_sizes; i++) {
         const es_probe_table *table = &probe->tables[i];

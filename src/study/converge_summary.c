@@ -1,12 +1,12 @@
 /* converge_summary.c : from the errors of all replicates to rows, rates and findings. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <esscher/experiment.h>
 
 #include "base/error.h"
+#include "stats/order.h"
 #include "study/converge_study.h"
 #include "study/sentences.h"
 
@@ -390,12 +390,6 @@ static void tell_rates(es_answer *a, const es_table *fits)
                        power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Relative distances between what was measured and what was predicted, three kinds of error, root
  * mean squares on both sides. */
 static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es_error *err)
@@ -413,7 +407,7 @@ static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es
             if (isfinite(distance))
                 off[count++] = 100.0 * distance;
         }
-    qsort(off, count, sizeof *off, ascending);
+    es_sort_reals(off, (int64_t)count);
     if (count)
         es_answer_tell(a,
                        "From the law and the head alone, theory gives the root mean square errors "

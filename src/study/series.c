@@ -78,3 +78,16 @@ double es_series_rate(const es_series *s, const double *numbers)
     es_mem_free(NULL, memory);
     return rate;
 }
+
+double es_series_rate_even(const es_series *s, const double *numbers, double relative)
+{
+    void *memory;
+    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
+        return (double)NAN;
+    double *se = memory;
+    for (int64_t i = 0; i < s->points; i++)
+        se[i] = numbers[i] * relative;
+    const double rate = es_series_rate_with(s, numbers, se);
+    es_mem_free(NULL, memory);
+    return rate;
+}

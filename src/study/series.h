@@ -37,4 +37,8 @@ double es_series_rate(const es_series *s, const double *numbers);
 /*! es_series_rate_with() : the same with standard errors (points) of the caller's. */
 double es_series_rate_with(const es_series *s, const double *numbers, const double *se);
 
+/*! es_series_rate_even() : the same where every point weighs the same: `relative` is the relative
+ *  standard error of each. */
+double es_series_rate_even(const es_series *s, const double *numbers, double relative);
+
 #endif

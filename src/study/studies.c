@@ -17,6 +17,8 @@
     STUDY(rope)                                                                                    \
     STUDY(limit)                                                                                   \
     STUDY(theory)                                                                                  \
+    STUDY(probe)                                                                                   \
+    STUDY(tails)                                                                                   \
     STUDY(measure)
 
 #define DECLARE(name) extern const es_study es_study_##name;

@@ -3,7 +3,7 @@ mkdir model tmp && make_model model
 export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1 # one thread where none are asked for
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
-probe() { esscher probe --model model --n 20,50,100 --replicates 2 --queries 16 --quiet "$@"; }
+probe() { esscher probe --model model --n 20,50,100 --replicates 2 --query-count 16 --quiet "$@"; }
 probe --text text | grep -E '^[A-Z]'
 probe --text text --json >a.json || exit 1
 get_json a.json command pools.0.tokens pools.0.blocks pools.0.repeats special store draw queries replicates control
@@ -30,7 +30,7 @@ probe --domain a=text --domain b=other | grep -E '^Do domains'
 # TX01: asked for more than there is
 probe --text other --pool 2000 --repeat --json >d.json && get_json d.json pools.0.tokens pools.0.repeats
 # TK09: said once, though the text is read more than once
-{ cat text && printf 'caf\351'; } >latin && esscher probe --model model --n 20,50 --replicates 2 --queries 16 --text latin 2>&1 >/dev/null | grep UTF
+{ cat text && printf 'caf\351'; } >latin && esscher probe --model model --n 20,50 --replicates 2 --query-count 16 --text latin 2>&1 >/dev/null | grep UTF
 # a pool that is kept is used again, by the run that made it and by others; not by another text
 probe --text text --pool-dir pool --csv >kept && cmp one kept && ls pool && touch -d '2001-01-01' pool/layer-0.npy
 probe --text text --pool-dir pool --csv --seed 1 >seed && find pool -name layer-0.npy -newermt '2002-01-01' && ! cmp -s one seed && echo reused

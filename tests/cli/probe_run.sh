@@ -1,14 +1,23 @@
 # probe: killed while it makes the pool or draws, and resumed, it gives the bytes of a run left alone (FS01).
 mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -1500 >text
-run() { exec esscher probe --model model --text text --n 100,300,1000 --replicates 6 --queries 64 --csv --quiet --pool-dir "$@"; }
+run() { exec esscher probe --model model --text text --n 100,300,1000 --replicates 40 --query-count 256 --csv --quiet --pool-dir "$@"; }
 (run pool >alone) || exit 1
-# --resume every time: killed while it makes the pool, it has no run file yet, and begins it
-for pause in 0.05 0.15 0.3 0.5; do
-    (run parts --out part.run --resume >/dev/null 2>&1) &
-    sleep $pause
-    kill -9 $! 2>/dev/null
+interrupt() { # once `$1` holds, the run in the background is killed, and was alive
+    while kill -0 $! 2>/dev/null && ! $1; do sleep 0.02; done
+    kill -9 $! 2>/dev/null && echo "interrupted: $1"
     wait $! 2>/dev/null
+}
+pool_begun() { [ -e parts/layer-2.npy ]; }
+drawn() { esscher export part.run --json >cells.json 2>/dev/null && [ "$(get_json cells.json stages.1.cells)" -gt "$before" ] 2>/dev/null; }
+# while it makes the pool: the run file is there already, and what is asked is the same with --resume
+(run parts --out part.run >/dev/null 2>&1) &
+interrupt pool_begun
+ls part.run
+# while it draws, twice
+for before in 0 1; do
+    (run parts --out part.run --threads 1 --resume >/dev/null 2>&1) &
+    interrupt drawn
 done
 (run parts --out part.run --threads 1 --resume >part)
 cmp alone part && echo same

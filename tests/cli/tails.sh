@@ -14,14 +14,14 @@ esscher tails --tokens ramp.npy --draws 8 --quiet --json >answer && get_json ans
 
 mkdir model && make_model model
 awk 'BEGIN { for (i = 0; i < 700; i++) printf "%s ", i % 5 ? "word" (15 + i * i % 16) : "the cat" }' >text
-of_model() { esscher tails --model model --text text --principal 2 --random 2 --queries 1 --draws 4 --quiet "$@"; }
+of_model() { esscher tails --model model --text text --principal 2 --random 2 --query-count 1 --draws 4 --quiet "$@"; }
 of_model --csv >whole
 wc -l <whole
 cut -d, -f1,2 whole | sort | uniq -c | awk '{ print $1, $2 }'
 of_model --out tails.run --csv | cmp - whole && of_model --out tails.run --resume --csv | cmp - whole && echo again
 esscher export tails.run --table kinds --csv | wc -l
 of_model --dry-run --csv | head -1
-esscher tails --model model --domain a=text --domain b=text --principal 1 --random 1 --queries 1 --draws 4 --quiet --json >answer
+esscher tails --model model --domain a=text --domain b=text --principal 1 --random 1 --query-count 1 --draws 4 --quiet --json >answer
 get_json answer rows.0.domain rows.27.domain rows.27.layer pools.1.domain
 # less memory, more walks, the same bytes: 25 directions in groups of 32, of 16 and of 8
 make_npy Y.npy f64 3000x16 normal 2

@@ -9,28 +9,28 @@
  * the folder's, so that those of other machines in a shared folder, whose locks are not seen
  * everywhere, stay.
  *
- *     cli_scratch scratch;
- *     status = cli_scratch_make("pool", &scratch, err);       scratch.path: /tmp/esscher-pool-...
+ *     es_scratch scratch;
+ *     status = es_scratch_make("pool", &scratch, err);       scratch.path: /tmp/esscher-pool-...
  *     ... pools in it, each in its folder ...
- *     cli_scratch_remove(&scratch);                           fine if there is none
+ *     es_scratch_remove(&scratch);                           fine if there is none
  */
-#ifndef CLI_SCRATCH_H
-#define CLI_SCRATCH_H
+#ifndef ES_STORE_SCRATCH_H
+#define ES_STORE_SCRATCH_H
 
 #include <esscher/status.h>
 
-typedef struct cli_scratch {
+typedef struct es_scratch {
     char path[4000]; /* "": there is none */
     int fd;          /* of the folder, locked */
-} cli_scratch;
+} es_scratch;
 
 /* A new folder in $TMPDIR, or /tmp, after those of killed processes are removed.
  * @return : ES_OK; ES_E_IO (scratch.folder). */
-es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err);
+es_status es_scratch_make(const char *what, es_scratch *out, es_error *err);
 
 /* Remove the folder with the pools in it. Files that are open stay readable until they are closed;
  * a network file system may keep their folder as long, so ask again then. What is not of a pool
  * stays, and the folder with it. */
-void cli_scratch_remove(cli_scratch *scratch);
+void es_scratch_remove(es_scratch *scratch);
 
 #endif

@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* flock */
-#include "scratch.h"
+#include "store/scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "talk.h"
+#include "base/error.h"
 
 static int open_folder(int at, const char *name)
 {
@@ -135,7 +135,7 @@ static bool empty(int folder)
     return visit(folder, remove_pool) && (unlinkat(folder, marker, 0) == 0 || errno == ENOENT);
 }
 
-void cli_scratch_remove(cli_scratch *scratch)
+void es_scratch_remove(es_scratch *scratch)
 {
     if (!scratch->path[0])
         return;
@@ -143,7 +143,7 @@ void cli_scratch_remove(cli_scratch *scratch)
     if (!empty(scratch->fd) || rmdir(scratch->path) != 0)
         return;
     close(scratch->fd);
-    *scratch = (cli_scratch){.fd = -1};
+    *scratch = (es_scratch){.fd = -1};
 }
 
 /* ---- of killed processes ---- */
@@ -176,7 +176,7 @@ static void reclaim_all(const char *where, const char *prefix)
 /* Where folders cannot be locked, as on NFS, it is used unlocked: nobody else can lock it, either,
  * and take it for abandoned. Without its marker nobody takes it, so it cannot be lost in between;
  * who looks at it holds the lock for a moment, which is waited for. */
-static bool make_one(cli_scratch *s)
+static bool make_one(es_scratch *s)
 {
     if (!mkdtemp(s->path))
         return false;
@@ -195,7 +195,7 @@ static bool make_one(cli_scratch *s)
     return false;
 }
 
-es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err)
+es_status es_scratch_make(const char *what, es_scratch *out, es_error *err)
 {
     char host[64] = "", prefix[128];
     const char *where = getenv("TMPDIR");
@@ -204,15 +204,15 @@ es_status cli_scratch_make(const char *what, cli_scratch *out, es_error *err)
     host[strcspn(host, "/")] = '\0';
     snprintf(prefix, sizeof prefix, "esscher-%s-%s-", what, host);
     reclaim_all(where, prefix);
-    *out = (cli_scratch){.fd = -1};
+    *out = (es_scratch){.fd = -1};
     if (snprintf(out->path, sizeof out->path, "%s/%sXXXXXX", where, prefix) >=
         (int)sizeof out->path)
         errno = ENAMETOOLONG;
     else if (make_one(out))
         return ES_OK;
     const int number = errno;
-    *out = (cli_scratch){.fd = -1};
-    return cli_fail(err, ES_E_IO, where, "scratch.folder",
-                    "set TMPDIR to a folder that is writable and has room",
-                    "cannot make a temporary folder: %s", strerror(number));
+    *out = (es_scratch){.fd = -1};
+    return es_fail_file(err, ES_E_IO, where, -1, "scratch.folder",
+                        "set TMPDIR to a folder that is writable and has room",
+                        "cannot make a temporary folder: %s", strerror(number));
 }

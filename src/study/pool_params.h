@@ -1,0 +1,96 @@
+/* pool_params.h : a model, texts, and the pools of hidden states made of them, as parameters; the
+ * same in every study that looks at real tokens.
+ *
+ *     typedef struct my_params { es_pool_params pool; ... } my_params;
+ *     static const es_param params[] = {ES_POOL_PARAMS(my_params, pool), ..., {0}};
+ *
+ *     open():   es_pools_open(job, &p->pool, &s->pools, err);     model, sizes, defaults; cost
+ *     begin():  es_pools_build(job, &s->pools, err);              pools.domains[d].pool
+ *     close():  es_pools_close(&s->pools);                        whatever happened
+ */
+#ifndef ES_STUDY_POOL_PARAMS_H
+#define ES_STUDY_POOL_PARAMS_H
+
+#include <esscher/pool.h>
+
+#include "driver/job.h"
+#include "store/scratch.h"
+
+typedef struct es_pool_params {
+    const char *model, *folder;
+    es_texts texts, domains;
+    int64_t tokens;
+    int special, store; /* store: -1 until it is known how much that takes */
+    bool repeat, allow_trailing;
+} es_pool_params;
+
+extern const char *const es_pool_special[]; /* "keep", "drop" */
+extern const char *const es_pool_stores[];  /* "f32", "f16" */
+
+/* clang-format off */
+/* Rows of a parameter list for member `pool` of struct `type`. */
+#define ES_POOL_PARAMS(type, pool)                                                                 \
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",                                                        \
+     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "\
+     "cache of the Hugging Face hub",                                                              \
+     .field = offsetof(type, pool.model)},                                                         \
+    {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times",                 \
+     .field = offsetof(type, pool.texts)},                                                         \
+    {"domain", 0, ES_PARAM_NAMED, "NAME=FILE",                                                     \
+     "text of a domain, instead of --text; once or more for each. Domains are looked at one by one",\
+     .field = offsetof(type, pool.domains)},                                                       \
+    {"pool", 0, ES_PARAM_WHOLE, "N", "tokens of text, specials included, of each domain",          \
+     .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
+     .otherwise = "all there are, or what the shortest domain has, at most 100000"},               \
+    {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
+     "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \
+     .field = offsetof(type, pool.special), .choices = es_pool_special, .standard = "keep"},       \
+    {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",\
+     .field = offsetof(type, pool.repeat)},                                                        \
+    {"store", 0, ES_PARAM_CHOICE, "f32|f16", "numbers of the pool on disk",                        \
+     .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \
+     .otherwise = "f32, or f16 where that takes more than 4 GiB"},                                 \
+    {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",                                                        \
+     "keep the pool here, and take it from here if it is there",                                   \
+     .field = offsetof(type, pool.folder), .otherwise = "a temporary folder"},                     \
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",\
+     .field = offsetof(type, pool.allow_trailing), .aside = true}
+/* clang-format on */
+
+/* One text, or several that belong together, and the pool made of it. */
+typedef struct es_domain {
+    const char *name;
+    es_texts texts;
+    const char *folder;
+    double flops; /* of making the pool */
+    es_pool *pool;
+} es_domain;
+
+typedef struct es_pools {
+    const es_pool_params *asked;
+    es_model *model;
+    const es_model_config *config;
+    es_tokenizer *tokenizer;
+    es_domain *domains;
+    int64_t n_domains;
+    es_pool_cost cost;  /* tokens: of the smallest; bytes: of the largest; the others: of all */
+    es_scratch scratch; /* where pools are that are not kept, until they are open */
+} es_pools;
+
+/*! es_pools_open() : open model and tokenizer, read and count the texts, and complete the
+ *  parameters. *pools must be closed whatever is returned; memory is the job's. @return : ES_OK;
+ *  ES_E_ARGUMENT (pool.options); as es_model_open(), es_tokenizer_open(), es_pool_cost_of(). */
+es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_error *err);
+
+/*! es_pools_build() : make the pools, or take those that are there, and put into the answer what
+ *  they are. What they hold in memory is taken off the job's budget, which does not count it.
+ *  @return : ES_OK; ES_E_IO; as es_pool_build() and es_pool_open(). */
+es_status es_pools_build(es_job *job, es_pools *pools, es_error *err);
+
+/*! es_pools_name() : column "domain" of a row, where there are several. */
+void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row);
+
+/*! es_pools_close() : close everything; pools of a temporary folder are gone then. */
+void es_pools_close(es_pools *pools);
+
+#endif

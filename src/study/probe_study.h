@@ -1,0 +1,60 @@
+/* probe_study.h : the parts of the study `probe`.
+ *
+ *     probe_study.c     parameters, pools, limits and draws: what is asked and measured
+ *     probe_tables.c    columns of the answer
+ *     probe_summary.c   from errors of all draws to heads, layers, domains and findings
+ */
+#ifndef ES_STUDY_PROBE_STUDY_H
+#define ES_STUDY_PROBE_STUDY_H
+
+#include <esscher/probe.h>
+
+#include "study/pool_params.h"
+#include "study/series.h"
+
+typedef struct probe_params {
+    es_pool_params pool;
+    int64_t replicates, control, queries;
+    es_grid sizes;
+    int draw;
+} probe_params;
+
+/* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens. A *place* is a
+ * layer of a domain. */
+enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL };
+
+/* Columns of a draw. Its first heads x sizes rows are errors of single heads, which have no
+ * coherence; then come `sizes` rows of all heads together, which have only the last two. A control
+ * has the first three columns, and no rows of all heads. */
+enum {
+    PROBE_MEAN,
+    PROBE_COV,
+    PROBE_MAP,
+    PROBE_ERRORS,
+    PROBE_COHERENCE = PROBE_ERRORS,
+    PROBE_COLUMNS
+};
+
+typedef struct probe_state {
+    es_pools pools;
+    es_probe_spec spec; /* of any layer; pool and exec are the layer's */
+    int64_t layers, heads;
+    es_probe_cost cost;
+    es_exec exec;          /* of the layer that is open */
+    es_probe *probe;       /* the layer that is open; NULL: none */
+    int64_t place;         /* which it is */
+    es_probe_cell *cells;  /* (heads, sizes) room for a draw */
+    es_probe_joint *joint; /* (sizes) */
+} probe_state;
+
+/*! probe_open_layer() : state->probe is the layer of that place, from its limit, for draws or for
+ *  all that is known of it. Cells come in order, so that it is opened anew only now and then. */
+es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, const es_exec *exec,
+                           es_error *err);
+
+es_status probe_summarise(es_job *job, es_answer *answer, es_error *err);
+
+extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table,
+    probe_differences_table;
+
+#endif
