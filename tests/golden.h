@@ -1,5 +1,4 @@
-/* golden.h : reference values that other programs computed, shared/golden/theory.json beside the
- * repository or where ESSCHER_SHARED says. Tests that need them are skipped where they are not. */
+/* golden.h : reference values that other programs computed: tests/golden, whose README says how. */
 #ifndef ES_TESTS_GOLDEN_H
 #define ES_TESTS_GOLDEN_H
 
@@ -7,19 +6,27 @@
 
 #include <jansson.h>
 
-/* One group of the file, with a reference that the test gives back; skips the test if it is not
- * there. */
+/* A path below tests/golden. Valid until the next call. */
+static inline const char *golden_path(const char *rest)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/golden/%s", ES_TESTS_DIR, rest);
+    return path;
+}
+
+/* A JSON file of tests/golden, with a reference that the test gives back. */
+static inline json_t *golden_file(const char *rest)
+{
+    json_t *all = json_load_file(golden_path(rest), 0, NULL);
+    if (!all)
+        fail_msg("%s cannot be read", golden_path(rest));
+    return all;
+}
+
+/* One group of theory.json, with a reference that the test gives back. */
 static inline json_t *golden(const char *group)
 {
-    const char *shared = getenv("ESSCHER_SHARED");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/golden/theory.json",
-             shared ? shared : ES_TESTS_DIR "/../../shared");
-    json_t *all = json_load_file(path, 0, NULL);
-    if (!all) {
-        print_message("skipped: no %s (set ESSCHER_SHARED)\n", path);
-        skip();
-    }
+    json_t *all = golden_file("theory.json");
     json_t *found = json_incref(json_object_get(all, group));
     json_decref(all);
     assert_non_null(found);

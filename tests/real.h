@@ -1,6 +1,6 @@
-/* real.h : what is no part of the repository: shared/ beside it or where ESSCHER_SHARED says, and
- * real models there or below ESSCHER_MODELS. Tests that need them are skipped where they are not.
- */
+/* real.h : what is no part of the repository: real models and texts. They are looked for below
+ * ESSCHER_MODELS (a folder of models), below data/ of ESSCHER_SHARED or of ../shared, and in demo/,
+ * where `./do demo` puts a model and a novel. Tests that need them are needy tests. */
 #ifndef ES_TESTS_REAL_H
 #define ES_TESTS_REAL_H
 
@@ -17,23 +17,18 @@ static inline bool is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* A path below shared/, which may not be there. Valid until the next call. */
-static inline const char *shared_path(const char *rest)
+/* A file or folder below data/ of the shared folder, or DEMO of the repository (NULL: nothing).
+ * Skips the test if there is neither. */
+static inline void real_path(const char *rest, const char *demo, char path[REAL_PATH])
 {
-    static char path[REAL_PATH];
-    const char *root = getenv("ESSCHER_SHARED");
-    snprintf(path, sizeof path, "%s/%s", root ? root : ES_TESTS_DIR "/../../shared", rest);
-    return path;
-}
-
-/* A file or folder that the test cannot do without. */
-static inline const char *real_path(const char *path)
-{
-    if (!is_there(path)) {
-        print_message("skipped: no %s (set ESSCHER_SHARED, ESSCHER_MODELS)\n", path);
-        skip();
-    }
-    return path;
+    const char *shared = getenv("ESSCHER_SHARED");
+    snprintf(path, REAL_PATH, "%s/data/%s", shared ? shared : ES_TESTS_DIR "/../../shared", rest);
+    if (is_there(path))
+        return;
+    snprintf(path, REAL_PATH, ES_TESTS_DIR "/../%s", demo ? demo : "");
+    if (!demo || !is_there(path))
+        skip_test("no %s below ESSCHER_SHARED/data%s%s%s", rest, demo ? ", nor " : "",
+                  demo ? demo : "", demo ? " (./do demo fetches it)" : "");
 }
 
 /* The folder of a real model; skips the test if there is none. */
@@ -44,8 +39,8 @@ static inline void real_model(const char *name, char path[REAL_PATH])
     snprintf(path, REAL_PATH, "%s/%s", models ? models : "", name);
     if (models && is_there(path))
         return;
-    snprintf(rest, sizeof rest, "data/models/%s", name);
-    snprintf(path, REAL_PATH, "%s", real_path(shared_path(rest)));
+    snprintf(rest, sizeof rest, "models/%s", name);
+    real_path(rest, strcmp(name, "minilm-l6-v2-f16") == 0 ? "demo/minilm" : NULL, path);
 }
 
 #endif

@@ -267,10 +267,7 @@ static void NU05_one_key_one_dimension(void **state)
 static void NU05_more_than_2_31_keys(void **state)
 {
     (void)state;
-    if (getenv("ESSCHER_QUICK_TESTS")) {
-        print_message("skipped: ESSCHER_QUICK_TESTS is set\n");
-        skip();
-    }
+    not_in_quick_tests();
     /* 2^31 + 1 equal keys through a stride of zero: lse = ln n exactly as far as f64 goes, output =
      * the value. */
     const float zero = 0.0f, value = 2.5f;
@@ -372,7 +369,7 @@ int main(void)
         cmocka_unit_test(NU03_nonfinite_input_is_located),
         cmocka_unit_test(NU04_no_key_left_is_an_error),
         cmocka_unit_test(NU05_one_key_one_dimension),
-        cmocka_unit_test(NU05_more_than_2_31_keys),
+        needy_test(NU05_more_than_2_31_keys),
         cmocka_unit_test(NU06_duplicate_keys_share_the_weight),
         cmocka_unit_test(overflow_is_refused_beforehand),
         cmocka_unit_test(options_that_make_no_sense_are_refused),

@@ -1,10 +1,7 @@
 /* test_tokenizer.c : text becomes tokens. TK07 to TK12 and TX04 of the list of bad inputs; ids
- * against a second implementation (tests/wordpiece) and, where they are there, Hugging Face's own
- * (shared/golden/wordpiece.jsonl with the model in ESSCHER_MODELS). */
-#include "testing.h"
-
-#include <jansson.h>
-
+ * against a second implementation (tests/wordpiece) and Hugging Face's own
+ * (tests/golden/wordpiece.jsonl). */
+#include "golden.h"
 #include "real.h"
 #include "tiny_tokenizer.h"
 
@@ -451,26 +448,32 @@ static void TK12_parity_with_a_second_implementation(void **state)
         es_tokenizer_free(by_options[i]);
 }
 
-/* shared/golden and the model are no part of the repository. */
+static void compare_with_hugging_face(const char *path)
+{
+    es_tokenizer *t;
+    FILE *rows = fopen(golden_path("wordpiece.jsonl"), "rb");
+    assert_non_null(rows);
+    assert_ok(es_tokenizer_open(path, NULL, &t, &err));
+    assert_int_equal(compare_lines(rows, t, NULL), 926);
+    es_tokenizer_free(t);
+    fclose(rows);
+}
+
 static void TK12_parity_with_hugging_face(void **state)
 {
     (void)state;
+    char vocab[REAL_PATH];
+    snprintf(vocab, sizeof vocab, "%s", golden_path("bert-uncased/vocab.txt"));
+    compare_with_hugging_face(vocab);
+}
+
+/* The other way to the same ids; such a file is too large for the repository. */
+static void TK12_parity_with_hugging_face_by_tokenizer_json(void **state)
+{
+    (void)state;
     char model[REAL_PATH];
-    es_tokenizer *t;
-    real_model("minilm-l6-sst2-f16", model); /* it has the tokenizer of the golden ids, too */
-    FILE *rows = fopen(real_path(shared_path("golden/wordpiece.jsonl")), "rb");
-    assert_non_null(rows);
-    assert_ok(es_tokenizer_open(model, NULL, &t, &err));
-    assert_int_equal(compare_lines(rows, t, NULL), 926);
-    es_tokenizer_free(t);
-    rewind(rows);
-    snprintf(model + strlen(model), 32, "/vocab.txt"); /* the other way to the same ids */
-    if (is_there(model)) {
-        assert_ok(es_tokenizer_open(model, NULL, &t, &err));
-        assert_int_equal(compare_lines(rows, t, NULL), 926);
-        es_tokenizer_free(t);
-    }
-    fclose(rows);
+    real_model("minilm-l6-v2-f16", model); /* has no vocab.txt */
+    compare_with_hugging_face(model);
 }
 
 int main(void)
@@ -490,6 +493,7 @@ int main(void)
         cmocka_unit_test(TX04_files_that_are_no_text),
         cmocka_unit_test(TK12_parity_with_a_second_implementation),
         cmocka_unit_test(TK12_parity_with_hugging_face),
+        needy_test(TK12_parity_with_hugging_face_by_tokenizer_json),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -39,4 +39,68 @@ static es_error err __attribute__((unused));
 #define assert_close(actual, expected, relative)                                                   \
     assert_near(actual, expected, (relative)*fabs(expected))
 
+/* ---- tests that need what may not be there ----
+ * Such a test is listed with needy_test(f), and says skip_test("why") where it cannot go on. To
+ * ctest it is a test of its own (PROGRAM.f), so that its list shows what was skipped. No other test
+ * may skip, and a program in which one did ends with 77, never as passed.
+ * ESSCHER_TEST_ONLY=f runs that test alone; ESSCHER_TEST_ONLY=- all but the needy ones. */
+
+static char needy_mark_ __attribute__((unused));
+static int skipped_tests_ __attribute__((unused));
+
+#define needy_test_setup_teardown(f, setup, teardown)                                              \
+    {                                                                                              \
+#f, f, setup, teardown, &needy_mark_                                                       \
+    }
+#define needy_test(f) needy_test_setup_teardown(f, NULL, NULL)
+
+#define skip_test(...)                                                                             \
+    do {                                                                                           \
+        skipped_tests_++;                                                                          \
+        print_message("skipped: " __VA_ARGS__);                                                    \
+        print_message("\n");                                                                       \
+        _skip(__FILE__, __LINE__);                                                                 \
+    } while (0)
+
+#undef skip /* without a reason */
+
+/* Listed among the needy: quick tests leave it out. */
+static inline void not_in_quick_tests(void)
+{
+    if (getenv("ESSCHER_QUICK_TESTS"))
+        skip_test("ESSCHER_QUICK_TESTS is set");
+}
+
+static inline int run_chosen_tests(const char *name, const struct CMUnitTest *tests, size_t count,
+                                   CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    const char *only = getenv("ESSCHER_TEST_ONLY");
+    const int plain = only && strcmp(only, "-") == 0;
+    struct CMUnitTest chosen[256];
+    size_t n = 0;
+    for (size_t i = 0; i < count && n < 256; i++) {
+        const int needy = tests[i].initial_state == &needy_mark_;
+        if (!only || (plain ? !needy : strcmp(only, tests[i].name) == 0))
+            chosen[n++] = tests[i];
+    }
+    if (n == 0 || n == 256) {
+        fprintf(stderr, "%zu tests are called '%s'\n", n, only ? only : "anything");
+        return 1;
+    }
+    if (_cmocka_run_group_tests(name, chosen, n, setup, teardown) != 0)
+        return 1;
+    if (plain && skipped_tests_) {
+        fprintf(stderr, "a test that may skip is not listed with needy_test()\n");
+        return 1;
+    }
+    return skipped_tests_ ? 77 : 0;
+}
+
+#undef cmocka_run_group_tests
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                  \
+    run_chosen_tests(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown)                                             \
+    cmocka_run_group_tests_name("tests", tests, setup, teardown)
+
 #endif

@@ -1,7 +1,7 @@
 # ball: killed after some replicates, twice, and resumed, it gives the table of a run left alone (FS01).
 set -- ball --dim 3 --n 200..800*3 --radii 0.5,1,1.5 --replicates 200 --csv --quiet
 esscher "$@" >alone
-kill_twice "$@"
+kill_twice "$@" || exit 1
 esscher export part.run --json >part.json && cells=$(get_json part.json stages.0.cells)
 [ "$cells" -gt 0 ] && [ "$cells" -lt 200 ] && echo interrupted
 esscher "$@" --out part.run --resume --threads 2 >part

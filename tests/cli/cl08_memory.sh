@@ -1,54 +1,45 @@
-# CL08: a limit on the address space may refuse the run (5), but it neither crashes nor hangs. (A
-# sanitizer needs terabytes of addresses, and there is nothing to test then.)
-make_npy q.npy f32 64x8 normal 1
-(ulimit -v 400000; esscher --version) >/dev/null 2>&1 || exit 0
-for size in 90000 150000 400000; do
-    (ulimit -v $size; esscher measure --q q.npy --k q.npy --v q.npy --quiet >/dev/null 2>&1)
-    case $? in
-    0 | 5 | 127) ;; # 127: not even the loader found room
-    *) echo "$size KiB: exit code $?"; exit 1 ;;
-    esac
-done
-# OpenBLAS asks for ever where it is refused addresses: commands of linear algebra say 5 instead
-for size in 90000 150000; do
-    (ulimit -v $size; esscher theory --dim 8 --Wq q.npy --Wk q.npy --quiet >/dev/null 2>&1)
-    case $? in
-    0 | 5 | 127) ;;
-    *) echo "theory, $size KiB: exit code $?"; exit 1 ;;
-    esac
-done
-# ... and so does each of our threads that calls it while others do
-make_npy X.npy f64 3000x64 normal 1
-tails() { timeout -k 2 20 esscher tails --tokens X.npy --draws 4 --threads 8 --quiet >/dev/null 2>&1; }
-for size in 90000 250000 380000 420000 600000; do
-    for threads in 1 2; do
-        (ulimit -v $size; OPENBLAS_NUM_THREADS=$threads tails)
+# CL08: a limit on the address space may refuse a run (5), but it neither crashes nor hangs.
+(ulimit -v 400000; esscher --version) >/dev/null 2>&1 ||
+    { echo "skipped: this build does not start in 400 MB of addresses (sanitizers need terabytes)"; exit 77; }
+export OPENBLAS_NUM_THREADS=2 # it asks for room for each when it is loaded, before anything of ours runs
+
+# survives SIZES COMMAND... : the command works; with SIZES KiB of addresses it does, too, or says that they do not suffice,
+# and at least once it says so. Whatever else happens is told, and is not in cl08_memory.out.
+survives() {
+    sizes=$1
+    refused=0
+    shift
+    "$@" --quiet >/dev/null 2>err || { echo "without a limit: exit code $?: $*"; cat err; }
+    for size in $sizes; do
+        (ulimit -v "$size" && exec timeout -k 2 30 "$@" --quiet >/dev/null 2>err)
         code=$?
         case $code in
-        0 | 5 | 127) ;; # 124 and 137: it hung
-        *) echo "tails, $size KiB, OPENBLAS_NUM_THREADS=$threads: exit code $code"; exit 1 ;;
+        0 | 127) ;; # 127: not even the loader found room
+        5) refused=$((refused + 1)) ;;
+        124 | 137) echo "$size KiB: still at it after 30 s: $*" ;;
+        *) echo "$size KiB: exit code $code: $*"; cat err ;;
         esac
     done
-done
-make_npy big.npy f32 200000x64 constant 0.5
-(ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy >/dev/null 2>&1) # shapes differ: 3
-[ $? = 3 ] || exit 1
+    [ $refused -gt 0 ] || echo "never refused: $*"
+    echo "$2 survives"
+}
+
+make_npy small.npy f32 64x8 normal 1
 make_npy q.npy f32 8x64 normal 1
-(ulimit -v 250000; esscher measure --q q.npy --k big.npy --v big.npy --quiet >/dev/null)
-echo "rc=$?" >&2
+make_npy big.npy f32 200000x64 constant 0.5
+survives '90000 120000 150000 250000 400000' esscher measure --q q.npy --k big.npy --v big.npy
+# OpenBLAS asks for ever where it is refused addresses: commands of linear algebra say 5 instead
+survives '90000 150000 400000' esscher theory --dim 8 --Wq small.npy --Wk small.npy
+# ... and so does each of our threads that calls it while others do
+make_npy X.npy f64 3000x64 normal 1
+for threads in 1 2; do
+    OPENBLAS_NUM_THREADS=$threads
+    survives '90000 250000 380000 420000 600000' esscher tails --tokens X.npy --draws 4 --threads 8
+done
 # with a pool that is there, `probe` multiplies matrices before anything else has asked for room
 mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
-probe() { exec esscher probe --model model --text text --pool-dir pool --n 20,50 --replicates 2 --quiet; }
-(probe >/dev/null)
-for size in 90000 150000; do
-    (ulimit -v $size; probe >/dev/null 2>&1) &
-    pid=$!
-    for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do kill -0 $pid 2>/dev/null && sleep 2; done
-    kill -9 $pid 2>/dev/null && echo "probe, $size KiB: still at it after 30 s"
-    wait $pid
-    case $? in
-    0 | 5 | 127) ;;
-    *) echo "probe, $size KiB: exit code $?" ;;
-    esac
-done
+survives '90000 150000 400000' esscher probe --model model --text text --pool-dir pool --n 20,50 --replicates 2
+# a wrong question is a wrong question under a limit, too
+(ulimit -v 250000; esscher measure --q small.npy --k big.npy --v big.npy >/dev/null 2>&1)
+echo "shapes that differ: $?"

@@ -1,7 +1,7 @@
 # hardmax: killed twice and resumed, it gives the table of a run left alone (FS01); so do several dimensions.
 set -- hardmax --queries self --n 10..1e15*40 --replicates 40000 --csv --quiet
 esscher "$@" >alone
-kill_twice "$@"
+kill_twice "$@" || exit 1
 esscher export part.run --json >part.json && cells=$(get_json part.json stages.0.cells)
 [ "$cells" -gt 0 ] && [ "$cells" -lt 40 ] && echo interrupted
 esscher "$@" --out part.run --resume --threads 2 >part

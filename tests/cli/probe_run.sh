@@ -19,7 +19,7 @@ for before in 0 1; do
     (run parts --out part.run --threads 1 --resume >/dev/null 2>&1) &
     interrupt drawn
 done
-(run parts --out part.run --threads 1 --resume >part)
+(run parts --out part.run --threads 2 --resume >part)
 cmp alone part && echo same
 for layer in 0 1 2; do cmp pool/layer-$layer.npy parts/layer-$layer.npy && echo same; done
 # a finished run needs no drawing; one with other parameters is refused, before a pool is made

@@ -3,7 +3,7 @@
 
 A second implementation, straight from the description of BasicTokenizer and WordpieceTokenizer, on Python's own Unicode
 tables and not on utf8proc. Only characters assigned in Unicode 14 are used, so that any Python since 3.11 writes the
-same bytes. The test TK12 compares; larger comparisons with Hugging Face's code use ../shared/golden.
+same bytes. The test TK12 compares; ids of Hugging Face are in tests/golden.
 """
 import itertools
 import json
