@@ -1,6 +1,7 @@
 /* esscher bench : speed against the machine's own peak. */
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <esscher/experiment.h>

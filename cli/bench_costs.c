@@ -1,6 +1,7 @@
 /* What more than the output costs: two ways of working are timed in turns, and their ratio taken
  * within each turn. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"

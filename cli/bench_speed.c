@@ -1,6 +1,7 @@
 /* Speed as a share of the machine's own peak, which is measured before and after every repetition:
  * the clock of a shared machine moves, the ratio hardly does. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <esscher/experiment.h>

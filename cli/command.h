@@ -12,14 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
 #include <esscher/exec.h>
 #include <esscher/study.h>
 #include <esscher/view.h>
 
 #include "progress.h"
-#include "table.h"
 
 /* ---- options ---- */
 
@@ -72,18 +69,16 @@ typedef struct cli_session cli_session;
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;           /* one line, no full stop */
-    const char *usage;             /* what stands after the name */
-    const char *about;             /* paragraphs for help and man page */
-    const char *const *examples;   /* NULL-ended */
-    const cli_option *options;     /* its own; may be NULL */
-    const cli_option *operand;     /* what arguments without dashes are; NULL: there are none */
-    unsigned common;               /* CLI_TAKES_... */
-    const void *defaults;          /* of the struct its options go to */
-    size_t size;                   /* of that struct */
-    const cli_table *const *views; /* of the answer, NULL-ended, the first present one is the CSV */
-    const cli_table *csv;          /* the CSV where that is another; may be NULL */
-    /* Compute and put results into session->answer. The options are the command's to complete. */
+    const char *summary;         /* one line, no full stop */
+    const char *usage;           /* what stands after the name */
+    const char *about;           /* paragraphs for help and man page */
+    const char *const *examples; /* NULL-ended */
+    const cli_option *options;   /* its own; may be NULL */
+    const cli_option *operand;   /* what arguments without dashes are; NULL: there are none */
+    unsigned common;             /* CLI_TAKES_... */
+    const void *defaults;        /* of the struct its options go to */
+    size_t size;                 /* of that struct */
+    /* Compute and put results into cli_result(). The options are the command's to complete. */
     es_status (*run)(cli_session *session, void *options, es_error *err);
     const es_study *study; /* of the library: then run is not used */
 } cli_command;
@@ -96,11 +91,9 @@ struct cli_session {
     es_budget budget;
     es_exec exec; /* threads, kernels, budget, progress: ready to pass on */
     cli_progress progress;
-    json_t *answer;                /* the one result object; tables and CSV are views of it */
-    es_answer *result;             /* of a study */
-    const cli_table *const *views; /* where the run decides which; NULL: the command's */
-    bool printed;                  /* the command has printed its answer as it came */
-    bool check_failed;             /* a check the user asked for failed: exit code 1 */
+    es_answer *result; /* what was found; text, CSV and JSON are views of it */
+    bool printed;      /* the command has printed its answer as it came */
+    bool check_failed; /* a check the user asked for failed: exit code 1 */
 };
 
 /* What a command that is no study does with its cost: a dry run is answered, then *done; else the

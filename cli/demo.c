@@ -1,4 +1,5 @@
 /* esscher demo : the tour: claims checked, a few experiments, a report to look at. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +7,6 @@
 
 #include <esscher/report.h>
 
-#include "answer.h"
 #include "execute.h"
 #include "progress.h"
 #include "talk.h"
@@ -15,11 +15,9 @@ typedef struct demo_options {
     const char *folder, *model, *text;
 } demo_options;
 
-static const demo_options defaults = {.folder = "demo"};
-
 static const cli_option options[] = {
-    {"folder", 0, CLI_STRING, "DIR", "where run files and report go (default: demo)",
-     .field = offsetof(demo_options, folder)},
+    {"folder", 0, CLI_STRING, "DIR", "where run files and report go",
+     .field = offsetof(demo_options, folder), .standard = "demo"},
     {"model", 'm', CLI_STRING, "MODEL", "also probe a real model: a BERT checkpoint's folder",
      .field = offsetof(demo_options, model)},
     {"text", 0, CLI_STRING, "FILE", "on this text", .field = offsetof(demo_options, text)},
@@ -46,37 +44,33 @@ static const stop stops[] = {
 };
 enum { STOPS = sizeof stops / sizeof stops[0] };
 
-/* ---- views ---- */
+/* ---- tables ---- */
 
-static const cli_column claim_columns[] = {
-    {"id", "claim", "", .format = CLI_TEXT},
-    {"verdict", "verdict", "", .format = CLI_TEXT},
-    {"conclusion", "what to conclude", "", .format = CLI_TEXT},
-    {0}};
-static const cli_table claims_table = {
-    .rows = "claims", .title = "What the papers say, checked here", .columns = claim_columns};
-
-static const cli_column stop_columns[] = {{"title", "seen", "", .format = CLI_TEXT},
-                                          {"seconds", "time", "", .format = CLI_DURATION},
-                                          {"run", "run file", "", .format = CLI_TEXT},
+static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
+                                          {"verdict", "verdict", "", ES_FORMAT_TEXT},
+                                          {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
                                           {0}};
-static const cli_table stops_table = {
-    .rows = "stops", .title = "The tour", .columns = stop_columns};
+static const es_table_view claim_views[] = {{"What the papers say, checked here"}, {0}};
+static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
-static const cli_column report_columns[] = {{"page", "open in a browser", "", .format = CLI_TEXT},
-                                            {0}};
-static const cli_table report_table = {
-    .rows = "report",
-    .title = "The report",
-    .columns = report_columns,
-    .note = "Try next:\n"
-            "  esscher converge --law sphere --dim 3 --scales 1,4,16   other tokens\n"
-            "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy      horizons of your own head\n"
-            "  esscher measure --q Q.npy --k K.npy --v V.npy           attention on your own data\n"
-            "  esscher probe --model MODEL --text FILE                 every head of a real model\n"
-            "  esscher help                                            everything else"};
+static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
+                                         {"seconds", "time", "", ES_FORMAT_DURATION},
+                                         {"run", "run file", "", ES_FORMAT_TEXT},
+                                         {0}};
+static const es_table_view stop_views[] = {{"The tour"}, {0}};
+static const es_table_spec stops_table = {"stops", stop_columns, stop_views};
 
-static const cli_table *const views[] = {&stops_table, &claims_table, &report_table, NULL};
+static const es_column report_columns[] = {{"page", "open in a browser", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_view report_views[] = {
+    {"The report", NULL,
+     "Try next:\n"
+     "  esscher converge --law sphere --dim 3 --scales 1,4,16   other tokens\n"
+     "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy      horizons of your own head\n"
+     "  esscher measure --q Q.npy --k K.npy --v V.npy           attention on your own data\n"
+     "  esscher probe --model MODEL --text FILE                 every head of a real model\n"
+     "  esscher help                                            everything else"},
+    {0}};
+static const es_table_spec report_table = {"report", report_columns, report_views, .record = true};
 
 /* ---- running them ---- */
 
@@ -93,6 +87,19 @@ static es_status stop_failed(const stop *s, es_error *err)
                     "the complaint above says why", "the tour ends at: %s", s->title);
 }
 
+/* Verdicts, of the stop that has any. */
+static void put_claims(cli_session *session, const es_table *found)
+{
+    if (!found)
+        return;
+    es_table *t = es_answer_table(cli_result(session), &claims_table);
+    for (int64_t i = 0; i < es_table_rows(found); i++) {
+        es_table_row(t);
+        for (const es_column *c = claim_columns; c->key; c++)
+            es_table_text(t, i, c->key, es_table_get_text(found, i, c->key));
+    }
+}
+
 /* One command line, its run file written over; its claims, if it has any, into our answer. */
 static es_status visit(cli_session *session, const demo_options *o, const stop *s, int number,
                        int total, char *run, size_t size, es_error *err)
@@ -100,7 +107,7 @@ static es_status visit(cli_session *session, const demo_options *o, const stop *
     char threads[24];
     const char *argv[MOST_WORDS + 8] = {"esscher"};
     int argc = 1;
-    json_t *answer, *entry = json_object();
+    es_answer *found;
     for (; s->words[argc - 1]; argc++)
         argv[argc] = s->words[argc - 1];
     snprintf(run, size, "%s/%s.run", o->folder, s->words[0]);
@@ -116,20 +123,18 @@ static es_status visit(cli_session *session, const demo_options *o, const stop *
         fprintf(stderr, "esscher demo: %d of %d: %s\n", number, total, s->title);
     const double before = seconds();
     const int code =
-        cli_execute(cli_command_find(s->words[0]), argc, (char **)(uintptr_t)argv, &answer);
+        cli_execute(cli_command_find(s->words[0]), argc, (char **)(uintptr_t)argv, &found);
     if (code == CLI_CHECK)
         session->check_failed = true;
-    if (!answer) {
-        json_decref(entry);
+    if (!found)
         return stop_failed(s, err);
-    }
-    json_object_set_new(entry, "title", json_string(s->title));
-    json_object_set_new(entry, "seconds", cli_real(seconds() - before));
-    json_object_set_new(entry, "run", json_string(run));
-    json_array_append_new(json_object_get(session->answer, "stops"), entry);
-    if (json_object_get(answer, "claims"))
-        json_object_set(session->answer, "claims", json_object_get(answer, "claims"));
-    json_decref(answer);
+    es_table *t = es_answer_table(cli_result(session), &stops_table);
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "title", s->title);
+    es_table_real(t, row, "seconds", seconds() - before);
+    es_table_text(t, row, "run", run);
+    put_claims(session, es_answer_find(found, "claims"));
+    es_answer_free(found);
     return ES_OK;
 }
 
@@ -145,8 +150,8 @@ static es_status write_report(cli_session *session, const demo_options *o, const
     if (opts.tables_only && !session->common.quiet)
         fprintf(stderr, "esscher demo: the report has no figures: %s\n", es_report_missing());
     const es_status status = es_report_write(runs, count, page, &opts, &size, err);
-    if (status == ES_OK)
-        json_object_set_new(session->answer, "report", json_pack("{s:s}", "page", page));
+    es_table *t = es_answer_table(cli_result(session), &report_table);
+    es_table_text(t, es_table_row(t), "page", page);
     return status;
 }
 
@@ -166,7 +171,6 @@ static es_status run(cli_session *session, void *given, es_error *err)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.folder", "a shorter one",
                         "the name of the folder is too long");
     mkdir(o->folder, 0777); /* the first run file tells if that failed */
-    json_object_set_new(session->answer, "stops", json_array());
     const int total = STOPS + (model ? 1 : 0);
     es_status status = ES_OK;
     for (int i = 0; i < total && status == ES_OK; i++) {
@@ -191,8 +195,6 @@ const cli_command cli_demo = {
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,
-    .defaults = &defaults,
     .size = sizeof(demo_options),
-    .views = views,
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* esscher encode : hidden states of one block of text. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,7 +7,6 @@
 
 #include <esscher/machine.h>
 
-#include "answer.h"
 #include "help.h"
 #include "options.h"
 #include "talk.h"
@@ -62,7 +61,6 @@ static es_status start_session(cli_session *s, es_error *err)
                         .budget = &s->budget,
                         .progress = cli_progress_tell,
                         .progress_user = &s->progress};
-    s->answer = cli_answer_new(s);
     return ES_OK;
 }
 
@@ -144,17 +142,17 @@ static bool to_stdout(void *user, const char *bytes, size_t count)
     return fwrite(bytes, 1, count, stdout) == count;
 }
 
-static void print_result(const cli_session *s)
+static void print_result(cli_session *s)
 {
     const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
                                 : s->common.csv ? ES_ANSWER_CSV
                                                 : ES_ANSWER_TEXT;
     const char *csv = s->command->study ? s->command->study->csv : NULL;
-    const es_answer_opts opts = {.table = csv && es_answer_find(s->result, csv) ? csv : NULL,
+    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
     es_error err;
     /* what stdout refuses, the end of the program complains of */
-    (void)es_answer_write(s->result, form, &opts, to_stdout, NULL, &err);
+    (void)es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
 }
 
 /* ---- any command ---- */
@@ -189,27 +187,6 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
 }
 
-/* For whoever runs several commands: the answer of a study as the object that others make. */
-static bool to_memory(void *user, const char *bytes, size_t count)
-{
-    FILE *f = user;
-    return fwrite(bytes, 1, count, f) == count;
-}
-
-static json_t *result_object(const es_answer *result)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (f) {
-        es_answer_write(result, ES_ANSWER_JSON, NULL, to_memory, f, NULL);
-        fclose(f);
-    }
-    json_t *object = text ? json_loads(text, 0, NULL) : NULL;
-    free(text);
-    return object;
-}
-
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
 {
     cli_interrupt_install();
@@ -219,7 +196,7 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
     return status;
 }
 
-int cli_execute(const cli_command *command, int argc, char **argv, json_t **answer)
+int cli_execute(const cli_command *command, int argc, char **argv, es_answer **answer)
 {
     es_error err = {0};
     bool help = false;
@@ -241,16 +218,14 @@ int cli_execute(const cli_command *command, int argc, char **argv, json_t **answ
     else if (help)
         cli_help_command(command, stdout);
     else if (!answer && !session.printed)
-        session.result ? print_result(&session) : cli_answer_print(&session);
+        print_result(&session);
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
     es_log_set(NULL, NULL, ES_LOG_ERROR);
     if (answer)
-        *answer = status != ES_OK  ? NULL
-                  : session.result ? result_object(session.result)
-                                   : json_incref(session.answer);
-    json_decref(session.answer);
-    es_answer_free(session.result);
+        *answer = status == ES_OK ? session.result : NULL;
+    if (!answer || status != ES_OK)
+        es_answer_free(session.result);
     cli_options_free(&options);
     return code;
 }

@@ -153,7 +153,7 @@ int cli_help_unknown(const char *name)
     int count = 1;
     for (int i = 0; cli_command_at(i) && count < 64; i++)
         names[count++] = cli_command_at(i)->name;
-    const char *nearest = cli_nearest(name, names, count);
+    const char *nearest = es_nearest(name, names, count);
     char hint[96] = "esscher --help lists the commands";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean \"esscher %s\"?", nearest);

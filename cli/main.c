@@ -12,7 +12,6 @@
 
 #include "execute.h"
 #include "help.h"
-#include "law_options.h"
 #include "talk.h"
 
 /* A descriptor that the caller closed would be given to the first file we open, and what is meant
@@ -50,8 +49,6 @@ int main(int argc, char **argv)
     fill_closed_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of fflush, not our death, */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
-    json_set_alloc_funcs(cli_alloc, free);
-    cli_law_names_fill();
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;
     const cli_command *command = cli_command_find(name);

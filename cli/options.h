@@ -28,8 +28,6 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
                             bool *help, es_error *err);
 void cli_options_free(cli_options *options);
 
-#define cli_nearest es_nearest
-
 extern const char *const cli_isa_choices[];
 
 #endif

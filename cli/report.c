@@ -1,6 +1,7 @@
 /* esscher report : run files as one page to look at. */
 #include <esscher/report.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "command.h"

@@ -3,8 +3,7 @@
 
 #include <stdbool.h>
 
-#include "grid.h"
-#include "number.h"
+#include "driver/numbers.h"
 #include "talk.h"
 
 static void reals_are_read_strictly(void **state)
@@ -17,7 +16,7 @@ static void reals_are_read_strictly(void **state)
                 {"1e-3", 1e-3}, {"2^20", 0x1p20}, {"0.0e9", 0}, {"1E+2", 100}, {"10^3", 1000}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         double x = -7;
-        assert_null(cli_number_real(good[i].text, &x));
+        assert_null(es_number_real(good[i].text, &x));
         assert_near(x, good[i].value, 0.0);
     }
     static const char *const bad[] = {
@@ -25,7 +24,7 @@ static void reals_are_read_strictly(void **state)
         "--1", "1e999", "1e-400", "1_000", "2^",   "^3",  "2^99999", "infinity", "1.2.3", "1f"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         double x = -7;
-        if (!cli_number_real(bad[i], &x) || x != -7)
+        if (!es_number_real(bad[i], &x) || x != -7)
             fail_msg("\"%s\" was read as %g", bad[i], x);
     }
 }
@@ -60,7 +59,7 @@ static void whole_numbers_are_exact(void **state)
                 {"92233720368547758070e-1", INT64_MAX}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         int64_t x = -7;
-        assert_null(cli_number_whole(good[i].text, &x));
+        assert_null(es_number_whole(good[i].text, &x));
         assert_int_equal(x, good[i].value);
     }
     static const char *const bad[] = {"1e30",
@@ -84,7 +83,7 @@ static void whole_numbers_are_exact(void **state)
                                       "1,000"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         int64_t x = -7;
-        if (!cli_number_whole(bad[i], &x) || x != -7)
+        if (!es_number_whole(bad[i], &x) || x != -7)
             fail_msg("\"%s\" was read as %lld", bad[i], (long long)x);
     }
 }
@@ -94,10 +93,10 @@ static void seeds_and_sizes(void **state)
     (void)state;
     uint64_t seed;
     int64_t bytes;
-    assert_null(cli_number_seed("9223372036854775807", &seed));
-    assert_non_null(cli_number_seed("9223372036854775808", &seed));
-    assert_non_null(cli_number_seed("-1", &seed));
-    assert_non_null(cli_number_seed("1e3", &seed));
+    assert_null(es_number_seed("9223372036854775807", &seed));
+    assert_non_null(es_number_seed("9223372036854775808", &seed));
+    assert_non_null(es_number_seed("-1", &seed));
+    assert_non_null(es_number_seed("1e3", &seed));
     static const struct {
         const char *text;
         int64_t value;
@@ -107,27 +106,27 @@ static void seeds_and_sizes(void **state)
                 {"2GiB", INT64_C(2) << 30},
                 {"1TB", INT64_C(1) << 40}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_null(cli_number_bytes(good[i].text, &bytes));
+        assert_null(es_number_bytes(good[i].text, &bytes));
         assert_int_equal(bytes, good[i].value);
     }
     static const char *const bad[] = {"", "G", "1Q", "1GG", "-1G", "1e30", "nanG", "1 G", "0x1K"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_non_null(cli_number_bytes(bad[i], &bytes));
+        assert_non_null(es_number_bytes(bad[i], &bytes));
 }
 
-static const cli_grid_rule positive = {.min = 1, .max = 0x1p40, .increasing = true};
+static const es_grid_rule positive = {.min = 1, .max = 0x1p40, .increasing = true};
 static char why[256];
 
 static void expect_counts(const char *text, const int64_t *expected, int64_t count, int64_t merged)
 {
-    cli_grid grid;
-    if (!cli_grid_parse(text, true, &positive, &grid, why, (int)sizeof why))
+    es_grid grid;
+    if (!es_grid_parse(text, true, &positive, &grid, why, (int)sizeof why))
         fail_msg("\"%s\": %s", text, why);
     assert_int_equal(grid.count, count);
     assert_int_equal(grid.merged, merged);
     for (int64_t i = 0; i < count; i++)
         assert_int_equal(grid.counts[i], expected[i]);
-    cli_grid_free(&grid);
+    es_grid_free(&grid);
 }
 
 static void grids_of_counts(void **state)
@@ -144,17 +143,17 @@ static void grids_of_counts(void **state)
 static void grids_of_reals(void **state)
 {
     (void)state;
-    const cli_grid_rule any = {.min = 0, .max = 1e30};
-    cli_grid grid;
-    assert_true(cli_grid_parse("0.5..8*5", false, &any, &grid, why, (int)sizeof why));
+    const es_grid_rule any = {.min = 0, .max = 1e30};
+    es_grid grid;
+    assert_true(es_grid_parse("0.5..8*5", false, &any, &grid, why, (int)sizeof why));
     assert_int_equal(grid.count, 5);
     for (int64_t i = 0; i < 5; i++)
         assert_close(grid.reals[i], ldexp(0.5, (int)i), 1e-15);
     assert_near(grid.reals[4], 8.0, 0.0);
     assert_null(grid.counts);
-    cli_grid_free(&grid);
-    assert_true(cli_grid_parse("3,0,1", false, &any, &grid, why, (int)sizeof why));
-    cli_grid_free(&grid);
+    es_grid_free(&grid);
+    assert_true(es_grid_parse("3,0,1", false, &any, &grid, why, (int)sizeof why));
+    es_grid_free(&grid);
 }
 
 static void bad_grids_are_refused(void **state)
@@ -165,9 +164,9 @@ static void bad_grids_are_refused(void **state)
         "2,1",    "1,1",    "9..3*4", "1..9",    "1..9*0",   "1..9*",     "..9*3",    "1..*3",
         "0..9*3", "1..9*1", "5..5*3", "1..9*-2", "1..9*2.5", "1..2..3*4", "1..9*1e9", "0x10,32"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        cli_grid grid;
+        es_grid grid;
         why[0] = '\0';
-        if (cli_grid_parse(bad[i], true, &positive, &grid, why, (int)sizeof why))
+        if (es_grid_parse(bad[i], true, &positive, &grid, why, (int)sizeof why))
             fail_msg("\"%s\" was accepted", bad[i]);
         assert_true(why[0] != '\0');
         assert_null(grid.reals);
