@@ -125,8 +125,9 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double
     return status;
 }
 
-/* Operations of all replicates at one n: the queries' scores, an output for each gamma, and three
- * rows' gradients. */
+/* A pair is one cell because its replicates share the threads: a single one is too little work for
+ * several. Operations of all replicates at one n: the queries' scores, an output for each gamma,
+ * and three rows' gradients. */
 static double pair_flops(const collapse_params *p, const collapse_state *s, double n)
 {
     const double M = fmin(n, (double)p->queries), G = (double)s->gammas;

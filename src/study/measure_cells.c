@@ -79,7 +79,9 @@ static void put_moments(const measure_state *s, const es_moments *moments, doubl
         full[d + i] = cov[i];
 }
 
-/* Row `at` of the cell: scale at / P, prefix at % P. */
+/* Row `at` of the cell: scale at / P, prefix at % P. ESS and perplexity are means of 1/sum w^2 and
+ * exp(entropy) over queries, not these functions of means: a few queries that see everything would
+ * vanish in the latter (Jensen). */
 static void put_row(const measure_state *s, const es_attend_out *o, int64_t at, double *cov,
                     double *out)
 {

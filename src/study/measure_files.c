@@ -97,7 +97,8 @@ void measure_files_head(measure_state *s, int64_t head, const es_attend_out *our
     }
 }
 
-/* ---- CSV ---- */
+/* ---- CSV ----
+ * Made of the array when all heads are there: they may have come in any order. */
 
 /* Lines on their way into a file. */
 typedef struct csv {

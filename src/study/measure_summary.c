@@ -134,7 +134,8 @@ static const es_table_view accuracy_views[] = {{"Accuracy of this run"}, {0}};
 static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
                                              .record = true};
 
-/* Numbers of a head at scale and prefix `at`. */
+/* The summary reads cells and nothing else, so that it does not matter who computed them, or when.
+ * Numbers of a head at scale and prefix `at`: */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 {
     const measure_state *s = job->state;
