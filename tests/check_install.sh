@@ -71,7 +71,8 @@ if [ -e "$shared" ]; then
     fi
     nm -D --defined-only "$shared" | awk '{ print $3 }' | sort >"$work/exported"
     if grep -v '^es_' "$work/exported"; then fail "these symbols leave the library, too"; fi
-    cat "$include"/esscher/*.h | tr '\n' ' ' | grep -o 'ES_API [^(;]*(' | sed 's/($//; s/.*[ *]//' | grep '^es_' |
+    # functions end at their parenthesis, objects (ES_API extern ...) at a bracket or the semicolon
+    cat "$include"/esscher/*.h | tr '\n' ' ' | grep -oE 'ES_API [^(;[]*[(;[]' | sed 's/[(;[]$//; s/.*[ *]//' | grep '^es_' |
         sort -u >"$work/declared"
     diff "$work/declared" "$work/exported" >&2 || fail "declared (<) and exported (>) differ"
     readelf -d "$shared" >"$work/dynamic"
