@@ -59,6 +59,13 @@ static void describe(es_run *run, const char *title, const char *const (*said)[S
     put(run, "_columns", rows, columns, SAID + 1);
 }
 
+/* What a study found, in a sentence. */
+static void find(es_run *run, const char *sentence)
+{
+    const es_run_column column = {"sentence", ES_RUN_TEXT, NULL, &sentence};
+    put(run, "_findings", 1, &column, 1);
+}
+
 static void finish(es_run *run) { must(es_run_close(run, &err), "close"); }
 
 /* ---- claims ---- */
@@ -341,6 +348,7 @@ static void make_tails(void)
                                      {"hill_control_sd", ES_RUN_REAL, sd, NULL},
                                      {"verdict", ES_RUN_TEXT, NULL, verdict}};
     es_run *run = create("tails", "tails", "esscher tails --out tails.run");
+    find(run, "Of 90 directions, 0 have heavier tails than Gaussian tokens.");
     put(run, "rows", ROWS, columns, 14);
     finish(run);
 }
