@@ -66,7 +66,8 @@ const char *es_number_real(const char *text, double *out)
         return expected_real;
     if (!isfinite(value))
         return too_large;
-    if (value == 0.0 && strpbrk(text, "123456789") &&
+    /* 0^20 is 0, whatever digits its exponent has */
+    if (value == 0.0 && !is_power(text) && strpbrk(text, "123456789") &&
         strcspn(text, "123456789") < strcspn(text, "eE"))
         return "the number is too small to tell from 0";
     *out = value;
