@@ -27,6 +27,7 @@ typedef enum es_experiment {
     ES_EXPERIMENT_PROBE = 60,
     ES_EXPERIMENT_TAILS = 70, /* to 79 */
     ES_EXPERIMENT_CLAIMS = 80,
+    ES_EXPERIMENT_SINK = 90, /* cell: pair (n, q), replicate */
 
     ES_EXPERIMENT_FIT = 100,        /* resamples of replicates; cell: the fit */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */

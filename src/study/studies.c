@@ -12,6 +12,7 @@
     STUDY(regimes)                                                                                 \
     STUDY(heat)                                                                                    \
     STUDY(collapse)                                                                                \
+    STUDY(sink)                                                                                    \
     STUDY(exponent)                                                                                \
     STUDY(context_fit)                                                                             \
     STUDY(rope)                                                                                    \
