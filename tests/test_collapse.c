@@ -4,7 +4,7 @@
 
 #include <esscher/collapse.h>
 
-#include "lab/collapse.h"
+#include "lab/lab_inside.h"
 
 /* ---- closed form ---- */
 

@@ -6,7 +6,7 @@
 #include <esscher/tails.h>
 #include <esscher/theory.h>
 
-#include "lab/tails.h"
+#include "lab/lab_inside.h"
 
 enum { N = 4096 };
 static double x[N];

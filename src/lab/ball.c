@@ -1,5 +1,5 @@
-/* ball.c : the question, checked, and its replicates. */
-#include "lab/ball.h"
+/* ball.c : the question, checked; what is computed once; replicates, and what they cost. */
+#include "lab/ball_inside.h"
 
 #include <math.h>
 

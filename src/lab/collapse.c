@@ -1,15 +1,80 @@
-#include "lab/collapse.h"
-
-#include <esscher/attend.h>
+/* collapse.c : tokens at angle rho drawn, attended to once, and how far their angles shrink (THEORY
+ * 7): first how one output moves with every token, then replicates and their averages. */
 #include <esscher/collapse.h>
-#include <esscher/random.h>
 
 #include <math.h>
+#include <string.h>
+
+#include <esscher/attend.h>
+#include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "lab/lab_inside.h"
 #include "stats/average.h"
+
+/* ==== a row of the Jacobian ====
+ * With Q_k = I - y_k y_k', m = sum_j A_ij y_j, C = sum_j A_ij y_j y_j' - m m' and u_k = y_k - m,
+ *     dx_i'/dx_k = A_ik (I + beta u_k y_i') Q_k / sqrt q                  k != i
+ *     dx_i'/dx_i = (A_ii I + beta C) Q_i / sqrt q + alpha I
+ * since dm = sum_j A_ij (dy_j + u_j ds_j), s_j = beta <y_i, y_j>, and dy_k = Q_k dx_k / sqrt q. */
+
+static void add(double *to, double factor, const double *x, int64_t d)
+{
+    for (int64_t j = 0; j < d; j++)
+        to[j] += factor * x[j];
+}
+
+/* Sums over the row that one pass over the tokens collects. */
+typedef struct pass {
+    double off;  /* sum over k != i of the squared norms, without 1/q */
+    double wcc;  /* sum_j A_ij <y_i, y_j>^2 */
+    double p;    /* A_ii */
+    double *CQz; /* C Q_i z */
+} pass;
+
+static pass sum_up(const es_jacobian_row *r)
+{
+    const int64_t d = r->dim;
+    const double *own = r->y + r->i * d, beta = r->beta;
+    const double a = es_lab_dot(own, r->m, d), mm = es_lab_dot(r->m, r->m, d);
+    double *z = r->scratch + d; /* Q_i z */
+    pass s = {.CQz = r->scratch};
+    memset(s.CQz, 0, (size_t)d * sizeof(double));
+    memcpy(z, r->probe, (size_t)d * sizeof(double));
+    add(z, -es_lab_dot(own, z, d), own, d);
+    for (int64_t k = 0; k < r->n; k++) {
+        const double *y = r->y + k * d;
+        const double c = es_lab_dot(own, y, d), b = es_lab_dot(y, r->m, d),
+                     w = exp(beta * c - r->lse);
+        add(s.CQz, w * es_lab_dot(y, z, d), y, d);
+        s.wcc += w * c * c;
+        if (k == r->i)
+            s.p = w;
+        else
+            s.off += w * w *
+                     ((double)(d - 1) + 2.0 * beta * (c * b - a) +
+                      beta * beta * (1.0 - 2.0 * b + mm) * (1.0 - c * c));
+    }
+    add(s.CQz, -es_lab_dot(r->m, z, d), r->m, d);
+    return s;
+}
+
+double es_jacobian_row2(const es_jacobian_row *r)
+{
+    const int64_t d = r->dim;
+    const pass s = sum_up(r);
+    const double a = es_lab_dot(r->y + r->i * d, r->m, d), mm = es_lab_dot(r->m, r->m, d);
+    const double CQ = (1.0 - mm) - (s.wcc - a * a); /* trace */
+    const double trace = s.p * (double)(d - 1) + r->beta * CQ;
+    const double own = s.p * s.p * (double)(d - 1) + 2.0 * s.p * r->beta * CQ +
+                       r->beta * r->beta * es_lab_dot(s.CQz, s.CQz, d);
+    return (own + s.off) / r->square + 2.0 * r->alpha * trace / sqrt(r->square) +
+           r->alpha * r->alpha * (double)d;
+}
+
+/* ==== replicates ==== */
 
 enum { MOST_N = 10000000, MOST_DIM = 4096 };
 
@@ -51,16 +116,6 @@ static desk desk_of(const job *j, int thread)
 
 /* ---- what is asked ---- */
 
-static es_status check_number(int64_t value, int64_t low, int64_t high, const char *rule,
-                              es_error *err)
-{
-    if (value >= low && value <= high)
-        return ES_OK;
-    return es_fail(err, ES_E_RANGE, rule, "", "%s is %lld; it must be from %lld to %lld",
-                   rule + sizeof "collapse." - 1, (long long)value, (long long)low,
-                   (long long)high);
-}
-
 static es_status check_real(double value, const char *rule, es_error *err)
 {
     if (value >= 0.0 && isfinite(value))
@@ -73,11 +128,11 @@ static es_status check_job(const job *j, int64_t count, es_error *err)
 {
     if (count < 1 || j->betas < 1)
         return es_fail(err, ES_E_EMPTY, "collapse.count", "", "no replicate or no beta is given");
-    ES_TRY(check_number(j->n, 2, MOST_N, "collapse.n", err));
-    ES_TRY(check_number(j->o.dim, 2, MOST_DIM, "collapse.dim", err));
-    ES_TRY(check_number(j->o.tokens, 2, j->n, "collapse.tokens", err));
-    ES_TRY(check_number(j->o.rows, 0, j->o.tokens, "collapse.rows", err));
-    ES_TRY(check_number(j->first, 0, (INT64_C(1) << 48) - count, "collapse.replicate", err));
+    ES_TRY(es_lab_check(j->n, 2, MOST_N, "collapse.n", err));
+    ES_TRY(es_lab_check(j->o.dim, 2, MOST_DIM, "collapse.dim", err));
+    ES_TRY(es_lab_check(j->o.tokens, 2, j->n, "collapse.tokens", err));
+    ES_TRY(es_lab_check(j->o.rows, 0, j->o.tokens, "collapse.rows", err));
+    ES_TRY(es_lab_check(j->first, 0, (INT64_C(1) << 48) - count, "collapse.replicate", err));
     if (!(j->rho >= 0.0 && j->rho < 1.0))
         return es_fail(err, ES_E_RANGE, "collapse.rho", "0 <= rho < 1", "rho is %g", j->rho);
     ES_TRY(check_real(j->o.alpha, "collapse.alpha", err));
@@ -99,14 +154,6 @@ static es_collapse_opts complete(const es_collapse_opts *opts, int64_t n)
 
 /* ---- one replicate ---- */
 
-static double dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* Token 0 of the cell is z_0, tokens 1..n are z_1..z_n. Returns the mean cosine of all pairs, from
  * |sum y|^2 = n + n(n-1) rho; `sum` is scratch. */
 static es_status draw_tokens(const job *j, es_address at, double *y, double *sum, double *rho,
@@ -124,11 +171,11 @@ static es_status draw_tokens(const job *j, es_address at, double *y, double *sum
         double *row = y + i * d;
         for (int64_t c = 0; c < d; c++)
             row[c] = common * z0[c] + own * row[c];
-        const double norm = sqrt(dot(row, row, d));
+        const double norm = sqrt(es_lab_dot(row, row, d));
         for (int64_t c = 0; c < d; c++)
             sum[c] += row[c] /= norm;
     }
-    *rho = (dot(sum, sum, d) - (double)n) / ((double)n * (double)(n - 1));
+    *rho = (es_lab_dot(sum, sum, d) - (double)n) / ((double)n * (double)(n - 1));
     return ES_OK;
 }
 
@@ -140,7 +187,7 @@ static void pairs_of(const double *x, int64_t count, int64_t d, double *cosine, 
         for (int64_t b = a + 1; b < count; b++) {
             /* The half angle from |u - v|: exact where the two nearly coincide. */
             const double *u = x + a * d, *v = x + b * d;
-            const double nu = sqrt(dot(u, u, d)), nv = sqrt(dot(v, v, d));
+            const double nu = sqrt(es_lab_dot(u, u, d)), nv = sqrt(es_lab_dot(v, v, d));
             double chord2 = 0.0;
             for (int64_t c = 0; c < d; c++) {
                 const double off = u[c] / nu - v[c] / nv;
@@ -159,11 +206,7 @@ static es_status attend(const job *j, const desk *k, es_error *err)
 {
     const es_view tokens = es_view_f64(k->y, j->n, j->o.dim);
     const es_view queries = es_view_rows(&tokens, 0, j->o.tokens);
-    es_exec alone = {.threads = 1};
-    if (j->o.exec) {
-        alone.isa = j->o.exec->isa;
-        alone.budget = j->o.exec->budget;
-    }
+    const es_exec alone = es_lab_alone(j->o.exec);
     const es_attend_opts opts = {
         .precision = ES_F64, .scales = j->beta, .n_scales = j->betas, .exec = &alone};
     const es_attend_out out = {.output = k->out, .lse = k->lse, .sum_squares = k->squares};

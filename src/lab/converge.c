@@ -1,4 +1,7 @@
-/* converge.c : the question, checked, and the limits it is measured against. */
+/* converge.c : what replicates are measured against: moments of one finite sample, if one is asked
+ * for; then the question, checked, and the moments of the limit itself. */
+#include "lab/converge_inside.h"
+
 #include <math.h>
 
 #include <esscher/experiment.h>
@@ -8,8 +11,92 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "lab/lab_inside.h"
 #include "base/threads.h"
-#include "lab/converge_spec.h"
+
+/* ==== a sample in the place of the limit ====
+ * This is what the public code of the papers compares with (THEORY 11), and what slopes then suffer
+ * from (THEORY 4.5, end): the sample is as far from the limit as any sample of its size, so that
+ *     E|C_n - C_N|^2 = |b_n - b_N|^2 + Var_n + Var_N .
+ * Its own error is not estimated but known, because the limit is. */
+
+/* The same spec with the reference as its only size. */
+static es_converge_spec one_sample(const es_converge_spec *spec)
+{
+    es_converge_spec one = *spec;
+    one.sizes = &spec->reference;
+    one.n_sizes = 1;
+    return one;
+}
+
+/* Moments of the sample replace those of the limit at scale s; cov (dv, dv) is scratch. */
+static void replace(es_converge_limit *limit, int64_t s, const es_moments *moments, double *cov)
+{
+    const int64_t dv = limit->channels;
+    double *mean = limit->mean + s * dv, *exact = limit->cov + s * dv * dv;
+    es_moments_covariance(moments, 0, cov);
+    limit->error[2 * s] += es_lab_distance(moments->mean, mean, dv);
+    limit->error[2 * s + 1] += es_lab_distance(cov, exact, dv * dv);
+    for (int64_t i = 0; i < dv; i++)
+        mean[i] = moments->mean[i];
+    for (int64_t i = 0; i < dv * dv; i++)
+        exact[i] = cov[i];
+}
+
+static es_status attend(const es_converge_spec *spec, es_moments *moments, es_error *err)
+{
+    const es_converge_spec one = one_sample(spec);
+    es_converge_sample sample;
+    ES_TRY(es_converge_sample_draw(&one, ES_EXPERIMENT_CONVERGE_REFERENCE, 0, &sample, err));
+    es_attend_opts opts = es_converge_attend_opts(&one, sample.scales);
+    opts.self = true;
+    const es_attend_out out = {.moments = moments};
+    const es_status status =
+        es_attend(&sample.q_view, &sample.k_view, &sample.v_view, &opts, &out, err);
+    es_converge_sample_free(&sample);
+    return status;
+}
+
+/* Moments of the reference sample into the place of the limit's, the distance into the errors. */
+static es_status refer(const es_converge_spec *spec, es_converge_limit *limit, es_error *err)
+{
+    const int64_t dv = limit->channels;
+    void *sets = NULL, *cov = NULL;
+    es_status status = es_mem_array(limit->budget, spec->n_scales, 1, sizeof(es_moments),
+                                    "the reference", &sets, err);
+    es_moments *moments = sets;
+    if (status == ES_OK)
+        status = es_mem_array(limit->budget, dv, dv, sizeof(double), "the reference", &cov, err);
+    if (status == ES_OK)
+        status = attend(spec, moments, err);
+    for (int64_t s = 0; s < spec->n_scales && moments; s++) {
+        if (status == ES_OK)
+            replace(limit, s, &moments[s], cov);
+        es_moments_free(&moments[s]);
+    }
+    es_mem_free(limit->budget, cov);
+    es_mem_free(limit->budget, sets);
+    return status;
+}
+
+static es_status refer_cost(const es_converge_spec *spec, double *flops, double *bytes,
+                            es_error *err)
+{
+    const es_converge_spec one = one_sample(spec);
+    const int64_t dv = channels_of(spec);
+    es_attend_opts opts = es_converge_attend_opts(&one, spec->scales);
+    es_attend_plan plan;
+    opts.self = true;
+    ES_TRY(es_attend_plan_for(spec->reference, spec->reference, key_dim_of(spec), dv, &opts, true,
+                              &plan, err));
+    *flops = plan.flops;
+    *bytes = (double)plan.bytes + es_converge_sample_bytes(&one) + 8.0 * (double)(dv * dv) +
+             (double)spec->n_scales * (double)(es_moments_bytes(dv) + sizeof(es_moments)) +
+             3.0 * ES_ALIGN;
+    return ES_OK;
+}
+
+/* ==== the question and its limits ==== */
 
 enum { LIMIT_DRAWS = 65536 }; /* for limits that have no closed form */
 
@@ -145,7 +232,7 @@ es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit 
                          "a reference sample stands for a limit, and tokens of this law have none: "
                          "the more there are, the further out the largest, which gets all weight");
     if (status == ES_OK && spec->reference)
-        status = es_converge_refer(spec, limit, err);
+        status = refer(spec, limit, err);
     if (status != ES_OK) {
         es_converge_limit_free(limit);
         return status;
@@ -167,7 +254,7 @@ es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost 
         find += most * (d + dv + 2.0) + 65536.0 * es_parallel_threads(spec->exec, 1024);
     }
     if (spec->reference)
-        ES_TRY(es_converge_refer_cost(spec, &flops, &refer, err));
+        ES_TRY(refer_cost(spec, &flops, &refer, err));
     out->limit_flops = flops;
     out->limit_bytes = (size_t)(8.0 * kept + fmax(8.0 * find, refer) + 16.0 * ES_ALIGN);
     return ES_OK;

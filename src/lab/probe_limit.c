@@ -1,19 +1,22 @@
 /* probe_limit.c : one walk through a layer's pool: moments of its tokens, and what the queries see
- * in all of it and in either half.
+ * in all of it and in either half; then the keys near a query.
  *
  * Scores are taken twice, as they are and doubled: the weights of doubled scores are w^2 / sum w^2,
  * and with |v|^2 as one more value that is all that sum w^2 |v - output|^2 needs, the square of
- * what a drawn token changes (THEORY.md 9). */
+ * what a drawn token changes (THEORY 9). */
+#include "lab/probe_inside.h"
+
 #include <math.h>
 #include <string.h>
 
 #include <esscher/attend.h>
+#include <esscher/exponent.h>
 #include <esscher/linalg.h>
 #include <esscher/moments.h>
+#include <esscher/regimes.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "lab/probe.h"
 
 enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
 
@@ -43,8 +46,7 @@ typedef struct walk {
 static es_status open_partials(walk *w, es_error *err)
 {
     const double scale = 1.0 / sqrt((double)w->weights.width), scales[2] = {scale, 2.0 * scale};
-    es_exec exec = w->spec->exec ? *w->spec->exec : (es_exec){0};
-    exec.progress = NULL;
+    const es_exec exec = es_lab_quiet(w->spec->exec);
     const es_attend_opts opts = {.scales = scales, .n_scales = 2, .exec = &exec};
     ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, w->weights.heads, sizeof *w->partial,
                         "partial states", (void **)&w->partial, err));
@@ -53,7 +55,7 @@ static es_status open_partials(walk *w, es_error *err)
     return ES_OK;
 }
 
-static es_status prepare(walk *w, es_error *err)
+static es_status prepare_walk(walk *w, es_error *err)
 {
     es_budget *budget = es_probe_budget(w->spec);
     ES_TRY(es_probe_weights_new(w->spec, w->layer, &w->weights, err));
@@ -71,7 +73,7 @@ static es_status prepare(walk *w, es_error *err)
     return es_probe_queries(w->spec, w->layer, &w->weights, w->q, err);
 }
 
-static void release(walk *w)
+static void release_walk(walk *w)
 {
     es_budget *budget = es_probe_budget(w->spec);
     for (int64_t i = 0; w->partial && i < 2 * w->weights.heads; i++)
@@ -91,8 +93,7 @@ static es_status add_moments(walk *w, int64_t count, es_error *err)
 {
     const int64_t H = w->weights.hidden;
     const es_view x = es_view_f32(w->x, count, H);
-    es_exec exec = w->spec->exec ? *w->spec->exec : (es_exec){0};
-    exec.progress = NULL;
+    const es_exec exec = es_lab_quiet(w->spec->exec);
     ES_TRY(es_cov_estimate(&x, false, &exec, w->mean, w->cov, err));
     for (int64_t i = 0; i < H * H; i++)
         w->cov[i] *= (double)count;
@@ -223,15 +224,12 @@ static es_status finish(walk *w, double *numbers, es_error *err)
 
 static es_status walk_pool(walk *w, double *numbers, es_error *err)
 {
-    const es_exec *exec = w->spec->exec;
     const int64_t tokens = es_pool_about(w->spec->pool).tokens, H = w->weights.hidden;
     const es_probe_layout at = es_probe_layout_of(w->spec);
     for (int64_t first = 0; first < tokens; first += w->strip) {
         const int64_t count = tokens - first < w->strip ? tokens - first : w->strip;
         ES_TRY(add_strip(w, first, count, err));
-        if (exec && exec->progress &&
-            exec->progress(exec->progress_user, (double)(first + count), (double)tokens))
-            return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
+        ES_TRY(es_lab_tell(w->spec->exec, first + count, tokens, err));
     }
     memcpy(numbers + at.mean, w->moments.mean, (size_t)H * sizeof(double));
     es_moments_covariance(&w->moments, 0, numbers + at.cov);
@@ -245,9 +243,114 @@ es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *num
               .layer = layer,
               .queries = es_probe_queries_of(spec),
               .strip = strip_of(es_pool_about(spec->pool).tokens)};
-    es_status status = prepare(&w, err);
+    es_status status = prepare_walk(&w, err);
     if (status == ES_OK)
         status = walk_pool(&w, numbers, err);
-    release(&w);
+    release_walk(&w);
+    return status;
+}
+
+/* ==== neighbours ====
+ * How many keys lie near the direction of a query, and what that means for a head (THEORY 6). */
+
+enum { ASKED = 64 }; /* queries: enough for an error of a few per cent */
+
+typedef struct neighbours {
+    const es_probe *probe;
+    int64_t n;     /* keys */
+    int64_t *rows; /* (n) of the pool */
+    float *x;      /* (n, H) tokens, */
+    float *keys;   /* (n, H) their keys less the mean key, all heads side by side */
+    float *centre; /* (H) the mean key, */
+    float *mean;   /* (H) that of the mean token */
+} neighbours;
+
+static es_status prepare(neighbours *s, es_error *err)
+{
+    const int64_t H = s->probe->weights.hidden;
+    es_budget *budget = s->probe->exec.budget;
+    ES_TRY(es_mem_array(budget, s->n, 1, sizeof *s->rows, "rows of keys", (void **)&s->rows, err));
+    ES_TRY(es_mem_array(budget, 2 * (s->n + 1), H, sizeof *s->x, "keys", (void **)&s->x, err));
+    s->keys = s->x + s->n * H;
+    s->centre = s->keys + s->n * H;
+    s->mean = s->centre + H;
+    return ES_OK;
+}
+
+static void release(neighbours *s)
+{
+    es_mem_free(s->probe->exec.budget, s->x);
+    es_mem_free(s->probe->exec.budget, s->rows);
+}
+
+/* Keys of tokens drawn from the pool. Adding a vector to all keys changes no weight of attention,
+ * but it does change angles; without their mean, angles are those that tell keys apart. */
+static es_status draw_keys(neighbours *s, es_error *err)
+{
+    const es_probe *p = s->probe;
+    const int64_t H = p->weights.hidden;
+    const es_address at = {
+        .seed = p->spec.seed, .experiment = ES_PROBE_LOCAL, .cell = (uint64_t)p->layer};
+    es_permutation shuffle;
+    ES_TRY(es_permutation_init(&at, p->pool.tokens, &shuffle, err));
+    for (int64_t i = 0; i < s->n; i++)
+        s->rows[i] = es_permutation_at(&shuffle, i);
+    ES_TRY(es_pool_gather(p->spec.pool, p->layer, s->rows, s->n, s->x, err));
+    for (int64_t i = 0; i < H; i++)
+        s->mean[i] = (float)-p->mean[i];
+    ES_TRY(es_probe_project(&p->exec, s->mean, 1, p->weights.wk, NULL, H, H, s->centre, err));
+    return es_probe_project(&p->exec, s->x, s->n, p->weights.wk, s->centre, H, H, s->keys, err);
+}
+
+/* |q| |k - mean k| / sqrt(width), root mean square: how much a score changes from a key in the
+ * direction of the query to one across it. */
+static double inverse_temperature(const neighbours *s, int64_t head)
+{
+    const es_probe *p = s->probe;
+    const int64_t k = p->weights.width;
+    const es_probe_gram gram = es_probe_gram_of(p, head);
+    double keys = 0.0, queries = 0.0;
+    for (int64_t i = 0; i < k; i++)
+        keys += gram.kk[i * k + i];
+    for (int64_t i = 0; i < p->queries; i++)
+        for (int64_t j = 0; j < k; j++)
+            queries += pow((double)p->q[i * p->weights.hidden + head * k + j], 2.0);
+    return sqrt(keys * queries / (double)p->queries / (double)k);
+}
+
+static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out, es_error *err)
+{
+    const es_probe *p = s->probe;
+    const int64_t H = p->weights.hidden, k = p->weights.width;
+    es_view keys = es_view_f32(s->keys + head * k, s->n, k);
+    es_view queries = es_view_f32(p->q + head * k, p->queries < ASKED ? p->queries : ASKED, k);
+    keys.row_stride = queries.row_stride = H * (int64_t)sizeof(float);
+    const es_exec quiet = es_lab_quiet(&p->exec);
+    es_exponent_pool found;
+    const es_status status = es_exponent_queries(
+        &keys, &queries, &(es_exponent_opts){.exec = &quiet}, NULL, &found, err);
+    *out = (es_probe_local){.beta = inverse_temperature(s, head),
+                            .exponent = (double)NAN,
+                            .exponent_se = (double)NAN,
+                            .beta_frozen = (double)NAN};
+    if (status == ES_E_NUMERIC || status == ES_E_RANGE || status == ES_E_EMPTY)
+        return ES_OK; /* keys are too few, in one place, or one is nowhere: there is no exponent */
+    ES_TRY(status);
+    out->exponent = found.alpha;
+    out->exponent_se = found.alpha_se;
+    out->beta_frozen = es_freezing_scale(found.alpha, (double)p->spec.sizes[p->spec.n_sizes - 1]);
+    return ES_OK;
+}
+
+es_status es_probe_local_of(const es_probe *probe, es_probe_local *out, es_error *err)
+{
+    const int64_t tokens = probe->pool.tokens;
+    neighbours s = {.probe = probe, .n = tokens < ES_PROBE_KEYS ? tokens : ES_PROBE_KEYS};
+    es_status status = prepare(&s, err);
+    if (status == ES_OK)
+        status = draw_keys(&s, err);
+    for (int64_t h = 0; h < probe->weights.heads && status == ES_OK; h++)
+        status = ask_head(&s, h, &out[h], err);
+    release(&s);
     return status;
 }

@@ -1,12 +1,23 @@
-/* probe_replicate.c : n tokens drawn from the pool, every head, every n, against the limit. */
+/* probe_replicate.c : n tokens drawn from the pool, every head, every n, against the limit; then
+ * the same with Gaussian tokens. */
+#include "lab/probe_inside.h"
+
 #include <math.h>
 
 #include <esscher/attend.h>
+#include <esscher/linalg.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "lab/probe.h"
+
+static es_status check_replicate(int64_t replicate, es_error *err)
+{
+    if (replicate < 0 || replicate > UINT32_MAX) /* what its address has room for */
+        return es_fail(err, ES_E_RANGE, "probe.replicate", "0 to 2^32 - 1", "replicate %lld",
+                       (long long)replicate);
+    return ES_OK;
+}
 
 /* ---- errors of one head ---- */
 
@@ -31,14 +42,6 @@ static void mean_and_cov(const double *a, int64_t stride, int64_t m, int64_t k, 
             cov[l * k + j] = cov[j * k + l];
 }
 
-static double distance(const double *a, const double *b, int64_t count)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < count; i++)
-        sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(sum);
-}
-
 es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
                           int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
                           es_error *err)
@@ -51,11 +54,11 @@ es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, 
     mean_and_cov(a, a_stride, queries, width, mean[0], cov[0]);
     mean_and_cov(b, b_stride, queries, width, mean[1], cov[1]);
     for (int64_t i = 0; i < queries; i++) {
-        const double apart = distance(a + i * a_stride, b + i * b_stride, width);
+        const double apart = es_lab_distance(a + i * a_stride, b + i * b_stride, width);
         sum += apart * apart;
     }
-    *out = (es_probe_cell){.mean_error = distance(mean[0], mean[1], width),
-                           .cov_error = distance(cov[0], cov[1], width * width),
+    *out = (es_probe_cell){.mean_error = es_lab_distance(mean[0], mean[1], width),
+                           .cov_error = es_lab_distance(cov[0], cov[1], width * width),
                            .map_error = sqrt(sum / (double)queries)};
     es_mem_free(budget, moments);
     return ES_OK;
@@ -77,24 +80,25 @@ static es_status compare_size(void *user, int64_t i, int thread, es_error *err)
                            c->limit_stride, m, k, &c->cells[i], err);
 }
 
-es_status es_probe_compare(const es_probe *probe, const double *outputs, const double *limit,
-                           int64_t limit_stride, es_probe_cell *cells, es_error *err)
+/* es_probe_errors() at every size: outputs (sizes, queries, k) into cells (sizes). */
+static es_status compare(const es_probe *probe, const double *outputs, const double *limit,
+                         int64_t limit_stride, es_probe_cell *cells, es_error *err)
 {
     comparison c = {probe, outputs, limit, limit_stride, cells};
-    es_exec quiet = probe->exec;
-    quiet.progress = NULL;
+    const es_exec quiet = es_lab_quiet(&probe->exec);
     return es_parallel_run(&quiet, probe->spec.n_sizes, compare_size, &c, err);
 }
 
 /* ---- one draw ---- */
 
-es_status es_probe_attend(const es_probe *probe, int64_t head, const float *keys,
-                          const float *values, int64_t stride, double *outputs, es_error *err)
+/* The queries of one head over n tokens, their keys and values (n, k) with rows `stride` numbers
+ * apart, into outputs (sizes, queries, k). */
+static es_status attend(const es_probe *probe, int64_t head, const float *keys, const float *values,
+                        int64_t stride, double *outputs, es_error *err)
 {
     const int64_t k = probe->weights.width, n = probe->spec.sizes[probe->spec.n_sizes - 1];
     const double scale = 1.0 / sqrt((double)k);
-    es_exec exec = probe->exec;
-    exec.progress = NULL;
+    const es_exec exec = es_lab_quiet(&probe->exec);
     const es_attend_opts opts = {.scales = &scale,
                                  .n_scales = 1,
                                  .prefixes = probe->spec.sizes,
@@ -136,12 +140,12 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
 {
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
-    ES_TRY(es_probe_attend(p, head, d->keys + head * k, d->values + head * k, H, d->outputs, err));
+    ES_TRY(attend(p, head, d->keys + head * k, d->values + head * k, H, d->outputs, err));
     const double *limit = p->limit + head * k;
     for (int64_t i = 0; i < p->spec.n_sizes * m; i++)
         for (int64_t l = 0; l < k; l++)
             d->errors[i * H + head * k + l] = (float)(d->outputs[i * k + l] - limit[i % m * H + l]);
-    return es_probe_compare(p, d->outputs, limit, H, cells, err);
+    return compare(p, d->outputs, limit, H, cells, err);
 }
 
 /* ---- all heads ---- */
@@ -191,8 +195,7 @@ static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
     const int64_t sizes = p->spec.n_sizes;
     float *product;
     joining j = {.draw = d};
-    es_exec quiet = p->exec;
-    quiet.progress = NULL;
+    const es_exec quiet = es_lab_quiet(&p->exec);
     ES_TRY(es_mem_array(p->exec.budget, sizes, 1, sizeof *j.alone, "errors of heads",
                         (void **)&j.alone, err));
     es_status status = es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
@@ -213,7 +216,7 @@ static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
     return status;
 }
 
-static es_status prepare(draw *d, es_error *err)
+static es_status prepare_draw(draw *d, es_error *err)
 {
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden, outputs = p->spec.n_sizes * p->queries;
@@ -227,21 +230,19 @@ static es_status prepare(draw *d, es_error *err)
     return es_mem_array(budget, outputs, H, sizeof(float), "errors", (void **)&d->errors, err);
 }
 
-static es_status run(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
-                     es_error *err)
+static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
+                          es_error *err)
 {
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden;
-    ES_TRY(prepare(d, err));
+    ES_TRY(prepare_draw(d, err));
     ES_TRY(choose(d, replicate, err));
     ES_TRY(es_pool_gather(p->spec.pool, p->layer, d->rows, d->n, d->x, err));
     ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, H, H, d->keys, err));
     ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, H, H, d->values, err));
     for (int64_t h = 0; h < p->weights.heads; h++) {
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
-        if (p->exec.progress &&
-            p->exec.progress(p->exec.progress_user, (double)(h + 1), (double)p->weights.heads))
-            return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
+        ES_TRY(es_lab_tell(&p->exec, h + 1, p->weights.heads, err));
     }
     return join_heads(d, joint, err);
 }
@@ -249,12 +250,147 @@ static es_status run(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_
 es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                              es_probe_joint *joint, es_error *err)
 {
-    ES_TRY(es_probe_check_replicate(replicate, err));
+    ES_TRY(check_replicate(replicate, err));
     draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
-    const es_status status = run(&d, replicate, cells, joint, err);
+    const es_status status = run_draw(&d, replicate, cells, joint, err);
     es_mem_free(probe->exec.budget, d.errors);
     es_mem_free(probe->exec.budget, d.outputs);
     es_mem_free(probe->exec.budget, d.x);
     es_mem_free(probe->exec.budget, d.rows);
+    return status;
+}
+
+/* ==== control ====
+ * Gaussian tokens of the same covariance in place of the pool's. A head sees of a token only its
+ * key and its value, so those are drawn: 2k numbers instead of the model's width. Means are left
+ * out: that of keys shifts all scores of a query alike, that of values all outputs. */
+
+enum { STRIP = 1024 }; /* tokens of a unit of work */
+
+typedef struct control {
+    const es_probe *probe;
+    int64_t n;       /* tokens: the largest size */
+    es_address at;   /* of this head's tokens */
+    double *joint;   /* (2k, 2k): covariance of (key, value), */
+    double *root;    /* its root, */
+    float *factor;   /* and that in f32 */
+    float *normals;  /* (n, 2k) */
+    float *pairs;    /* (n, 2k): a key and its value in a row */
+    double *outputs; /* (sizes, queries, k) */
+    double *limit;   /* (queries, k) */
+} control;
+
+static es_status prepare_control(control *c, es_error *err)
+{
+    const es_probe *p = c->probe;
+    const int64_t k = p->weights.width, m = p->queries, both = 2 * k;
+    es_budget *budget = p->exec.budget;
+    ES_TRY(es_mem_array(budget, 2 * both, both, sizeof(double), "a covariance", (void **)&c->joint,
+                        err));
+    c->root = c->joint + both * both;
+    ES_TRY(es_mem_array(budget, 2 * c->n + both, both, sizeof(float), "Gaussian tokens",
+                        (void **)&c->normals, err));
+    c->pairs = c->normals + c->n * both;
+    c->factor = c->pairs + c->n * both;
+    ES_TRY(es_mem_array(budget, (p->spec.n_sizes + 1) * m, k, sizeof(double), "outputs",
+                        (void **)&c->outputs, err));
+    c->limit = c->outputs + p->spec.n_sizes * m * k;
+    return ES_OK;
+}
+
+static void release_control(control *c)
+{
+    es_budget *budget = c->probe->exec.budget;
+    es_mem_free(budget, c->outputs);
+    es_mem_free(budget, c->normals);
+    es_mem_free(budget, c->joint);
+}
+
+/* ---- one head ---- */
+
+static es_status factor_of(control *c, int64_t head, es_error *err)
+{
+    const int64_t k = c->probe->weights.width, both = 2 * k;
+    const es_probe_gram gram = es_probe_gram_of(c->probe, head);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < k; j++) { /* exactly symmetric */
+            c->joint[i * both + j] = 0.5 * (gram.kk[i * k + j] + gram.kk[j * k + i]);
+            c->joint[(k + i) * both + j] = gram.vk[i * k + j];
+            c->joint[i * both + k + j] = gram.vk[j * k + i];
+            c->joint[(k + i) * both + k + j] = 0.5 * (gram.vv[i * k + j] + gram.vv[j * k + i]);
+        }
+    const es_view joint = es_view_f64(c->joint, both, both);
+    ES_TRY(es_sym_sqrt(&joint, 0.0, c->probe->exec.budget, c->root, NULL, err));
+    for (int64_t i = 0; i < both * both; i++)
+        c->factor[i] = (float)c->root[i];
+    return ES_OK;
+}
+
+static es_status draw_strip(void *user, int64_t unit, int thread, es_error *err)
+{
+    const control *c = user;
+    const int64_t both = 2 * c->probe->weights.width, first = unit * STRIP;
+    es_address at = c->at;
+    (void)thread;
+    at.token = (uint64_t)first;
+    return es_normal_rows_f32(&at, c->n - first < STRIP ? c->n - first : STRIP, both,
+                              c->normals + first * both, err);
+}
+
+/* V S t with t = Wk'(Wq x + bq)/sqrt(k): outputs over infinitely many tokens. */
+static void limit_of(control *c, int64_t head)
+{
+    const es_probe *p = c->probe;
+    const int64_t k = p->weights.width;
+    const es_probe_gram gram = es_probe_gram_of(p, head);
+    for (int64_t i = 0; i < p->queries; i++) {
+        const float *x = p->q + i * p->weights.hidden + head * k;
+        for (int64_t a = 0; a < k; a++) {
+            double sum = 0.0;
+            for (int64_t b = 0; b < k; b++)
+                sum += gram.vk[a * k + b] * (double)x[b];
+            c->limit[i * k + a] = sum / sqrt((double)k);
+        }
+    }
+}
+
+static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es_error *err)
+{
+    const es_probe *p = c->probe;
+    const int64_t k = p->weights.width;
+    const es_exec quiet = es_lab_quiet(&p->exec);
+    ES_TRY(factor_of(c, head, err));
+    ES_TRY(es_parallel_run(&quiet, (c->n + STRIP - 1) / STRIP, draw_strip, c, err));
+    ES_TRY(
+        es_probe_project(&quiet, c->normals, c->n, c->factor, NULL, 2 * k, 2 * k, c->pairs, err));
+    ES_TRY(attend(p, head, c->pairs, c->pairs + k, 2 * k, c->outputs, err));
+    limit_of(c, head);
+    return compare(p, c->outputs, c->limit, k, cells, err);
+}
+
+/* ---- all heads ---- */
+
+static es_status run_control(control *c, int64_t replicate, es_probe_cell *cells, es_error *err)
+{
+    const es_probe *p = c->probe;
+    const int64_t heads = p->weights.heads;
+    ES_TRY(prepare_control(c, err));
+    for (int64_t h = 0; h < heads; h++) {
+        c->at = (es_address){.seed = p->spec.seed,
+                             .experiment = ES_PROBE_CONTROL,
+                             .cell = (uint64_t)(p->layer * heads + h) << 32 | (uint64_t)replicate};
+        ES_TRY(measure_head(c, h, cells + h * p->spec.n_sizes, err));
+        ES_TRY(es_lab_tell(&p->exec, h + 1, heads, err));
+    }
+    return ES_OK;
+}
+
+es_status es_probe_control(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
+                           es_error *err)
+{
+    ES_TRY(check_replicate(replicate, err));
+    control c = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
+    const es_status status = run_control(&c, replicate, cells, err);
+    release_control(&c);
     return status;
 }

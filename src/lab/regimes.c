@@ -1,4 +1,6 @@
-#include "lab/regimes.h"
+/* regimes.c : attention of one query over n keys on the sphere (THEORY 6): what is asked and the
+ * units of work; then averages over the replicates, and whether they follow the laws. */
+#include "lab/regimes_inside.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,6 +8,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "lab/lab_inside.h"
+#include "stats/average.h"
+#include "stats/ks.h"
 
 enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
 
@@ -21,15 +26,6 @@ typedef struct job {
 } job;
 
 /* ---- what is asked ---- */
-
-static es_status check_number(int64_t value, int64_t low, int64_t high, const char *rule,
-                              es_error *err)
-{
-    if (value >= low && value <= high)
-        return ES_OK;
-    return es_fail(err, ES_E_RANGE, rule, "", "%s is %lld; it must be from %lld to %lld",
-                   rule + sizeof "regimes." - 1, (long long)value, (long long)low, (long long)high);
-}
 
 static es_status check_points(const es_regimes_opts *o, int64_t n, es_error *err)
 {
@@ -57,9 +53,9 @@ static es_status check(const es_regimes_opts *o, int64_t n, double beta, es_erro
     if (o->method != ES_REGIMES_NEAREST && o->method != ES_REGIMES_BRUTE)
         return es_fail(err, ES_E_ARGUMENT, "regimes.method", "nearest or brute",
                        "there is no method number %d", (int)o->method);
-    ES_TRY(check_number(n, 1, all ? ES_REGIMES_MOST_KEYS : ES_KEYS_MOST_N, "regimes.n", err));
-    ES_TRY(check_number(o->replicates, 1, 10000000, "regimes.replicates", err));
-    ES_TRY(check_number(o->nearest, 64, 1000000, "regimes.nearest", err));
+    ES_TRY(es_lab_check(n, 1, all ? ES_REGIMES_MOST_KEYS : ES_KEYS_MOST_N, "regimes.n", err));
+    ES_TRY(es_lab_check(o->replicates, 1, 10000000, "regimes.replicates", err));
+    ES_TRY(es_lab_check(o->nearest, 64, 1000000, "regimes.nearest", err));
     if (!(beta > 0.0 && beta <= ES_KEYS_MOST_BETA))
         return es_fail(err, ES_E_RANGE, "regimes.beta", "positive and at most 1e60",
                        "the inverse temperature is %g", beta);
@@ -215,5 +211,123 @@ es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
     es_sampler_free(own.sampler);
     es_mem_free(budget, own.law);
     es_mem_free(budget, own.query);
+    return status;
+}
+
+/* ==== rows ==== */
+
+enum { FEWEST = 20 };   /* replicates that a test of normality needs */
+#define SMALL_BULK 1e-6 /* share of a Gaussian sum that cannot decide such a test */
+
+/* The weight of order k of each draw. */
+static void copy_top(const es_regimes_draw *draws, int64_t count, int k, double *out)
+{
+    for (int64_t r = 0; r < count; r++)
+        out[r] = draws[r].top[k];
+}
+
+static es_estimate estimate(const double *x, int64_t count, int64_t stride)
+{
+    const es_measured m = es_average_column(x, count, stride);
+    return (es_estimate){m.value, m.se};
+}
+
+static void average(const es_regimes_draw *draws, int64_t count, double *column,
+                    es_regimes_row *out)
+{
+    const int64_t width = sizeof *draws / sizeof(double); /* every member of a draw is a double */
+    for (int k = 0; k < ES_REGIMES_TOP; k++)
+        out->top[k] = estimate(&draws->top[k], count, width);
+    out->squares = estimate(&draws->squares, count, width);
+    out->entropy = estimate(&draws->entropy, count, width);
+    out->deficit = estimate(&draws->deficit, count, width);
+    for (int64_t r = 0; r < count; r++) {
+        column[r] = draws[r].tangential * draws[r].tangential;
+        out->bulk = fmax(out->bulk, draws[r].bulk);
+        out->normality = fmax(out->normality, draws[r].normality);
+    }
+    out->tangential = estimate(column, count, 1);
+}
+
+static es_agreement agreement(es_ks ks)
+{
+    return (es_agreement){.distance = ks.distance, .p = ks.p};
+}
+
+/* The ordered weights against a sample of the critical limit, column (2 count). */
+static es_status compare_law(const es_regimes_opts *o, int64_t n, double beta,
+                             const es_regimes_draw *draws, es_regimes_draw *reference,
+                             int64_t count, double *column, es_regimes_row *out, es_error *err)
+{
+    es_cap_exponent cap;
+    ES_TRY(es_keys_exponent(o->keys, &cap, err));
+    const double scaled = es_critical_scale(&cap, (double)n, beta);
+    if (!(scaled >= 1e-12 && scaled <= 1e12 && es_critical_mean(cap.alpha, scaled) <= 1e15))
+        return ES_OK; /* no such limit */
+    ES_TRY(es_critical_sample(o->seed, cap.alpha, scaled, count, o->exec, reference, err));
+    for (int k = 0; k < ES_REGIMES_TOP && k < n; k++) {
+        copy_top(draws, count, k, column);
+        copy_top(reference, count, k, column + count);
+        out->limit[k] = estimate(column + count, count, 1);
+        out->law[k] = agreement(es_ks_two(column, count, column + count, count));
+    }
+    return ES_OK;
+}
+
+/* The output's fluctuations against the Gaussian of the subcritical regime. */
+static void compare_normal(int64_t dim, int64_t n, double beta, const es_regimes_draw *draws,
+                           int64_t count, double *column, es_regimes_row *out)
+{
+    es_average a;
+    if (es_average_at(dim, beta, &a, NULL) != ES_OK)
+        return;
+    for (int64_t r = 0; r < count; r++)
+        column[r] = (1.0 - a.mean.val - draws[r].deficit) * sqrt((double)n / a.radial.val);
+    out->normal[0] = agreement(es_ks_normal(column, count));
+    for (int64_t r = 0; r < count; r++)
+        column[r] = draws[r].one * sqrt((double)n / a.tangential.val);
+    out->normal[1] = agreement(es_ks_normal(column, count));
+}
+
+static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regimes_draw *draws,
+                      int64_t count, double *column, es_regimes_row *out, es_error *err)
+{
+    const es_agreement none = {(double)NAN, (double)NAN};
+    ES_TRY(es_regimes_sample(o, n, beta, draws, err));
+    *out = (es_regimes_row){.bulk = 0.0};
+    for (int k = 0; k < ES_REGIMES_TOP; k++) {
+        out->law[k] = none;
+        out->limit[k] = (es_estimate){(double)NAN, (double)NAN};
+    }
+    out->normal[0] = out->normal[1] = none;
+    average(draws, count, column, out);
+    if (o->points || o->keys->planted)
+        return ES_OK;
+    ES_TRY(compare_law(o, n, beta, draws, draws + count, count, column, out, err));
+    if (o->keys->n_parts == 0 && o->keys->vanish == 0.0 && out->bulk < SMALL_BULK &&
+        count >= FEWEST)
+        compare_normal(o->keys->dim, n, beta, draws, count, column, out);
+    return ES_OK;
+}
+
+es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es_regimes_row *out,
+                         es_error *err)
+{
+    if (!opts || !out)
+        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts or out is NULL");
+    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    const int64_t count = opts->replicates ? opts->replicates : 1000;
+    es_regimes_draw *draws;
+    double *column = NULL;
+    if (count < 1 || count > 10000000)
+        return es_fail(err, ES_E_RANGE, "regimes.replicates", "from 1 to 10^7", "%lld replicates",
+                       (long long)count);
+    ES_TRY(es_mem_array(budget, 2, count, sizeof *draws, "replicates", (void **)&draws, err));
+    es_status status =
+        es_mem_array(budget, 2, count, sizeof *column, "replicates", (void **)&column, err);
+    if (status == ES_OK)
+        status = fill(opts, n, beta, draws, count, column, out, err);
+    es_mem_free(budget, column);
+    es_mem_free(budget, draws);
     return status;
 }

@@ -1,9 +1,9 @@
-/* ball_field.c : the supremum of the limit field, in one and two dimensions (section 3).
+/* ball_field.c : the Gaussian field that sqrt(n)(Gamma_n - Gamma) tends to (THEORY 3): its size at
+ * a query, the largest one on a ball, and the supremum of the field drawn.
  *
- * The field is Gaussian with, for s = Ax and t = Ax',
- *     cov(x, x') = e^{K(s+t) - K(s) - K(t)} V [K''(s+t) + (K'(s+t)-K'(s)) (K'(s+t)-K'(t))'] V'.
- * On a grid of points of the ball that is one matrix; its Cholesky factor times normals is the
- * field, drawn. */
+ * Gamma_n is a ratio of two means over tokens. To first order its error is the mean of
+ * V (y - K'(s)) e^{<s,y> - K(s)}, s = Ax, whose variance e^{-2K(s)} E e^{2<s,Y>} (..)(..)' is an
+ * average over the law tilted by 2s: D = e^{K(2s)-2K(s)} V [K''(2s) + (K'(2s)-K'(s))(..)'] V'. */
 #include <esscher/ball_field.h>
 
 #include <math.h>
@@ -17,12 +17,325 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, double **out,
+                             es_error *err)
+{
+    void *memory = NULL;
+    const es_status status =
+        es_mem_array(budget, rows, cols, sizeof(double), "field on a ball", &memory, err);
+    *out = memory;
+    return status;
+}
+
+static double dot(const double *a, const double *b, int64_t d)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* out (rows) = m (rows, d) v. */
+static void apply(const double *m, int64_t rows, int64_t d, const double *v, double *out)
+{
+    for (int64_t i = 0; i < rows; i++)
+        out[i] = dot(m + i * d, v, d);
+}
+
+/* ---- one query, any law ---- */
+
+/* tr V H V' + |V off|^2. */
+static double spread(const double *V, int64_t dv, int64_t d, const double *H, const double *off)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < dv; c++) {
+        const double *v = V + c * d, shift = dot(v, off, d);
+        for (int64_t i = 0; i < d; i++)
+            if (v[i] != 0.0)
+                sum += v[i] * dot(H + i * d, v, d);
+        sum += shift * shift;
+    }
+    return sum;
+}
+
+es_status es_ball_point_at(const es_law *law, const double *A, const double *V, int64_t dv,
+                           const double *x, es_budget *budget, es_ball_point *out, es_error *err)
+{
+    ES_TRY(es_law_check(law, err));
+    const int64_t d = law->dim;
+    double *work;
+    ES_TRY(new_doubles(budget, d + 3, d, &work, err));
+    double *s = work, *once = work + d, *twice = work + 2 * d, *hess = work + 3 * d;
+    es_log_mgf at_s = {.grad = once}, at_2s = {.grad = twice, .hess = hess};
+    apply(A, d, d, x, s);
+    es_status status = es_limit_log_mgf(law, s, budget, &at_s, err);
+    for (int64_t i = 0; i < d; i++)
+        s[i] *= 2.0;
+    if (status == ES_OK) {
+        status = es_limit_log_mgf(law, s, budget, &at_2s, err);
+        if (status == ES_E_RANGE) { /* weights have a mean but no variance */
+            *out = (es_ball_point){INFINITY, INFINITY, INFINITY};
+            es_mem_free(budget, work);
+            return ES_OK;
+        }
+    }
+    if (status == ES_OK) {
+        out->entropy = dot(s, twice, d) - at_2s.val.val;
+        for (int64_t i = 0; i < d; i++)
+            twice[i] -= once[i];
+        out->log_ess = at_2s.val.val - 2.0 * at_s.val.val;
+        out->log_mse = out->log_ess + log(spread(V, dv, d, hess, twice));
+    }
+    es_mem_free(budget, work);
+    return status;
+}
+
+es_status es_ball_directions(const es_law *law, const double *A, es_budget *budget, double *values,
+                             double *vectors, es_error *err)
+{
+    ES_TRY(es_law_check(law, err));
+    const int64_t d = law->dim;
+    double *work;
+    ES_TRY(new_doubles(budget, 3 * d, d, &work, err));
+    double *cov = work, *root = work + d * d, *u = work + 2 * d * d;
+    const es_view S = es_view_f64(cov, d, d), r = es_view_f64(root, d, d);
+    const es_view a = es_view_f64(A, d, d), product = es_view_f64(cov, d, d);
+    es_status status = es_limit_token_moments(law, budget, NULL, cov, err);
+    if (status == ES_OK)
+        status = es_sym_sqrt(&S, 0.0, budget, root, NULL, err);
+    if (status == ES_OK)
+        status = es_mat_multiply(&r, &a, budget, cov, err);
+    if (status == ES_OK)
+        status = es_svd_factor(&product, budget, values, u, vectors, NULL, err);
+    es_mem_free(budget, work);
+    return status;
+}
+
+/* ---- the largest point of a ball ---- */
+
+enum {
+    DIRECTIONS = 8,  /* singular directions that are tried */
+    SHELLS = 8,      /* radii R k/SHELLS on each */
+    REFINE_DIM = 64, /* beyond, differences cost too much */
+    EVALUATIONS = 80 /* of an ascent */
+};
+
+/* The field as a function on R^d. For Gaussian tokens S A and V S A are kept, and the gradient is a
+ * formula; for other laws it is a difference. */
+typedef struct field {
+    const es_law *law;
+    int64_t d, dv;
+    es_budget *budget;
+    double *A, *V, *SA, *VSA;           /* (d, d), (dv, d), (d, d), (dv, d) */
+    double *values, *vectors;           /* singular values (d), directions (d, d) */
+    double trace;                       /* tr V S V', Gaussian tokens */
+    double *x, *trial, *grad, *scratch; /* (d), (d), (d), (d + dv) */
+    double *memory;
+} field;
+
+static bool is_gaussian(const field *f) { return es_law_traits(f->law->kind) & ES_LAW_QUADRATIC; }
+
+/* Gaussian tokens: ln n MSE = q^2 + ln(tr VSV' + |VSAx|^2). */
+static es_ball_point gaussian_point(field *f, const double *x, double *grad)
+{
+    double *t = f->scratch, *v = f->scratch + f->d, q2 = 0.0;
+    apply(f->SA, f->d, f->d, x, t);
+    apply(f->VSA, f->dv, f->d, x, v);
+    const double size = f->trace + dot(v, v, f->dv);
+    for (int64_t j = 0; j < f->d; j++) {
+        double a = 0.0, b = 0.0; /* (A'SAx)_j, ((VSA)'VSAx)_j */
+        for (int64_t i = 0; i < f->d; i++)
+            a += f->A[i * f->d + j] * t[i];
+        for (int64_t c = 0; c < f->dv; c++)
+            b += f->VSA[c * f->d + j] * v[c];
+        q2 += a * x[j];
+        if (grad)
+            grad[j] = 2.0 * a + 2.0 * b / size;
+    }
+    return (es_ball_point){.log_mse = q2 + log(size), .log_ess = q2, .entropy = 2.0 * q2};
+}
+
+static es_status point(field *f, const double *x, es_ball_point *out, es_error *err)
+{
+    if (!is_gaussian(f))
+        return es_ball_point_at(f->law, f->A, f->V, f->dv, x, f->budget, out, err);
+    *out = gaussian_point(f, x, NULL);
+    return ES_OK;
+}
+
+static es_status gradient(field *f, double *x, double R, es_error *err)
+{
+    const double h = 1e-5 * R;
+    if (is_gaussian(f)) {
+        gaussian_point(f, x, f->grad);
+        return ES_OK;
+    }
+    for (int64_t j = 0; j < f->d; j++) {
+        es_ball_point up, down;
+        const double at = x[j];
+        x[j] = at + h;
+        es_status status = point(f, x, &up, err);
+        x[j] = at - h;
+        if (status == ES_OK)
+            status = point(f, x, &down, err);
+        x[j] = at;
+        ES_TRY(status);
+        f->grad[j] = up.log_mse - down.log_mse;
+    }
+    return ES_OK;
+}
+
+/* Keep x if it is the largest so far; the largest entropy is of interest wherever it is. */
+static void meet(field *f, const double *x, const es_ball_point *p, double *most,
+                 es_ball_constant *c)
+{
+    c->entropy = fmax(c->entropy, p->entropy);
+    if (!(p->log_mse > *most))
+        return;
+    *most = p->log_mse;
+    memmove(f->x, x, (size_t)f->d * sizeof *x);
+}
+
+/* Points on the leading directions, inside and on the sphere. */
+static es_status scan(field *f, double R, double *most, es_ball_constant *c, es_error *err)
+{
+    const int64_t few = f->d > REFINE_DIM && !is_gaussian(f) ? 1 : DIRECTIONS;
+    const int64_t directions = f->d < few ? f->d : few, shells = few == 1 ? 2 : SHELLS;
+    for (int64_t k = 0; k < 2 * directions * shells; k++) {
+        const double *v = f->vectors + (k / (2 * shells)) * f->d;
+        const double size = R * (double)(k / 2 % shells + 1) / (double)shells;
+        es_ball_point p;
+        for (int64_t j = 0; j < f->d; j++)
+            f->trial[j] = (k % 2 ? -size : size) * v[j];
+        ES_TRY(point(f, f->trial, &p, err));
+        meet(f, f->trial, &p, most, c);
+    }
+    return ES_OK;
+}
+
+/* Projected normalised ascent from f->x. */
+static es_status refine(field *f, double R, double *most, es_ball_constant *c, es_error *err)
+{
+    double step = 0.125 * R;
+    bool moved = true;
+    for (int e = 0; e < EVALUATIONS && step > 1e-6 * R && isfinite(*most); e++) {
+        es_ball_point p;
+        if (moved)
+            ES_TRY(gradient(f, f->x, R, err));
+        const double size = sqrt(dot(f->grad, f->grad, f->d));
+        if (!(size > 0.0 && isfinite(size)))
+            return ES_OK;
+        for (int64_t j = 0; j < f->d; j++)
+            f->trial[j] = f->x[j] + step * f->grad[j] / size;
+        const double norm = sqrt(dot(f->trial, f->trial, f->d));
+        for (int64_t j = 0; norm > R && j < f->d; j++)
+            f->trial[j] *= R / norm;
+        ES_TRY(point(f, f->trial, &p, err));
+        moved = p.log_mse > *most;
+        meet(f, f->trial, &p, most, c);
+        step *= moved ? 1.5 : 0.5;
+    }
+    return ES_OK;
+}
+
+static es_status fill_field(field *f, const es_head *head, es_error *err)
+{
+    const int64_t d = f->d;
+    ES_TRY(es_head_write(head, d, f->A, f->V, err));
+    ES_TRY(es_ball_directions(f->law, f->A, f->budget, f->values, f->vectors, err));
+    if (!is_gaussian(f))
+        return ES_OK;
+    double *cov;
+    ES_TRY(new_doubles(f->budget, d, d, &cov, err));
+    const es_view S = es_view_f64(cov, d, d), A = es_view_f64(f->A, d, d);
+    const es_view V = es_view_f64(f->V, f->dv, d), SA = es_view_f64(f->SA, d, d);
+    es_status status = es_limit_token_moments(f->law, f->budget, NULL, cov, err);
+    if (status == ES_OK)
+        status = es_mat_multiply(&S, &A, f->budget, f->SA, err);
+    if (status == ES_OK)
+        status = es_mat_multiply(&V, &SA, f->budget, f->VSA, err);
+    memset(f->grad, 0, (size_t)d * sizeof *f->grad);
+    f->trace = spread(f->V, f->dv, d, cov, f->grad);
+    es_mem_free(f->budget, cov);
+    return status;
+}
+
+static es_status new_field(const es_law *law, const es_head *head, es_budget *budget, field *f,
+                           es_error *err)
+{
+    *f = (field){.law = law, .d = law->dim, .budget = budget};
+    ES_TRY(es_head_write(head, law->dim, NULL, NULL, err));
+    const int64_t d = f->d, dv = f->dv = es_head_channels(head, d);
+    ES_TRY(new_doubles(budget, 3 * d + 2 * dv + 4, d, &f->memory, err));
+    double *at = f->memory;
+    double **const parts[] = {&f->A,      &f->SA, &f->vectors, &f->V,   &f->VSA,
+                              &f->values, &f->x,  &f->trial,   &f->grad};
+    const int64_t rows[] = {d, d, d, dv, dv, 1, 1, 1, 1};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        *parts[i] = at;
+        at += rows[i] * d;
+    }
+    ES_TRY(new_doubles(budget, d + dv, 1, &f->scratch, err));
+    return fill_field(f, head, err);
+}
+
+static es_status check_radii(const double *radii, int64_t count, es_error *err)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!(radii[i] > (i ? radii[i - 1] : 0.0) && isfinite(radii[i])))
+            return es_fail(err, ES_E_RANGE, "ball.radii", "positive and increasing",
+                           "radius %lld is %g", (long long)i, radii[i]);
+    return ES_OK;
+}
+
+es_status es_ball_predict(const es_law *law, const es_head *head, const double *radii,
+                          int64_t n_radii, es_budget *budget, es_ball_constant *out, es_error *err)
+{
+    if (!law || !head || !radii || !out)
+        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head, radii or out is NULL");
+    ES_TRY(es_law_check(law, err));
+    ES_TRY(check_radii(radii, n_radii, err));
+    field f;
+    double most = -INFINITY;
+    es_ball_constant c = {0};
+    es_status status = new_field(law, head, budget, &f, err);
+    for (int64_t i = 0; i < n_radii && status == ES_OK; i++) {
+        status = scan(&f, radii[i], &most, &c, err);
+        if (status == ES_OK && (is_gaussian(&f) || f.d <= REFINE_DIM))
+            status = refine(&f, radii[i], &most, &c, err);
+        c.rms = exp(0.5 * most);
+        c.radius = sqrt(dot(f.x, f.x, f.d));
+        out[i] = c;
+    }
+    es_mem_free(budget, f.scratch);
+    es_mem_free(budget, f.memory);
+    return status;
+}
+
+bool es_ball_saturated(const es_ball_constant *constant, double n)
+{
+    return !(constant->entropy <= log(0.05 * n));
+}
+
+double es_ball_line(double q, double v)
+{
+    return q >= 0.0 && v >= 0.0
+               ? 1.1283791670955126 * sqrt(v * (1.0 + q * q)) * exp(0.5 * q * q) /* 2/sqrt(pi) */
+               : (double)NAN;
+}
+
+/* ==== the supremum, in one and two dimensions ====
+ * The field is Gaussian with, for s = Ax and t = Ax',
+ *     cov(x, x') = e^{K(s+t) - K(s) - K(t)} V [K''(s+t) + (K'(s+t)-K'(s)) (K'(s+t)-K'(t))'] V',
+ * the same average over a law tilted by s + t. On a grid of points of the ball that is one matrix;
+ * its Cholesky factor times normals is the field, drawn. */
+
 enum {
     EXPERIMENT = ES_EXPERIMENT_BALL + 4,
     DRAWS = 4096,
     BATCH = 256,    /* draws that are multiplied at once */
     LINE = 65,      /* points of [-R, R] */
-    SHELLS = 4,     /* circles of radius R k/SHELLS */
+    CIRCLES = 4,    /* circles of radius R k/CIRCLES */
     LEAST_ARC = 32, /* points of the outermost circle */
     MOST_ARC = 96
 };
@@ -41,7 +354,7 @@ typedef struct grid {
 /* Points on the circle of shell k; arcs are the same on all shells. */
 static int64_t arc_of(int64_t outermost, int64_t k)
 {
-    return (outermost * k + SHELLS - 1) / SHELLS;
+    return (outermost * k + CIRCLES - 1) / CIRCLES;
 }
 
 static void place(grid *g, double R, int64_t outermost)
@@ -53,12 +366,12 @@ static void place(grid *g, double R, int64_t outermost)
         return;
     }
     x[0] = x[1] = 0.0;
-    for (int64_t k = 1; k <= SHELLS; k++)
+    for (int64_t k = 1; k <= CIRCLES; k++)
         for (int64_t i = 0; i < arc_of(outermost, k); i++) {
             const double angle = 6.283185307179586 * (double)i / (double)arc_of(outermost, k);
             x += 2;
-            x[0] = R * (double)k / SHELLS * cos(angle);
-            x[1] = R * (double)k / SHELLS * sin(angle);
+            x[0] = R * (double)k / CIRCLES * cos(angle);
+            x[1] = R * (double)k / CIRCLES * sin(angle);
         }
 }
 
@@ -72,7 +385,7 @@ static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
     outermost = (int64_t)fmin(MOST_ARC, LEAST_ARC * fmax(1.0, R * values[0]));
     g->dv = es_head_channels(head, d);
     g->m = d == 1 ? LINE : 1;
-    for (int64_t k = 1; d == 2 && k <= SHELLS; k++)
+    for (int64_t k = 1; d == 2 && k <= CIRCLES; k++)
         g->m += arc_of(outermost, k);
     const int64_t wide = g->m * g->dv;
     double **const arrays[] = {&g->A, &g->V,   &g->x,      &g->s,       &g->grad,

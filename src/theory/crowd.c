@@ -1,4 +1,5 @@
-/* crowd.c : queries drawn in blocks, forgotten once they are added up. */
+/* crowd.c : queries for general.c (THEORY 4.5): a sample of them, whitened, with every inner
+ * product; then many more, one at a time. */
 #include "theory/crowd.h"
 
 #include <math.h>
@@ -10,6 +11,161 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "theory/predict.h"
+#include "theory/rem.h"
+
+static es_status carve(es_sample *s, es_error *err)
+{
+    const int64_t N = s->count, d = s->d;
+    double **arrays[] = {&s->q,  &s->zQz, &s->zQQz, &s->e,  &s->z,   &s->M,   &s->Q,
+                         &s->ee, &s->eQe, &s->eQQe, &s->ez, &s->eQz, &s->eQQz};
+    const int64_t sizes[] = {N,     N,     N,     N * d, N * d, d * d, d * d,
+                             N * N, N * N, N * N, N * N, N * N, N * N};
+    int64_t total = 0;
+    for (int i = 0; i < 13; i++)
+        total += sizes[i];
+    ES_TRY(es_mem_array(s->budget, total, 1, sizeof(double), "prediction", &s->memory, err));
+    double *next = s->memory;
+    for (int i = 0; i < 13; i++) {
+        *arrays[i] = next;
+        next += sizes[i];
+    }
+    return ES_OK;
+}
+
+/* Scratch of the steps below: (d, d) three times, (rows, d) twice, (count, d) once. */
+typedef struct scratch {
+    double *root, *product, *A, *left, *right, *eQ;
+} scratch;
+
+/* M = S^{1/2} A S^{1/2} and Q. */
+static es_status whiten(const es_view *cov, double tolerance, const es_head *head, es_sample *s,
+                        scratch *w, es_error *err)
+{
+    const int64_t d = s->d;
+    const es_view root = es_view_f64(w->root, d, d), product = es_view_f64(w->product, d, d);
+    const es_view A = es_view_f64(w->A, d, d);
+    ES_TRY(es_sym_sqrt(cov, tolerance, s->budget, w->root, NULL, err));
+    if (head->A) {
+        ES_TRY(es_mat_multiply(head->A, &root, s->budget, w->product, err));
+    } else {
+        const es_view keys = es_view_transpose(head->Wk);
+        ES_TRY(es_mat_multiply(&keys, head->Wq, s->budget, w->A, err));
+        for (int64_t i = 0; i < d * d; i++)
+            w->A[i] /= sqrt((double)head->Wq->rows);
+        ES_TRY(es_mat_multiply(&A, &root, s->budget, w->product, err));
+    }
+    ES_TRY(es_mat_multiply(&root, &product, s->budget, s->M, err));
+    if (!head->V)
+        return es_mat_multiply(&root, &root, s->budget, s->Q, err);
+    const es_view output = es_view_f64(w->left, head->V->rows, d);
+    const es_view transposed = es_view_transpose(&output);
+    ES_TRY(es_mat_multiply(head->V, &root, s->budget, w->left, err));
+    return es_mat_multiply(&transposed, &output, s->budget, s->Q, err);
+}
+
+/* Row M z (d), number j, becomes e; returns q. */
+static double normalise(double *row, int64_t d, int64_t j)
+{
+    double square = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        square += row[i] * row[i];
+    const double q = sqrt(square);
+    for (int64_t i = 0; i < d; i++) /* no scores at all: any direction will do */
+        row[i] = square > 0.0 ? row[i] / q : (double)(i == j % d);
+    return q;
+}
+
+static es_status draw(es_sample *s, uint64_t seed, es_error *err)
+{
+    const int64_t N = s->count, d = s->d;
+    const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_PREDICT};
+    ES_TRY(es_normal_rows(&at, N, d, s->z, err));
+    const es_view z = es_view_f64(s->z, N, d), M = es_view_f64(s->M, d, d);
+    const es_view transposed = es_view_transpose(&M);
+    ES_TRY(es_mat_multiply(&z, &transposed, s->budget, s->e, err));
+    for (int64_t j = 0; j < N; j++) {
+        s->q[j] = normalise(s->e + j * d, d, j);
+        s->highest = fmax(s->highest, s->q[j]);
+    }
+    /* Below 0.05 nothing depends on q by more than q^2. */
+    s->lowest = fmax(ES_SCORES_MIN_Q, fmin(0.05, 0.05 * s->highest));
+    s->highest = fmax(s->highest, s->lowest);
+    for (int64_t j = 0; j < N; j++)
+        s->q[j] = fmax(s->q[j], s->lowest);
+    return ES_OK;
+}
+
+/* Inner products in the metric `left` / e: e_j' X e_k and e_j' X z_k with left_j = X e_j. */
+static es_status products(es_sample *s, const double *left, double *with_e, double *with_z,
+                          es_error *err)
+{
+    const es_view a = es_view_f64(left, s->count, s->d), e = es_view_f64(s->e, s->count, s->d);
+    const es_view z = es_view_f64(s->z, s->count, s->d);
+    const es_view et = es_view_transpose(&e), zt = es_view_transpose(&z);
+    ES_TRY(es_mat_multiply(&a, &et, s->budget, with_e, err));
+    return es_mat_multiply(&a, &zt, s->budget, with_z, err);
+}
+
+static es_status multiply(es_sample *s, scratch *w, es_error *err)
+{
+    const int64_t N = s->count, d = s->d;
+    const es_view Q = es_view_f64(s->Q, d, d), e = es_view_f64(s->e, N, d);
+    const es_view z = es_view_f64(s->z, N, d), eQ = es_view_f64(w->eQ, N, d);
+    ES_TRY(products(s, s->e, s->ee, s->ez, err));
+    ES_TRY(es_mat_multiply(&e, &Q, s->budget, w->eQ, err));
+    ES_TRY(products(s, w->eQ, s->eQe, s->eQz, err));
+    ES_TRY(es_mat_multiply(&eQ, &Q, s->budget, w->right, err));
+    ES_TRY(products(s, w->right, s->eQQe, s->eQQz, err));
+    ES_TRY(es_mat_multiply(&z, &Q, s->budget, w->eQ, err));
+    for (int64_t j = 0; j < N; j++) {
+        s->zQz[j] = es_dot(w->eQ + j * d, s->z + j * d, d);
+        s->zQQz[j] = es_dot(w->eQ + j * d, w->eQ + j * d, d);
+        s->widest = fmax(s->widest, fabs(s->ez[j * N + j]));
+    }
+    for (int64_t i = 0; i < d; i++)
+        s->trace += s->Q[i * d + i];
+    s->trace2 = es_dot(s->Q, s->Q, d * d);
+    return ES_OK;
+}
+
+es_status es_sample_make(const es_view *cov, double tolerance, const es_head *head, int64_t count,
+                         uint64_t seed, es_budget *budget, es_sample *out, es_error *err)
+{
+    *out = (es_sample){.budget = budget};
+    ES_TRY(es_horizons_check(cov, head, err));
+    const int64_t d = cov->rows, values = head->V ? head->V->rows : 1;
+    out->count = count;
+    out->d = d;
+    ES_TRY(carve(out, err));
+    void *memory;
+    es_status status = es_mem_array(budget, 3 * d + values + 2 * count, d, sizeof(double),
+                                    "prediction", &memory, err);
+    if (status == ES_OK) {
+        double *at = memory;
+        scratch w = {.root = at, .product = at + d * d, .A = at + 2 * d * d};
+        w.left = w.A + d * d;
+        w.right = w.left + values * d;
+        w.eQ = w.right + count * d;
+        status = whiten(cov, tolerance, head, out, &w, err);
+        if (status == ES_OK)
+            status = draw(out, seed, err);
+        if (status == ES_OK)
+            status = multiply(out, &w, err);
+        es_mem_free(budget, memory);
+    }
+    if (status != ES_OK)
+        es_sample_free(out);
+    return status;
+}
+
+void es_sample_free(es_sample *s)
+{
+    es_mem_free(s->budget, s->memory);
+    s->memory = NULL;
+}
+
+/* ==== the crowd: queries drawn in blocks, forgotten once they are added up ==== */
 
 enum { EXPERIMENT = ES_EXPERIMENT_CROWD, BLOCK = 512, LEAST = 2048, MOST = 65536 };
 
@@ -44,7 +200,8 @@ static es_status block_make(const es_sample *s, block *b, es_error *err)
 }
 
 /* Queries number `first` and on: z, q and e. */
-static es_status draw(const es_sample *s, uint64_t seed, int64_t first, block *b, es_error *err)
+static es_status draw_block(const es_sample *s, uint64_t seed, int64_t first, block *b,
+                            es_error *err)
 {
     const es_address at = {.seed = seed, .experiment = EXPERIMENT, .token = (uint64_t)first};
     const int64_t d = s->d;
@@ -53,16 +210,8 @@ static es_status draw(const es_sample *s, uint64_t seed, int64_t first, block *b
     ES_TRY(es_normal_rows(&at, BLOCK, d, b->z, err));
     ES_TRY(es_mat_multiply(&z, &transposed, s->budget, b->e, err));
     for (int64_t j = 0; j < BLOCK; j++)
-        b->q[j] = es_sample_normalise(b->e + j * d, d, j);
+        b->q[j] = normalise(b->e + j * d, d, j);
     return ES_OK;
-}
-
-static double dot(const double *a, const double *b, int64_t d)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
 }
 
 es_status es_crowd_widen(es_sample *s, uint64_t seed, es_error *err)
@@ -72,10 +221,10 @@ es_status es_crowd_widen(es_sample *s, uint64_t seed, es_error *err)
     ES_TRY(block_make(s, &b, err));
     es_status status = ES_OK;
     for (int64_t first = 0; first < count && status == ES_OK; first += BLOCK) {
-        status = draw(s, seed, first, &b, err);
+        status = draw_block(s, seed, first, &b, err);
         for (int64_t j = 0; j < BLOCK && status == ES_OK; j++) {
             s->highest = fmax(s->highest, b.q[j]);
-            s->widest = fmax(s->widest, fabs(dot(b.e + j * d, b.z + j * d, d)));
+            s->widest = fmax(s->widest, fabs(es_dot(b.e + j * d, b.z + j * d, d)));
         }
     }
     es_mem_free(s->budget, b.memory);
@@ -194,13 +343,13 @@ static es_status add_block(es_crowd *c, const es_sample *s, const es_expansions 
         const double *zj = b->z + j * d, *ej = b->e + j * d;
         const double *zQ = b->zQ + j * d, *eQ = b->eQ + j * d;
         const es_query x = {.q = fmax(b->q[j], s->lowest),
-                            .ez = dot(ej, zj, d),
-                            .eQe = dot(ej, eQ, d),
-                            .eQz = dot(eQ, zj, d),
-                            .zQz = dot(zj, zQ, d),
-                            .eQQe = dot(eQ, eQ, d),
-                            .eQQz = dot(eQ, zQ, d),
-                            .zQQz = dot(zQ, zQ, d)};
+                            .ez = es_dot(ej, zj, d),
+                            .eQe = es_dot(ej, eQ, d),
+                            .eQz = es_dot(eQ, zj, d),
+                            .zQz = es_dot(zj, zQ, d),
+                            .eQQe = es_dot(eQ, eQ, d),
+                            .eQQz = es_dot(eQ, zQ, d),
+                            .zQQz = es_dot(zQ, zQ, d)};
         add_query(c, s, spectra, &x, f + 2 * j);
     }
     for (int mode = 0; mode < 2; mode++)
@@ -220,7 +369,7 @@ es_status es_crowd_make(const es_sample *s, const es_expansions *spectra, uint64
     es_status status = block_make(s, &b, err);
     if (status == ES_OK) {
         for (int64_t first = 0; first < out->count && status == ES_OK; first += BLOCK) {
-            status = draw(s, seed, first, &b, err);
+            status = draw_block(s, seed, first, &b, err);
             if (status == ES_OK)
                 status = add_block(out, s, spectra, &b, err);
         }

@@ -1,5 +1,5 @@
-/* general.c : finite-n prediction for any covariance and head (4.5). Queries are sampled; the
- * token that two of them share is averaged over exactly (pairs.h). */
+/* general.c : finite-n prediction for any covariance and head (THEORY 4.5). Queries are sampled;
+ * the token that two of them share is averaged over exactly (influence.h). */
 #include <esscher/theory.h>
 
 #include <math.h>
@@ -10,9 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "theory/crowd.h"
-#include "theory/pairs.h"
 #include "theory/predict.h"
-#include "theory/sample.h"
 
 #define WIDEST 13.0 /* t = <e, eta> of an independent token is a standard normal */
 
@@ -68,14 +66,6 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
-static double dot(const double *a, const double *b, int64_t count)
-{
-    double sum = 0.0;
-    for (int64_t j = 0; j < count; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
-
 /* Features of the sampled queries, less their means, orthonormal; defects[i] becomes how far the
  * mean of feature i is from that of the crowd. A feature that says nothing new becomes 0. */
 static void prepare_features(const model *m, double *features, double defects[ES_FEATURES])
@@ -90,17 +80,17 @@ static void prepare_features(const model *m, double *features, double defects[ES
     }
     for (int i = 0; i < ES_FEATURES; i++) {
         double *f = features + i * N;
-        const double mean = mean_of(f, N), size = sqrt(dot(f, f, N));
+        const double mean = mean_of(f, N), size = sqrt(es_dot(f, f, N));
         defects[i] = m->crowd.features[i] - mean;
         for (int64_t j = 0; j < N; j++)
             f[j] -= mean;
         for (int k = 0; k < i; k++) {
-            const double *earlier = features + k * N, part = dot(f, earlier, N);
+            const double *earlier = features + k * N, part = es_dot(f, earlier, N);
             defects[i] -= part * defects[k];
             for (int64_t j = 0; j < N; j++)
                 f[j] -= part * earlier[j];
         }
-        const double norm = sqrt(dot(f, f, N)), scale = norm > 1e-6 * size ? 1.0 / norm : 0.0;
+        const double norm = sqrt(es_dot(f, f, N)), scale = norm > 1e-6 * size ? 1.0 / norm : 0.0;
         defects[i] *= scale;
         for (int64_t j = 0; j < N; j++)
             f[j] *= scale;
@@ -130,18 +120,18 @@ static es_num pair_average(const model *m, const es_expansion *at, pair_kernel k
     for (int64_t j = 0; j < N; j++)
         rows[j] -= mean;
     for (int i = 0; i < ES_FEATURES; i++) {
-        const double *f = features + i * N, part = dot(rows, f, N);
+        const double *f = features + i * N, part = es_dot(rows, f, N);
         correction += part * defects[i];
         for (int64_t j = 0; j < N; j++)
             rows[j] -= part * f[j];
     }
-    const double left = dot(rows, rows, N) / (double)(N - 1 - ES_FEATURES);
+    const double left = es_dot(rows, rows, N) / (double)(N - 1 - ES_FEATURES);
     return (es_num){fmax(mean + 2.0 * correction, 0.1 * mean), 2.0 * sqrt(left / (double)N)};
 }
 
 /* The square of the mean belongs to the covariance, too: T(eta) loses c(eta) c(eta)', taken here as
- * lambda eta eta', its leading part, with lambda = |c|^2/|eta|^2. In terms of pairs.h eta eta' is
- * the influence with A2 = t^2, B2 = t, C2 = W2 = 1 for every direction. Returns the change of
+ * lambda eta eta', its leading part, with lambda = |c|^2/|eta|^2. In terms of influence.h eta eta'
+ * is the influence with A2 = t^2, B2 = t, C2 = W2 = 1 for every direction. Returns the change of
  * E|T|^2. */
 static double without_square_of_mean(const model *m, const es_expansion *at, double lambda)
 {
@@ -277,7 +267,7 @@ static double square_defect(const model *m)
     double square = -m->crowd.limit;
     for (int64_t i = 0; i < d; i++)
         for (int64_t k = 0; k < d; k++)
-            square += s->Q[i * d + k] * dot(s->M + k * d, s->M + i * d, d);
+            square += s->Q[i * d + k] * es_dot(s->M + k * d, s->M + i * d, d);
     return m->crowd.limit > 0.0 ? square * m->crowd.reached / m->crowd.limit : 0.0;
 }
 

@@ -1,9 +1,10 @@
-/* horizons.c : norms of S^{1/2} A S^{1/2} (THEORY 2).
+/* horizons.c : norms of S^{1/2} A S^{1/2} (THEORY 2), the exponents that follow from them, and the
+ * slopes of predictions at finite n.
  *
  * Scores of x = S^{1/2} z against tokens S^{1/2} w are <M z, w>, M = S^{1/2} A S^{1/2}: q = |M z|,
  * so |M| is the largest q of a unit z and |M|_F^2 = E q^2. With A = Wk'Wq/sqrt(k) all norms are
  * those of (Wk S^{1/2})' (Wq S^{1/2}), which QR of both factors makes a (k, k) matrix. */
-#include <esscher/theory.h>
+#include "theory/predict.h"
 
 #include <float.h>
 #include <math.h>
@@ -11,8 +12,8 @@
 #include <esscher/linalg.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
-#include "theory/horizons.h"
 
 /* ---- what is asked, checked and multiplied out ---- */
 
@@ -99,6 +100,14 @@ static es_status fill_factors(const es_view *cov, double tolerance, const es_hea
 
 /* ---- norms of a product ---- */
 
+static double frobenius_of(const double *a, int64_t count)
+{
+    double squares = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        squares += a[i] * a[i];
+    return sqrt(squares);
+}
+
 /* |left' right| and |left' right|_F for left, right (rows, d). With rows < d through QR: left' =
  * Q1 R1, right' = Q2 R2, and the norms are those of R1 R2' (rows, rows). */
 static es_status product_norm(factors *f, const double *left, const double *right, es_num *norm,
@@ -116,20 +125,9 @@ static es_status product_norm(factors *f, const double *left, const double *righ
     } else {
         ES_TRY(es_mat_multiply(&at, &b, f->budget, f->small, err));
     }
-    double squares = 0.0;
-    for (int64_t i = 0; i < size * size; i++)
-        squares += f->small[i] * f->small[i];
-    *frobenius = sqrt(squares);
+    *frobenius = frobenius_of(f->small, size * size);
     const es_view small = es_view_f64(f->small, size, size);
     return es_norm_spectral(&small, f->budget, norm, err);
-}
-
-static double frobenius_of(const double *a, int64_t count)
-{
-    double squares = 0.0;
-    for (int64_t i = 0; i < count; i++)
-        squares += a[i] * a[i];
-    return sqrt(squares);
 }
 
 /* How far rounding may have moved a norm N whose square depends linearly on S: `slope` is |dN^2| /
@@ -188,4 +186,131 @@ es_status es_horizons_of(const es_view *cov, double tolerance, const es_head *he
         derive(f.scale, !head->A, out);
     free_factors(&f);
     return status;
+}
+
+/* ==== exponents: powers of n for n -> infinity (THEORY 4.3, 4.4), and constants of the CLT ====
+ * One query, q = u sqrt(2 ln n): n e^{-g^2/2} tokens have score q g, up to g = sqrt(2 ln n), and
+ * whichever g makes the error largest decides: inside that range (exponent 1/2 - u^2) or at its
+ * end, where a few tokens have all the weight. Averaging e^{-theta ln n} over x ~ N(0, S), whose
+ * largest q grow like H |x|, is one more maximum, which is where H enters. Heuristic; checked by
+ * rem.c. */
+
+es_status es_exponents_at(double horizon, es_exponents *out, es_error *err)
+{
+    if (!(horizon >= 0.0) || isinf(horizon))
+        return es_fail(err, ES_E_RANGE, "theory.horizon", "a norm is finite and not negative",
+                       "the horizon is %g", horizon);
+    const double h2 = horizon * horizon;
+    /* sqrt(1+x) - 1 without cancellation */
+    const double four = 4.0 / h2 / (sqrt(1.0 + 4.0 / h2) + 1.0);
+    const double eight = 8.0 / h2 / (sqrt(1.0 + 8.0 / h2) + 1.0);
+    out->paper = 0.5 / (1.0 + h2);
+    out->query_rms = h2 <= 0.5 ? 0.5 : 0.25 * four;
+    out->cov_bias = 2.0 * out->query_rms;
+    out->mean_rms = h2 <= 1.0 ? 0.5 : 0.25 * eight;
+    out->mean_abs = fmin(0.5, 1.0 / (1.0 + h2));
+    return ES_OK;
+}
+
+es_status es_rem_phase(double u, es_rem_exponents *out, es_error *err)
+{
+    if (!(u >= 0.0))
+        return es_fail(err, ES_E_RANGE, "theory.phase", "u = q/sqrt(2 log n) is not negative",
+                       "u is %g", u);
+    const double u2 = u * u;
+    *out = (es_rem_exponents){0};
+    if (u >= 1.0)
+        return ES_OK;
+    out->typical = u <= 0.5 ? 0.5 - u2 : (1.0 - u) * (1.0 - u);
+    out->rms = 3.0 * u2 <= 1.0 ? 0.5 - u2 : (1.0 - u2) * (1.0 - u2) / (8.0 * u2);
+    out->participation = 2.0 * out->rms;
+    out->ess = 2.0 * out->typical;
+    return ES_OK;
+}
+
+/* -d ln(rms)/d ln n at fixed q, THEORY 4.3: the error is e^{-theta(u) L}, L = ln n, u^2 = q^2/(2L);
+ * beyond u^2 = 1/3 theta L = (1-u^2)^2 L/(8u^2) = (2L-q^2)^2/(16 q^2), whose derivative in L is
+ * (2L/q^2 - 1)/4. */
+double es_rem_slope(double q, double n)
+{
+    if (!(q >= 0.0) || !(n > 1.0))
+        return NAN;
+    const double L = log(n), q2 = q * q;
+    if (q2 <= 2.0 / 3.0 * L)
+        return 0.5;
+    return q2 < 2.0 * L ? 0.25 * (2.0 * L / q2 - 1.0) : 0.0;
+}
+
+/* THEORY 4.4, constants: n E|m_n|^2 -> E|c(eta)|^2, c(eta) = E_z (eta - Mz) e^{<Mz,eta> -
+ * |Mz|^2/2}. In the singular directions that is (1+h^2)^{-3/2} eta e^{k eta^2/2}, k = h^2/(1+h^2),
+ * and its mean square (1-h^4)^{-3/2}; another direction's weight alone gives (1-h^4)^{-1/2}. */
+es_status es_mean_clt(const double *h, int64_t count, double *out, es_error *err)
+{
+    if (!h || count < 1 || !out)
+        return es_fail(err, ES_E_ARGUMENT, "theory.clt", "give the singular values of M",
+                       "no singular values");
+    double log_product = 0.0, sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        const double h2 = h[i] * h[i], rest = (1.0 - h2) * (1.0 + h2);
+        if (!(h[i] >= 0.0 && h[i] < 1.0))
+            return es_fail_at(err, ES_E_RANGE, i, 0, "theory.clt", "the CLT holds for H < 1",
+                              "a singular value is %g", h[i]);
+        log_product += log(rest);
+        sum += 1.0 / rest;
+    }
+    *out = exp(-0.5 * log_product) * sum;
+    return ES_OK;
+}
+
+/* ==== what both kinds of finite-n prediction share ==== */
+
+es_status es_predict_check(int64_t d, double n, es_error *err)
+{
+    if (d < 1 || d > ES_MAX_DIM)
+        return es_fail(err, ES_E_RANGE, "theory.predict.dim", "use 1 to 4096 dimensions",
+                       "%lld dimensions", (long long)d);
+    if (!(n >= 3.0 && n <= 1e12 && n == floor(n)))
+        return es_fail(err, ES_E_RANGE, "theory.predict.n", "use a whole number from 3 to 1e12",
+                       "a prediction for %g tokens", n);
+    return ES_OK;
+}
+
+void es_predict_shrink(es_prediction *small, const es_prediction *larger, double ratio)
+{
+    const double square = ratio * ratio;
+    small->population.cov_bias = square * larger->population.cov_bias;
+    small->population.cov_rms = square * larger->population.cov_rms;
+    small->self.cov_bias = square * larger->self.cov_bias;
+    small->self.cov_rms = square * larger->self.cov_rms;
+}
+
+double es_norm_ratio(int64_t d)
+{
+    const double half = 0.5 * (double)d;
+    return exp(lgamma(half + 0.5) - lgamma(half) - 0.5 * log(half));
+}
+
+double es_predict_next(double n) { return ceil(1.02 * n); }
+
+static double slope_of(double here, double next, double distance)
+{
+    return log(fabs(here) / fabs(next)) / distance;
+}
+
+static void slopes_of(const es_predicted *here, const es_predicted *next, double distance,
+                      es_predicted *out)
+{
+    out->query_rms = slope_of(here->query_rms, next->query_rms, distance);
+    out->mean_rms = slope_of(here->mean_rms, next->mean_rms, distance);
+    out->mean_abs = slope_of(here->mean_abs, next->mean_abs, distance);
+    out->cov_bias = slope_of(here->cov_bias, next->cov_bias, distance);
+    out->cov_rms = slope_of(here->cov_rms, next->cov_rms, distance);
+}
+
+void es_predict_slope(const es_prediction *here, const es_prediction *next, double distance,
+                      es_prediction *out)
+{
+    slopes_of(&here->population, &next->population, distance, &out->population);
+    slopes_of(&here->self, &next->self, distance, &out->self);
+    out->sampling = here->sampling;
 }

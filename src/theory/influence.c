@@ -1,7 +1,9 @@
-/* influence.c : tables of a token's influence, on the lattice of scores.h. */
+/* influence.c : what one token does to the output of a query (THEORY 4.5): tables on the lattice of
+ * rem.h, their Hermite coefficients, and products of two queries' averaged over the token. */
 #include "theory/influence.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -93,7 +95,7 @@ static es_status density_make(es_scores *s, double r, density *out, es_error *er
 
 /* ---- tables ---- */
 
-/* Expectations given a token of score index * delta. Kernels come from the tables of scores.h. */
+/* Expectations given a token of score index * delta. Kernels come from the tables of rem.h. */
 static given with_lattice(const es_scores *s, const density *f, int64_t index)
 {
     const int64_t far = (int64_t)(FAR / s->delta);
@@ -184,4 +186,248 @@ es_influence es_influence_at(const es_influence_table *table, double t)
             to[k] += weights[j] * from[k];
     }
     return out;
+}
+
+/* ==== expansions ====
+ * f(t) = sum f_k h_k(t), f_k = E f(t) h_k(t) under the normal law of t. Two queries at an angle see
+ * t and t' with correlation rho, and E h_j(t) h_k(t') = rho^k for j = k, else 0 (Mehler): averages
+ * over a token of products become power series in rho. */
+
+#define SPACE 0.15 /* of nodes in log q: cubic interpolation is then good to 1e-4 */
+
+/* Project the functions of one table on h_0 .. h_ES_HERMITE under the normal law of t. */
+static void expand(const es_influence_table *table, es_expansion *out)
+{
+    for (int64_t i = 0; i < table->count; i++) {
+        const double t = (double)(i - table->half) * ES_INFLUENCE_STEP;
+        const double f = 0.3989422804014327 * ES_INFLUENCE_STEP * exp(-0.5 * t * t);
+        const es_influence x = table->at[i];
+        const double a1 = x.weight * t + x.along;
+        const double b2 = x.weight_squared * t + x.cross;
+        const double a2 = b2 * t + x.cross * t + x.square;
+        double h = f, before = 0.0;
+        for (int k = 0; k <= ES_HERMITE; k++) {
+            out->A1[k] += h * a1;
+            out->W[k] += h * x.weight;
+            out->A2[k] += h * a2;
+            out->C2[k] += h * (x.part + x.weight_squared);
+            out->B2[k] += h * b2;
+            out->W2[k] += h * x.weight_squared;
+            const double next = (t * h - sqrt((double)k) * before) / sqrt((double)(k + 1));
+            before = h;
+            h = next;
+        }
+    }
+}
+
+static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, es_error *err)
+{
+    es_influence_table *table = &s->tables[i];
+    void *memory;
+    *table = (es_influence_table){.half = half, .count = 2 * half + 1};
+    ES_TRY(
+        es_mem_array(s->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
+    table->at = memory;
+    const double q = exp(s->low + (double)i * s->space);
+    es_rem moments;
+    ES_TRY(es_influence_add(n, q, 1.0, s->budget, table, &moments, err));
+    s->at[i].moments = moments;
+    s->at[i].q = q;
+    expand(table, &s->at[i]);
+    return ES_OK;
+}
+
+es_status es_expansion_beside(double n, double q, double r, es_budget *budget,
+                              es_influence_table *table, es_expansion *out, es_error *err)
+{
+    *out = (es_expansion){.q = q};
+    ES_TRY(es_influence_add_beside(n, q, r, 1.0, budget, table, err));
+    expand(table, out);
+    return ES_OK;
+}
+
+es_status es_expansions_make(double n, double low, double high, double widest, es_budget *budget,
+                             es_expansions *out, es_error *err)
+{
+    const double span = log(high / low);
+    const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
+    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
+    out->space = fmax(span, 1e-3) / (double)(nodes - 1);
+    void *at, *tables;
+    ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_expansion), "influence", &at, err));
+    out->at = at;
+    es_status status =
+        es_mem_array(budget, nodes, 1, sizeof(es_influence_table), "influence", &tables, err);
+    if (status == ES_OK)
+        out->tables = tables;
+    const int64_t half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2;
+    for (int64_t i = 0; i < nodes && status == ES_OK; i++)
+        status = make_node(out, i, n, half, err);
+    if (status != ES_OK)
+        es_expansions_free(out);
+    return status;
+}
+
+void es_expansions_free(es_expansions *s)
+{
+    for (int64_t i = 0; s->tables && i < s->nodes; i++)
+        es_mem_free(s->budget, s->tables[i].at);
+    es_mem_free(s->budget, s->tables);
+    es_mem_free(s->budget, s->at);
+    *s = (es_expansions){0};
+}
+
+/* The four nodes around log q, and their weights in cubic interpolation. */
+static int64_t around(const es_expansions *s, double q, double weights[4])
+{
+    const double x = (log(q) - s->low) / s->space;
+    int64_t i = (int64_t)floor(x);
+    i = i < 1 ? 1 : i > s->nodes - 3 ? s->nodes - 3 : i;
+    const double u = x - (double)i;
+    weights[0] = -u * (u - 1) * (u - 2) / 6;
+    weights[1] = (u + 1) * (u - 1) * (u - 2) / 2;
+    weights[2] = -(u + 1) * u * (u - 2) / 2;
+    weights[3] = (u + 1) * u * (u - 1) / 6;
+    return i - 1;
+}
+
+/* All members of both structs are doubles. */
+static void blend(const double *from, double weight, size_t count, double *to)
+{
+    for (size_t k = 0; k < count; k++)
+        to[k] += weight * from[k];
+}
+
+void es_expansions_at(const es_expansions *s, double q, es_expansion *out)
+{
+    double weights[4];
+    const int64_t first = around(s, q, weights);
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < 4; j++)
+        blend((const double *)&s->at[first + j], weights[j], sizeof *out / sizeof(double),
+              (double *)out);
+    out->q = q;
+}
+
+void es_expansions_moments(const es_expansions *s, double q, es_rem *out)
+{
+    double weights[4];
+    const int64_t first = around(s, q, weights);
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < 4; j++)
+        blend((const double *)&s->at[first + j].moments, weights[j], sizeof *out / sizeof(double),
+              (double *)out);
+}
+
+es_influence es_expansions_influence(const es_expansions *s, double q, double t)
+{
+    double weights[4];
+    const int64_t first = around(s, q, weights);
+    es_influence out = {0};
+    for (int j = 0; j < 4; j++) {
+        const es_influence here = es_influence_at(&s->tables[first + j], t);
+        blend((const double *)&here, weights[j], ES_INFLUENCES, (double *)&out);
+    }
+    return out;
+}
+
+/* ==== pairs ====
+ * g = e - rho f and h = f - rho e are what is left of one direction across the other. */
+
+double es_pair_mean(const es_pair *x, const es_expansion *a, const es_expansion *b)
+{
+    const double rho = x->rho, square = rho * rho;
+    const double gQe = x->ee - rho * x->ef, hQf = x->ff - rho * x->ef;
+    const double hQg = (1.0 + square) * x->ef - rho * (x->ee + x->ff);
+    const double across = x->trace - x->ee - x->ff + rho * x->ef; /* tr Q P'P */
+    double sum = 0.0, power = 1.0, lower = 0.0;                   /* rho^{k-1}, rho^{k-2} */
+    for (int k = 1; k <= ES_HERMITE; k += 2) {
+        const double root = sqrt((double)k), W = a->W[k - 1], W_ = b->W[k - 1];
+        sum += power * rho * a->A1[k] * b->A1[k] * x->ef;
+        sum += power * root * (a->A1[k] * W_ * gQe + b->A1[k] * W * hQf);
+        sum += W * W_ * (power * across + (k - 1) * lower * hQg);
+        lower = power * rho;
+        power *= square;
+    }
+    return sum;
+}
+
+/* The parts of es_pair_cov() that do not depend on the order. */
+typedef struct contraction {
+    double rho, gQe, hQf, hQg, across;
+    double mixed; /* e'Q P'P Q f */
+    double Z, Z_; /* g'Q PP' Q e, h'Q P'P Q f */
+    double Y;     /* h'Q P'P Q g */
+    double loop;  /* tr PP'Q PP'Q */
+    double g2g, h2h, g2f, h2e;
+} contraction;
+
+static contraction contract(const es_pair *x)
+{
+    const double rho = x->rho, p = x->ee, r = x->ff, s = x->ef;
+    const double gQf = s - rho * r, hQe = s - rho * p;
+    contraction c = {.rho = rho, .gQe = p - rho * s, .hQf = r - rho * s};
+    c.hQg = (1.0 + rho * rho) * s - rho * (p + r);
+    c.across = x->trace - p - r + rho * s;
+    c.mixed = x->ef2 - s * r - p * s + rho * s * s;
+    c.g2f = x->ef2 - rho * x->ff2;
+    c.h2e = x->ef2 - rho * x->ee2;
+    c.g2g = x->ee2 - 2.0 * rho * x->ef2 + rho * rho * x->ff2;
+    c.h2h = x->ff2 - 2.0 * rho * x->ef2 + rho * rho * x->ee2;
+    c.Z = x->ee2 - rho * x->ef2 - gQf * s - c.gQe * (p - rho * s);
+    c.Z_ = x->ff2 - rho * x->ef2 - hQe * s - c.hQf * (r - rho * s);
+    c.Y = x->ef2 * (1.0 + rho * rho) - rho * (x->ee2 + x->ff2) - c.hQf * gQf - hQe * c.gQe +
+          rho * c.hQf * c.gQe;
+    c.loop = x->trace2 - 2.0 * (x->ee2 + x->ff2 - rho * x->ef2) + p * p + r * r +
+             s * s * (2.0 + rho * rho) - 2.0 * rho * s * (p + r);
+    return c;
+}
+
+/* Order k of one query: scalar parts A2, C2 of order k, B2 of k-1, W2 of k-2. */
+typedef struct order {
+    double A, C, B, W;
+} order;
+
+/* Contribution of order k; power[j] = rho^{k-4+j}, 0 for negative exponents. */
+static double order_of(const es_pair *x, const contraction *c, int k, const double power[5],
+                       order a, order b)
+{
+    const double s = x->ef, s2 = s * s, root = sqrt((double)k), less = sqrt((double)(k - 1));
+    double sum =
+        power[4] * (a.A * b.A * s2 + a.A * b.C * (x->ee2 - s2) + a.C * b.A * (x->ff2 - s2) +
+                    a.C * b.C * (x->trace2 - x->ee2 - x->ff2 + s2));
+    sum += 2.0 * root * power[3] *
+           (b.B * (a.C * c->g2f + (a.A - a.C) * s * c->gQe) +
+            a.B * (b.C * c->h2e + (b.A - b.C) * s * c->hQf));
+    sum += root * less * power[2] *
+           (b.W * (a.C * c->g2g + (a.A - a.C) * c->gQe * c->gQe) +
+            a.W * (b.C * c->h2h + (b.A - b.C) * c->hQf * c->hQf));
+    sum += 2.0 * a.B * b.B *
+           (power[3] * (c->mixed + s * c->across) +
+            (k - 1) * power[2] * (c->gQe * c->hQf + s * c->hQg));
+    sum += 2.0 * less *
+           (a.B * b.W *
+                ((k - 2) * power[1] * c->gQe * c->hQg + power[2] * (c->gQe * c->across + c->Z)) +
+            b.B * a.W *
+                ((k - 2) * power[1] * c->hQf * c->hQg + power[2] * (c->hQf * c->across + c->Z_)));
+    sum += a.W * b.W *
+           (power[2] * (c->loop + c->across * c->across) +
+            2.0 * (k - 2) * power[1] * (c->Y + c->across * c->hQg) +
+            (double)((k - 2) * (k - 3)) * power[0] * c->hQg * c->hQg);
+    return sum;
+}
+
+double es_pair_cov(const es_pair *x, const es_expansion *a, const es_expansion *b)
+{
+    const contraction c = contract(x);
+    const double rho = x->rho;
+    double power[5] = {0.0, 0.0, 1.0, rho, rho * rho}, sum = 0.0;
+    for (int k = 2; k <= ES_HERMITE; k += 2) {
+        const order one = {a->A2[k], a->C2[k], a->B2[k - 1], a->W2[k - 2]};
+        const order two = {b->A2[k], b->C2[k], b->B2[k - 1], b->W2[k - 2]};
+        sum += order_of(x, &c, k, power, one, two);
+        power[0] = power[2], power[1] = power[3], power[2] = power[4];
+        power[3] = power[2] * rho, power[4] = power[3] * rho;
+    }
+    return sum;
 }

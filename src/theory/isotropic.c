@@ -1,8 +1,5 @@
-/* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (4.5).
- *
- * A query has q = H r, r ~ chi_d, and a direction e, uniform and independent of q, so that a
- * token's influence, averaged over queries, depends on r = |eta| alone: c(eta) = C(r) eta/r, and
- * the conditional second moment is alpha(r) along eta, beta(r) across. */
+/* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (THEORY 4.5): what two
+ * tokens do together, then one token and the prediction. */
 #include <esscher/theory.h>
 
 #include <float.h>
@@ -13,8 +10,146 @@
 #include "theory/influence.h"
 #include "theory/predict.h"
 #include "theory/quadrature.h"
-#include "theory/scores.h"
-#include "theory/second.h"
+#include "theory/rem.h"
+
+/* ==== two tokens together ====
+ * What two tokens do to the covariance of outputs, beyond what each does. Gamma Gamma' =
+ * sum w_j w_k y_j y_k'. Given tokens y and z, the part that neither explains alone is, to leading
+ * order in 1/d, E[w_y w_z] (y z' + z y') less the same of the mean, c(y) c(z)' + c(z) c(y)'. With
+ * g(y) = s e^-s y, E[w_y w_z] y z' = int phi^{n-2} g(y) g(z)' dl (4.2), so that its square,
+ * averaged over y and z for two queries at rho = <e, e'>, follows from the traces of E_y g g'',
+ * which are the series of influence.h in Hermite coefficients of g, multiplied in pairs at every l.
+ */
+
+/* Orders k = 1 .. ORDERS; of each the coefficient of g along e, h_k, and across, h_{k-1}. */
+enum { ORDERS = 16, LETTERS = 2 * ORDERS };
+
+/* E_q int phi^{n-2} a b dl for letters a and b; letter 2(k-1) is along, 2(k-1)+1 across. */
+typedef struct two_tokens {
+    double at[LETTERS][LETTERS];
+} two_tokens;
+
+#define T_WIDEST 8.5   /* t is a standard normal */
+#define T_SPACE  0.125 /* h_16 has waves of length 1.6 */
+enum { POINTS = 137 }; /* from -T_WIDEST to T_WIDEST */
+
+/* h_k(t), k <= ORDERS, times the normal density, at every t, as letters of a token: t h_k
+ * along, h_{k-1} across. */
+typedef struct alphabet {
+    double at[POINTS][LETTERS];
+} alphabet;
+
+static void fill_alphabet(alphabet *x)
+{
+    for (int i = 0; i < POINTS; i++) {
+        const double t = -T_WIDEST + T_SPACE * i;
+        double h = 0.3989422804014327 * T_SPACE * exp(-0.5 * t * t), before = 0.0;
+        for (int k = 1; k <= ORDERS; k++) {
+            x->at[i][2 * (k - 1) + 1] = h;
+            const double next = (t * h - sqrt((double)(k - 1)) * before) / sqrt((double)k);
+            before = h;
+            h = next;
+            x->at[i][2 * (k - 1)] = h * t;
+        }
+    }
+}
+
+/* Hermite coefficients of g at one l. */
+static void letters_at(const alphabet *x, double q, double l, double *row)
+{
+    for (int a = 0; a < LETTERS; a++)
+        row[a] = 0.0;
+    for (int i = 0; i < POINTS; i++) {
+        const double score = q * (-T_WIDEST + T_SPACE * i) - l;
+        if (score < -40.0 || score > 4.5) /* s e^-s is nothing */
+            continue;
+        const double kernel = exp(score - exp(score));
+        for (int a = 0; a < LETTERS; a++)
+            row[a] += kernel * x->at[i][a];
+    }
+}
+
+/* += factor * (at this q among n tokens; one of the others is at r e unless r is NaN). Some 1 ms.
+ */
+static es_status add_second(double n, double q, double r, double factor, es_budget *budget,
+                            two_tokens *out, es_error *err)
+{
+    const double others = n - (isnan(r) ? 2.0 : 3.0);
+    const es_scores_grid grid = {.extra_most = q * (isnan(r) ? T_WIDEST : fmax(r, T_WIDEST))};
+    es_scores s;
+    alphabet x;
+    fill_alphabet(&x);
+    ES_TRY(es_scores_make(fmax(others, 1.0), q, &grid, budget, &s, err));
+    for (int64_t j = 0; j < s.count; j++) {
+        const double l = s.top - (double)j * s.step;
+        double density = factor * s.step * es_scores_power(s.tail[j], others);
+        if (!isnan(r))
+            density *= exp(-exp(q * r - l));
+        if (density < 1e-300)
+            continue;
+        double row[LETTERS];
+        letters_at(&x, q, l, row);
+        for (int a = 0; a < LETTERS; a++)
+            for (int b = 0; b < LETTERS; b++)
+                out->at[a][b] += density * row[a] * row[b];
+    }
+    es_scores_free(&s);
+    return ES_OK;
+}
+
+/* tr E_y g g'' = sum over k and over letters a of g, b of g'' of factor[k][a][b] a_k b_k. */
+static void trace_factors(double rho, double d, double factor[ORDERS][2][2])
+{
+    const double across = 1.0 - rho * rho;
+    double power = 1.0; /* rho^{k-1} */
+    for (int k = 1; k <= ORDERS; k++, power *= rho) {
+        factor[k - 1][0][0] = power * rho * rho;
+        factor[k - 1][0][1] = factor[k - 1][1][0] = sqrt((double)k) * power * across;
+        factor[k - 1][1][1] = power * (d - 1.0 - k * across);
+    }
+}
+
+/* E (tr E_y g g'')^2 over l and both q, at one rho. */
+static double square_at(const two_tokens *s, double rho, double d)
+{
+    double f[ORDERS][2][2], sum = 0.0;
+    trace_factors(rho, d, f);
+    for (int k = 0; k < ORDERS; k++)
+        for (int m = k % 2; m < ORDERS; m += 2)
+            for (int i = 0; i < 16; i++) {
+                const int a = i & 1, b = i >> 1 & 1, c = i >> 2 & 1, e = i >> 3;
+                sum += f[k][a][b] * f[m][c][e] * s->at[2 * k + a][2 * m + c] *
+                       s->at[2 * k + b][2 * m + e];
+            }
+    return sum;
+}
+
+/* n^2 times the average square, directions e uniform in d dimensions, with c(y) = w y. */
+static double second_variance(const two_tokens *s, int64_t d, double n, double w)
+{
+    enum { ANGLES = 64 };
+    const double D = (double)d;
+    double square = 0.0, total = 0.0;
+    for (int i = 0; i < ANGLES; i++) {
+        const double angle = 1.5707963267948966 * (i + 0.5) / ANGLES;
+        const double p = d == 1 ? 1.0 : pow(sin(angle), D - 2.0);
+        total += p;
+        square += p * square_at(s, d == 1 ? 1.0 : cos(angle), D);
+    }
+    square /= total;
+    /* against y z' it is one trace alone: along, and d - 1 times across */
+    const double one =
+        s->at[0][0] + 2.0 * (D - 1.0) * s->at[0][1] + (D - 1.0) * (D - 1.0) * s->at[1][1];
+    /* Of leading order in 1/d, so that a factor 1 + O(1/d) is open. The traces alone suggest 1 +
+     * 1/d; 1 - 1/d was chosen by comparison with simulation, where one dimension needs no
+     * correction (docs/PREDICTION.md). */
+    return n * n * (1.0 - 1.0 / D) * fmax(square - 2.0 * w * w * one + w * w * w * w * D * D, 0.0);
+}
+
+/* ==== the prediction ====
+ * A query has q = H r, r ~ chi_d, and a direction e, uniform and independent of q, so that a
+ * token's influence, averaged over queries, depends on r = |eta| alone: c(eta) = C(r) eta/r, and
+ * the conditional second moment is alpha(r) along eta, beta(r) across. */
 
 enum { NODES = 48, ANGLES = 600 };
 #define SPREAD 8.5  /* chi_d stays within sqrt(d) +- SPREAD */
@@ -42,11 +177,11 @@ typedef struct model {
     double H, n;
     es_rotation rotation;
     es_budget *budget;
-    es_influence_table table;      /* averaged over q */
-    es_influence_table beside;     /* the same where the query is one of the tokens; NONE only */
-    es_second pairs, pairs_beside; /* of tokens, as the two tables */
-    double query;                  /* E |Gamma_n - Gamma|^2 */
-    double second;                 /* E |Gamma_n|^2 */
+    es_influence_table table;       /* averaged over q */
+    es_influence_table beside;      /* the same where the query is one of the tokens; NONE only */
+    two_tokens pairs, pairs_beside; /* of tokens, as the two tables */
+    double query;                   /* E |Gamma_n - Gamma|^2 */
+    double second;                  /* E |Gamma_n|^2 */
     token tokens[NODES];
 } model;
 
@@ -78,10 +213,10 @@ static es_status ask(model *m, es_error *err)
         es_rem moments;
         const double q = fmax(m->H * r[i], ES_SCORES_MIN_Q);
         ES_TRY(es_influence_add(m->n, q, factor, m->budget, &m->table, &moments, err));
-        ES_TRY(es_second_add(m->n, q, NAN, factor, m->budget, &m->pairs, err));
+        ES_TRY(add_second(m->n, q, NAN, factor, m->budget, &m->pairs, err));
         if (m->rotation == ES_ROTATION_NONE) {
             ES_TRY(es_influence_add_beside(m->n, q, r[i], factor, m->budget, &m->beside, err));
-            ES_TRY(es_second_add(m->n, q, r[i], factor, m->budget, &m->pairs_beside, err));
+            ES_TRY(add_second(m->n, q, r[i], factor, m->budget, &m->pairs_beside, err));
         }
         m->query += factor * (moments.error + others * moments.participation);
         m->second += factor * (moments.second + others * moments.participation);
@@ -218,7 +353,7 @@ static void predict_population(const model *m, es_predicted *out)
         b[i] = k->beta;
     }
     out->query_rms = sqrt(m->query);
-    const double pairs = es_second_variance(&m->pairs, m->d, m->n, slope_of_mean(m, false));
+    const double pairs = second_variance(&m->pairs, m->d, m->n, slope_of_mean(m, false));
     set(m, variance, m->second, matrix_variance(m, a, b) + pairs, out);
 }
 
@@ -284,8 +419,8 @@ static void predict_self(const model *m, es_predicted *out)
         self_effect(m, k, &a[i], &b[i]);
     }
     out->query_rms = sqrt(missed);
-    const es_second *both = m->rotation == ES_ROTATION_NONE ? &m->pairs_beside : &m->pairs;
-    const double pairs = es_second_variance(both, m->d, m->n, slope_of_mean(m, true));
+    const two_tokens *both = m->rotation == ES_ROTATION_NONE ? &m->pairs_beside : &m->pairs;
+    const double pairs = second_variance(both, m->d, m->n, slope_of_mean(m, true));
     set(m, mean, second, matrix_variance(m, a, b) + rest + pairs, out);
 }
 
@@ -306,7 +441,7 @@ static es_status run(model *m, es_prediction *out, es_error *err)
     void *memory;
     ES_TRY(tables_make(m, &memory, err));
     m->query = m->second = 0.0;
-    m->pairs = m->pairs_beside = (es_second){0};
+    m->pairs = m->pairs_beside = (two_tokens){0};
     es_status status = ask(m, err);
     if (status == ES_OK)
         status = meet_tokens(m, err);

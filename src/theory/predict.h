@@ -1,8 +1,11 @@
-/* predict.h : what the two kinds of prediction share. */
+/* predict.h : what predictions ask before they begin, and what isotropic.c and general.c share. */
 #ifndef ES_THEORY_PREDICT_H
 #define ES_THEORY_PREDICT_H
 
 #include <esscher/theory.h>
+
+/*! es_horizons_check() : a covariance with finite numbers and a head of its dimension. */
+es_status es_horizons_check(const es_view *cov, const es_head *head, es_error *err);
 
 es_status es_predict_check(int64_t d, double n, es_error *err);
 

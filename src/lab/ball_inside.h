@@ -1,11 +1,10 @@
-/* ball.h : the parts of the experiment on a ball.
+/* ball_inside.h : the parts of the experiment on a ball.
  *
- *     ball.c          the question, checked; replicates
- *     ball_error.c    Gamma_n - Gamma and the gradient of its size, at several queries at once
- *     ball_ascent.c   starts, and the climb to the supremum
+ *     ball.c            the question, checked; replicates; cost
+ *     ball_supremum.c   Gamma_n - Gamma at several queries at once; the climb to its supremum
  */
-#ifndef ES_LAB_BALL_H
-#define ES_LAB_BALL_H
+#ifndef ES_LAB_BALL_INSIDE_H
+#define ES_LAB_BALL_INSIDE_H
 
 #include <esscher/ball.h>
 #include <esscher/tokens.h>
@@ -27,7 +26,7 @@ struct es_ball {
     es_budget *budget;
 };
 
-/* ---- ball_error.c ---- */
+/* ---- the error ---- */
 
 /* Tokens, the first n of them in use, and a look at up to ES_BALL_LANES queries. A *lane* array (m,
  * LANES) keeps the lanes of one index together, so that the loop over them is innermost. */
@@ -62,7 +61,7 @@ es_status es_ball_errors(es_ball_sample *s, const double *x, int64_t count, doub
  *     A' (Cov_n(Ax) - K''(Ax)) V' (Gamma_n - Gamma). */
 es_status es_ball_gradients(es_ball_sample *s, int64_t count, double *grad, es_error *err);
 
-/* ---- ball_ascent.c ---- */
+/* ---- the climb ---- */
 
 /* A point on its way up. */
 typedef struct es_ball_climber {

@@ -1,13 +1,12 @@
-/* converge_spec.h : what the parts of the convergence experiment share: the question, read.
+/* converge_inside.h : what the parts of the convergence experiment share.
  *
- *     converge.c             the question, checked; limits
- *     converge_reference.c   a sample in the place of the limit
- *     converge_sample.c      tokens, and what the head makes of them
- *     converge_replicate.c   one replicate: attention, errors
+ *     converge.c             the question, checked; limits, or a sample in their place
+ *     converge_replicate.c   one sample; one replicate: attention, errors; cost
  */
-#ifndef ES_LAB_CONVERGE_SPEC_H
-#define ES_LAB_CONVERGE_SPEC_H
+#ifndef ES_LAB_CONVERGE_INSIDE_H
+#define ES_LAB_CONVERGE_INSIDE_H
 
+#include <esscher/attend.h>
 #include <esscher/converge.h>
 
 struct es_converge_limit {
@@ -26,12 +25,6 @@ es_status es_converge_check(const es_converge_spec *spec, es_error *err);
 /*! es_converge_scale_a() : A at scale s, written out into `scaled` (dim, dim). */
 void es_converge_scale_a(const es_converge_spec *spec, const es_converge_limit *limit, int64_t s,
                          double *scaled);
-
-/*! es_converge_refer() : put the moments of the reference sample in the place of the limit's, and
- * the distance between the two into the errors. es_converge_refer_cost() : what that takes. */
-es_status es_converge_refer(const es_converge_spec *spec, es_converge_limit *limit, es_error *err);
-es_status es_converge_refer_cost(const es_converge_spec *spec, double *flops, double *bytes,
-                                 es_error *err);
 
 /*! es_converge_limit_cost() : what es_converge_limit_new() takes, of `out` its limit_... part. */
 es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost *out,
@@ -68,5 +61,30 @@ static inline int64_t key_dim_of(const es_converge_spec *spec)
 {
     return es_head_key_dim(spec->head, spec->law->dim);
 }
+
+/* ---- one sample: tokens, and what the head makes of them ---- */
+
+typedef struct es_converge_sample {
+    double *memory;
+    double *tokens;    /* (n, dim) */
+    double *asking;    /* (m, dim) queries before Wq: the tokens themselves in self mode */
+    double *q, *k, *v; /* (m, key_dim), (n, key_dim), (n, channels) */
+    double *scales;    /* (n_scales) score scales: factor / sqrt(k) */
+    es_view q_view, k_view, v_view;
+    es_budget *budget;
+} es_converge_sample;
+
+/*! es_converge_sample_draw() : the largest size of the spec, tokens at (experiment, cell); fresh
+ * queries, in population mode, at the same cell of their own experiment.
+ *  @return : ES_E_RANGE if f32 kernels cannot tell the scores apart (converge.scores). */
+es_status es_converge_sample_draw(const es_converge_spec *spec, uint16_t experiment, uint64_t cell,
+                                  es_converge_sample *out, es_error *err);
+void es_converge_sample_free(es_converge_sample *sample);
+
+/*! es_converge_sample_bytes() : memory that one takes. */
+double es_converge_sample_bytes(const es_converge_spec *spec);
+
+/*! es_converge_attend_opts() : every scale and size of the spec in one pass; scales (n_scales). */
+es_attend_opts es_converge_attend_opts(const es_converge_spec *spec, const double *scales);
 
 #endif

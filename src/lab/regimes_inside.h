@@ -1,41 +1,16 @@
-/* regimes.h : the parts of the regimes experiment.
+/* regimes_inside.h : the parts of the regimes experiment.
  *
- *     regimes.c            what is asked, units of work
- *     regimes_row.c        averages and tests over the replicates
- *     regimes_nearest.c    distances in increasing order, the far ones as a Gaussian sum
- *     regimes_bulk.c       moments of that sum
- *     regimes_brute.c      all keys, drawn or chosen among points
- *     regimes_critical.c   the critical limit
+ *     regimes.c        what is asked, units of work; averages and tests over the replicates
+ *     regimes_draw.c   one replicate: the nearest keys in order, all keys, the critical limit
  */
-#ifndef ES_LAB_REGIMES_H
-#define ES_LAB_REGIMES_H
+#ifndef ES_LAB_REGIMES_INSIDE_H
+#define ES_LAB_REGIMES_INSIDE_H
 
 #include <esscher/random.h>
 #include <esscher/regimes.h>
 #include <esscher/tokens.h>
 
 #include "tokens/cap.h"
-
-/* Experiments of the address space. */
-enum {
-    ES_REGIMES_SPACINGS = 30,
-    ES_REGIMES_DIRECTIONS = 31,
-    ES_REGIMES_BULK = 32,
-    ES_REGIMES_CRITICAL = 33,
-    ES_REGIMES_KEYS = 34
-};
-
-/* ---- sums over the keys, relative to the nearest ---- */
-
-typedef struct es_softsum {
-    double z;                   /* beta T of the nearest so far */
-    double sum, excess;         /* sum of e = exp(-(z_i - z)), and of e (z_i - z) */
-    double squares;             /* sum of e^2 */
-    double top[ES_REGIMES_TOP]; /* the largest e */
-} es_softsum;
-
-/*! es_softsum_finish() : everything of a draw but the tangential part. */
-void es_softsum_finish(const es_softsum *s, double beta, es_regimes_draw *out);
 
 /* ---- the sum over keys beyond a distance ---- */
 
@@ -54,9 +29,6 @@ typedef struct es_bulk {
 es_status es_bulk_make(const es_cap *cap, double beta, es_budget *budget, es_bulk *out,
                        es_error *err);
 void es_bulk_free(es_bulk *bulk);
-
-/*! es_bulk_beyond() : the moments given T > t. */
-es_bulk_moments es_bulk_beyond(const es_bulk *bulk, es_cap_place t);
 
 /* ---- one replicate ---- */
 
@@ -85,8 +57,6 @@ typedef struct es_brute {
     const es_view *points;
     const double *query; /* (dim) of norm 1, or NULL */
 } es_brute;
-
-enum { ES_BRUTE_TILE = 128 }; /* keys at a time */
 
 /*! es_brute_scratch() : doubles that a replicate works in. */
 int64_t es_brute_scratch(int64_t dim);

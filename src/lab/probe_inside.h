@@ -1,20 +1,18 @@
-/* probe.h : the parts of the probe of real models.
+/* probe_inside.h : the parts of the probe of real models.
  *
- *     probe.c            a layer that is ready; what was asked, checked
- *     probe_weights.c    matrices of all heads of a layer side by side, and products with them
- *     probe_limit.c      the walk through the pool
- *     probe_head.c       what covariance and weights say about a head
- *     probe_scores.c     scores of Gaussian tokens: freezing, prediction
- *     probe_local.c      how many keys lie near a query
- *     probe_replicate.c  n tokens against the limit
- *     probe_control.c    the same with Gaussian tokens
+ *     probe.c            a layer's matrices; what was asked, checked; a layer that is ready
+ *     probe_limit.c      the walk through the pool; how many keys lie near a query
+ *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
+ *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
  */
-#ifndef ES_LAB_PROBE_H
-#define ES_LAB_PROBE_H
+#ifndef ES_LAB_PROBE_INSIDE_H
+#define ES_LAB_PROBE_INSIDE_H
 
 #include <esscher/experiment.h>
 #include <esscher/probe.h>
 #include <esscher/random.h>
+
+#include "lab/lab_inside.h"
 
 /* Experiments of the address space that belong to it. */
 enum {
@@ -97,8 +95,6 @@ static inline es_budget *es_probe_budget(const es_probe_spec *spec)
 }
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
-es_status es_probe_check_head(const es_probe *probe, int64_t head, es_error *err);
-es_status es_probe_check_replicate(int64_t replicate, es_error *err);
 
 /*! es_probe_weights_new() : copies of the layer's matrices, in f32. */
 es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_probe_weights *out,
@@ -119,27 +115,14 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 es_status es_probe_grams_fill(es_probe *probe, es_error *err);
 es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head);
 
-/*! es_probe_freezing() : score_sd, freezing and frozen of `out`. */
-es_status es_probe_freezing(const es_probe *probe, int64_t head, es_probe_head *out, es_error *err);
-
 /*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);
-
-/*! es_probe_attend() : the queries of one head over n tokens, their keys and values (n, k) with
- *  rows `stride` numbers apart, into outputs (sizes, queries, k). */
-es_status es_probe_attend(const es_probe *probe, int64_t head, const float *keys,
-                          const float *values, int64_t stride, double *outputs, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */
 es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
                           int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
                           es_error *err);
-
-/*! es_probe_compare() : the same at every size: outputs (sizes, queries, k) into cells (sizes), on
- *  exec->threads threads. */
-es_status es_probe_compare(const es_probe *probe, const double *outputs, const double *limit,
-                           int64_t limit_stride, es_probe_cell *cells, es_error *err);
 
 #endif
