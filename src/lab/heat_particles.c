@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "stats/exponent.h"
+#include "stats/special.h"
 
 static es_status check_dim(int64_t n, int64_t dim, es_error *err)
 {

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "lab/probe.h"
-#include "stats/order.h"
+#include "stats/average.h"
 
 /* ---- keys and values ---- */
 

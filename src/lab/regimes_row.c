@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "stats/ks.h"
+#include "stats/special.h"
 
 enum { FEWEST = 20 };   /* replicates that a test of normality needs */
 #define SMALL_BULK 1e-6 /* share of a Gaussian sum that cannot decide such a test */
