@@ -3,7 +3,6 @@
 #include "base/threads.h"
 #include "lab/probe.h"
 #include "linalg/dense.h"
-#include "linalg/gemm.h"
 
 /* ---- matrices of all heads ---- */
 

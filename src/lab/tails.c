@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "linalg/dense.h"
-#include "linalg/gemm.h"
 
 /* ---- the question ---- */
 
