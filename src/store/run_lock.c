@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "store/file.h"
 #include "store/network.h"
