@@ -1,3 +1,4 @@
+/* error.c : names of failures, their records, remarks. */
 #include "base/error.h"
 
 #include <stdarg.h>

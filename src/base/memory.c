@@ -1,3 +1,4 @@
+/* memory.c : the budget, blocks that are counted against it, arenas made of them. */
 #include "base/memory.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <esscher/experiment.h>
 #include <esscher/tails.h>
 
-/* Experiments of the address space beside those of stats/tails_control.c. */
+/* Experiments of the address space beside those of stats/tail_sample.c. */
 enum { ES_TAILS_SPHERE = ES_EXPERIMENT_TAILS + 2, ES_TAILS_QUERIES = ES_EXPERIMENT_TAILS + 3 };
 
 enum {

@@ -1,3 +1,5 @@
+/* dense.c : the terms on which BLAS is called, checked copies of what it is called with, products.
+ */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "linalg/dense.h"
 

@@ -1,3 +1,4 @@
+/* average.c : means and their errors, spreads, slopes; then order and medians. */
 #include "stats/average.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* context_curve.c : the best curve a exp(-beta x) + gamma, from the inside out: linear in a and
+ * gamma given beta, then over beta, then with Huber's weights around it. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
