@@ -82,8 +82,8 @@ static es_status check_kind(const es_sql *sql, es_error *err)
     return ES_OK;
 }
 
-/* Views for other readers and the tables under them (run_tables.c), which we never read ourselves: a
- * plain table or a view, nothing that acts when the file is written to. */
+/* Views for other readers and the tables under them (run_tables.c), which we never read ourselves:
+ * a plain table or a view, nothing that acts when the file is written to. */
 static bool is_mirror(const char *type, const char *name, const char *text)
 {
     static const char suffix[] = ":data", start[] = "CREATE TABLE \"";
