@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include <esscher/view.h>

@@ -5,7 +5,7 @@
 #include <esscher/exponent.h>
 #include <esscher/random.h>
 
-#include "stats/exponent.h"
+#include "stats/special.h"
 
 /* ---- the integral ---- */
 

@@ -6,7 +6,6 @@
 
 #include "base/threads.h"
 #include "linalg/dense.h"
-#include "linalg/norm.h"
 #include "matrices.h"
 #include <esscher/linalg.h>
 

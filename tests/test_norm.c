@@ -1,7 +1,7 @@
 /* test_norm.c : singular values, the spectral norm and rotations, against closed forms. */
 #include "testing.h"
 
-#include "linalg/norm.h"
+#include "linalg/dense.h"
 #include "matrices.h"
 #include <esscher/linalg.h>
 

@@ -8,7 +8,6 @@
 #include <esscher/random.h>
 #include <esscher/regimes.h>
 
-#include "stats/ks.h"
 #include "stats/special.h"
 
 enum { MANY = 1000 };

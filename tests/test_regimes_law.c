@@ -6,7 +6,6 @@
 #include <esscher/regimes.h>
 
 #include "golden.h"
-#include "stats/ks.h"
 #include "stats/special.h"
 #include "theory/quadrature.h"
 #include "tokens/cap.h"

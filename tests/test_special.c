@@ -31,14 +31,7 @@ static void tails_of_the_normal_law(void **state)
             assert_near(es_normal_tail_quantile(golden[i].log_tail), golden[i].x,
                         1e-14 * fmax(golden[i].x, 1.0));
     }
-    assert_near(es_normal_quantile(0.975), 1.9599639845400542355, 1e-14);
-    assert_near(es_normal_quantile(0.5), 0.0, 0.0);
-    assert_near(es_normal_quantile(1e-300), -37.047096299361201, 1e-12);
-    for (double p = 0.01; p < 0.5; p += 0.07)
-        assert_near(es_normal_quantile(p) + es_normal_quantile(1.0 - p), 0.0, 1e-13);
-    const double outside[] = {0.0, 1.0, -0.5, 2.0, NAN};
-    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
-        assert_true(isnan(es_normal_quantile(outside[i])));
+    assert_near(es_normal_tail_quantile(log(0.025)), 1.9599639845400542355, 1e-14);
     assert_true(isnan(es_normal_tail_quantile(-0.1)) && isnan(es_normal_tail_quantile(NAN)));
 }
 

@@ -1,7 +1,7 @@
 /* test_tokens.c : what all laws have in common; empirical laws; memory. */
 #include "token_laws.h"
 
-#include "law/affine.h"
+#include "law/law_row.h"
 
 enum { ROWS = 3000 };
 static const es_address start = {.seed = 2026, .experiment = 9, .cell = 77, .token = 100};

@@ -10,7 +10,6 @@
 
 #include "attention/plan.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/threads.h"
 

@@ -1,3 +1,4 @@
+/* error.c : names of failures, their records, remarks. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -103,4 +104,31 @@ es_status es_fail_at(es_error *err, es_status code, int64_t row, int64_t col, co
         err->col = col;
     }
     return code;
+}
+
+/* ---- remarks, for whoever has asked to hear them ---- */
+
+static struct {
+    es_log_fn fn;
+    void *user;
+    es_log_level most;
+} listener;
+
+void es_log_set(es_log_fn fn, void *user, es_log_level most)
+{
+    listener.fn = fn;
+    listener.user = user;
+    listener.most = most;
+}
+
+void es_log(es_log_level level, const char *fmt, ...)
+{
+    if (!listener.fn || level > listener.most)
+        return;
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    listener.fn(listener.user, level, message);
 }

@@ -1,7 +1,8 @@
-/* error.h : filling an es_error, in one line at the place of failure. */
+/* error.h : filling an es_error, in one line at the place of failure; remarks of the library. */
 #ifndef ES_BASE_ERROR_H
 #define ES_BASE_ERROR_H
 
+#include <esscher/exec.h>
 #include <esscher/status.h>
 
 /*! es_fail() : fill *err (when not NULL) and return `code`, so that a failure reads
@@ -25,5 +26,8 @@ es_status es_fail_at(es_error *err, es_status code, int64_t row, int64_t col, co
         if (es_try_status_ != ES_OK)                                                               \
             return es_try_status_;                                                                 \
     } while (0)
+
+/*! es_log() : a remark, for whoever has asked to hear them with es_log_set(). */
+void es_log(es_log_level level, const char *fmt, ...) ES_PRINTF(2, 3);
 
 #endif

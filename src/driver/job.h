@@ -4,7 +4,7 @@
 
 #include <esscher/study.h>
 
-#include "base/arena.h"
+#include "base/memory.h"
 
 enum { ES_MOST_STAGES = 8 };
 

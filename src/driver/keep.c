@@ -7,7 +7,6 @@
 #include <esscher/machine.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "driver/driver.h"
 
 /* ---- the file ---- */

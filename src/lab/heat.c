@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "lab/lab_inside.h"
 #include "stats/average.h"
-#include "stats/exponent.h"
+#include "stats/special.h"
 
 enum { MOST_N = 10000000 };
 

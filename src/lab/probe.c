@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "linalg/dense.h"
-#include "linalg/gemm.h"
 
 /* ---- matrices of all heads ---- */
 

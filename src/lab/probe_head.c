@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "stats/average.h"
-#include "stats/order.h"
+#include "stats/average.h"
 
 static es_status check_head(const es_probe *probe, int64_t head, es_error *err)
 {

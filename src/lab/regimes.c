@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "lab/lab_inside.h"
 #include "stats/average.h"
-#include "stats/ks.h"
+#include "stats/special.h"
 
 enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
 

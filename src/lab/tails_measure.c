@@ -15,7 +15,6 @@
 #include "base/threads.h"
 #include "lab/lab_inside.h"
 #include "linalg/dense.h"
-#include "linalg/gemm.h"
 
 enum { STRIP = 2048 }; /* tokens read at a time */
 

@@ -1,4 +1,4 @@
-#include "law/affine.h"
+#include "law/law_row.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "law/bessel_unchecked.h"
 #include "law/law_row.h"
 
 #define EPS DBL_EPSILON
@@ -58,27 +57,14 @@ static void sign_coordinate(const es_law *law, double s, es_coordinate *out)
     coordinate(1, law->size, s, out);
 }
 
-static es_status cube_tilt(const es_law *law, const double *s, double *work, es_budget *budget,
-                           es_tilt *out, es_error *err)
-{
-    (void)work, (void)budget;
-    return es_tilt_product(law, cube_coordinate, s, out, err);
-}
-
-static es_status sign_tilt(const es_law *law, const double *s, double *work, es_budget *budget,
-                           es_tilt *out, es_error *err)
-{
-    (void)work, (void)budget;
-    return es_tilt_product(law, sign_coordinate, s, out, err);
-}
-
 const es_law_row es_law_row_cube = {.kind = ES_LAW_CUBE,
                                     .name = "cube",
                                     .title = "cube",
                                     .uses = ES_LAW_USES_SIZE,
                                     .traits = ES_LAW_BASE | ES_LAW_ENTIRE | ES_LAW_PRODUCT,
                                     .rows = cube_rows,
-                                    .tilt = cube_tilt,
+                                    .tilt = es_tilt_product,
+                                    .coordinate = cube_coordinate,
                                     .reach = 1.0};
 
 const es_law_row es_law_row_rademacher = {.kind = ES_LAW_RADEMACHER,
@@ -87,4 +73,5 @@ const es_law_row es_law_row_rademacher = {.kind = ES_LAW_RADEMACHER,
                                           .uses = ES_LAW_USES_SIZE,
                                           .traits = ES_LAW_BASE | ES_LAW_ENTIRE | ES_LAW_PRODUCT,
                                           .rows = sign_rows,
-                                          .tilt = sign_tilt};
+                                          .tilt = es_tilt_product,
+                                          .coordinate = sign_coordinate};

@@ -77,13 +77,6 @@ static void coordinate(const es_law *law, double s, es_coordinate *out)
                            .third = third};
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
-                      es_tilt *out, es_error *err)
-{
-    (void)work, (void)budget;
-    return es_tilt_product(law, coordinate, s, out, err);
-}
-
 const es_law_row es_law_row_logistic = {.kind = ES_LAW_LOGISTIC,
                                         .name = "logistic",
                                         .title = "logistic",
@@ -91,4 +84,5 @@ const es_law_row es_law_row_logistic = {.kind = ES_LAW_LOGISTIC,
                                         .traits = ES_LAW_BASE | ES_LAW_PRODUCT,
                                         .edge = 1.0,
                                         .rows = rows,
-                                        .tilt = tilt};
+                                        .tilt = es_tilt_product,
+                                        .coordinate = coordinate};

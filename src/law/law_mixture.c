@@ -128,16 +128,6 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
 
 /* ---- tilting ---- */
 
-static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, double **out,
-                             es_error *err)
-{
-    void *memory = NULL;
-    const es_status status =
-        es_mem_array(budget, rows, cols, sizeof(double), "log-MGF", &memory, err);
-    *out = memory;
-    return status;
-}
-
 static double distance2(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -223,11 +213,13 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_budge
     memset(out->grad, 0, (size_t)d * sizeof(double));
     if (out->hess)
         memset(out->hess, 0, (size_t)(d * d) * sizeof(double));
-    es_status status = new_doubles(budget, law->n_parts, 1, &m.p, err);
+    es_status status =
+        es_mem_array(budget, law->n_parts, 1, sizeof *m.p, "log-MGF", (void **)&m.p, err);
     if (status == ES_OK) /* one row more: scratch of combine_parts() */
-        status = new_doubles(budget, law->n_parts + 1, d, &m.grads, err);
+        status = es_mem_array(budget, law->n_parts + 1, d, sizeof *m.grads, "log-MGF",
+                              (void **)&m.grads, err);
     if (status == ES_OK && out->hess)
-        status = new_doubles(budget, d, d, &m.hess, err);
+        status = es_mem_array(budget, d, d, sizeof *m.hess, "log-MGF", (void **)&m.hess, err);
     if (status == ES_OK)
         status = evaluate_parts(&m, out, err);
     if (status == ES_OK)

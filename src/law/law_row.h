@@ -5,20 +5,52 @@
  * knows which laws there are. To add one: its file, a word in the list of law_table.c, its number
  * in <esscher/law.h>.
  *
- *     law_table.c    the rows; es_law_check() and other questions about a law
- *     law_source.c   a law ready to be drawn from: parts, the image mean + B z (affine.c)
+ *     law_table.c    the rows; es_law_check() and other questions; a law ready to be drawn from
  *     law_tilt.c     K of Y = mean + B Z from K of Z; laws with independent coordinates
+ *     affine.c       the image mean + B z
  *     bessel.c       the functions of the sphere, which several laws are made of
  */
 #ifndef ES_LAW_LAW_ROW_H
 #define ES_LAW_LAW_ROW_H
 
+#include <esscher/bessel.h>
 #include <esscher/law.h>
 #include <esscher/random.h>
 
-#include "law/affine.h"
-
 typedef struct es_law_row es_law_row;
+
+/* ---- images: affine.c ---- */
+
+/* y = mean + B z for many rows z, each row by itself. A BLAS would sum in an order that depends on
+ * how many rows it is given, and a token may not depend on that. So B is kept in panels of eight of
+ * its rows, k-th column next to (k+1)-st, and an element of y is one chain of multiplications and
+ * additions in the order of k: the same for one row and for a million. */
+enum { ES_PANEL = 8, ES_PANEL_TALL = 4 }; /* rows of a panel; rows of z it meets at a time */
+
+typedef struct es_affine {
+    int64_t dim;
+    const double *mean; /* (dim), the caller's; NULL: 0 */
+    double *panels;     /* panel p, column k, row i of the panel at (p*dim + k)*ES_PANEL + i; NULL:
+                           B is the identity */
+    int64_t *spans;     /* columns [spans[2p], spans[2p+1]) of panel p hold all that is not 0 */
+} es_affine;
+
+es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_budget *budget,
+                        es_affine *out, es_error *err);
+void es_affine_free(es_affine *a, es_budget *budget);
+
+/* sums (ES_PANEL_TALL, ES_PANEL) = z panel', columns span[0] .. span[1]-1 of the panel. */
+typedef void es_panel_fn(const double *panel, const int64_t span[2],
+                         const double *const z[ES_PANEL_TALL], double *sums);
+
+/*! es_panel_portable() : for any CPU; es_panel_best() : the fastest this one runs. Same bits. */
+es_panel_fn es_panel_portable;
+es_panel_fn *es_panel_best(void);
+
+/*! es_affine_rows() : row i of z (count, dim) becomes row place[i] of y; place NULL: row i. z and y
+ *  do not overlap, except that without a factor and without places they may be the same. */
+void es_affine_rows(const es_affine *a, const double *z, int64_t count, const int64_t *place,
+                    double *y);
 
 /* ---- drawing ---- */
 
@@ -74,6 +106,14 @@ es_status es_source_radii(const es_source *s, es_radius_fn *radius, const es_add
 
 /* ---- tilting ---- */
 
+/* The functions of the sphere for callers that have checked d >= 1 and r >= 0: bessel.c. */
+
+/*! es_bessel_ratio_slope() : A_d(r) and A_d'(r), which share nearly all their work. */
+void es_bessel_ratio_slope(int64_t dim, double r, es_num *ratio, es_num *slope);
+
+/*! es_bessel_log() : K_d(r). */
+es_num es_bessel_log(int64_t dim, double r);
+
 /* K and its derivatives at one point, with what is needed to carry errors on: curvature and third
  * bound the second and third derivatives in operator norm, which say what an error of the point
  * does to gradient and Hessian. */
@@ -93,10 +133,10 @@ typedef struct es_coordinate {
     double K, K_err, grad, grad_err, hess, hess_err, third;
 } es_coordinate;
 
-/*! es_tilt_product() : a law whose coordinates are independent and alike, from one of them: K is
- *  the sum, the Hessian is diagonal. Beyond row->edge this fails as es_limit_log_mgf() says. */
-typedef void es_coordinate_fn(const es_law *law, double s, es_coordinate *out);
-es_status es_tilt_product(const es_law *law, es_coordinate_fn *coordinate, const double *s,
+/*! es_tilt_product() : row->tilt of a law whose coordinates are independent and alike, from
+ *  row->coordinate: K is the sum, the Hessian is diagonal. Beyond row->edge this fails as
+ *  es_limit_log_mgf() says. */
+es_status es_tilt_product(const es_law *law, const double *s, double *work, es_budget *budget,
                           es_tilt *out, es_error *err);
 
 /*! es_tilt_radial() : K_q(|v|) for v (d) that depends on s as R s + constant and is known within
@@ -131,6 +171,7 @@ struct es_law_row {
     /* K_Z and its derivatives at s (d); work (d) is scratch. */
     es_status (*tilt)(const es_law *law, const double *s, double *work, es_budget *budget,
                       es_tilt *out, es_error *err);
+    void (*coordinate)(const es_law *law, double s, es_coordinate *out); /* for es_tilt_product() */
     /* Mean (d) and covariance (d, d) of Y, either may be NULL; NULL: derivatives of K at 0. */
     es_status (*moments)(const es_law *law, double *mean, double *cov, es_error *err);
 

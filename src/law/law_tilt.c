@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "law/bessel_unchecked.h"
 #include "law/law_row.h"
 
 #define EPS DBL_EPSILON
@@ -71,9 +70,10 @@ static es_status check_edge(const es_law *law, int64_t i, double s, es_error *er
                    row->title, (long long)i, law->size * s);
 }
 
-es_status es_tilt_product(const es_law *law, es_coordinate_fn *coordinate, const double *s,
+es_status es_tilt_product(const es_law *law, const double *s, double *work, es_budget *budget,
                           es_tilt *out, es_error *err)
 {
+    (void)work, (void)budget;
     const int64_t d = law->dim;
     double error2 = 0.0;
     *out = (es_tilt){.grad = out->grad, .hess = out->hess};
@@ -82,7 +82,7 @@ es_status es_tilt_product(const es_law *law, es_coordinate_fn *coordinate, const
     for (int64_t i = 0; i < d; i++) {
         es_coordinate c;
         ES_TRY(check_edge(law, i, s[i], err));
-        coordinate(law, s[i], &c);
+        es_law_row_of(law->kind)->coordinate(law, s[i], &c);
         out->grad[i] = c.grad;
         if (out->hess)
             out->hess[i * d + i] = c.hess;

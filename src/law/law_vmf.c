@@ -20,7 +20,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "law/bessel_unchecked.h"
 #include "law/law_row.h"
 #include "random/elementary.h"
 

@@ -3,7 +3,7 @@
  * The orthogonal polynomials of a law obey a recurrence whose coefficients make a symmetric
  * tridiagonal matrix; its eigenvalues are the points, the squared first components of its
  * eigenvectors the weights, and moments up to degree 2n-1 are exact (Golub and Welsch). */
-#include "limit/gauss_rule.h"
+#include "limit/limit_map.h"
 
 #include <float.h>
 #include <math.h>

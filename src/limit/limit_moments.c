@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "law/law_row.h"
 #include "limit/limit_map.h"
-#include "limit/sphere_spectrum.h"
 
 #define EPS DBL_EPSILON
 

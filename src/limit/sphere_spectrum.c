@@ -8,7 +8,7 @@
  * lambda_i needs the law of all coordinates but i: blocks form a binary tree, and what lies outside
  * a block is what lies outside its parent merged with its sibling. 3 merges per coordinate in all.
  */
-#include "limit/sphere_spectrum.h"
+#include "limit/limit_map.h"
 
 #include <float.h>
 #include <math.h>
@@ -17,8 +17,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "law/bessel_unchecked.h"
-#include "limit/gauss_rule.h"
+#include "law/law_row.h"
 
 enum { MOST = 40 }; /* points of a rule */
 

@@ -1,3 +1,5 @@
+/* dense.c : the terms on which BLAS is called, checked copies of what it is called with, products.
+ */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "linalg/dense.h"
 
@@ -207,6 +209,18 @@ es_status es_psd_refuse(double smallest, double largest, es_error *err)
 }
 
 /* ---- products ---- */
+
+void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
+                 void *y)
+{
+    const int rows = (int)m, cols = (int)n, inner = (int)k;
+    if (dtype == ES_F32)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0f, x, inner, w,
+                    inner, 1.0f, y, cols);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0, x, inner, w,
+                    inner, 1.0, y, cols);
+}
 
 es_status es_mat_multiply(const es_view *a, const es_view *b, es_budget *budget, double *out,
                           es_error *err)

@@ -1,10 +1,12 @@
-/* dense.h : what the rooms of linalg share: a checked f64 copy of the input, and BLAS on one
- * thread.
- */
+/* dense.h : what the rooms of linalg share: a checked f64 copy of the input, BLAS on one thread,
+ * the product of a linear layer, and the road es_norm_spectral() takes for large matrices. */
 #ifndef ES_LINALG_DENSE_H
 #define ES_LINALG_DENSE_H
 
+#include <stdint.h>
+
 #include <esscher/linalg.h>
+#include <esscher/view.h>
 
 /*! es_dense_check() : can we work on a? Its smaller dimension must be in [1, ES_MAX_DIM], its
  * larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite. */
@@ -43,5 +45,20 @@ es_status es_blas_room_for(int callers, es_error *err);
  *  counted: the first saves it, the last restores it. */
 void es_blas_enter(void);
 void es_blas_leave(void);
+
+/*! es_gemm_add() : y (m, n) += x (m, k) w', w (n, k), all contiguous and of `dtype`; dimensions
+ *  below 2^31. Call it between es_blas_enter() and es_blas_leave(), from any thread: the
+ *  product runs on the caller's thread, with the same bits each time. */
+void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
+                 void *y);
+
+enum {
+    ES_NORM_STEPS = 320
+}; /* Lanczos steps: enough for the edge of a random (4096, 4096) matrix */
+
+/*! es_norm_certified() : es_norm_spectral() by Lanczos iteration of at most `steps` steps and a
+ *  Cholesky certificate. */
+es_status es_norm_certified(const es_view *a, int steps, es_budget *budget, es_num *out,
+                            es_error *err);
 
 #endif

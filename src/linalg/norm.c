@@ -11,8 +11,6 @@
  * the Frobenius norm: |g computed - g| <= (long + 2) u |a|_F^2, and a Cholesky factorisation that
  * ends well proves definiteness up to (k + 2) u trace <= (k + 2) u k t^2 (Higham, Accuracy and
  * Stability, 10.1). Both go into err. */
-#include "linalg/norm.h"
-
 #include <cblas.h>
 #include <float.h>
 #include <lapacke.h>

@@ -21,7 +21,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "linalg/dense.h"
-#include "linalg/gemm.h"
 #include "model/model_inside.h"
 
 /* What one thread works in; sized for the longest block. */

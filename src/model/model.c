@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "model/model_inside.h"
 #include "store/file.h"

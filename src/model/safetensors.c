@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "model/json.h"
 #include "model/safetensors_inside.h"

@@ -7,7 +7,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "model/json.h"
 #include "model/safetensors_inside.h"

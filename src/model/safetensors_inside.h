@@ -10,7 +10,6 @@
 #include <esscher/safetensors.h>
 
 #include "store/file.h"
-#include "store/foreign.h"
 
 /* ---- the header of one file (safetensors_header.c) ---- */
 

@@ -17,14 +17,6 @@ const es_run_column *es_book_column_of(const es_run_table *table, const char *ke
     return NULL;
 }
 
-const es_book_table *es_book_find(const es_book *book, const char *table)
-{
-    for (int64_t i = 0; i < book->count; i++)
-        if (strcmp(book->tables[i].data.name, table) == 0)
-            return &book->tables[i];
-    return NULL;
-}
-
 double es_book_real(const es_run_table *table, const char *key, int64_t row)
 {
     const es_run_column *c = es_book_column_of(table, key);

@@ -56,7 +56,6 @@ void es_book_forget(es_book *book);
 void es_book_close(es_book *book);
 
 /* Lookups, none of which fails: NULL, NaN and "" stand for what is not there. */
-const es_book_table *es_book_find(const es_book *book, const char *table);
 const es_run_column *es_book_column_of(const es_run_table *table, const char *key);
 double es_book_real(const es_run_table *table, const char *key, int64_t row);
 const char *es_book_text(const es_run_table *table, const char *key, int64_t row);

@@ -1,13 +1,14 @@
-#include "report/page.h"
+/* page.c : run files as one page: its beginning, a section for each run, how they were made, and
+ * the order in which all that is read and written. */
+#include <esscher/report.h>
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "report/assets.h"
-#include "report/findings.h"
-#include "report/table.h"
-#include "report/verdicts.h"
+#include "report/page_table.h"
 
 /* ---- what a command is about ---- */
 
@@ -67,7 +68,8 @@ static void put_contents(es_sink *s, const es_book *books, int64_t count)
                    "them</a></li>\n</ol>\n</nav>\n");
 }
 
-void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *title, bool figures)
+static void begin_page(es_sink *s, const es_book *books, int64_t count, const char *title,
+                       bool figures)
 {
     es_sink_put(s, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     put_policy(s, figures);
@@ -112,8 +114,8 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
                    number, number);
     for (int64_t i = 0; i < book->answer.rows; i++)
-        es_table_pair(s, es_book_text(&book->answer, "key", i),
-                      es_book_text(&book->answer, "value", i));
+        es_page_table_pair(s, es_book_text(&book->answer, "key", i),
+                           es_book_text(&book->answer, "value", i));
     es_sink_put(s, "</tbody></table></div></div>\n");
 }
 
@@ -125,8 +127,15 @@ static void put_unfinished(es_sink *s, const es_book *book)
     es_sink_put(s, " --resume</code>, then make this page again.</p>\n");
 }
 
+/* What a page may still carry for its figures. Tables share it alike; what a small one leaves goes
+ * to those after it. */
+typedef struct page_room {
+    int64_t values; /* numbers and texts */
+    int64_t tables; /* still to come */
+} page_room;
+
 /* How many rows of a table the page carries. */
-static int64_t take_room(es_page_room *room, const es_run_table *t)
+static int64_t take_room(page_room *room, const es_run_table *t)
 {
     const int64_t share = room->values / (room->tables > 1 ? room->tables : 1) / t->cols;
     int64_t most = share < ES_BOOK_POINTS ? share : ES_BOOK_POINTS;
@@ -137,7 +146,7 @@ static int64_t take_room(es_page_room *room, const es_run_table *t)
     return most;
 }
 
-static void put_data(es_sink *s, const es_book *book, long long number, es_page_room *room)
+static void put_data(es_sink *s, const es_book *book, long long number, page_room *room)
 {
     es_sink_format(s,
                    "<script type=\"application/json\" id=\"run-%lld-data\">{\"command\":", number);
@@ -167,10 +176,21 @@ static void put_data(es_sink *s, const es_book *book, long long number, es_page_
         es_sink_json_text(s, t->name);
         es_sink_put(s, ":");
         table_id(id, number, i);
-        es_table_json(s, t, id, take_room(room, t));
+        es_page_table_json(s, t, id, take_room(room, t));
         between = ",\n";
     }
     es_sink_put(s, "}}</script>\n");
+}
+
+/* The result of the run in a sentence or two, as its study told it; version 0.1 told none. */
+static void put_findings(es_sink *s, const es_book *book)
+{
+    const es_run_column *sentences = es_book_column_of(&book->findings, "sentence");
+    for (int64_t i = 0; sentences && sentences->texts && i < book->findings.rows; i++) {
+        es_sink_put(s, "<p class=\"finding\">");
+        es_sink_text(s, sentences->texts[i]);
+        es_sink_put(s, "</p>\n");
+    }
 }
 
 static void put_heading(es_sink *s, const es_book *book, long long number)
@@ -183,7 +203,7 @@ static void put_heading(es_sink *s, const es_book *book, long long number)
     es_sink_put(s, "</code> · ");
     es_sink_text(s, name_of(book->path));
     es_sink_format(s, " · <a href=\"#made-%lld\">how it was made</a></p>\n", number);
-    es_findings_html(s, book);
+    put_findings(s, book);
     if (about && title_length(about) < about->size) {
         es_sink_put(s, "<div class=\"about\">");
         es_sink_bytes(s, about->bytes + title_length(about), about->size - title_length(about));
@@ -196,9 +216,9 @@ static void put_verdicts(es_sink *s, const es_book *book, long long number)
 {
     char id[ID];
     for (int64_t i = 0; i < book->count; i++)
-        if (book->tables[i].owner && es_verdicts_fit(&book->tables[i])) {
+        if (book->tables[i].owner && es_page_claims_fit(&book->tables[i])) {
             table_id(id, number, i);
-            es_verdicts_html(s, &book->tables[i], id);
+            es_page_claims_html(s, &book->tables[i], id);
         }
 }
 
@@ -211,8 +231,8 @@ static void put_place_of_figures(es_sink *s, long long number)
                    number);
 }
 
-es_status es_page_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room, bool figures,
-                      es_error *err)
+static es_status put_run(es_sink *s, const es_book *book, int64_t at, page_room *room, bool figures,
+                         es_error *err)
 {
     const long long number = (long long)at + 1;
     put_heading(s, book, number);
@@ -221,10 +241,10 @@ es_status es_page_run(es_sink *s, const es_book *book, int64_t at, es_page_room 
         put_place_of_figures(s, number);
     for (int64_t i = 0; i < book->count; i++) {
         char id[ID];
-        if (es_verdicts_fit(&book->tables[i]))
+        if (es_page_claims_fit(&book->tables[i]))
             continue;
         table_id(id, number, i);
-        ES_TRY(es_table_html(s, book, &book->tables[i], id, err));
+        ES_TRY(es_page_table_html(s, book, &book->tables[i], id, err));
     }
     if (book->count == 0)
         put_unfinished(s, book);
@@ -248,7 +268,7 @@ static void put_parameters(es_sink *s, const es_book *book)
                    "aria-label=\"Parameters\"><table class=\"pairs\"><tbody>\n");
     for (int64_t i = 0; i < book->about.params_count; i++)
         if (*book->about.params[i].text)
-            es_table_pair(s, book->about.params[i].key, book->about.params[i].text);
+            es_page_table_pair(s, book->about.params[i].key, book->about.params[i].text);
     es_sink_put(s, "</tbody></table></div>\n");
 }
 
@@ -265,7 +285,7 @@ static void put_sessions(es_sink *s, const es_book *book)
                            "aria-label=\"Start %lld\"><table class=\"pairs\"><tbody>\n",
                            open == 0 ? "Computed by" : "Resumed by", (long long)open + 1);
         }
-        es_table_pair(s, fact->key, fact->text);
+        es_page_table_pair(s, fact->key, fact->text);
     }
     es_sink_put(s, open >= 0 ? "</tbody></table></div>\n" : "");
 }
@@ -309,7 +329,8 @@ static es_status put_provenance(es_sink *s, const es_book *book, long long numbe
     return ES_OK;
 }
 
-es_status es_page_end(es_sink *s, const es_book *books, int64_t count, bool figures, es_error *err)
+static es_status end_page(es_sink *s, const es_book *books, int64_t count, bool figures,
+                          es_error *err)
 {
     es_sink_put(s, "<section id=\"provenance\" aria-labelledby=\"provenance-title\">\n"
                    "<h2 id=\"provenance-title\">How these numbers were made</h2>\n"
@@ -332,4 +353,92 @@ es_status es_page_end(es_sink *s, const es_book *books, int64_t count, bool figu
     }
     es_sink_put(s, "</body>\n</html>\n");
     return ES_OK;
+}
+
+/* ---- the page ---- */
+
+const char *es_report_missing(void) { return es_asset_missing; }
+
+static es_status check(int64_t count, const es_report_opts *opts, es_error *err)
+{
+    if (count < 1 || count > ES_REPORT_RUNS)
+        return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
+                       "a page takes 1 to %d runs, not %lld", ES_REPORT_RUNS, (long long)count);
+    if (!opts->tables_only && es_asset_script.size == 0)
+        return es_fail(err, ES_E_UNSUPPORTED, "report.figures",
+                       "install nodejs and npm and build again with a network, or ask for a page "
+                       "of tables only",
+                       "figures are not built in: %s", es_asset_missing);
+    return ES_OK;
+}
+
+/* Tables of all runs, so that they can share what the page may carry. */
+static es_status count_tables(const es_book *books, int64_t count, int64_t *out, es_error *err)
+{
+    *out = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t tables;
+        ES_TRY(es_run_tables_count(books[i].run, &tables, err));
+        *out += tables < ES_BOOK_TABLES ? tables : ES_BOOK_TABLES;
+    }
+    return ES_OK;
+}
+
+static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figures,
+                            es_report_size *size, es_error *err)
+{
+    page_room room = {.values = ES_BOOK_VALUES};
+    ES_TRY(count_tables(books, count, &room.tables, err));
+    for (int64_t i = 0; i < count; i++) {
+        es_book *book = &books[i];
+        ES_TRY(es_book_read(book, err));
+        const es_status status = put_run(s, book, i, &room, figures, err);
+        for (int64_t j = 0; j < book->count; j++) {
+            size->tables += book->tables[j].owner;
+            size->rows += book->tables[j].owner ? book->tables[j].data.rows : 0;
+        }
+        es_book_forget(book);
+        ES_TRY(status);
+    }
+    return end_page(s, books, count, figures, err);
+}
+
+static es_status write_page(es_book *books, int64_t count, const char *path,
+                            const es_report_opts *opts, es_report_size *size, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_mem_new(opts->budget, sizeof(es_sink), "a page's buffer", &memory, err));
+    es_sink *s = memory;
+    es_status status = es_sink_begin(s, path, opts->overwrite, err);
+    if (status == ES_OK) {
+        begin_page(s, books, count, opts->title ? opts->title : "Esscher report",
+                   !opts->tables_only);
+        es_sink_give_up(s, write_runs(s, books, count, !opts->tables_only, size, err));
+        status = es_sink_end(s);
+        size->bytes = s->written;
+    }
+    es_mem_free(opts->budget, memory);
+    return status;
+}
+
+es_status es_report_write(const char *const *runs, int64_t count, const char *path,
+                          const es_report_opts *opts, es_report_size *size, es_error *err)
+{
+    es_report_size unused;
+    void *memory;
+    size = size ? size : &unused;
+    *size = (es_report_size){.runs = count};
+    ES_TRY(check(count, opts, err));
+    ES_TRY(es_mem_array(opts->budget, count, 1, sizeof(es_book), "runs of a report", &memory, err));
+    es_book *books = memory;
+    es_status status = ES_OK;
+    int64_t open = 0;
+    for (; open < count && status == ES_OK; open++)
+        status = es_book_open(&books[open], runs[open], opts->budget, err);
+    if (status == ES_OK)
+        status = write_page(books, count, path, opts, size, err);
+    for (int64_t i = 0; i < open; i++)
+        es_book_close(&books[i]);
+    es_mem_free(opts->budget, memory);
+    return status;
 }

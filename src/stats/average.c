@@ -1,6 +1,8 @@
+/* average.c : means and their errors, spreads, slopes; then order and medians. */
 #include "stats/average.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 es_measured es_average_column(const double *x, int64_t count, int64_t stride)
 {
@@ -74,4 +76,23 @@ es_measured es_measured_slope(const double *x, const double *y, int64_t count)
         rest += off * off;
     }
     return (es_measured){slope, sqrt(rest / (double)(count - 2) / in_x.squares)};
+}
+
+/* ---- order ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void es_sort_reals(double *values, int64_t count)
+{
+    if (count > 1) /* there may be no values at all */
+        qsort(values, (size_t)count, sizeof *values, ascending);
+}
+
+double es_median_of(const double *sorted, int64_t count)
+{
+    return count > 0 ? 0.5 * (sorted[count / 2] + sorted[(count - 1) / 2]) : (double)NAN;
 }

@@ -1,4 +1,4 @@
-/* average.h : means over replicates, and lines through points, with their standard errors.
+/* average.h : means over replicates, medians, and lines through points, with standard errors.
  *
  * Two orders of rounding live here, and results know which one they were made with: draws of many
  * numbers are added and then divided; a single column is divided and then added. */
@@ -49,5 +49,12 @@ es_measured es_measured_rms(const double *x, int64_t count, int64_t stride);
 /*! es_measured_slope() : least squares of y on x (count), every point weighs the same; the error is
  *  from the residuals, NaN of two points. */
 es_measured es_measured_slope(const double *x, const double *y, int64_t count);
+
+/*! es_sort_reals() : increasing; there must be no NaN among them. */
+void es_sort_reals(double *values, int64_t count);
+
+/*! es_median_of() : of values that are in order, the mean of the middle two where their number is
+ *  even; NaN of none. */
+double es_median_of(const double *sorted, int64_t count);
 
 #endif

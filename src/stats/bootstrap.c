@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/average.h"
 
 enum { UNIT = 16 };                 /* resamples that one thread does in a row */
 enum { MOST_REPLICATES = 1 << 18 }; /* lanes of the address: 64 for each row drawn */
@@ -142,12 +143,6 @@ static es_status resample(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int by_value(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
@@ -175,7 +170,7 @@ static int64_t interval(double *values, int64_t count, double level, double *low
             values[kept++] = values[i];
     *low = *high = (double)NAN;
     if (kept >= 2) {
-        qsort(values, (size_t)kept, sizeof *values, by_size);
+        es_sort_reals(values, kept);
         *low = quantile(values, kept, 0.5 * (1.0 - level));
         *high = quantile(values, kept, 0.5 * (1.0 + level));
     }

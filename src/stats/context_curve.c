@@ -1,10 +1,12 @@
+/* context_curve.c : the best curve a exp(-beta x) + gamma, from the inside out: linear in a and
+ * gamma given beta, then over beta, then with Huber's weights around it. */
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "stats/context.h"
-#include "stats/minimum.h"
+#include "stats/average.h"
+#include "stats/context_curve.h"
+#include "stats/special.h"
 
 enum { GRID = 200, GOLDEN = 40, POLISH = 20, ROUNDS = 200 };
 
@@ -214,20 +216,13 @@ static void fit_weighted(const es_points *p, es_curve *out)
 
 /* ---- Huber's weights around it ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median residual in units in which it is the standard deviation of a normal law. */
 static double median_scale(const es_points *p, const es_curve *c)
 {
     for (int64_t i = 0; i < p->count; i++)
         p->r[i] = fabs(es_curve_residual(p, c, i));
-    qsort(p->r, (size_t)p->count, sizeof *p->r, by_size);
-    const double median = 0.5 * (p->r[(p->count - 1) / 2] + p->r[p->count / 2]);
-    return median / 0.6744897501960817;
+    es_sort_reals(p->r, p->count);
+    return es_median_of(p->r, p->count) / 0.6744897501960817;
 }
 
 void es_curve_fit(const es_points *p, es_curve *curve, double *scale)

@@ -1,3 +1,4 @@
+/* moments.c : mean and scatter of rows that are seen once, in parts that merge. */
 #include <esscher/moments.h>
 
 #include <math.h>

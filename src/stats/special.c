@@ -1,7 +1,10 @@
+/* special.c : normal, gamma, coins, beta; Kolmogorov and Smirnov; the minimum of a function. */
 #include "stats/special.h"
 
 #include <float.h>
 #include <math.h>
+
+#include "stats/average.h"
 
 static const double half_log_2pi = 0.91893853320467274178;
 static const double log_2 = 0.69314718055994530942;
@@ -44,13 +47,6 @@ double es_normal_tail_quantile(double log_tail)
             break;
     }
     return x > 0.0 ? x : 0.0;
-}
-
-double es_normal_quantile(double p)
-{
-    if (!(p > 0.0 && p < 1.0))
-        return (double)NAN;
-    return p < 0.5 ? -es_normal_tail_quantile(log(p)) : es_normal_tail_quantile(log1p(-p));
 }
 
 /* ---- the gamma law ---- */
@@ -152,4 +148,136 @@ double es_log_coins(int64_t n, int64_t k)
     return es_stirling_error(size) - es_stirling_error((double)k) -
            es_stirling_error((double)(n - k)) - coin_deviance(size, excess) - half_log_2pi -
            0.5 * log(0.25 * size * (1.0 - delta) * (1.0 + delta));
+}
+
+/* ---- the beta law ---- */
+
+/* ln Beta(a, b) less a ln(a/(a+b)) + b ln(b/(a+b)), its large part: what Stirling's formula leaves
+ * of the three gamma functions. */
+static double beta_rest(double a, double b)
+{
+    return es_stirling_error(a) + es_stirling_error(b) - es_stirling_error(a + b) + half_log_2pi +
+           0.5 * log((a + b) / a / b);
+}
+
+double es_log_beta(double a, double b)
+{
+    return beta_rest(a, b) + a * log(a / (a + b)) + b * log(b / (a + b));
+}
+
+/* I_x(a,b) = x^a (1-x)^b / (a Beta(a,b)) * 1/(1 + d_1/(1 + d_2/(1 + ...))), Lentz; it converges
+ * fast for x below the mean of the law. */
+static double lower_fraction(double a, double b, double x)
+{
+    double c = 1.0, d = 1.0 / (1.0 - (a + b) * x / (a + 1.0)), h = d;
+    for (double m = 1.0; m < 1e5; m += 1.0) {
+        double term = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        d = 1.0 / (1.0 + term * d);
+        c = 1.0 + term / c;
+        h *= c * d;
+        term = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        d = 1.0 / (1.0 + term * d);
+        c = 1.0 + term / c;
+        h *= c * d;
+        if (fabs(c * d - 1.0) < 1e-16)
+            break;
+    }
+    return h;
+}
+
+double es_log_beta_lower(double a, double b, double x, double rest)
+{
+    if (x > (a + 1.0) / (a + b + 2.0))
+        return rest > 0.0 ? log1p(-exp(es_log_beta_lower(b, a, rest, x))) : 0.0;
+    const double log_factor =
+        a * log(x * (a + b) / a) + b * log(rest * (a + b) / b) - beta_rest(a, b);
+    return log_factor + log(lower_fraction(a, b, x) / a);
+}
+
+double es_log_half_beta(double a, double x)
+{
+    /* x^a (1-x)^a/a sum_j (2a)_j/(a+1)_j x^j: every term is positive. Terms shrink from where
+     * x (2a+j) < a+1+j on; 1-x is at least 1e-12 or so, but then a tail of the law is not local. */
+    double term = 1.0, sum = 1.0;
+    for (int j = 0; j < 100000 && term > 1e-17 * sum; j++) {
+        term *= x * (2.0 * a + j) / (a + 1.0 + j);
+        sum += term;
+    }
+    return a * (log(x) + log1p(-x)) - log(a) + log(sum);
+}
+
+/* ---- Kolmogorov and Smirnov's tests ---- */
+
+/* 2 sum (-1)^{k-1} e^{-2 k^2 z^2}, or below 1 its image under the theta transformation, which is
+ * the one that converges there. */
+double es_ks_tail(double z)
+{
+    const double pi = 3.14159265358979323846;
+    double sum = 0.0;
+    if (!(z > 0.04)) /* e^{-pi^2/(8 z^2)} is 0 */
+        return isnan(z) ? z : 1.0;
+    if (z < 1.0) {
+        for (int k = 1; k <= 7; k += 2)
+            sum += exp(-k * k * pi * pi / (8.0 * z * z));
+        return 1.0 - sqrt(2.0 * pi) / z * sum;
+    }
+    for (int k = 1; k <= 5; k++)
+        sum += (k % 2 ? 2.0 : -2.0) * exp(-2.0 * k * k * z * z);
+    return sum;
+}
+
+static es_ks judge_distance(double distance, double size)
+{
+    const double root = sqrt(size);
+    return (es_ks){.distance = distance, .p = es_ks_tail((root + 0.12 + 0.11 / root) * distance)};
+}
+
+es_ks es_ks_two(double *x, int64_t m, double *y, int64_t n)
+{
+    es_sort_reals(x, m);
+    es_sort_reals(y, n);
+    double most = 0.0;
+    for (int64_t i = 0, j = 0; i < m && j < n;) {
+        const double at = fmin(x[i], y[j]); /* step over all that are equal before looking */
+        while (i < m && x[i] == at)
+            i++;
+        while (j < n && y[j] == at)
+            j++;
+        most = fmax(most, fabs((double)i / (double)m - (double)j / (double)n));
+    }
+    return judge_distance(most, (double)m * (double)n / (double)(m + n));
+}
+
+es_ks es_ks_normal(double *x, int64_t n)
+{
+    es_sort_reals(x, n);
+    double most = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double below = 0.5 * erfc(-x[i] * 0.70710678118654752440);
+        most = fmax(most, fmax(below - (double)i / (double)n, (double)(i + 1) / (double)n - below));
+    }
+    return judge_distance(most, (double)n);
+}
+
+/* ---- minimum ---- */
+
+double es_minimum(es_objective f, const void *context, double low, double high, int steps)
+{
+    const double ratio = 0.6180339887498949;
+    double a = high - ratio * (high - low), b = low + ratio * (high - low);
+    double fa = f(context, a), fb = f(context, b);
+    for (int i = 0; i < steps; i++) {
+        if (fa <= fb) {
+            high = b;
+            b = a, fb = fa;
+            a = high - ratio * (high - low);
+            fa = f(context, a);
+        } else {
+            low = a;
+            a = b, fa = fb;
+            b = low + ratio * (high - low);
+            fb = f(context, b);
+        }
+    }
+    return fa <= fb ? a : b;
 }

@@ -1,4 +1,5 @@
-/* special.h : the few special functions that fits, limits of maxima and tests of fit need.
+/* special.h : the numerics of fits, limits of maxima and tests of fit: a few special functions, the
+ * tests of Kolmogorov and Smirnov, the minimum of a function of one variable.
  *
  * Tails of the normal law are handled by their logarithm: ln Q(x) of x = 40 is a number like any
  * other, Q(40) is not. The accuracies below are measured in tests/test_special.c against values
@@ -21,10 +22,6 @@ double es_log_normal_tail(double x);
 /*! es_normal_tail_quantile() : the x with ln Q(x) = log_tail, for a tail of at most a half:
  * log_tail in [-1e15, -ln 2]. Relative error below 1e-14, absolute near x = 0. NaN outside. */
 double es_normal_tail_quantile(double log_tail);
-
-/*! es_normal_quantile() : the x with Phi(x) = p, for p in (0,1), as accurate as p (or 1 - p, as
- * computed) itself allows. NaN outside. */
-double es_normal_quantile(double p);
 
 /*! es_gamma_tail() : the regularised upper incomplete gamma function Q(a, x) for a in (0, 1e6] and
  * x >= 0; NaN outside. Relative error below 2e-13 for a <= 50, 1e-11 for a <= 1e4, where the
@@ -50,5 +47,31 @@ double es_log_beta(double a, double b);
  * x in (0, 1], given 1 - x beside it. Absolute error, which is the relative error of I itself,
  * below 1e-13 (1 + a + b) / 10. */
 double es_log_beta_lower(double a, double b, double x, double rest);
+
+/*! es_log_half_beta() : ln int_0^x (u(1-u))^{a-1} du for a > 0 and x in (0,1). Relative error of
+ * the integral below 1e-13 for x <= 0.9 and a <= 500. */
+double es_log_half_beta(double a, double x);
+
+typedef struct es_ks {
+    double distance; /* largest difference of the distribution functions */
+    double p;        /* probability of a larger one; that of infinite samples, with Stephens' (1970)
+                        correction for finite ones, good to 0.01 from 20 on. Ties make it too
+                        large */
+} es_ks;
+
+/*! es_ks_tail() : P(sup of a Brownian bridge > z), to 1e-12. 1 for z <= 0. */
+double es_ks_tail(double z);
+
+/*! es_ks_two() : two samples (m), (n), both >= 1, which are sorted. O((m+n) log(m+n)). */
+es_ks es_ks_two(double *x, int64_t m, double *y, int64_t n);
+
+/*! es_ks_normal() : one sample (n), which is sorted, against the standard normal law. */
+es_ks es_ks_normal(double *x, int64_t n);
+
+typedef double (*es_objective)(const void *context, double t);
+
+/*! es_minimum() : by golden section on [low, high], where f has one minimum; `steps` evaluations
+ * shrink the interval by 0.618 each. What can be reached is the square root of f's rounding. */
+double es_minimum(es_objective f, const void *context, double low, double high, int steps);
 
 #endif

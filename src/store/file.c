@@ -1,10 +1,14 @@
+/* file.c : reading a regular file, writing one that is either whole or not there, telling what else
+ * a file may be and where it lies. */
 #include "store/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -285,4 +289,67 @@ void es_draft_discard(es_draft *draft)
         unlink(draft->temp);
     es_mem_free(NULL, draft->temp);
     draft->temp = NULL;
+}
+
+/* ---- files that people pass by mistake ---- */
+
+#define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"
+
+/* A string of first bytes, which may hold zeros, and how many they are. */
+#define BYTES(text) (text), sizeof(text) - 1
+
+static const struct {
+    char bytes[ES_FOREIGN_PREFIX]; /* a compiler refuses longer ones */
+    size_t size;
+    es_foreign file;
+} known[] = {
+    {BYTES("PK\x03\x04"), {"a zip archive, perhaps an .npz, or a .bin or .pt of PyTorch", SAVE}},
+    {BYTES("PK\x05\x06"), {"an empty zip archive", SAVE}},
+    {BYTES("\x89HDF\r\n\x1a\n"), {"an HDF5 file, perhaps of Keras", SAVE}},
+    {BYTES("GGUF"), {"a GGUF model file", "use the checkpoint it was made from, in safetensors"}},
+    {BYTES("GGML"), {"a GGML model file", "use the checkpoint it was made from, in safetensors"}},
+    {BYTES("\x93NUMPY"), {"an .npy file", "weights come as safetensors"}},
+    {BYTES("\x1f\x8b"), {"gzip data", "unpack it with gunzip first"}},
+    {BYTES("\x28\xb5\x2f\xfd"), {"zstd data", "unpack it with unzstd first"}},
+    {BYTES("version https://git-lfs"), {"a Git LFS pointer", "git lfs pull"}},
+    {BYTES("<!DOCTYPE html"), {"a web page", "download the file itself"}},
+};
+
+es_foreign es_foreign_of(const unsigned char *bytes, size_t have)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (have >= known[i].size && memcmp(bytes, known[i].bytes, known[i].size) == 0)
+            return known[i].file;
+    if (have >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5)
+        return (es_foreign){"a Python pickle, perhaps a .bin or .pt of old",
+                            "a pickle runs code when it is read; " SAVE};
+    return (es_foreign){NULL, ""};
+}
+
+/* ---- network file systems ---- */
+
+/* As in linux/magic.h, which does not have all of them. FUSE and 9P may be local; they do not say.
+ */
+static const struct {
+    uint32_t type;
+    const char *name;
+} networks[] = {{0x6969, "NFS"},        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
+                {0xff534d42, "CIFS"},   {0xfe534d42, "SMB"},    {0x517b, "SMB"},
+                {0x00c36400, "Ceph"},   {0x5346414f, "AFS"},    {0x6b414653, "AFS"},
+                {0x19830326, "BeeGFS"}, {0x20030528, "PVFS"},   {0x73757245, "Coda"},
+                {0x65735546, "FUSE"},   {0x01021997, "9P"},     {0x7461636f, "OCFS2"},
+                {0x01161970, "GFS2"},   {0xaad7aaea, "PanFS"}};
+
+const char *es_network_name(uint32_t type)
+{
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
+        if (networks[i].type == type)
+            return networks[i].name;
+    return NULL;
+}
+
+const char *es_network_of(int fd)
+{
+    struct statfs st;
+    return fstatfs(fd, &st) == 0 ? es_network_name((uint32_t)st.f_type) : NULL;
 }

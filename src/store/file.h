@@ -1,4 +1,5 @@
-/* file.h : reading a regular file, and writing one that is either whole or not there. */
+/* file.h : reading a regular file, and writing one that is either whole or not there; files that
+ * people pass by mistake, told by their first bytes; network file systems. */
 #ifndef ES_STORE_FILE_H
 #define ES_STORE_FILE_H
 
@@ -65,5 +66,23 @@ es_status es_draft_publish(es_draft *draft, es_error *err);
 
 /*! es_draft_discard() : remove every trace; fine after es_draft_publish(). */
 void es_draft_discard(es_draft *draft);
+
+enum { ES_FOREIGN_PREFIX = 32 }; /* bytes that always suffice for es_foreign_of() */
+
+typedef struct es_foreign {
+    const char *name; /* "a zip archive ..."; NULL: nothing that is known */
+    const char *hint; /* what to do with one */
+} es_foreign;
+
+/*! es_foreign_of() : what begins with these `have` bytes; fewer than ES_FOREIGN_PREFIX only if the
+ *  file has no more. */
+es_foreign es_foreign_of(const unsigned char *bytes, size_t have);
+
+/*! es_network_name() : "NFS", "Lustre", ... for the type that statfs() gives of a file system whose
+ *  files other machines may see at the same time; NULL for any other. */
+const char *es_network_name(uint32_t type);
+
+/*! es_network_of() : the same of the open file `fd`; NULL, too, if the system does not tell. */
+const char *es_network_of(int fd);
 
 #endif

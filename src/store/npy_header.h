@@ -7,7 +7,7 @@
 
 #include <esscher/npy.h>
 
-#include "store/foreign.h"
+#include "store/file.h"
 
 enum {
     ES_NPY_PREFIX = ES_FOREIGN_PREFIX, /* bytes that always suffice for es_npy_extent() */

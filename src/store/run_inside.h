@@ -16,10 +16,9 @@
 #ifndef ES_STORE_RUN_INSIDE_H
 #define ES_STORE_RUN_INSIDE_H
 
-#include <esscher/run.h>
+#include <sqlite3.h>
 
-#include "store/run_lock.h"
-#include "store/run_sql.h"
+#include <esscher/run.h>
 
 #define ES_RUN_MAGIC 1165185646 /* "EsRn" */
 
@@ -29,6 +28,76 @@ enum {
     ES_RUN_BLOCK = 1 << 28, /* bytes of a cell, or of a column of a table */
     ES_RUN_COLUMNS = 4096
 };
+
+/* ---- run_sql.c : SQLite, as run files use it: strict settings, our errors ---- */
+
+enum { ES_SQL_BUSY_MS = 3000 }; /* how long we wait for a reader or a writer to finish */
+
+/* A connection; `path` is how messages call the file, and is the caller's string. */
+typedef struct es_sql {
+    sqlite3 *db;
+    const char *path;
+} es_sql;
+
+/*! es_sql_open() : a connection to `file`, which must exist. The file itself is not looked at yet.
+ *  After a failure there is nothing to close. */
+es_status es_sql_open(const char *file, const char *path, es_sql *out, es_error *err);
+void es_sql_close(es_sql *sql);
+
+/*! es_sql_fail() : the last failure of the connection, in our words. `code` is SQLite's. */
+es_status es_sql_fail(const es_sql *sql, int code, es_error *err);
+
+/*! es_sql_corrupt() : the file breaks one of our own rules: ES_E_FORMAT. */
+es_status es_sql_corrupt(const es_sql *sql, const char *rule, es_error *err, const char *fmt, ...)
+    ES_PRINTF(4, 5);
+
+/*! es_sql_exec() : statements without parameters and rows. */
+es_status es_sql_exec(const es_sql *sql, const char *text, es_error *err);
+
+/*! es_sql_prepare() : a statement with its parameters, one letter each in `types`: 'i' int64_t,
+ *  't' const char *, 'b' const void * and size_t. Texts and blobs must live until it is finalized.
+ */
+es_status es_sql_prepare(const es_sql *sql, es_error *err, sqlite3_stmt **out, const char *text,
+                         const char *types, ...);
+
+/*! es_sql_step() : *row says whether there is a row to read, or the statement is done. */
+es_status es_sql_step(const es_sql *sql, sqlite3_stmt *statement, bool *row, es_error *err);
+
+/*! es_sql_run() : prepare, step to the end, finalize. */
+es_status es_sql_run(const es_sql *sql, es_error *err, const char *text, const char *types, ...);
+
+/*! es_sql_number() : the one number that a query without parameters gives. */
+es_status es_sql_number(const es_sql *sql, const char *text, int64_t *out, es_error *err);
+
+/*! es_sql_text() : a copy of a text of the current row, to be freed with es_mem_free(NULL, ).
+ *  ES_E_FORMAT if the column holds no text of at most `longest` bytes, or one with a zero byte. */
+es_status es_sql_text(const es_sql *sql, sqlite3_stmt *statement, int column, size_t longest,
+                      char **out, es_error *err);
+
+/*! es_sql_blob() : a blob of the current row, valid until the next step; NULL unless it is one and
+ *  has exactly `size` bytes. */
+const unsigned char *es_sql_blob(sqlite3_stmt *statement, int column, size_t size);
+
+/* ---- run_file.c : one writer per run file ---- */
+
+/* The lock is the operating system's (flock on PATH.lock), so it ends with the process that holds
+ * it, however that dies; the file beside the run only gives it a place and says who holds it. It
+ * is not taken on the run file itself, where SQLite keeps its own locks. On a network file system
+ * other machines may not see it: a warning says so. */
+typedef struct es_run_lock {
+    int fd; /* -1: not held */
+    char *path;
+} es_run_lock;
+
+/*! es_run_lock_take() : the lock of the run file `file`; messages call it `path`.
+ *  @return : ES_OK; ES_E_IO: run.locked with process and host of the holder; run.lock if the file
+ *  system cannot lock; file.create. */
+es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out, es_error *err);
+
+/*! es_run_lock_drop() : fine if it is not held. */
+void es_run_lock_drop(es_run_lock *lock);
+
+/* ---- the run ---- */
 
 struct es_run {
     es_sql sql;
@@ -47,7 +116,7 @@ struct es_run {
     es_run_stage **stages; /* each its own memory, so that names stay where they are */
     int64_t stages_count, stages_room;
 
-    /* The transaction that collects cells: run_batch.c. */
+    /* The transaction that collects cells: run_cells.c. */
     bool pending;
     double last_commit; /* seconds of a clock that never jumps */
     size_t pending_bytes;
@@ -88,7 +157,7 @@ void es_run_now(char out[32]);
 /*! es_run_name_ok() : can this be a name or a key? */
 bool es_run_name_ok(const char *name);
 
-/* ---- run_batch.c : writing ---- */
+/* ---- run_cells.c : writing ---- */
 
 typedef es_status (*es_run_write_fn)(es_run *run, const void *job, es_error *err);
 
@@ -101,7 +170,7 @@ es_status es_run_write(es_run *run, es_run_write_fn fn, const void *job, size_t 
 void es_run_enter(const es_run *run); /* one thread at a time; may be entered again from inside */
 void es_run_leave(const es_run *run);
 
-/* ---- run_views.c ---- */
+/* ---- run_tables.c ---- */
 
 /*! es_run_mirror() : the table as a view with real columns, for plain SQL; inside a transaction. */
 es_status es_run_mirror(es_run *run, const es_run_table *table, es_error *err);

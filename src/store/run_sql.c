@@ -1,4 +1,4 @@
-#include "store/run_sql.h"
+#include "store/run_inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>

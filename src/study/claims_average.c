@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "study/claim_kit.h"
-#include "stats/ks.h"
+#include "stats/special.h"
 
 enum {
     HEAT_QUERIES = ES_EXPERIMENT_CLAIMS + 3,

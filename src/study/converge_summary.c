@@ -6,7 +6,7 @@
 #include <esscher/experiment.h>
 
 #include "base/error.h"
-#include "stats/order.h"
+#include "stats/average.h"
 #include "study/converge_study.h"
 #include "study/sentences.h"
 

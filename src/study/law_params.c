@@ -6,7 +6,6 @@
 #include <esscher/linalg.h>
 
 #include "base/error.h"
-#include "base/log.h"
 
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "study/array_source.h"
 #include "study/measure_study.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "study/measure_study.h"
 
 /* ---- tables ---- */

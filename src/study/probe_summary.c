@@ -5,7 +5,7 @@
 #include <esscher/experiment.h>
 
 #include "base/error.h"
-#include "stats/order.h"
+#include "stats/average.h"
 #include "study/probe_study.h"
 
 /* Tokens of the text, and Gaussian ones of the same covariance. */

@@ -5,7 +5,7 @@
 
 #include <esscher/fit.h>
 
-#include "base/arena.h"
+#include "base/memory.h"
 
 typedef struct es_series {
     int64_t replicates, points;

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "stats/order.h"
+#include "stats/average.h"
 #include "study/tails_study.h"
 
 /* ---- tables ---- */

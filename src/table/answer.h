@@ -4,7 +4,7 @@
 
 #include <esscher/table.h>
 
-#include "base/arena.h"
+#include "base/memory.h"
 
 /* A live column: of the spec, of a label, or the standard error of the one before. */
 typedef struct column {

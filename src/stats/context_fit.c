@@ -1,8 +1,8 @@
-#include "stats/context.h"
+/* context_fit.c : the fit of loss against context: what is given, intervals, prediction. The curve
+ * itself is found in context_curve.c. */
+#include "stats/context_curve.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,10 +1,10 @@
-/* context.h : the parts of the fit of loss against context.
+/* context_curve.h : the parts of the fit of loss against context.
  *
- *     context.c            checks, intervals, the public functions
+ *     context_fit.c        checks, intervals, the public functions
  *     context_curve.c      the best curve for given weights, and with Huber's
  */
-#ifndef ES_STATS_CONTEXT_H
-#define ES_STATS_CONTEXT_H
+#ifndef ES_STATS_CONTEXT_CURVE_H
+#define ES_STATS_CONTEXT_CURVE_H
 
 #include <esscher/context.h>
 

@@ -1,5 +1,6 @@
-/* symmetric.c : eigenvalues, Cholesky factor and square root of a symmetric matrix. LAPACK counts
- * columns first; a symmetric matrix does not care, and "upper" there is "lower" here. */
+/* factor.c : what a matrix is made of, by LAPACK: eigenvalues, Cholesky factor and square root of a
+ * symmetric one; singular values and vectors; QR. LAPACK counts columns first; a symmetric matrix
+ * does not care, and "upper" there is "lower" here. */
 #include <esscher/linalg.h>
 
 #include <cblas.h>
@@ -57,7 +58,7 @@ es_status es_sym_eigen(const es_view *a, es_budget *budget, double *values, doub
 /* ---- Cholesky ---- */
 
 /* l = factor of a + jitter I; false if the factorisation meets a pivot <= 0. */
-static bool factor(const double *a, int64_t d, double jitter, double *l)
+static bool try_factor(const double *a, int64_t d, double jitter, double *l)
 {
     memcpy(l, a, (size_t)(d * d) * sizeof *l);
     for (int64_t i = 0; i < d; i++)
@@ -105,9 +106,9 @@ es_status es_chol_factor(const es_view *a, double tolerance, es_budget *budget, 
         memset(l, 0, (size_t)(d * d) * sizeof *l);
 
     es_blas_enter();
-    done = done || factor(copy, d, 0.0, l);
+    done = done || try_factor(copy, d, 0.0, l);
     for (double next = unit; !done && next > 0.0 && next <= most; next *= 4.0)
-        done = factor(copy, d, used = next, l);
+        done = try_factor(copy, d, used = next, l);
     es_blas_leave();
 
     const es_status status = done ? ES_OK : refuse_indefinite(copy, d, budget, err);
@@ -161,5 +162,121 @@ es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, dou
         *clipped = cut;
     es_mem_free(budget, copy);
     es_mem_free(budget, values);
+    return status;
+}
+
+/* ---- singular values and vectors ---- */
+
+/* What is row-major a here is column-major a' for LAPACK, whose factors of a' = v s u' land in
+ * memory as our vt and u: no matrix is transposed. */
+
+es_status es_svd_factor(const es_view *a, es_budget *budget, double *s, double *u, double *vt,
+                        double *bound, es_error *err)
+{
+    if (!u != !vt)
+        return es_fail(err, ES_E_ARGUMENT, "linalg.svd", "ask for both or none",
+                       "only one side of the singular vectors was asked for");
+    double *copy, *work = NULL, best = 0.0;
+    void *integers = NULL;
+    ES_TRY(es_dense_copy(a, "the matrix", budget, &copy, err));
+    const int m = (int)a->cols, n = (int)a->rows, k = m < n ? m : n; /* as LAPACK sees it */
+    const char job = u ? 'S' : 'N';
+
+    es_status status = es_mem_array(budget, 8, k, sizeof(int), "linear algebra", &integers, err);
+    es_blas_enter();
+    int info = 0;
+    if (status == ES_OK) {
+        LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, job, m, n, copy, m, s, vt, m, u, k, &best, -1,
+                            integers);
+        status = es_dense_new(budget, (int64_t)best, 1, &work, err);
+    }
+    if (status == ES_OK)
+        info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, job, m, n, copy, m, s, vt, m, u, k, work,
+                                   (int)best, integers);
+    es_blas_leave();
+    if (status == ES_OK && info != 0)
+        status =
+            es_fail(err, ES_E_NUMERIC, "linalg.converge", "",
+                    "the singular values of a (%d, %d) matrix did not converge (%d)", n, m, info);
+    if (status == ES_OK && !isfinite(s[0]))
+        status = es_fail(err, ES_E_OVERFLOW, "linalg.overflow", "scale the matrix",
+                         "the largest singular value overflows");
+    /* Backward stable: the exact values of a matrix within p(m, n) eps |a| of a (Weyl), p modest.
+     */
+    if (bound)
+        *bound = status == ES_OK ? 2.0 * (double)(m + n) * DBL_EPSILON * s[0] : 0.0;
+    es_mem_free(budget, copy);
+    es_mem_free(budget, work);
+    es_mem_free(budget, integers);
+    return status;
+}
+
+/* ---- QR with the signs fixed, and uniform rotations from it ---- */
+
+/* t (m, n column-major) becomes q; r (n, n row-major), its diagonal made >= 0. */
+static int factor_columns(double *t, int m, int n, double *tau, double *work, int size, double *r)
+{
+    int info = LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, m, n, t, m, tau, work, size);
+    for (int64_t i = 0; i < n; i++) {
+        const double sign = t[i * m + i] < 0.0 ? -1.0 : 1.0;
+        for (int64_t j = 0; j < n; j++)
+            r[i * n + j] = j < i ? 0.0 : sign * t[j * m + i];
+        tau[n + i] = sign;
+    }
+    if (info == 0)
+        info = LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, m, n, n, t, m, tau, work, size);
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++)
+            t[j * m + i] *= tau[n + j];
+    }
+    return info;
+}
+
+es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r, es_error *err)
+{
+    ES_TRY(es_view_check(a, "the matrix", err));
+    if (a->rows < a->cols)
+        return es_fail(err, ES_E_SHAPE, "linalg.tall", "pass the transpose",
+                       "the matrix has shape (%lld, %lld): more columns than rows",
+                       (long long)a->rows, (long long)a->cols);
+    const es_view columns = es_view_transpose(a);
+    double *t, *work = NULL;
+    ES_TRY(es_dense_copy(&columns, "the matrix", budget, &t, err));
+    const int m = (int)a->rows, n = (int)a->cols, size = 64 * n; /* 64: LAPACK's widest panel */
+    es_status status = es_dense_new(budget, size + 2 * n, 1, &work, err);
+    if (status == ES_OK) {
+        es_blas_enter();
+        const int info = factor_columns(t, m, n, work + size, work, size, r);
+        es_blas_leave();
+        if (info != 0)
+            status = es_fail(err, ES_E_NUMERIC, "linalg.qr", "", "LAPACK refused a (%d, %d) matrix",
+                             m, n);
+    }
+    for (int64_t i = 0; i < m && status == ES_OK; i++) {
+        for (int64_t j = 0; j < n; j++)
+            q[i * n + j] = t[j * m + i];
+    }
+    es_mem_free(budget, t);
+    es_mem_free(budget, work);
+    return status;
+}
+
+es_status es_haar_make(const double *normals, int64_t d, es_budget *budget, double *q,
+                       es_error *err)
+{
+    const es_view g = es_view_f64(normals, d, d);
+    double *r;
+    ES_TRY(es_view_check(&g, "normals", err));
+    ES_TRY(es_dense_new(budget, d, d, &r, err));
+    es_status status = es_qr_factor(&g, budget, q, r, err);
+    double largest = 0.0;
+    for (int64_t i = 0; i < d && status == ES_OK; i++)
+        largest = fmax(largest, r[i * d + i]);
+    for (int64_t i = 0; i < d && status == ES_OK; i++) {
+        if (r[i * d + i] <= (double)d * DBL_EPSILON * largest)
+            status = es_fail(err, ES_E_NUMERIC, "linalg.haar", "draw independent normals",
+                             "the normals are not of full rank");
+    }
+    es_mem_free(budget, r);
     return status;
 }
