@@ -6,18 +6,18 @@
 
 #include "base/error.h"
 
+#define FIELD(member) .field = offsetof(ball_params, member)
 static const es_param params[] = {
     ES_LAW_PARAMS(ball_params, law, "gaussian"),
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens", .field = offsetof(ball_params, sizes),
-     .min = 1, .max = 0x1p30, .increasing = true, .standard = "500..8000*5", .unit = "tokens"},
-    {"radii", 0, ES_PARAM_REALS, "GRID", "radii R of the balls",
-     .field = offsetof(ball_params, radii), .min = 1e-100, .max = 1e100, .increasing = true,
-     .standard = "0.5,0.75,1,1.25,1.5,2"},
-    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws of the tokens",
-     .field = offsetof(ball_params, replicates), .min = 1, .max = 262144, .standard = "32"},
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens", FIELD(sizes), .min = 1, .max = 0x1p30,
+     .increasing = true, .standard = "500..8000*5", .unit = "tokens"},
+    {"radii", 0, ES_PARAM_REALS, "GRID", "radii R of the balls", FIELD(radii), .min = 1e-100,
+     .max = 1e100, .increasing = true, .standard = "0.5,0.75,1,1.25,1.5,2"},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws of the tokens", FIELD(replicates),
+     .min = 1, .max = 262144, .standard = "32"},
     {"starts", 0, ES_PARAM_WHOLE, "M",
      "random starts of the search, beside those that the head and the longest tokens suggest",
-     .field = offsetof(ball_params, starts), .min = 1, .max = 1e6, .standard = "4"},
+     FIELD(starts), .min = 1, .max = 1e6, .standard = "4"},
     ES_HEAD_PARAMS(ball_params, head, "identity"),
     {0}};
 

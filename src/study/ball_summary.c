@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/ball_study.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 #include "study/series.h"
 
 enum {
@@ -149,21 +149,14 @@ static void put_row(const making *m, int64_t p, int64_t r, const es_fit_summary 
     const double root = sqrt((double)s->spec.sizes[p]), radius = s->spec.radii[r];
     const int64_t R = m->p->replicates;
     const int64_t row = es_table_row(m->rows);
-    es_table_real(m->rows, row, "radius", radius);
-    es_table_count(m->rows, row, "n", s->spec.sizes[p]);
-    es_table_real(m->rows, row, "sup_error", x->mean);
-    es_table_real(m->rows, row, "sup_error_se", x->se);
-    es_table_real(m->rows, row, "sup_error_median", x->median);
-    es_table_real(m->rows, row, "scaled", root * x->mean);
-    es_table_real(m->rows, row, "scaled_se", root * x->se);
-    es_table_real(m->rows, row, "predicted", s->sups[r].val);
-    es_table_real(m->rows, row, "predicted_se", s->sups[r].err);
-    es_table_real(m->rows, row, "scaled_rms",
-                  root * es_measured_rms(column_of(m, p, r, BALL_SUP), R, 1).value);
-    es_table_real(m->rows, row, "predicted_rms", s->constants[r].rms);
-    es_table_real(m->rows, row, "predicted_line", es_ball_line(radius * s->h1, line_variance(m)));
-    es_table_real(m->rows, row, "maximiser_radius",
-                  es_spread_of(column_of(m, p, r, BALL_RADIUS), R, 1).mean);
+    es_put(m->rows, row, {"radius", radius}, {"n", (double)s->spec.sizes[p]},
+           {"sup_error", x->mean}, {"sup_error_se", x->se}, {"sup_error_median", x->median},
+           {"scaled", root * x->mean}, {"scaled_se", root * x->se}, {"predicted", s->sups[r].val},
+           {"predicted_se", s->sups[r].err},
+           {"scaled_rms", root * es_measured_rms(column_of(m, p, r, BALL_SUP), R, 1).value},
+           {"predicted_rms", s->constants[r].rms},
+           {"predicted_line", es_ball_line(radius * s->h1, line_variance(m))},
+           {"maximiser_radius", es_spread_of(column_of(m, p, r, BALL_RADIUS), R, 1).mean});
     es_table_text(m->rows, row, "flag", flags_of(m, p, r) ? "saturated" : "");
 }
 
@@ -182,14 +175,13 @@ static es_status sum_up_radius(const making *m, int64_t r, es_error *err)
         put_row(m, p, r, &l.summary[p]);
     const bool good = l.status == ES_OK;
     const int64_t row = es_table_row(m->fits);
-    es_table_real(m->fits, row, "radius", m->s->spec.radii[r]);
-    es_table_real(m->fits, row, "rate", good ? l.rate.mean.rate : (double)NAN);
-    es_table_real(m->fits, row, "rate_se", good ? l.rate.se : (double)NAN);
-    es_table_real(m->fits, row, "rate_ci.0", good ? l.rate.low : (double)NAN);
-    es_table_real(m->fits, row, "rate_ci.1", good ? l.rate.high : (double)NAN);
-    es_table_real(m->fits, row, "rate_p", good ? l.rate.mean.p_value : (double)NAN);
-    es_table_real(m->fits, row, "rate_expected", 0.5);
-    es_table_count(m->fits, row, "used", good ? l.rate.mean.used : 0);
+    es_put(m->fits, row, {"radius", m->s->spec.radii[r]},
+           {"rate", good ? l.rate.mean.rate : (double)NAN},
+           {"rate_se", good ? l.rate.se : (double)NAN},
+           {"rate_ci.0", good ? l.rate.low : (double)NAN},
+           {"rate_ci.1", good ? l.rate.high : (double)NAN},
+           {"rate_p", good ? l.rate.mean.p_value : (double)NAN}, {"rate_expected", 0.5},
+           {"used", (double)(good ? l.rate.mean.used : 0)});
     es_table_text(m->fits, row, "reason", l.reason);
     return ES_OK;
 }
@@ -251,15 +243,13 @@ static es_status sum_up_size(const making *m, int64_t p, es_error *err)
     const double low = good ? -l.rate.high * unit : (double)NAN;
     const double high = good ? -l.rate.low * unit : (double)NAN;
     const int64_t row = es_table_row(m->growth);
-    es_table_count(m->growth, row, "n", m->s->spec.sizes[p]);
-    es_table_count(m->growth, row, "radii", good ? l.rate.mean.used : 0);
-    es_table_real(m->growth, row, "slope", good ? -l.rate.mean.rate * unit : (double)NAN);
-    es_table_real(m->growth, row, "slope_se", (high - low) / (2.0 * ES_SIGMAS_95));
-    es_table_real(m->growth, row, "slope_ci.0", low);
-    es_table_real(m->growth, row, "slope_ci.1", high);
-    es_table_real(m->growth, row, "slope_sharp",
-                  m->s->spec.law->kind == ES_LAW_GAUSSIAN ? 0.5 * h2 : (double)NAN);
-    es_table_real(m->growth, row, "slope_bound", h2);
+    es_put(m->growth, row, {"n", (double)m->s->spec.sizes[p]},
+           {"radii", (double)(good ? l.rate.mean.used : 0)},
+           {"slope", good ? -l.rate.mean.rate * unit : (double)NAN},
+           {"slope_se", (high - low) / (2.0 * ES_SIGMAS_95)}, {"slope_ci.0", low},
+           {"slope_ci.1", high},
+           {"slope_sharp", m->s->spec.law->kind == ES_LAW_GAUSSIAN ? 0.5 * h2 : (double)NAN},
+           {"slope_bound", h2});
     es_table_text(m->growth, row, "reason", l.reason);
     return put_predicted(m, &l, row, err);
 }

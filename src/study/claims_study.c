@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 #include "study/claim_kit.h"
 
 typedef struct claims_params {
@@ -21,16 +22,16 @@ typedef struct claims_state {
 
 static const char *const efforts[] = {"quick", "paper", NULL};
 
+#define FIELD(member) .field = offsetof(claims_params, member)
 static const es_param params[] = {
     {"effort", 0, ES_PARAM_CHOICE, "HOW",
      "quick: all claims in less than two minutes on two cores; paper: the papers' sizes, hours",
-     .field = offsetof(claims_params, effort), .choices = efforts, .standard = "quick"},
-    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone",
-     .field = offsetof(claims_params, only)},
-    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence",
-     .field = offsetof(claims_params, evidence), .aside = true},
-    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none",
-     .field = offsetof(claims_params, list), .aside = true},
+     FIELD(effort), .choices = efforts, .standard = "quick"},
+    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone", FIELD(only)},
+    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
+     .aside = true},
+    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),
+     .aside = true},
     {0}};
 
 /* ---- tables ---- */
@@ -234,13 +235,11 @@ static void put_measured(es_table *t, int64_t row, const es_evidence *e)
 {
     static const char *const relations[] = {"", "=", ">=", "<="};
     es_table_text(t, row, "relation", relations[e->relation]);
-    es_table_real(t, row, "predicted", e->predicted);
-    es_table_real(t, row, "slack", e->slack);
-    es_table_real(t, row, "measured", e->measured);
+    es_put(t, row, {"predicted", e->predicted}, {"slack", e->slack}, {"measured", e->measured});
     /* what is computed, not sampled, has no error to show */
-    es_table_real(t, row, "measured_se", e->se > 0.0 ? e->se : (double)NAN);
-    es_table_real(t, row, "low", e->measured - ES_SIGMAS_95 * e->se);
-    es_table_real(t, row, "high", e->measured + ES_SIGMAS_95 * e->se);
+    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN},
+           {"low", e->measured - ES_SIGMAS_95 * e->se},
+           {"high", e->measured + ES_SIGMAS_95 * e->se});
 }
 
 static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "study/answer_kit.h"
 #include "study/collapse_study.h"
 
 /* ---- tables ---- */
@@ -132,9 +133,7 @@ static es_status exact_at(const collapse_params *p, int64_t n, double rho, doubl
 
 static void put_measured(es_table *t, int64_t row, const char *name, double mean, double se)
 {
-    char key[ES_KEY_ROOM];
-    es_table_real(t, row, es_key(key, name, "_measured"), mean);
-    es_table_real(t, row, es_key(key, name, "_measured_se"), se);
+    es_put_under(t, row, name, {"_measured", mean}, {"_measured_se", se});
 }
 
 static es_status put_model(const making *m, int64_t row, int64_t n, double gamma,
@@ -143,8 +142,8 @@ static es_status put_model(const making *m, int64_t row, int64_t n, double gamma
     es_collapse realised;
     /* By chance a realised cosine near 0 may be negative, which the closed form does not have. */
     ES_TRY(exact_at(m->p, n, fmax(x->mean.rho, 0.0), gamma, &realised, err));
-    es_table_real(m->rows, row, "rho_realised", x->mean.rho);
-    es_table_real(m->rows, row, "angle_ratio_realised", realised.angle_ratio);
+    es_put(m->rows, row, {"rho_realised", x->mean.rho},
+           {"angle_ratio_realised", realised.angle_ratio});
     put_measured(m->rows, row, "angle_ratio", x->mean.angle_ratio, x->se.angle_ratio);
     put_measured(m->rows, row, "self_weight", x->mean.self_weight, x->se.self_weight);
     put_measured(m->rows, row, "cosine", x->mean.cosine, x->se.cosine);
@@ -161,19 +160,13 @@ static es_status put_row(const making *m, int64_t n, double rho, double gamma,
     const double beta = gamma * log((double)n);
     es_table *t = m->rows;
     const int64_t row = es_table_row(t);
-    es_table_count(t, row, "n", n);
-    es_table_real(t, row, "rho", rho);
-    es_table_real(t, row, "times", gamma * (1.0 - rho));
-    es_table_real(t, row, "gamma", gamma);
-    es_table_real(t, row, "beta", beta);
+    es_put(t, row, {"n", (double)n}, {"rho", rho}, {"times", gamma * (1.0 - rho)}, {"gamma", gamma},
+           {"beta", beta});
     es_table_text(t, row, "phase", es_collapse_phase_name(c.phase));
-    es_table_real(t, row, "self_weight", c.self_weight);
-    es_table_real(t, row, "self_weight_dim", es_collapse_self_weight(n, rho, beta, m->p->dim));
-    es_table_real(t, row, "angle_ratio", c.angle_ratio);
-    es_table_real(t, row, "cosine", c.cosine);
-    es_table_real(t, row, "ess", c.ess);
-    es_table_real(t, row, "entropy", c.entropy);
-    es_table_real(t, row, "gradient", c.gradient_limit);
+    es_put(t, row, {"self_weight", c.self_weight},
+           {"self_weight_dim", es_collapse_self_weight(n, rho, beta, m->p->dim)},
+           {"angle_ratio", c.angle_ratio}, {"cosine", c.cosine}, {"ess", c.ess},
+           {"entropy", c.entropy}, {"gradient", c.gradient_limit});
     *angle_ratio = c.angle_ratio;
     return measured ? put_model(m, row, n, gamma, measured, err) : ES_OK;
 }
@@ -189,9 +182,8 @@ static double gamma_of(int64_t n, double rho, double p)
 
 static void put_window(es_table *t, int64_t row, int64_t n, double rho)
 {
-    es_table_real(t, row, "gamma_c", 1.0 / (1.0 - rho));
-    es_table_real(t, row, "gamma_low", fmax(0.0, gamma_of(n, rho, 0.1)));
-    es_table_real(t, row, "gamma_high", gamma_of(n, rho, 0.9));
+    es_put(t, row, {"gamma_c", 1.0 / (1.0 - rho)}, {"gamma_low", fmax(0.0, gamma_of(n, rho, 0.1))},
+           {"gamma_high", gamma_of(n, rho, 0.9)});
 }
 
 /* Where the measured p passes 1/2. ln(p/(1-p)) is linear in gamma for equal angles, so a line
@@ -228,8 +220,7 @@ static void put_threshold(const making *m, int64_t pair)
     double se;
     es_table *t = m->thresholds;
     const int64_t row = es_table_row(t);
-    es_table_count(t, row, "n", n);
-    es_table_real(t, row, "rho", rho);
+    es_put(t, row, {"n", (double)n}, {"rho", rho});
     put_window(t, row, n, rho);
     es_table_real(t, row, "gamma_c_dim", at_dim);
     if (isnan(at_dim))
@@ -238,10 +229,9 @@ static void put_threshold(const making *m, int64_t pair)
                       "alone");
     if (!measured)
         return;
-    es_table_real(t, row, "gamma_half_measured", half_measured(m, pair, rho, &se));
-    es_table_real(t, row, "gamma_half_measured_se", se);
-    es_table_real(t, row, "rho_realised", measured->mean.rho);
-    es_table_real(t, row, "rho_realised_se", measured->se.rho);
+    const double half = half_measured(m, pair, rho, &se);
+    es_put(t, row, {"gamma_half_measured", half}, {"gamma_half_measured_se", se},
+           {"rho_realised", measured->mean.rho}, {"rho_realised_se", measured->se.rho});
 }
 
 /* ---- everything at one n ---- */
@@ -250,41 +240,22 @@ static es_status put_size(const making *m, int64_t size, es_error *err)
 {
     const collapse_params *p = m->p;
     const int64_t n = p->n.counts[size], rhos = p->rho.count;
-    char key[ES_KEY_ROOM];
     for (int64_t r = 0; r < rhos; r++)
         put_threshold(m, size * rhos + r);
     for (int64_t g = 0; g < m->s->gammas; g++) {
         const int64_t line = m->phase ? es_table_row(m->phase) : 0;
         if (m->phase) {
-            es_table_count(m->phase, line, "n", n);
-            es_table_real(m->phase, line, "gamma", collapse_gamma(p, 0.0, g));
+            es_put(m->phase, line, {"n", (double)n}, {"gamma", collapse_gamma(p, 0.0, g)});
         }
         for (int64_t r = 0; r < rhos; r++) {
             const double rho = p->rho.reals[r];
             double ratio;
             ES_TRY(put_row(m, n, rho, collapse_gamma(p, rho, g), measured_at(m, size * rhos + r, g),
                            &ratio, err));
-            snprintf(key, sizeof key, "angle_ratio.%lld", (long long)r);
             if (m->phase)
-                es_table_real(m->phase, line, key, ratio);
+                es_put_at(m->phase, line, "angle_ratio", r, ratio);
         }
     }
-    return ES_OK;
-}
-
-/* One column for each rho. */
-static es_status start_phase(es_job *job, const es_grid *rho, es_table *t, es_error *err)
-{
-    enum { ROOM = 24 };
-    const char **labels;
-    char *texts;
-    ES_TRY(es_job_array(job, rho->count, 1, sizeof *labels, &labels, err));
-    ES_TRY(es_job_array(job, rho->count, ROOM, 1, &texts, err));
-    for (int64_t r = 0; r < rho->count; r++) {
-        snprintf(texts + r * ROOM, ROOM, "%.6g", rho->reals[r]);
-        labels[r] = texts + r * ROOM;
-    }
-    es_table_each(t, "angle_ratio", labels, rho->count);
     return ES_OK;
 }
 
@@ -299,8 +270,7 @@ static es_status put_curves(const collapse_params *p, es_table *t, es_error *err
         const double gammas[] = {plain, plain * es_scaling_yarn(n, train, p->yarn),
                                  plain * es_scaling_logn(n, train)};
         const int64_t row = es_table_row(t);
-        es_table_count(t, row, "n", p->contexts.counts[i]);
-        es_table_real(t, row, "rho", rho);
+        es_put(t, row, {"n", (double)p->contexts.counts[i]}, {"rho", rho});
         put_window(t, row, p->contexts.counts[i], rho);
         for (int c = 0; c < 3; c++) {
             char key[ES_KEY_ROOM];
@@ -383,7 +353,7 @@ es_status collapse_summarise(es_job *job, es_answer *answer, es_error *err)
     m.thresholds = es_answer_table(answer, &thresholds_table);
     if (p->phase) { /* the diagram is what people asked for; files have the rest, too */
         m.phase = es_answer_table(answer, &phase_table);
-        ES_TRY(start_phase(job, &p->rho, m.phase, err));
+        ES_TRY(es_put_each(job, m.phase, "angle_ratio", p->rho.reals, p->rho.count, err));
         es_table_show(m.rows, NULL);
         es_table_show(m.thresholds, NULL);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 
 typedef struct context_params {
     const char *file, *context, *loss, *se;
@@ -22,26 +23,24 @@ typedef struct context_state {
     double *se; /* NULL: not known */
 } context_state;
 
+#define FIELD(member) .field = offsetof(context_params, member)
 static const es_param params[] = {
     {"file", 0, ES_PARAM_FILE, "FILE.csv", "a table whose first line names its columns",
-     .field = offsetof(context_params, file)},
-    {"context", 0, ES_PARAM_TEXT, "NAME", "column of context lengths",
-     .field = offsetof(context_params, context), .standard = "context"},
-    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", .field = offsetof(context_params, loss),
-     .standard = "loss"},
-    {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors",
-     .field = offsetof(context_params, se),
+     FIELD(file)},
+    {"context", 0, ES_PARAM_TEXT, "NAME", "column of context lengths", FIELD(context),
+     .standard = "context"},
+    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", FIELD(loss), .standard = "loss"},
+    {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors", FIELD(se),
      .otherwise = "se if there is one; else all points weigh the same"},
-    {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for",
-     .field = offsetof(context_params, at), .min = 1e-9, .max = 1e18, .increasing = true,
-     .unit = "tokens"},
-    {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", .field = offsetof(context_params, level),
-     .min = 0.01, .max = 0.9999, .standard = "0.95"},
+    {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for", FIELD(at), .min = 1e-9,
+     .max = 1e18, .increasing = true, .unit = "tokens"},
+    {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", FIELD(level), .min = 0.01, .max = 0.9999,
+     .standard = "0.95"},
     {"least-squares", 0, ES_PARAM_FLAG, NULL, "plain least squares instead of Huber's weights",
-     .field = offsetof(context_params, least_squares)},
+     FIELD(least_squares)},
     {"min-span", 0, ES_PARAM_NUMBER, "X",
-     "refuse unless the excess loss falls by this factor over the data",
-     .field = offsetof(context_params, span), .min = 1.0, .max = 1e6, .standard = "10"},
+     "refuse unless the excess loss falls by this factor over the data", FIELD(span), .min = 1.0,
+     .max = 1e6, .standard = "10"},
     {0}};
 
 /* ---- tables ---- */
@@ -155,22 +154,6 @@ static es_status open_study(es_job *job, es_error *err)
 static void put_fit(es_answer *a, const es_context_fit *f)
 {
     const struct {
-        const char *key;
-        double value;
-    } numbers[] = {{"A", f->A},
-                   {"A_se", f->A_se},
-                   {"beta", f->beta},
-                   {"beta_se", f->beta_se},
-                   {"gamma", f->gamma},
-                   {"gamma_se", f->gamma_se},
-                   {"alpha", f->alpha},
-                   {"log_alpha_se", f->log_alpha_se},
-                   {"doubling", f->halving},
-                   {"scatter", f->scatter},
-                   {"span", f->span},
-                   {"points", (double)f->points},
-                   {"outliers", (double)f->outliers}};
-    const struct {
         const char *name;
         double low, value, high;
     } intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
@@ -178,14 +161,15 @@ static void put_fit(es_answer *a, const es_context_fit *f)
                      {"doubling", f->halving_low, f->halving, f->halving_high}};
     es_table *fit = es_answer_table(a, &fit_table), *list = es_answer_table(a, &interval_table);
     es_table_row(fit);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        es_table_real(fit, 0, numbers[i].key, numbers[i].value);
+    es_put(fit, 0, {"A", f->A}, {"A_se", f->A_se}, {"beta", f->beta}, {"beta_se", f->beta_se},
+           {"gamma", f->gamma}, {"gamma_se", f->gamma_se}, {"alpha", f->alpha},
+           {"log_alpha_se", f->log_alpha_se}, {"doubling", f->halving}, {"scatter", f->scatter},
+           {"span", f->span}, {"points", (double)f->points}, {"outliers", (double)f->outliers});
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
         const int64_t row = es_table_row(list);
         es_table_text(list, row, "parameter", intervals[i].name);
-        es_table_real(list, row, "low", intervals[i].low);
-        es_table_real(list, row, "value", intervals[i].value);
-        es_table_real(list, row, "high", intervals[i].high);
+        es_put(list, row, {"low", intervals[i].low}, {"value", intervals[i].value},
+               {"high", intervals[i].high});
     }
 }
 
@@ -195,11 +179,8 @@ static void put_points(es_answer *a, const context_state *s, const es_context_fi
     for (int64_t i = 0; i < s->rows; i++) {
         const int64_t row = es_table_row(t);
         const double fitted = es_context_predict(f, s->c[i], NULL);
-        es_table_real(t, row, "context", s->c[i]);
-        es_table_real(t, row, "loss", s->L[i]);
-        es_table_real(t, row, "fitted", fitted);
-        es_table_real(t, row, "residual", s->L[i] - fitted);
-        es_table_real(t, row, "weight", s->weights[i]);
+        es_put(t, row, {"context", s->c[i]}, {"loss", s->L[i]}, {"fitted", fitted},
+               {"residual", s->L[i] - fitted}, {"weight", s->weights[i]});
     }
 }
 
@@ -219,11 +200,8 @@ static void put_predictions(es_answer *a, const es_grid *at, double longest,
         const int64_t row = es_table_row(t);
         double se;
         const double loss = es_context_predict(f, at->reals[i], &se);
-        es_table_real(t, row, "context", at->reals[i]);
-        es_table_real(t, row, "loss", loss);
-        es_table_real(t, row, "loss_se", se);
-        es_table_real(t, row, "excess", loss - f->gamma);
-        es_table_real(t, row, "beyond", at->reals[i] / longest);
+        es_put(t, row, {"context", at->reals[i]}, {"loss", loss}, {"loss_se", se},
+               {"excess", loss - f->gamma}, {"beyond", at->reals[i] / longest});
     }
 }
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "stats/order.h"
 #include "study/converge_study.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 
 /* ---- tables ---- */
 
@@ -213,11 +213,8 @@ static void put_errors(const making *m, int64_t scale, int which)
     for (int64_t i = 0; i < s->points; i++) {
         const int64_t row = scale * s->points + i;
         const es_fit_summary *x = &s->summary[i];
-        es_table_real(m->rows, row, names[which].error, x->mean);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_se"), x->se);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_median"), x->median);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms"), x->rms);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms_se"), x->rms_se);
+        es_put_under(m->rows, row, names[which].error, {"", x->mean}, {"_se", x->se},
+                     {"_median", x->median}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
         es_table_text(m->rows, row, es_key(key, names[which].error, "_flag"),
                       flag_name(s->flags[i]));
     }
@@ -235,27 +232,21 @@ static void put_rate(const making *m, int64_t row, int which)
         return;
     }
     const es_fit *line = &s->rate.mean;
-    es_table_real(m->fits, row, rate, line->rate);
-    es_table_real(m->fits, row, es_key(key, rate, "_ci.0"), s->rate.low);
-    es_table_real(m->fits, row, es_key(key, rate, "_ci.1"), s->rate.high);
-    es_table_real(m->fits, row, es_key(key, rate, "_se"),
-                  m->s->spec.independent ? line->rate_se_known : s->rate.se);
-    es_table_real(m->fits, row, es_key(key, rate, "_se_known"), line->rate_se_known);
-    es_table_real(m->fits, row, es_key(key, rate, "_p"), line->p_value);
-    es_table_real(m->fits, row, es_key(key, rate, "_intercept"), line->intercept);
-    es_table_real(m->fits, row, es_key(key, rate, "_median"), s->rate.median.rate);
+    es_put_under(m->fits, row, rate, {"", line->rate}, {"_ci.0", s->rate.low},
+                 {"_ci.1", s->rate.high},
+                 {"_se", m->s->spec.independent ? line->rate_se_known : s->rate.se},
+                 {"_se_known", line->rate_se_known}, {"_p", line->p_value},
+                 {"_intercept", line->intercept}, {"_median", s->rate.median.rate});
 }
 
 /* The rate that one would report who trusts the reference: through all points. */
 static es_status put_trusting(const making *m, es_series *s, int64_t row, int which,
                               const es_rate_opts *opts, es_error *err)
 {
-    char key[ES_KEY_ROOM];
     ES_TRY(es_series_fit(s, opts, err));
-    if (s->status == ES_OK && which != CONVERGE_MAP) {
-        es_table_real(m->references, row, names[which].rate, s->rate.mean.rate);
-        es_table_real(m->references, row, es_key(key, names[which].rate, "_se"), s->rate.se);
-    }
+    if (s->status == ES_OK && which != CONVERGE_MAP)
+        es_put_under(m->references, row, names[which].rate, {"", s->rate.mean.rate},
+                     {"_se", s->rate.se});
     return ES_OK;
 }
 
@@ -291,23 +282,17 @@ static es_status put_exponents(const making *m, int64_t scale, es_error *err)
     es_exponents e;
     ES_TRY(es_exponents_at(h, &e, err));
     es_converge_limit_error(m->s->limit, scale, &mean, &cov);
-    es_table_real(m->fits, scale, "scale", c);
-    es_table_real(m->fits, scale, "horizon", h);
-    es_table_real(m->fits, scale, "horizon_unscaled", c * m->s->horizons.unscaled.val);
-    es_table_real(m->fits, scale, "frobenius", c * m->s->horizons.frobenius.val);
+    es_put(m->fits, scale, {"scale", c}, {"horizon", h},
+           {"horizon_unscaled", c * m->s->horizons.unscaled.val},
+           {"frobenius", c * m->s->horizons.frobenius.val});
     es_table_real(m->fits, scale, "predicted.rate_worst_case",
                   1.0 / (2.0 * (1.0 + 32.0 * coupling))); /* THEORY 2, [S:A1] */
-    es_table_real(m->fits, scale, "predicted.rate_horizon", e.paper);
-    es_table_real(m->fits, scale, "predicted.exponent_mean", e.mean_abs);
-    es_table_real(m->fits, scale, "predicted.exponent_map", e.query_rms);
-    es_table_real(m->fits, scale, "rate_horizon", e.paper);
-    es_table_real(m->fits, scale, "limit_mean_error", mean);
-    es_table_real(m->fits, scale, "limit_cov_error", cov);
+    es_put(m->fits, scale, {"predicted.rate_horizon", e.paper},
+           {"predicted.exponent_mean", e.mean_abs}, {"predicted.exponent_map", e.query_rms},
+           {"rate_horizon", e.paper}, {"limit_mean_error", mean}, {"limit_cov_error", cov});
     if (m->references) {
-        es_table_real(m->references, scale, "scale", c);
-        es_table_count(m->references, scale, "tokens", m->s->spec.reference);
-        es_table_real(m->references, scale, "limit_mean_error", mean);
-        es_table_real(m->references, scale, "limit_cov_error", cov);
+        es_put(m->references, scale, {"scale", c}, {"tokens", (double)m->s->spec.reference},
+               {"limit_mean_error", mean}, {"limit_cov_error", cov});
     }
     return ES_OK;
 }
@@ -318,21 +303,16 @@ static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
                            const es_predicted *p, double sampling)
 {
     static const int which[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
-    char key[ES_KEY_ROOM];
-    es_table_real(t, row, "scale", es_table_get(m->rows, row, "scale"));
-    es_table_count(t, row, "n", m->s->spec.sizes[i]);
+    es_put(t, row, {"scale", es_table_get(m->rows, row, "scale")},
+           {"n", (double)m->s->spec.sizes[i]});
     for (int k = 0; k < 3; k++) {
         const es_fit_summary *x = &m->of[which[k]].summary[i];
         const char *name = names[which[k]].error;
-        es_table_real(t, row, name, x->mean);
-        es_table_real(t, row, es_key(key, name, "_rms"), x->rms);
-        es_table_real(t, row, es_key(key, name, "_rms_se"), x->rms_se);
+        es_put_under(t, row, name, {"", x->mean}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
     }
-    es_table_real(t, row, "predicted_mean_error", p->mean_abs);
-    es_table_real(t, row, "predicted_mean_error_rms", p->mean_rms);
-    es_table_real(t, row, "predicted_cov_error", p->cov_rms);
-    es_table_real(t, row, "predicted_map_error", p->query_rms);
-    es_table_real(t, row, "sampling", sampling);
+    es_put(t, row, {"predicted_mean_error", p->mean_abs}, {"predicted_mean_error_rms", p->mean_rms},
+           {"predicted_cov_error", p->cov_rms}, {"predicted_map_error", p->query_rms},
+           {"sampling", sampling});
 }
 
 /* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
@@ -352,16 +332,11 @@ static es_status predict_scale(const making *m, const converge_theory *theory, i
         errors[i] = p.mean_abs;
         errors[sizes + i] = p.cov_rms;
         errors[2 * sizes + i] = p.query_rms;
-        if (m->job->exec.progress(m->job->exec.progress_user, (double)(scale * sizes + i + 1),
-                                  (double)(sizes * m->s->spec.n_scales)))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(m->job, scale * sizes + i + 1, sizes * m->s->spec.n_scales));
     }
-    es_table_real(m->fits, scale, "predicted.rate_mean",
-                  es_series_rate(&m->of[CONVERGE_MEAN], errors));
-    es_table_real(m->fits, scale, "predicted.rate_cov",
-                  es_series_rate(&m->of[CONVERGE_COV], errors + sizes));
-    es_table_real(m->fits, scale, "predicted.rate_map",
-                  es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes));
+    es_put(m->fits, scale, {"predicted.rate_mean", es_series_rate(&m->of[CONVERGE_MEAN], errors)},
+           {"predicted.rate_cov", es_series_rate(&m->of[CONVERGE_COV], errors + sizes)},
+           {"predicted.rate_map", es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes)});
     return ES_OK;
 }
 
@@ -377,8 +352,7 @@ static const char *power(const es_table *fits, int64_t row, int which, char out[
 
 static void tell_rates(es_answer *a, const es_table *fits)
 {
-    enum { MOST = 4 }; /* sentences; the table has the rest */
-    const int64_t rows = es_table_rows(fits), step = rows > MOST ? (rows - 1) / (MOST - 1) : 1;
+    const int64_t rows = es_table_rows(fits), step = es_say_step(rows);
     char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
     for (int64_t i = 0; i < rows; i += step)
         es_answer_tell(a,
@@ -446,8 +420,8 @@ static es_status sum_up_scale(making *m, int64_t scale, es_error *err)
         es_table_row(m->references);
     for (int64_t i = 0; i < m->s->spec.n_sizes; i++) {
         const int64_t row = es_table_row(m->rows);
-        es_table_real(m->rows, row, "scale", m->s->spec.scales[scale]);
-        es_table_count(m->rows, row, "n", m->s->spec.sizes[i]);
+        es_put(m->rows, row, {"scale", m->s->spec.scales[scale]},
+               {"n", (double)m->s->spec.sizes[i]});
     }
     ES_TRY(put_exponents(m, scale, err));
     for (int which = 0; which < CONVERGE_ERRORS; which++)

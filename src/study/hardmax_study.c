@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 
 typedef struct hardmax_params {
     es_grid n;
@@ -19,26 +19,25 @@ typedef struct hardmax_params {
 
 static const char *const queries_names[] = {"population", "self", NULL};
 
+#define FIELD(member) .field = offsetof(hardmax_params, member)
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "tokens. Up to 1e18 in one dimension, 1e7 in several",
-     .field = offsetof(hardmax_params, n), .min = 1, .max = 1e18, .increasing = true,
+     FIELD(n), .min = 1, .max = 1e18, .increasing = true,
      .otherwise = "10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions",
      .unit = "tokens"},
-    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples",
-     .field = offsetof(hardmax_params, replicates), .min = 1, .max = 1e8,
-     .otherwise = "10000; 200 in several dimensions"},
-    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token",
-     .field = offsetof(hardmax_params, dim), .min = 1, .max = 64, .standard = "1", .alias = "d"},
-    {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate",
-     .field = offsetof(hardmax_params, sigma), .min = 1e-100, .max = 1e100, .standard = "1"},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples", FIELD(replicates), .min = 1,
+     .max = 1e8, .otherwise = "10000; 200 in several dimensions"},
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token", FIELD(dim), .min = 1, .max = 64,
+     .standard = "1", .alias = "d"},
+    {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate", FIELD(sigma),
+     .min = 1e-100, .max = 1e100, .standard = "1"},
     {"queries", 0, ES_PARAM_CHOICE, "WHICH",
      "population: infinitely many, of the tokens' law; self: the tokens themselves, in one "
      "dimension",
-     .field = offsetof(hardmax_params, queries), .choices = queries_names,
-     .standard = "population"},
+     FIELD(queries), .choices = queries_names, .standard = "population"},
     {"directions", 0, ES_PARAM_WHOLE, "M",
-     "in several dimensions: random directions that stand for all",
-     .field = offsetof(hardmax_params, directions), .min = 2, .max = 65536, .standard = "256"},
+     "in several dimensions: random directions that stand for all", FIELD(directions), .min = 2,
+     .max = 65536, .standard = "256"},
     {0}};
 
 static const es_column columns[] = {
@@ -222,11 +221,9 @@ static es_status put_theory(const hardmax_params *p, double constant, const es_h
         if (p->queries == ES_HARDMAX_POPULATION)
             second = es_hardmax_second(r->n, p->sigma);
     }
-    es_table_real(t, row, "exact", exact.val);
-    es_table_real(t, row, "exact_error", exact.err);
-    es_table_real(t, row, "z", (r->mean_abs - exact.val) / r->mean_abs_se);
-    es_table_real(t, row, "asymptotic", asymptotic);
-    es_table_real(t, row, "second_order", second);
+    es_put(t, row, {"exact", exact.val}, {"exact_error", exact.err},
+           {"z", (r->mean_abs - exact.val) / r->mean_abs_se}, {"asymptotic", asymptotic},
+           {"second_order", second});
     return ES_OK;
 }
 
@@ -272,14 +269,11 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         const int64_t row = es_table_row(t);
         if (p->dim == 1)
             get_row(job, i, &rows[i]);
-        es_table_count(t, row, "n", rows[i].n);
-        es_table_real(t, row, "mean_abs", rows[i].mean_abs);
-        es_table_real(t, row, "mean_abs_se", rows[i].mean_abs_se);
-        es_table_real(t, row, "rms", rows[i].rms);
-        es_table_real(t, row, "rms_se", rows[i].rms_se);
+        es_put(t, row, {"n", (double)rows[i].n}, {"mean_abs", rows[i].mean_abs},
+               {"mean_abs_se", rows[i].mean_abs_se}, {"rms", rows[i].rms},
+               {"rms_se", rows[i].rms_se});
         ES_TRY(put_theory(p, constant, &rows[i], t, row, err));
-        if (job->exec.progress(job->exec.progress_user, (double)(i + 1), (double)p->n.count))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(job, i + 1, p->n.count));
     }
     tell(answer, t);
     return ES_OK;

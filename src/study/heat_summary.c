@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "study/answer_kit.h"
 #include "study/heat_study.h"
 
 /* ---- tables ---- */
@@ -77,20 +78,14 @@ static void put_rows(const heat_params *p, const heat_state *s, const es_heat_ro
     for (int64_t b = 0; b < p->beta.count; b++) {
         const es_heat_exact *e = &s->exact[b];
         const int64_t row = es_table_row(t);
-        es_table_real(t, row, "beta", p->beta.reals[b]);
-        es_table_real(t, row, "slope_exact", e->slope);
-        es_table_real(t, row, "error", e->error);
-        es_table_real(t, row, "rate", rate_at(p, s, b));
-        es_table_real(t, row, "radial_exact", e->radial);
-        es_table_real(t, row, "radial_leading", 0.5 * (double)(p->dim - 1) / p->beta.reals[b]);
+        es_put(t, row, {"beta", p->beta.reals[b]}, {"slope_exact", e->slope}, {"error", e->error},
+               {"rate", rate_at(p, s, b)}, {"radial_exact", e->radial},
+               {"radial_leading", 0.5 * (double)(p->dim - 1) / p->beta.reals[b]});
         if (!p->replicates)
             continue;
-        es_table_real(t, row, "slope", rows[b].mean.slope);
-        es_table_real(t, row, "slope_se", rows[b].se.slope);
-        es_table_real(t, row, "radial", rows[b].mean.radial);
-        es_table_real(t, row, "radial_se", rows[b].se.radial);
-        es_table_real(t, row, "noise", sqrt(rows[b].mean.noise2));
-        es_table_real(t, row, "ess", rows[b].mean.ess);
+        es_put(t, row, {"slope", rows[b].mean.slope}, {"slope_se", rows[b].se.slope},
+               {"radial", rows[b].mean.radial}, {"radial_se", rows[b].se.radial},
+               {"noise", sqrt(rows[b].mean.noise2)}, {"ess", rows[b].mean.ess});
     }
 }
 
@@ -196,36 +191,22 @@ static void put_step(const flow *f, int64_t step)
         const double density = bin_of(f, step, b)[HEAT_DENSITY];
         const int64_t row = es_table_row(f->particles);
         highest = fmax(highest, density);
-        es_table_count(f->particles, row, "step", step);
-        es_table_real(f->particles, row, "low", edge(p, b));
-        es_table_real(f->particles, row, "high", edge(p, b + 1));
-        es_table_real(f->particles, row, "density", density);
+        es_put(f->particles, row, {"step", (double)step}, {"low", edge(p, b)},
+               {"high", edge(p, b + 1)}, {"density", density});
     }
     const int64_t row = es_table_row(f->steps);
-    es_table_count(f->steps, row, "step", step);
-    es_table_real(f->steps, row, "time", (double)step / p->step_beta);
-    es_table_real(f->steps, row, "mean_length", bin_of(f, step, 0)[HEAT_LENGTH]);
-    es_table_real(f->steps, row, "heat", heat_of(f, step));
-    es_table_real(f->steps, row, "highest", highest);
+    es_put(f->steps, row, {"step", (double)step}, {"time", (double)step / p->step_beta},
+           {"mean_length", bin_of(f, step, 0)[HEAT_LENGTH]}, {"heat", heat_of(f, step)},
+           {"highest", highest});
 }
 
 static void put_profile(const flow *f, const int64_t *shown, int64_t count)
 {
-    enum { MOST = 8 };
-    char labels[MOST][24], key[ES_KEY_ROOM];
-    const char *label[MOST];
-    for (int64_t i = 0; i < count; i++) {
-        snprintf(labels[i], sizeof labels[i], "%lld", (long long)shown[i]);
-        label[i] = labels[i];
-    }
-    es_table_each(f->profile, "density", label, count);
     for (int64_t b = 0; b < f->p->bins; b++) {
         const int64_t row = es_table_row(f->profile);
         es_table_real(f->profile, row, "low", edge(f->p, b));
-        for (int64_t i = 0; i < count; i++) {
-            snprintf(key, sizeof key, "density.%lld", (long long)i);
-            es_table_real(f->profile, row, key, bin_of(f, shown[i], b)[HEAT_DENSITY]);
-        }
+        for (int64_t i = 0; i < count; i++)
+            es_put_at(f->profile, row, "density", i, bin_of(f, shown[i], b)[HEAT_DENSITY]);
     }
 }
 
@@ -244,10 +225,11 @@ static void tell_particles(es_answer *a, const flow *f)
                    bin_of(f, last, 0)[HEAT_LENGTH], es_table_get(f->steps, last, "highest"));
 }
 
-static void put_particles(const es_job *job, es_answer *a)
+static es_status put_particles(es_job *job, es_answer *a, es_error *err)
 {
     const heat_params *p = job->params;
-    int64_t shown[8], count = 0;
+    int64_t shown[5], count = 0; /* at most as many as is_shown() names */
+    double labels[5];
     flow f = {.p = p, .cell = es_job_cell(job, HEAT_PARTICLES, 0)};
     es_answer_real(a, "step_beta", p->step_beta);
     f.particles = es_answer_table(a, &particles_table);
@@ -255,12 +237,16 @@ static void put_particles(const es_job *job, es_answer *a)
     f.profile = es_answer_table(a, &profile_table);
     for (int64_t step = 0; step <= p->steps; step++) {
         put_step(&f, step);
-        if (is_shown(p, step))
-            shown[count++] = step;
+        if (!is_shown(p, step))
+            continue;
+        labels[count] = (double)step;
+        shown[count++] = step;
     }
     es_answer_counts(a, "shown", shown, count);
+    ES_TRY(es_put_each(job, f.profile, "density", labels, count, err));
     put_profile(&f, shown, count);
     tell_particles(a, &f);
+    return ES_OK;
 }
 
 /* ---- all of it ---- */
@@ -280,7 +266,5 @@ es_status heat_summarise(es_job *job, es_answer *answer, es_error *err)
         tell_measured(answer, p, s, rows);
     else
         tell_exact(answer, p, s);
-    if (p->particles)
-        put_particles(job, answer);
-    return ES_OK;
+    return p->particles ? put_particles(job, answer, err) : ES_OK;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "study/answer_kit.h"
 #include "store/file.h"
 
 #define FIELD(member) .field = offsetof(measure_params, member)
@@ -112,12 +113,9 @@ static void put_question(const measure_state *s, es_answer *a)
 {
     es_table *t = es_answer_table(a, &shape_table);
     const int64_t row = es_table_row(t);
-    es_table_count(t, row, "heads", s->heads);
-    es_table_count(t, row, "kv_heads", s->kv_heads);
-    es_table_count(t, row, "queries", s->m);
-    es_table_count(t, row, "keys", s->n);
-    es_table_count(t, row, "dim", s->d);
-    es_table_count(t, row, "value_dim", s->dv);
+    es_put(t, row, {"heads", (double)s->heads}, {"kv_heads", (double)s->kv_heads},
+           {"queries", (double)s->m}, {"keys", (double)s->n}, {"dim", (double)s->d},
+           {"value_dim", (double)s->dv});
     if (s->K)
         es_answer_counts(a, "top_k", s->opts.top_k, s->K);
 }

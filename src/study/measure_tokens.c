@@ -1,6 +1,7 @@
 /* measure_tokens.c : with --tokens, queries, keys and values are x Wq', x Wk', x Wv' of tokens x
  * that the user brings. */
 #include "base/error.h"
+#include "study/answer_kit.h"
 #include "study/array_source.h"
 #include "study/measure_study.h"
 
@@ -101,8 +102,7 @@ static es_status project(es_job *job, int which, es_error *err)
     ES_TRY(es_job_array(job, heads * n, k, sizeof(double), &t->projected[which], err));
     es_array_view(&t->x, 0, &x, err);
     for (int64_t h = 0; h < heads; h++) {
-        if (job->exec.progress(job->exec.progress_user, (double)h, (double)heads))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(job, h, heads));
         es_array_view(&t->weights[which], h, &w, err);
         const es_view down = es_view_transpose(&w);
         ES_TRY(es_mat_multiply(&x, &down, job->exec.budget, t->projected[which] + h * n * k, err));

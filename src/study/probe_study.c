@@ -8,21 +8,21 @@
 
 static const char *const draw_choices[] = {"with", "without", NULL};
 
+#define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
     ES_POOL_PARAMS(probe_params, pool),
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens that are drawn",
-     .field = offsetof(probe_params, sizes), .min = 2, .max = 1e7, .increasing = true,
-     .otherwise = "100..10000*7, at most half of the pool", .unit = "tokens"},
-    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws",
-     .field = offsetof(probe_params, replicates), .min = 2, .max = 65536, .standard = "8"},
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens that are drawn", FIELD(sizes), .min = 2,
+     .max = 1e7, .increasing = true, .otherwise = "100..10000*7, at most half of the pool",
+     .unit = "tokens"},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws", FIELD(replicates), .min = 2,
+     .max = 65536, .standard = "8"},
     {"control", 0, ES_PARAM_WHOLE, "R",
-     "draws of Gaussian tokens of the same covariance, to compare with; 0: none",
-     .field = offsetof(probe_params, control), .min = 0, .max = 65536, .standard = "4"},
+     "draws of Gaussian tokens of the same covariance, to compare with; 0: none", FIELD(control),
+     .min = 0, .max = 65536, .standard = "4"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens of the pool whose outputs are compared",
-     .field = offsetof(probe_params, queries), .min = 2, .max = 1e6, .standard = "1024",
-     .unit = "tokens", .was = "queries"},
-    {"draw", 0, ES_PARAM_CHOICE, "HOW", "tokens with or without replacement",
-     .field = offsetof(probe_params, draw), .choices = draw_choices, .standard = "with"},
+     FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
+    {"draw", 0, ES_PARAM_CHOICE, "HOW", "tokens with or without replacement", FIELD(draw),
+     .choices = draw_choices, .standard = "with"},
     {0}};
 
 /* ---- what was asked ---- */

@@ -6,26 +6,25 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 
 typedef struct rope_params {
     es_grid bases, scales, distances;
     int64_t dim, search;
 } rope_params;
 
+#define FIELD(member) .field = offsetof(rope_params, member)
 static const es_param params[] = {
-    {"base", 0, ES_PARAM_REALS, "GRID", "base frequencies", .field = offsetof(rope_params, bases),
-     .min = 1.001, .max = 1e15, .increasing = true, .standard = "10000,500000"},
+    {"base", 0, ES_PARAM_REALS, "GRID", "base frequencies", FIELD(bases), .min = 1.001, .max = 1e15,
+     .increasing = true, .standard = "10000,500000"},
     {"scale", 0, ES_PARAM_REALS, "GRID", "position interpolation: distances are divided by these",
-     .field = offsetof(rope_params, scales), .min = 1.0, .max = 1e6, .increasing = true,
-     .standard = "1"},
-    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a head, even",
-     .field = offsetof(rope_params, dim), .min = 2, .max = 65536, .standard = "128", .alias = "d"},
-    {"distance", 0, ES_PARAM_COUNTS, "GRID", "distances of a query and a key",
-     .field = offsetof(rope_params, distances), .min = 0, .max = 1e8, .increasing = true,
-     .standard = "1..1048576*21", .unit = "tokens"},
+     FIELD(scales), .min = 1.0, .max = 1e6, .increasing = true, .standard = "1"},
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a head, even", FIELD(dim), .min = 2,
+     .max = 65536, .standard = "128", .alias = "d"},
+    {"distance", 0, ES_PARAM_COUNTS, "GRID", "distances of a query and a key", FIELD(distances),
+     .min = 0, .max = 1e8, .increasing = true, .standard = "1..1048576*21", .unit = "tokens"},
     {"search", 0, ES_PARAM_WHOLE, "N", "look for the first negative score up to this distance",
-     .field = offsetof(rope_params, search), .min = 0, .max = 1e7, .standard = "100000",
-     .unit = "tokens"},
+     FIELD(search), .min = 0, .max = 1e7, .standard = "100000", .unit = "tokens"},
     {0}};
 
 /* ---- tables ---- */
@@ -147,8 +146,7 @@ static void put_embeddings(const es_job *job, es_answer *a)
         const es_rope r = embedding(job->params, i);
         const double *cell = es_job_cell(job, 0, i);
         const int64_t row = es_table_row(t);
-        es_table_real(t, row, "base", r.base);
-        es_table_real(t, row, "scale", r.scale);
+        es_put(t, row, {"base", r.base}, {"scale", r.scale});
         for (int k = 0; k < COLUMNS; k++)
             es_table_real(t, row, cell_columns[k], cell[k]);
     }
@@ -167,14 +165,10 @@ static void put_scores(const es_job *job, const char *const *labels, es_answer *
             const es_rope r = embedding(p, i);
             const double score = es_rope_score(&r, p->distances.reals[d]);
             const int64_t row = es_table_row(rows);
-            char key[ES_KEY_ROOM];
-            snprintf(key, sizeof key, "score.%lld", (long long)i);
-            es_table_real(scores, line, key, score);
-            es_table_real(rows, row, "base", r.base);
-            es_table_real(rows, row, "scale", r.scale);
-            es_table_count(rows, row, "distance", p->distances.counts[d]);
-            es_table_real(rows, row, "score", score);
-            es_table_real(rows, row, "continuum", es_rope_continuum(&r, p->distances.reals[d]));
+            es_put_at(scores, line, "score", i, score);
+            es_put(rows, row, {"base", r.base}, {"scale", r.scale},
+                   {"distance", (double)p->distances.counts[d]}, {"score", score},
+                   {"continuum", es_rope_continuum(&r, p->distances.reals[d])});
         }
     }
 }
@@ -182,9 +176,8 @@ static void put_scores(const es_job *job, const char *const *labels, es_answer *
 /* Both distances are exact; that they differ is no error but the swing of a sum of few cosines. */
 static void tell_reach(const es_job *job, const char *const *labels, es_answer *a)
 {
-    enum { MOST = 4 }; /* sentences; the table has the rest */
     const rope_params *p = job->params;
-    const int64_t count = job->stages[0].cells, step = count > MOST ? (count - 1) / (MOST - 1) : 1;
+    const int64_t count = job->stages[0].cells, step = es_say_step(count);
     for (int64_t i = 0; i < count; i += step) {
         const double *cell = es_job_cell(job, 0, i);
         char swing[96];

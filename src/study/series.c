@@ -64,7 +64,7 @@ double es_series_rate_with(const es_series *s, const double *numbers, const doub
     return status == ES_OK ? line.rate : (double)NAN;
 }
 
-double es_series_rate(const es_series *s, const double *numbers)
+double es_series_rate_even(const es_series *s, const double *numbers, double relative)
 {
     void *memory;
     if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
@@ -72,22 +72,15 @@ double es_series_rate(const es_series *s, const double *numbers)
     double *se = memory;
     for (int64_t i = 0; i < s->points; i++) {
         const es_fit_summary *m = &s->summary[i];
-        se[i] = numbers[i] * (isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0);
+        const double own = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
+        se[i] = numbers[i] * (isnan(relative) ? own : relative);
     }
     const double rate = es_series_rate_with(s, numbers, se);
     es_mem_free(NULL, memory);
     return rate;
 }
 
-double es_series_rate_even(const es_series *s, const double *numbers, double relative)
+double es_series_rate(const es_series *s, const double *numbers)
 {
-    void *memory;
-    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
-        return (double)NAN;
-    double *se = memory;
-    for (int64_t i = 0; i < s->points; i++)
-        se[i] = numbers[i] * relative;
-    const double rate = es_series_rate_with(s, numbers, se);
-    es_mem_free(NULL, memory);
-    return rate;
+    return es_series_rate_even(s, numbers, (double)NAN);
 }

@@ -6,20 +6,19 @@
 
 #include "base/error.h"
 
+#define FIELD(member) .field = offsetof(tails_params, member)
 static const es_param params[] = {
     ES_POOL_PARAMS(tails_params, pool),
     {"tokens", 0, ES_PARAM_FILE, "FILE",
-     ".npy file (n, d) of tokens of any origin, instead of a model and a text",
-     .field = offsetof(tails_params, tokens)},
-    {"principal", 0, ES_PARAM_WHOLE, "P", "leading principal components",
-     .field = offsetof(tails_params, principal), .min = 1, .max = 4096, .standard = "8"},
-    {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison",
-     .field = offsetof(tails_params, random), .min = 1, .max = 4096, .standard = "8"},
+     ".npy file (n, d) of tokens of any origin, instead of a model and a text", FIELD(tokens)},
+    {"principal", 0, ES_PARAM_WHOLE, "P", "leading principal components", FIELD(principal),
+     .min = 1, .max = 4096, .standard = "8"},
+    {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison", FIELD(random), .min = 1,
+     .max = 4096, .standard = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
-     .field = offsetof(tails_params, queries), .min = 1, .max = 4096, .standard = "4",
-     .unit = "tokens", .was = "queries"},
-    {"draws", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of",
-     .field = offsetof(tails_params, draws), .min = 4, .max = 65536, .standard = "32"},
+     FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
+    {"draws", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
+     .min = 4, .max = 65536, .standard = "32"},
     {0}};
 
 /* ---- what was asked ---- */

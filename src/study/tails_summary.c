@@ -1,8 +1,11 @@
 /* tails_summary.c : what is said about directions, kinds of directions, and all of them. */
 #include <math.h>
 
+#include <esscher/fit.h>
+
 #include "base/error.h"
 #include "stats/order.h"
+#include "study/answer_kit.h"
 #include "study/tails_study.h"
 
 /* ---- tables ---- */
@@ -118,23 +121,18 @@ static es_tails_row direction_at(const making *m, int64_t i)
 
 /* ---- directions ---- */
 
-static const double z95 = 1.959963984540054;
-
 /* A number, its control, and the distance between them. */
 static void put_compared(es_table *t, int64_t row, const char *name, double value,
                          const es_tails_spread *control, double z)
 {
-    static const char *const parts[] = {"", "_control", "_control_sd", "_z"};
-    const double values[] = {value, control->mean, control->sd, z};
-    char key[ES_KEY_ROOM];
-    for (int i = 0; i < 4; i++)
-        es_table_real(t, row, es_key(key, name, parts[i]), values[i]);
+    es_put_under(t, row, name, {"", value}, {"_control", control->mean},
+                 {"_control_sd", control->sd}, {"_z", z});
 }
 
 /* A power tail gives the same index for k/2, k and 2k; the variance of xi is xi^2/k. */
 static bool plateau(const es_tails *s)
 {
-    const double most = z95 * s->hill_se;
+    const double most = ES_SIGMAS_95 * s->hill_se;
     return fabs(s->hill_half - s->hill) < sqrt(2.0) * most && fabs(s->hill_twice - s->hill) < most;
 }
 
@@ -150,20 +148,17 @@ static void put_direction(making *m, const es_tails_direction *direction, const 
     es_table_text(t, row, "kind", es_tails_kind_name(direction->kind));
     if (direction->head >= 0)
         es_table_count(t, row, "head", direction->head);
-    es_table_count(t, row, "index", direction->index);
-    es_table_count(t, row, "n", (int64_t)s->count);
-    es_table_real(t, row, "variance", s->variance);
+    es_put(t, row, {"index", (double)direction->index}, {"n", (double)((int64_t)s->count)},
+           {"variance", s->variance});
     put_compared(t, row, "kurtosis", s->kurtosis, &c->kurtosis, z.kurtosis);
     put_compared(t, row, "proxy", s->proxy, &c->proxy, z.proxy);
     es_table_real(t, row, "tilt", s->tilt);
     put_compared(t, row, "psi2", s->psi2, &c->psi2, z.psi2);
     put_compared(t, row, "hill", s->hill, &c->hill, z.hill);
-    es_table_real(t, row, "hill_se", s->hill_se);
-    es_table_real(t, row, "hill_ci.0", s->hill - z95 * s->hill_se);
-    es_table_real(t, row, "hill_ci.1", s->hill + z95 * s->hill_se);
-    es_table_count(t, row, "hill_k", es_tails_hill_count((int64_t)s->count));
-    es_table_real(t, row, "hill_half", s->hill_half);
-    es_table_real(t, row, "hill_twice", s->hill_twice);
+    es_put(t, row, {"hill_se", s->hill_se}, {"hill_ci.0", s->hill - ES_SIGMAS_95 * s->hill_se},
+           {"hill_ci.1", s->hill + ES_SIGMAS_95 * s->hill_se},
+           {"hill_k", (double)(es_tails_hill_count((int64_t)s->count))},
+           {"hill_half", s->hill_half}, {"hill_twice", s->hill_twice});
     es_table_text(t, row, "plateau", plateau(s) ? "yes" : "no");
     es_table_text(t, row, "verdict", es_tails_verdict_name(verdict));
     m->verdicts[verdict]++;
@@ -199,17 +194,14 @@ static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t
     const int64_t row = es_table_row(t);
     name_row(m, t, row);
     es_table_text(t, row, "kind", es_tails_kind_name(kind));
-    es_table_count(t, row, "directions", last - first);
-    es_table_real(t, row, "proxy_median", es_median_of(m->proxy, vary));
-    es_table_real(t, row, "proxy_largest", vary ? m->proxy[vary - 1] : (double)NAN);
-    es_table_real(t, row, "proxy_control", control.proxy.mean);
-    es_table_real(t, row, "psi2_median", es_median_of(m->psi2, vary));
-    es_table_real(t, row, "psi2_control", control.psi2.mean);
-    es_table_real(t, row, "hill_median", es_median_of(m->hill, vary));
-    es_table_real(t, row, "hill_control", control.hill.mean);
-    es_table_count(t, row, "lighter", verdicts[ES_TAILS_LIGHTER]);
-    es_table_count(t, row, "gaussian", verdicts[ES_TAILS_GAUSSIAN]);
-    es_table_count(t, row, "heavier", verdicts[ES_TAILS_HEAVIER]);
+    es_put(t, row, {"directions", (double)(last - first)},
+           {"proxy_median", es_median_of(m->proxy, vary)},
+           {"proxy_largest", vary ? m->proxy[vary - 1] : (double)NAN},
+           {"proxy_control", control.proxy.mean}, {"psi2_median", es_median_of(m->psi2, vary)},
+           {"psi2_control", control.psi2.mean}, {"hill_median", es_median_of(m->hill, vary)},
+           {"hill_control", control.hill.mean}, {"lighter", (double)verdicts[ES_TAILS_LIGHTER]},
+           {"gaussian", (double)verdicts[ES_TAILS_GAUSSIAN]},
+           {"heavier", (double)verdicts[ES_TAILS_HEAVIER]});
 }
 
 static void put_layer(making *m)

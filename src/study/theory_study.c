@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "study/head_params.h"
+#include "study/answer_kit.h"
 #include "study/law_params.h"
 
 typedef struct theory_params {
@@ -20,22 +21,21 @@ typedef struct theory_state {
     es_head_data head;
 } theory_state;
 
+#define FIELD(member) .field = offsetof(theory_params, member)
 static const es_param params[] = {
-    {"cov", 0, ES_PARAM_FILE, "FILE", "covariance S of the tokens, .npy (d, d)",
-     .field = offsetof(theory_params, law.cov)},
+    {"cov", 0, ES_PARAM_FILE, "FILE", "covariance S of the tokens, .npy (d, d)", FIELD(law.cov)},
     ES_LAW_DIM_PARAM(theory_params, law),
     ES_LAW_RHO_PARAM(theory_params, law),
     ES_HEAD_FILE_PARAMS(theory_params, head, "the identity"),
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
      "eigenvalues of S down to -X times their mean count as 0; a covariance that was stored as f32 "
      "may need 1e-5",
-     .field = offsetof(theory_params, tolerance), .min = 0.0, .max = 0.1,
-     .otherwise = "rounding of f64"},
+     FIELD(tolerance), .min = 0.0, .max = 0.1, .otherwise = "rounding of f64"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID",
-     "predict the errors that n Gaussian tokens will show, for each n",
-     .field = offsetof(theory_params, n), .min = 3, .max = 1e12, .unit = "tokens"},
-    {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction",
-     .field = offsetof(theory_params, samples), .min = 16, .max = 4096, .otherwise = "512"},
+     "predict the errors that n Gaussian tokens will show, for each n", FIELD(n), .min = 3,
+     .max = 1e12, .unit = "tokens"},
+    {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),
+     .min = 16, .max = 4096, .otherwise = "512"},
     {0}};
 
 /* ---- tables ---- */
@@ -247,11 +247,8 @@ static void put_exponents(const es_exponents *x, es_answer *a)
 {
     es_table *t = es_answer_table(a, &exponent_table);
     es_table_row(t);
-    es_table_real(t, 0, "paper", x->paper);
-    es_table_real(t, 0, "query_rms", x->query_rms);
-    es_table_real(t, 0, "mean_rms", x->mean_rms);
-    es_table_real(t, 0, "mean_abs", x->mean_abs);
-    es_table_real(t, 0, "cov_bias", x->cov_bias);
+    es_put(t, 0, {"paper", x->paper}, {"query_rms", x->query_rms}, {"mean_rms", x->mean_rms},
+           {"mean_abs", x->mean_abs}, {"cov_bias", x->cov_bias});
 }
 
 static void tell(const es_job *job, const es_horizons *h, const es_exponents *x, es_answer *a)
