@@ -5,9 +5,8 @@
 #include <esscher/limit.h>
 
 #include "base/error.h"
-#include "study/head_params.h"
 #include "study/answer_kit.h"
-#include "study/law_params.h"
+#include "study/setting_params.h"
 
 typedef struct limit_params {
     es_law_params law;

@@ -4,9 +4,8 @@
 #include <esscher/theory.h>
 
 #include "base/error.h"
-#include "study/head_params.h"
 #include "study/answer_kit.h"
-#include "study/law_params.h"
+#include "study/setting_params.h"
 
 typedef struct theory_params {
     es_law_params law; /* of it: dim, cov, rho */
