@@ -5,6 +5,15 @@
 
 #include "driver/job.h"
 
+/* ---- tables ---- */
+
+/* The views of a table that has one: title, columns (all without), note (none without). */
+#define ES_VIEW(...)                                                                               \
+    (const es_table_view[])                                                                        \
+    {                                                                                              \
+        {__VA_ARGS__}, { 0 }                                                                       \
+    }
+
 /* ---- rows ---- */
 
 typedef struct es_pair {

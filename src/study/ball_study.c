@@ -81,7 +81,7 @@ static es_status open_study(es_job *job, es_error *err)
     s->alone = job->exec;
     s->alone.threads = 1;
     s->alone.progress = NULL;
-    s->spec = (es_ball_spec){.law = &s->law.law,
+    s->spec = (es_ball_spec){&s->law.law,
                              .head = &s->head.head,
                              .sizes = p->sizes.counts,
                              .n_sizes = p->sizes.count,
@@ -92,16 +92,11 @@ static es_status open_study(es_job *job, es_error *err)
                              .exec = &s->alone};
     ES_TRY(es_ball_new(&s->spec, &s->ball, err));
     return es_job_stage(job,
-                        &(es_stage){.name = "replicate",
-                                    .phase = "searching for the worst queries",
-                                    .noun = "replicates",
-                                    .cells = p->replicates,
-                                    .rows = p->sizes.count * p->radii.count,
-                                    .cols = BALL_COLUMNS,
-                                    .columns = cell_columns,
-                                    .alone = true,
-                                    .flops = es_ball_cost_of(s->ball).flops,
-                                    .run = run_replicate},
+                        &(es_stage){"replicate", .phase = "searching for the worst queries",
+                                    .noun = "replicates", .cells = p->replicates,
+                                    .rows = p->sizes.count * p->radii.count, .cols = BALL_COLUMNS,
+                                    .columns = cell_columns, .alone = true,
+                                    .flops = es_ball_cost_of(s->ball).flops, .run = run_replicate},
                         err);
 }
 
@@ -187,14 +182,13 @@ static const es_column row_columns[] = {
     {"flag", "flag", "", ES_FORMAT_TEXT,
      "saturated: n is too small for this R, a few tokens carry the softmax; left out of the fits"},
     {0}};
-static const es_table_view row_views[] = {
-    {"Distance from the limit at the worst query of a ball",
-     "radius n sup_error sup_error_median scaled predicted scaled_rms predicted_rms "
-     "maximiser_radius flag",
-     "Standard errors are over replicates. Sizes and radii of one replicate share tokens, so rows "
-     "are dependent."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Distance from the limit at the worst query of a ball",
+            "radius n sup_error sup_error_median scaled predicted scaled_rms predicted_rms "
+            "maximiser_radius flag",
+            "Standard errors are over replicates. Sizes and radii of one replicate share tokens, "
+            "so rows are dependent.")};
 
 static const es_column fit_columns[] = {
     {"radius", "R", "", ES_FORMAT_REAL},
@@ -208,9 +202,8 @@ static const es_column fit_columns[] = {
     {"used", "points", "", ES_FORMAT_COUNT, "that are not saturated"},
     {"reason", "reason", "", ES_FORMAT_TEXT, "why there is no rate"},
     {0}};
-static const es_table_view fit_views[] = {
-    {"Rates in n", "radius rate rate_p rate_expected used reason"}, {0}};
-static const es_table_spec fits_table = {"fits", fit_columns, fit_views};
+static const es_table_spec fits_table = {
+    "fits", fit_columns, ES_VIEW("Rates in n", "radius rate rate_p rate_expected used reason")};
 
 static const es_column growth_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -227,10 +220,10 @@ static const es_column growth_columns[] = {
     {"slope_bound", "H1^2", "", ES_FORMAT_SHORT, "exponent of the papers' bound"},
     {"reason", "reason", "", ES_FORMAT_TEXT, "why there is no slope"},
     {0}};
-static const es_table_view growth_views[] = {
-    {"Growth in R", "n radii slope slope_predicted slope_one_query slope_sharp slope_bound reason"},
-    {0}};
-static const es_table_spec growth_table = {"growth", growth_columns, growth_views};
+static const es_table_spec growth_table = {
+    "growth", growth_columns,
+    ES_VIEW("Growth in R",
+            "n radii slope slope_predicted slope_one_query slope_sharp slope_bound reason")};
 
 /* ---- what was measured ---- */
 
@@ -259,10 +252,8 @@ static es_status fit(const making *m, es_series *series, uint16_t experiment, in
                      es_error *err)
 {
     return es_series_fit(series,
-                         &(es_rate_opts){.seed = m->job->seed,
-                                         .experiment = experiment,
-                                         .cell = (uint64_t)which,
-                                         .exec = &m->job->exec},
+                         &(es_rate_opts){m->job->seed, .experiment = experiment,
+                                         .cell = (uint64_t)which, .exec = &m->job->exec},
                          err);
 }
 
@@ -466,22 +457,20 @@ static const char *const examples[] = {
     "esscher ball --A A.npy --Wv V.npy --cov S.npy --n 1e4,1e5 --out ball.run", NULL};
 
 const es_study es_study_ball = {
-    .name = "ball",
+    "ball",
     .summary = "the worst query of a ball: uniform convergence in |x| <= R",
     .usage = "[options]",
-    .about =
-        "Draws tokens from a law and looks for the query in the ball |x| <= R at which attention "
-        "over the first n of them is farthest from its limit, for every n and R. The papers bound "
-        "that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 H1^2), H1 = |S^1/2 A|. "
-        "Beside what is measured stand the constant that follows from the law (for Gaussian tokens "
-        "it grows with half that exponent, for bounded ones like a power or not at all), the rate "
-        "in n, and the growth in R^2.\n\n"
-        "Where R is so large that n tokens hardly hold one of those that make the variance "
-        "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points are "
-        "flagged as saturated and left out of the fits. "
-        "The search is an ascent from many starts: in high dimension what it finds is a lower "
-        "bound.\n\n"
-        "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .about = "Draws tokens from a law and looks for the query in the ball |x| <= R at which "
+             "attention over the first n of them is farthest from its limit, for every n and R. "
+             "The papers bound that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 "
+             "H1^2), H1 = |S^1/2 A|. Beside what is measured stand the constant that follows from "
+             "the law (for Gaussian tokens it grows with half that exponent, for bounded ones like "
+             "a power or not at all), the rate in n, and the growth in R^2.\n\n"
+             "Where R is so large that n tokens hardly hold one of those that make the variance "
+             "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points "
+             "are flagged as saturated and left out of the fits. The search is an ascent from many "
+             "starts: in high dimension what it finds is a lower bound.\n\n"
+             "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,
     .size = sizeof(ball_params),
@@ -492,5 +481,4 @@ const es_study es_study_ball = {
     .cost = cost,
     .begin = begin,
     .summarise = ball_summarise,
-    .close = close_study,
-};
+    .close = close_study};

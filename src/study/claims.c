@@ -158,7 +158,7 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
                    .opts = *opts,
                    .law = {.kind = ES_LAW_GAUSSIAN, .dim = spec->dim, .size = sqrt(spec->variance)},
                    .arena = {.budget = es_claim_budget(opts)}};
-    out->converge = (es_converge_spec){.law = &out->law,
+    out->converge = (es_converge_spec){&out->law,
                                        .head = &out->drawn.head,
                                        .scales = spec->scales,
                                        .n_scales = spec->n_scales,
@@ -212,8 +212,7 @@ static es_status gather(es_trial *t, int64_t s, es_trial_error which, es_series 
 es_status es_trial_rate(es_trial *t, int64_t s, es_trial_error which, es_measured *out,
                         es_error *err)
 {
-    const es_rate_opts bootstrap = {.seed = t->opts.seed,
-                                    .experiment = ES_EXPERIMENT_FIT,
+    const es_rate_opts bootstrap = {t->opts.seed, .experiment = ES_EXPERIMENT_FIT,
                                     .cell = (uint64_t)(s * CONVERGE_ERRORS + (int64_t)which),
                                     .exec = t->opts.exec};
     es_series series;

@@ -30,10 +30,7 @@ typedef struct trial {
 
 static es_status run(const es_claim_opts *opts, trial *t, es_error *err)
 {
-    es_collapse_opts how = {.seed = opts->seed,
-                            .experiment = EXPERIMENT,
-                            .dim = t->dim,
-                            .rows = -1,
+    es_collapse_opts how = {opts->seed, .experiment = EXPERIMENT, .dim = t->dim, .rows = -1,
                             .exec = opts->exec};
     for (int64_t r = 0; r < t->replicates; r++) {
         double beta[TIMES] = {0.0};
@@ -103,12 +100,12 @@ static es_status check_threshold(const es_claim_opts *opts, es_finding *out, es_
         es_evidence_at_least(out, 0.85, average(&t, ratio_beyond),
                              "angle ratio at one and a half of it, rho = %g", t.rho);
     }
-    es_finding_conclude(out,
-                        "beta = ln n/(1-rho) divides collapse from identity: %d tokens at rho = "
-                        "0.5 keep %.2f of their angle at half of it, %.3f at one and a half; they "
-                        "cross at %.3f +- %.3f of it.",
-                        (int)t.n, out->evidence[4].measured, out->evidence[5].measured,
-                        out->evidence[3].measured, out->evidence[3].se);
+    es_finding_conclude(
+        out,
+        "beta = ln n/(1-rho) divides collapse from identity: %d tokens at rho = 0.5 keep %.2f of "
+        "their angle at half of it, %.3f at one and a half; they cross at %.3f +- %.3f of it.",
+        (int)t.n, out->evidence[4].measured, out->evidence[5].measured, out->evidence[3].measured,
+        out->evidence[3].se);
     return ES_OK;
 }
 
@@ -142,8 +139,8 @@ static es_status check_value(const es_claim_opts *opts, es_finding *out, es_erro
                           "the same, exactly equal angles, rho = %g, n = 10^12", rhos[i]);
     }
     es_finding_conclude(out,
-                        "At gamma_c tokens come nearer and do not collapse: rho = 0.5 becomes "
-                        "%.3f +- %.3f, 4 rho/(1+3 rho) says %.3f.",
+                        "At gamma_c tokens come nearer and do not collapse: rho = 0.5 becomes %.3f "
+                        "+- %.3f, 4 rho/(1+3 rho) says %.3f.",
                         out->evidence[1].measured, out->evidence[1].se, out->evidence[1].predicted);
     return ES_OK;
 }
@@ -199,12 +196,9 @@ static es_status check_nominal(const es_claim_opts *opts, es_finding *out, es_er
     double lowest = 1.0, highest = 0.0;
     for (int64_t i = 0; i < COUNT(dims); i++) {
         es_collapse_draw draws[MOST];
-        const es_collapse_opts how = {.seed = opts->seed,
-                                      .experiment = EXPERIMENT,
-                                      .dim = dims[i],
-                                      .tokens = 16,
-                                      .rows = -1,
-                                      .exec = opts->exec};
+        const es_collapse_opts how = {opts->seed,     .experiment = EXPERIMENT,
+                                      .dim = dims[i], .tokens = 16,
+                                      .rows = -1,     .exec = opts->exec};
         ES_TRY(es_collapse_sample(&how, n, rho, &beta, 1, 0, count, draws, err));
         es_evidence_equal(out, 0.0, 0.0, 0.5, regress(draws, count, beta),
                           "own log-odds against a batch's mean cosine, over beta, d = %d",
@@ -320,9 +314,9 @@ static es_status check_granularity(const es_claim_opts *opts, es_finding *out, e
     const es_rope small = {.dim = SMALLEST, .base = bases[0]};
     es_finding_conclude(
         out,
-        "The sum tends to Si(1)/ln b = 0.946/ln b, so 1/ln b is 5.7 %% high; at "
-        "d = 128 the sum is itself %.1f %% above its limit and 1/ln b happens to "
-        "be near. That it falls like 1/ln b is right.",
+        "The sum tends to Si(1)/ln b = 0.946/ln b, so 1/ln b is 5.7 %% high; at d = 128 the sum is "
+        "itself %.1f %% above its limit and 1/ln b happens to be near. That it falls like 1/ln b "
+        "is right.",
         100.0 * (es_rope_granularity(&small) / es_rope_granularity_limit(&small) - 1.0));
     return ES_OK;
 }

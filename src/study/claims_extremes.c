@@ -41,14 +41,9 @@ static es_status run_ball(const es_claim_opts *opts, ball_trial *t, es_error *er
                       .replicates = es_effort_pick(opts, 160, 4000),
                       .arena = {.budget = es_claim_budget(opts)}};
     t->head = (es_head){.A = &t->A};
-    const es_ball_spec spec = {.law = &t->law,
-                               .head = &t->head,
-                               .sizes = ball_sizes,
-                               .n_sizes = BALL_SIZES,
-                               .radii = radii,
-                               .n_radii = RADII,
-                               .seed = opts->seed,
-                               .exec = opts->exec};
+    const es_ball_spec spec = {
+        &t->law,        .head = &t->head, .sizes = ball_sizes, .n_sizes = BALL_SIZES,
+        .radii = radii, .n_radii = RADII, .seed = opts->seed,  .exec = opts->exec};
     es_ball *ball;
     ES_TRY(es_arena_array(&t->arena, t->replicates, BALL_SIZES * RADII, sizeof *t->cells,
                           "suprema of a claim", (void **)&t->cells, err));
@@ -71,10 +66,8 @@ static es_status gather_rate(const es_claim_opts *opts, ball_trial *t, es_findin
     es_series line;
     ES_TRY(es_series_new(&t->arena, t->replicates, BALL_SIZES, &line, err));
     for (int64_t k = 0; k < RADII; k += 2) {
-        const es_rate_opts bootstrap = {.seed = opts->seed,
-                                        .experiment = ES_EXPERIMENT_FIT,
-                                        .cell = (uint64_t)k,
-                                        .exec = opts->exec};
+        const es_rate_opts bootstrap = {opts->seed, .experiment = ES_EXPERIMENT_FIT,
+                                        .cell = (uint64_t)k, .exec = opts->exec};
         for (int64_t i = 0; i < BALL_SIZES; i++) {
             line.at[i] = (double)ball_sizes[i];
             for (int64_t r = 0; r < t->replicates; r++)
@@ -153,9 +146,8 @@ static es_status check_growth(const es_claim_opts *opts, es_finding *out, es_err
                           "the same against the limit field's own");
         es_finding_conclude(
             out,
-            "The bound e^(R^2 H1^2) is safe and pessimistic: the constant grows like "
-            "e^(%.2f R^2) here, as the limiting Gaussian field says (%.2f), towards "
-            "half the bound's exponent.",
+            "The bound e^(R^2 H1^2) is safe and pessimistic: the constant grows like e^(%.2f R^2) "
+            "here, as the limiting Gaussian field says (%.2f), towards half the bound's exponent.",
             growth.value, slope(predicted));
     }
     es_arena_free(&t.arena);
@@ -179,8 +171,7 @@ static const int64_t sizes[SIZES] = {1000, 1000000, 1000000000};
 static es_status simulate_hardmax(const es_claim_opts *opts, es_hardmax_row rows[SIZES],
                                   es_error *err)
 {
-    const es_hardmax_opts hardmax = {.seed = opts->seed,
-                                     .experiment = HARDMAX_EXPERIMENT,
+    const es_hardmax_opts hardmax = {opts->seed, .experiment = HARDMAX_EXPERIMENT,
                                      .replicates = es_effort_pick(opts, 100000, 10000000),
                                      .exec = opts->exec};
     return es_hardmax_run(&hardmax, sizes, SIZES, rows, err);
@@ -216,11 +207,10 @@ static es_status check_leading(const es_claim_opts *opts, es_finding *out, es_er
                           "E|mean output| against ln 4/(2 sqrt(2 ln n)), n = 1e%.0f",
                           log10((double)sizes[i]));
     }
-    es_finding_conclude(out,
-                        "The leading term is right and low: by %.1f %% at n = 1e3, still %.1f %% "
-                        "at 1e9.",
-                        100.0 * (1.0 - es_hardmax_leading(sizes[0], 1.0) / rows[0].mean_abs),
-                        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs));
+    es_finding_conclude(
+        out, "The leading term is right and low: by %.1f %% at n = 1e3, still %.1f %% at 1e9.",
+        100.0 * (1.0 - es_hardmax_leading(sizes[0], 1.0) / rows[0].mean_abs),
+        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs));
     return ES_OK;
 }
 
@@ -272,11 +262,11 @@ static es_status gather_sphere(const es_claim_opts *opts, double *tokens, double
                           mean_square(outputs, count, i),
                           "variance of the output along singular value %.2g, d = %d",
                           A[i * SPHERE_DIM + i], SPHERE_DIM);
-    es_finding_conclude(
-        out,
-        "The covariance of the limit's outputs is an integral that quadrature gives "
-        "to %.0e; %lld random queries confirm it to %.1f %%.",
-        accuracy.cov, (long long)count, 100.0 * out->evidence[0].se / out->evidence[0].predicted);
+    es_finding_conclude(out,
+                        "The covariance of the limit's outputs is an integral that quadrature "
+                        "gives to %.0e; %lld random queries confirm it to %.1f %%.",
+                        accuracy.cov, (long long)count,
+                        100.0 * out->evidence[0].se / out->evidence[0].predicted);
     return ES_OK;
 }
 
@@ -300,8 +290,7 @@ static es_status check_covariance(const es_claim_opts *opts, es_finding *out, es
 const es_claim_entry es_claims_sphere[] = {
     {{"sphere-covariance", "Token Sample Complexity of Attention, its code",
       "On the sphere the limit's outputs have a covariance that shares the head's singular "
-      "vectors, "
-      "with eigenvalues given by a Dirichlet integral",
+      "vectors, with eigenvalues given by a Dirichlet integral",
       ES_VERDICT_HOLDS},
      check_covariance},
     {{0}, 0}};

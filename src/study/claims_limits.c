@@ -101,12 +101,12 @@ static es_status check_critical(const es_claim_opts *opts, es_finding *out, es_e
         es_evidence_equal(out, limit.squares.val, limit.squares.err + 1e-5, 0.1,
                           as_measured(row.squares), "sum of squared weights, the same");
     }
-    es_finding_conclude(out,
-                        "At beta = b n^(2/(d-1)) a few keys share the weight for ever: of 10^12 "
-                        "keys in d = 3 at b = 1 the nearest has %.3f (limit law %.3f), the second "
-                        "%.3f (%.3f).",
-                        out->evidence[3].measured, out->evidence[3].predicted,
-                        out->evidence[4].measured, out->evidence[4].predicted);
+    es_finding_conclude(
+        out,
+        "At beta = b n^(2/(d-1)) a few keys share the weight for ever: of 10^12 keys in d = 3 at b "
+        "= 1 the nearest has %.3f (limit law %.3f), the second %.3f (%.3f).",
+        out->evidence[3].measured, out->evidence[3].predicted, out->evidence[4].measured,
+        out->evidence[4].predicted);
     return ES_OK;
 }
 
@@ -131,11 +131,11 @@ static es_status check_dickman(const es_claim_opts *opts, es_finding *out, es_er
                           fabs(exact.squares.val - 1.0 + EXP_MINUS_GAMMA), 0.1,
                           as_measured(row.squares), "sum of squared weights, the same");
     }
-    es_finding_conclude(out,
-                        "In three dimensions caps have exact areas and a hundred keys are as good "
-                        "as 10^12: the largest weight is %.4f +- %.4f on average, e^-gamma = "
-                        "0.5615.",
-                        out->evidence[0].measured, out->evidence[0].se);
+    es_finding_conclude(
+        out,
+        "In three dimensions caps have exact areas and a hundred keys are as good as 10^12: the "
+        "largest weight is %.4f +- %.4f on average, e^-gamma = 0.5615.",
+        out->evidence[0].measured, out->evidence[0].se);
     return ES_OK;
 }
 
@@ -207,9 +207,9 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
                           (int)low[i].dim, low[i].b);
     }
     es_finding_conclude(out,
-                        "Above the critical scale the nearest key leaves others a weight like "
-                        "1/b (d = 5, b = 10: %.3f, law %.3f); below it sum w^2 falls like "
-                        "b^((d-1)/2) (d = 3, b = 0.02: %.4f, law %.4f).",
+                        "Above the critical scale the nearest key leaves others a weight like 1/b "
+                        "(d = 5, b = 10: %.3f, law %.3f); below it sum w^2 falls like b^((d-1)/2) "
+                        "(d = 3, b = 0.02: %.4f, law %.4f).",
                         out->evidence[2].measured, out->evidence[2].predicted,
                         out->evidence[7].measured, out->evidence[7].predicted);
     return ES_OK;
@@ -371,9 +371,7 @@ static es_status check_average(const es_claim_opts *opts, es_finding *out, es_er
     es_status status = ES_OK;
     for (int64_t i = 0; i < COUNT(cells) && status == ES_OK; i++) {
         const es_keys keys = {.dim = cells[i].dim};
-        const es_regimes_opts how = {.seed = opts->seed,
-                                     .method = ES_REGIMES_BRUTE,
-                                     .keys = &keys,
+        const es_regimes_opts how = {opts->seed, .method = ES_REGIMES_BRUTE, .keys = &keys,
                                      .replicates = es_effort_pick(opts, 600, 20000),
                                      .exec = opts->exec};
         draws d;
@@ -404,8 +402,7 @@ static es_status check_radial(const es_claim_opts *opts, es_finding *out, es_err
         const es_keys keys = {.dim = dims[i / COUNT(b)]};
         const double a = 0.5 * (double)(keys.dim - 1);
         const double beta = b[i % COUNT(b)] * pow((double)n, 1.0 / a);
-        const es_regimes_opts how = {.seed = opts->seed,
-                                     .keys = &keys,
+        const es_regimes_opts how = {opts->seed, .keys = &keys,
                                      .replicates = es_effort_pick(opts, 1500, 50000),
                                      .exec = opts->exec};
         draws d;
@@ -441,10 +438,7 @@ static void make_modes(int64_t dim, two_modes *m)
 {
     *m = (two_modes){.direction = {{1.0}, {-0.6, 0.8}}, .weights = {0.6, 0.4}};
     for (int i = 0; i < 2; i++)
-        m->parts[i] = (es_law){.kind = ES_LAW_VMF,
-                               .dim = dim,
-                               .size = 1.0,
-                               .concentration = 2.0,
+        m->parts[i] = (es_law){ES_LAW_VMF, .dim = dim, .size = 1.0, .concentration = 2.0,
                                .direction = m->direction[i]};
     m->law = (es_law){
         .kind = ES_LAW_MIXTURE, .dim = dim, .parts = m->parts, .weights = m->weights, .n_parts = 2};
@@ -459,11 +453,8 @@ static es_status gather_heat(const es_claim_opts *opts, int64_t dim, int64_t rep
     es_heat_row rows[COUNT(betas)];
     two_modes modes;
     make_modes(dim, &modes);
-    const es_heat_opts how = {.law = &modes.law,
-                              .seed = opts->seed,
-                              .experiment = HEAT_KEYS,
-                              .n = es_effort_pick(opts, 20000, 1000000),
-                              .exec = opts->exec};
+    const es_heat_opts how = {&modes.law, .seed = opts->seed, .experiment = HEAT_KEYS,
+                              .n = es_effort_pick(opts, 20000, 1000000), .exec = opts->exec};
     ES_TRY(es_sphere_rows(&at, QUERIES, dim, queries, err));
     ES_TRY(es_heat_exact_of(&modes.law, queries, QUERIES, betas, COUNT(betas), exact, err));
     ES_TRY(es_heat_sample(&how, queries, QUERIES, betas, COUNT(betas), 0, replicates, sample, err));

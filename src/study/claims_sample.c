@@ -43,9 +43,7 @@ static es_status bias_unit(void *user, int64_t unit, int thread, es_error *err)
     const es_attend_out out = {.output = output};
     (void)thread;
     for (int64_t r = 0; r < BIAS_UNIT; r++) {
-        const es_address at = {.seed = job->opts->seed,
-                               .experiment = BIAS_EXPERIMENT,
-                               .cell = job->cell,
+        const es_address at = {job->opts->seed, .experiment = BIAS_EXPERIMENT, .cell = job->cell,
                                .token = (uint64_t)((unit * BIAS_UNIT + r) * BIAS_TOKENS)};
         ES_TRY(es_sampler_rows(job->sampler, &at, BIAS_TOKENS, tokens, err));
         ES_TRY(es_attend_reference(&query, &keys, &keys, &opts, &out, err));
@@ -75,11 +73,11 @@ static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_e
                                                           ((double)count * (double)(count - 1)))},
                           "mean output / limit, n = 100, scores of sd %.1f", qs[i]);
     }
-    es_finding_conclude(out,
-                        "Attention over n Gaussian tokens points the right way and is too short by "
-                        "the expected sum of squared weights: %.0f %% at n = 100 when scores have "
-                        "standard deviation 4.",
-                        100.0 * largest);
+    es_finding_conclude(
+        out,
+        "Attention over n Gaussian tokens points the right way and is too short by the expected "
+        "sum of squared weights: %.0f %% at n = 100 when scores have standard deviation 4.",
+        100.0 * largest);
     return ES_OK;
 }
 
@@ -132,12 +130,8 @@ static es_status check_small(const es_claim_opts *opts, es_finding *out, es_erro
 {
     static const double scale = 0.2;
     return es_trial_with(opts,
-                         &(es_trial_spec){.dim = 10,
-                                          .variance = 1.0,
-                                          .head = ES_HEAD_ROTATION,
-                                          .scales = &scale,
-                                          .n_scales = 1,
-                                          .sizes = sizes_of(opts),
+                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
+                                          .scales = &scale, .n_scales = 1, .sizes = sizes_of(opts),
                                           .n_sizes = COUNT(quick_sizes),
                                           .replicates = es_effort_pick(opts, 200, 200)},
                          gather_small, out, err);
@@ -166,13 +160,9 @@ static es_status gather_slow(es_trial *trial, es_finding *out, es_error *err)
 static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     return es_trial_with(opts,
-                         &(es_trial_spec){.dim = 10,
-                                          .variance = 1.0,
-                                          .head = ES_HEAD_ROTATION,
-                                          .scales = slow_scales,
-                                          .n_scales = COUNT(slow_scales),
-                                          .sizes = sizes_of(opts),
-                                          .n_sizes = COUNT(quick_sizes),
+                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
+                                          .scales = slow_scales, .n_scales = COUNT(slow_scales),
+                                          .sizes = sizes_of(opts), .n_sizes = COUNT(quick_sizes),
                                           .replicates = es_effort_pick(opts, 64, 200)},
                          gather_slow, out, err);
 }
@@ -205,12 +195,8 @@ static es_status gather_clt(es_trial *trial, es_finding *out, es_error *err)
 static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     return es_trial_with(opts,
-                         &(es_trial_spec){.dim = 1,
-                                          .variance = 1.0,
-                                          .head = ES_HEAD_ROTATION,
-                                          .scales = &clt_horizon,
-                                          .n_scales = 1,
-                                          .sizes = &clt_size,
+                         &(es_trial_spec){1, .variance = 1.0, .head = ES_HEAD_ROTATION,
+                                          .scales = &clt_horizon, .n_scales = 1, .sizes = &clt_size,
                                           .n_sizes = 1,
                                           .replicates = es_effort_pick(opts, 2000, 20000)},
                          gather_clt, out, err);
@@ -254,12 +240,9 @@ static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *er
 static es_status check_predicted(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     return es_trial_with(opts,
-                         &(es_trial_spec){.dim = 10,
-                                          .variance = 1.0,
-                                          .head = ES_HEAD_ROTATION,
+                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
                                           .scales = predict_scales,
-                                          .n_scales = COUNT(predict_scales),
-                                          .sizes = predict_sizes,
+                                          .n_scales = COUNT(predict_scales), .sizes = predict_sizes,
                                           .n_sizes = COUNT(predict_sizes),
                                           .replicates = es_effort_pick(opts, 128, 1000)},
                          gather_predicted, out, err);
@@ -298,10 +281,7 @@ static es_status with_trial(const es_claim_opts *opts, int64_t dim, es_trial_fn 
 {
     return es_trial_with(
         opts,
-        &(es_trial_spec){.dim = dim,
-                         .variance = 1.0,
-                         .head = ES_HEAD_ROTATION,
-                         .scales = horizons,
+        &(es_trial_spec){dim, .variance = 1.0, .head = ES_HEAD_ROTATION, .scales = horizons,
                          .n_scales = COUNT(horizons),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? exponent_paper : exponent_quick,
                          .n_sizes = COUNT(exponent_quick),
@@ -456,10 +436,7 @@ static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_e
 {
     return es_trial_with(
         opts,
-        &(es_trial_spec){.dim = 50,
-                         .variance = 0.1,
-                         .head = ES_HEAD_RANDOM,
-                         .scales = unscaled_scale,
+        &(es_trial_spec){50, .variance = 0.1, .head = ES_HEAD_RANDOM, .scales = unscaled_scale,
                          .n_scales = COUNT(unscaled_scale),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? pitfall_paper : pitfall_quick,
                          .n_sizes = COUNT(pitfall_quick),
@@ -477,15 +454,11 @@ static es_status rate_against(const es_claim_opts *opts, int64_t reference, es_m
     es_trial trial;
     es_status status = es_trial_run(
         opts,
-        &(es_trial_spec){.dim = 50,
-                         .variance = 0.1,
-                         .head = ES_HEAD_RANDOM,
-                         .scales = frozen_scale,
+        &(es_trial_spec){50, .variance = 0.1, .head = ES_HEAD_RANDOM, .scales = frozen_scale,
                          .n_scales = COUNT(frozen_scale),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? pitfall_paper : pitfall_quick,
                          .n_sizes = COUNT(pitfall_quick),
-                         .replicates = es_effort_pick(opts, 32, 200),
-                         .reference = reference},
+                         .replicates = es_effort_pick(opts, 32, 200), .reference = reference},
         &trial, err);
     if (status == ES_OK)
         status = es_trial_rate(&trial, 0, ES_TRIAL_COV, rate, err);

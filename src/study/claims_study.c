@@ -77,9 +77,9 @@ static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT}
                                              MEASURED_COLUMNS,
                                              {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                              {0}};
-static const es_table_view evidence_views[] = {
-    {"Evidence", "id label relation predicted slack measured verdict"}, {0}};
-static const es_table_spec evidence_table = {"evidence", evidence_columns, evidence_views};
+static const es_table_spec evidence_table = {
+    "evidence", evidence_columns,
+    ES_VIEW("Evidence", "id label relation predicted slack measured verdict")};
 
 static const es_column list_columns[] = {
     {"id", "claim", "", ES_FORMAT_TEXT},
@@ -87,8 +87,8 @@ static const es_column list_columns[] = {
     {"source", "source", "", ES_FORMAT_TEXT},
     {"expected", "expected", "", ES_FORMAT_TEXT, "what we know to mislead does not hold"},
     {0}};
-static const es_table_view list_views[] = {{"Claims", "id statement source"}, {0}};
-static const es_table_spec list_table = {"list", list_columns, list_views};
+static const es_table_spec list_table = {"list", list_columns,
+                                         ES_VIEW("Claims", "id statement source")};
 
 /* ---- a finding as the numbers of a cell ----
  *
@@ -217,12 +217,8 @@ static es_status open_study(es_job *job, es_error *err)
     if (p->only)
         ES_TRY(find_claim(p->only, &s->first, err));
     return es_job_stage(job,
-                        &(es_stage){.name = "claim",
-                                    .phase = "checking claims",
-                                    .noun = "claims",
-                                    .cells = s->count,
-                                    .rows = ROWS,
-                                    .cols = COLUMNS,
+                        &(es_stage){"claim", .phase = "checking claims", .noun = "claims",
+                                    .cells = s->count, .rows = ROWS, .cols = COLUMNS,
                                     .columns = cell_columns,
                                     .flops = 1.0, /* nobody knows: progress counts claims */
                                     .run = run_claim},
@@ -340,7 +336,7 @@ static const char *const examples[] = {"esscher claims", "esscher claims --list"
                                        "esscher claims --out claims.run", NULL};
 
 const es_study es_study_claims = {
-    .name = "claims",
+    "claims",
     .summary = "what the papers say, checked on this machine",
     .usage = "[options]",
     .about = "Runs a small experiment for every claim: a statement of a paper, or a habit of "
@@ -354,5 +350,4 @@ const es_study es_study_claims = {
     .csv = "claims",
     .state = sizeof(claims_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

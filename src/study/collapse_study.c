@@ -116,12 +116,9 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double
     const collapse_state *s = job->state;
     const int64_t n = p->n.counts[cell / p->rho.count];
     const double rho = p->rho.reals[cell % p->rho.count];
-    const es_collapse_opts opts = {.seed = job->seed,
-                                   .experiment = ES_EXPERIMENT_COLLAPSE,
-                                   .dim = p->dim,
-                                   .tokens = p->queries < n ? p->queries : n,
-                                   .alpha = p->alpha,
-                                   .square = p->square,
+    const es_collapse_opts opts = {job->seed,         .experiment = ES_EXPERIMENT_COLLAPSE,
+                                   .dim = p->dim,     .tokens = p->queries < n ? p->queries : n,
+                                   .alpha = p->alpha, .square = p->square,
                                    .exec = exec};
     es_arena scratch = {.budget = exec->budget};
     void *memory;
@@ -166,14 +163,9 @@ static es_status open_study(es_job *job, es_error *err)
     s->gammas = p->gamma.count ? p->gamma.count : p->times.count;
     s->pairs = sizes * p->rho.count;
     return es_job_stage(job,
-                        &(es_stage){.name = "model",
-                                    .phase = "drawing tokens",
-                                    .noun = "pairs (n, rho)",
-                                    .cells = s->pairs,
-                                    .rows = p->replicates * s->gammas,
-                                    .cols = DRAW_NUMBERS,
-                                    .columns = draw_columns,
-                                    .tells = true,
+                        &(es_stage){"model", .phase = "drawing tokens", .noun = "pairs (n, rho)",
+                                    .cells = s->pairs, .rows = p->replicates * s->gammas,
+                                    .cols = DRAW_NUMBERS, .columns = draw_columns, .tells = true,
                                     .flops = s->pairs ? all_flops(p, s) / (double)s->pairs : 0.0,
                                     .run = run_pair},
                         err);
@@ -230,15 +222,15 @@ static const es_column row_columns[] = {
     {"gradient_measured", "measured", "", ES_FORMAT_REAL, "eta of the random model",
      .error = "gradient_measured_se"},
     {0}};
-static const es_table_view row_views[] = {
-    {"Tokens at equal angles",
-     "n rho times gamma phase self_weight self_weight_dim self_weight_measured angle_ratio "
-     "angle_ratio_realised angle_ratio_measured ess ess_measured gradient gradient_measured",
-     "measured: random model. Its cosines spread like 1/sqrt(d): neighbours that happen to be near "
-     "weigh more (p at d), and where tokens merge their outputs stay apart by a further beta "
-     "(1-rho)/d. Differences from the closed form that shrink with d are that."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW(
+        "Tokens at equal angles",
+        "n rho times gamma phase self_weight self_weight_dim self_weight_measured angle_ratio "
+        "angle_ratio_realised angle_ratio_measured ess ess_measured gradient gradient_measured",
+        "measured: random model. Its cosines spread like 1/sqrt(d): neighbours that happen to be "
+        "near weigh more (p at d), and where tokens merge their outputs stay apart by a further "
+        "beta (1-rho)/d. Differences from the closed form that shrink with d are that.")};
 
 static const es_column threshold_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -255,20 +247,19 @@ static const es_column threshold_columns[] = {
      .error = "rho_realised_se"},
     {"note", "", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_view threshold_views[] = {{"Where it happens"}, {0}};
-static const es_table_spec thresholds_table = {"thresholds", threshold_columns, threshold_views};
+static const es_table_spec thresholds_table = {"thresholds", threshold_columns,
+                                               ES_VIEW("Where it happens")};
 
 static const es_column phase_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
     {"gamma", "gamma", "", ES_FORMAT_SHORT},
     {"angle_ratio", "rho =", "", ES_FORMAT_SHORT, .each = true},
     {0}};
-static const es_table_view phase_views[] = {
-    {"Angle ratio: 0 collapse, 1 identity", NULL,
-     "The boundary is gamma_c = 1/(1-rho). --csv and --json have one row for each gamma and rho, "
-     "for a heat map."},
-    {0}};
-static const es_table_spec phase_table = {"phase", phase_columns, phase_views};
+static const es_table_spec phase_table = {
+    "phase", phase_columns,
+    ES_VIEW("Angle ratio: 0 collapse, 1 identity", NULL,
+            "The boundary is gamma_c = 1/(1-rho). --csv and --json have one row for each gamma and "
+            "rho, for a heat map.")};
 
 #define CURVE_COLUMNS(key, title, of_gamma, of_angle)                                              \
     {"gamma_" key, "gamma", title, ES_FORMAT_SHORT, of_gamma},                                     \
@@ -290,11 +281,11 @@ static const es_column curve_columns[] = {
     {"gamma_low", "p = 0.1", "gamma", ES_FORMAT_SHORT, "where the window begins"},
     {"gamma_high", "p = 0.9", "gamma", ES_FORMAT_SHORT, "and where it ends"},
     {0}};
-static const es_table_view curve_views[] = {
-    {"Score scalings in use",
-     "n gamma_plain angle_ratio_plain gamma_yarn angle_ratio_yarn gamma_logn angle_ratio_logn"},
-    {0}};
-static const es_table_spec curves_table = {"curves", curve_columns, curve_views};
+static const es_table_spec curves_table = {
+    "curves", curve_columns,
+    ES_VIEW(
+        "Score scalings in use",
+        "n gamma_plain angle_ratio_plain gamma_yarn angle_ratio_yarn gamma_logn angle_ratio_logn")};
 
 /* ---- rows ---- */
 
@@ -413,9 +404,9 @@ static void put_threshold(const making *m, int64_t pair)
     put_window(t, row, n, rho);
     es_table_real(t, row, "gamma_c_dim", at_dim);
     if (isnan(at_dim))
-        es_table_text(t, row, "note",
-                      "d too small: tokens freeze onto neighbours before they see themselves "
-                      "alone");
+        es_table_text(
+            t, row, "note",
+            "d too small: tokens freeze onto neighbours before they see themselves alone");
     if (!measured)
         return;
     const double half = half_measured(m, pair, rho, &se);
@@ -574,7 +565,7 @@ static const char *const examples[] = {
     NULL};
 
 const es_study es_study_collapse = {
-    .name = "collapse",
+    "collapse",
     .summary = "tokens at nearly equal angles, beta = gamma log n: who stays apart",
     .usage = "[options]",
     .about =
@@ -587,8 +578,8 @@ const es_study es_study_collapse = {
         "--curves starts from a head that had beta = G ln N with its N tokens of training, and "
         "follows gamma = beta/ln n to other contexts n: with scores as they are, with scores that "
         "grow like (C ln(n/N) + 1)^2 (YaRN: queries and keys times 0.1 ln s + 1 each), and with "
-        "scores that grow like ln n/ln N (log n scaling, as Qwen has it). These are the factors "
-        "on scores alone: what else those methods do, to positions, is not modelled.",
+        "scores that grow like ln n/ln N (log n scaling, as Qwen has it). These are the factors on "
+        "scores alone: what else those methods do, to positions, is not modelled.",
     .examples = examples,
     .params = params,
     .size = sizeof(collapse_params),
@@ -597,5 +588,4 @@ const es_study es_study_collapse = {
     .state = sizeof(collapse_state),
     .open = open_study,
     .cost = cost,
-    .summarise = collapse_summarise,
-};
+    .summarise = collapse_summarise};

@@ -64,20 +64,20 @@ static const es_column fit_columns[] = {
     {"points", "points", "", ES_FORMAT_COUNT},
     {"outliers", "outliers", "", ES_FORMAT_COUNT, "points that got less than half their weight"},
     {0}};
-static const es_table_view fit_views[] = {
-    {"Loss against context", "beta gamma A alpha doubling scatter span outliers"}, {0}};
-static const es_table_spec fit_table = {"fit", fit_columns, fit_views, .record = true};
+static const es_table_spec fit_table = {
+    "fit", fit_columns,
+    ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
+    .record = true};
 
 static const es_column interval_columns[] = {{"parameter", "parameter", "", ES_FORMAT_TEXT},
                                              {"low", "low", "", ES_FORMAT_REAL},
                                              {"value", "value", "", ES_FORMAT_REAL},
                                              {"high", "high", "", ES_FORMAT_REAL},
                                              {0}};
-static const es_table_view interval_views[] = {
-    {"Intervals", NULL,
-     "From the profile of the fit, at the level of --level: they may be lopsided."},
-    {0}};
-static const es_table_spec interval_table = {"intervals", interval_columns, interval_views};
+static const es_table_spec interval_table = {
+    "intervals", interval_columns,
+    ES_VIEW("Intervals", NULL,
+            "From the profile of the fit, at the level of --level: they may be lopsided.")};
 
 static const es_column prediction_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -87,8 +87,8 @@ static const es_column prediction_columns[] = {
     {"beyond", "beyond", "", ES_FORMAT_SHORT,
      "context over the longest one measured: above 1 the model is taken on trust"},
     {0}};
-static const es_table_view prediction_views[] = {{"Predictions"}, {0}};
-static const es_table_spec prediction_table = {"predictions", prediction_columns, prediction_views};
+static const es_table_spec prediction_table = {"predictions", prediction_columns,
+                                               ES_VIEW("Predictions")};
 
 static const es_column point_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -97,8 +97,7 @@ static const es_column point_columns[] = {
     {"residual", "residual", "", ES_FORMAT_SHORT},
     {"weight", "weight", "", ES_FORMAT_SHORT, "Huber's: 1 near the curve, less for points off it"},
     {0}};
-static const es_table_view point_views[] = {{"Points"}, {0}};
-static const es_table_spec point_table = {"points", point_columns, point_views};
+static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Points")};
 
 /* ---- the data ---- */
 
@@ -211,12 +210,11 @@ static void tell_fit(es_answer *a, const context_params *p, const es_context_fit
     char beta[ES_FORMAT_ROOM], gamma[ES_FORMAT_ROOM], loss[ES_FORMAT_ROOM];
     es_format_number(ES_FORMAT_REAL, f->beta, f->beta_se, beta, sizeof beta);
     es_format_number(ES_FORMAT_REAL, f->gamma, f->gamma_se, gamma, sizeof gamma);
-    es_answer_tell(a,
-                   "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: "
-                   "doubling the context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% "
-                   "at level %g).",
-                   beta, gamma, 100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high,
-                   p->level);
+    es_answer_tell(
+        a,
+        "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: doubling the "
+        "context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% at level %g).",
+        beta, gamma, 100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high, p->level);
     if (p->at.count) {
         const double c = p->at.reals[p->at.count - 1];
         double se;
@@ -265,25 +263,22 @@ static const char *const examples[] = {
     "esscher context-fit eval.csv --context ctx --loss nll --se stderr --json",
     "esscher context-fit loss.csv --at 1e5,1e6 --out loss.run",
     "printf 'context,loss\\n1,5.7\\n4,3.5\\n16,2.4\\n64,1.88\\n256,1.6\\n1024,1.47\\n4096,1.4\\n' "
-    ">l.csv; "
-    "esscher context-fit l.csv",
+    ">l.csv; esscher context-fit l.csv",
     NULL};
 
 const es_study es_study_context_fit = {
-    .name = "context-fit",
+    "context-fit",
     .summary = "what more context is worth: L(c) = (alpha/c)^beta + gamma from a table",
     .usage = "FILE.csv [options]",
-    .about =
-        "Fits the loss of a language model against its context length. beta says what doubling the "
-        "context leaves of the excess over gamma: 2^-beta. Points that lie off the curve get less "
-        "weight (Huber). Data that cannot tell beta from gamma are refused with the reason, exit "
-        "code 6: too few contexts, a loss that does not fall, an excess that falls by less than "
-        "--min-span, or so much noise that any beta would do.",
+    .about = "Fits the loss of a language model against its context length. beta says what "
+             "doubling the context leaves of the excess over gamma: 2^-beta. Points that lie off "
+             "the curve get less weight (Huber). Data that cannot tell beta from gamma are refused "
+             "with the reason, exit code 6: too few contexts, a loss that does not fall, an excess "
+             "that falls by less than --min-span, or so much noise that any beta would do.",
     .examples = examples,
     .params = params,
     .size = sizeof(context_params),
     .operand = "file",
     .state = sizeof(context_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -49,8 +49,8 @@ static const es_param params[] = {
      FIELD(independent)},
     {"preset", 0, ES_PARAM_CHOICE, "NAME",
      "quick, or paper: Gaussian, d = 50, rho = 0.1, n = 1e3..3e4*12, 200 replicates, scales "
-     "0.05..50*12; with --law sphere d = 50, n = 1e4..1e5*12, 200 replicates, scales "
-     "5e3..5e11*12, f64. Other options win",
+     "0.05..50*12; with --law sphere d = 50, n = 1e4..1e5*12, 200 replicates, scales 5e3..5e11*12, "
+     "f64. Other options win",
      FIELD(preset), .choices = presets, .standard = "quick", .aside = true},
     {"predict", 0, ES_PARAM_FLAG, NULL,
      "also the errors that theory expects at every scale and n, from the law and the head alone; "
@@ -166,7 +166,7 @@ static es_status open_study(es_job *job, es_error *err)
     if (p->predict)
         ES_TRY(converge_predictable(&s->law.law, err));
     ES_TRY(es_head_make(job, &p->head, s->law.law.dim, ES_HEAD_RANDOM, true, &s->head, err));
-    s->spec = (es_converge_spec){.law = &s->law.law,
+    s->spec = (es_converge_spec){&s->law.law,
                                  .head = &s->head.head,
                                  .scales = p->scales.reals,
                                  .n_scales = p->scales.count,
@@ -183,15 +183,11 @@ static es_status open_study(es_job *job, es_error *err)
     es_converge_cost one;
     ES_TRY(es_converge_cost_of(&s->spec, &one, err));
     return es_job_stage(job,
-                        &(es_stage){.name = "replicate",
-                                    .phase = "drawing tokens",
-                                    .noun = "replicates",
+                        &(es_stage){"replicate", .phase = "drawing tokens", .noun = "replicates",
                                     .cells = p->replicates,
                                     .rows = p->scales.count * p->sizes.count,
-                                    .cols = CONVERGE_ERRORS,
-                                    .columns = cell_columns,
-                                    .flops = one.flops,
-                                    .run = run_replicate},
+                                    .cols = CONVERGE_ERRORS, .columns = cell_columns,
+                                    .flops = one.flops, .run = run_replicate},
                         err);
 }
 
@@ -266,13 +262,10 @@ static es_status trial_run(es_job *job, trial *t, pace *out, es_error *err)
     const int64_t n = t->sizes[t->prefixes - 1], sets = spec->n_scales * t->prefixes;
     const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_BENCH};
     const es_view q = es_view_f64(t->q, n, t->k), v = es_view_f64(t->v, n, t->dv);
-    const es_attend_opts opts = {.precision = spec->precision,
-                                 .scales = spec->scales,
-                                 .n_scales = spec->n_scales,
-                                 .prefixes = t->sizes,
-                                 .n_prefixes = t->prefixes,
-                                 .self = true,
-                                 .exec = &t->exec};
+    const es_attend_opts opts = {
+        spec->precision,      .scales = spec->scales,    .n_scales = spec->n_scales,
+        .prefixes = t->sizes, .n_prefixes = t->prefixes, .self = true,
+        .exec = &t->exec};
     es_moments *moments;
     ES_TRY(es_job_array(job, sets, 1, sizeof *moments, &moments, err));
     const es_attend_out results = {.moments = moments};
@@ -409,7 +402,7 @@ static const char *const examples[] = {
     NULL};
 
 const es_study es_study_converge = {
-    .name = "converge",
+    "converge",
     .summary = "how fast attention on n random tokens finds its limit",
     .usage = "[options]",
     .about = "Draws tokens from a law, lets a head attend over the first n of them for every n of "
@@ -432,5 +425,4 @@ const es_study es_study_converge = {
     .cost = cost,
     .begin = begin,
     .summarise = converge_summarise,
-    .close = close_study,
-};
+    .close = close_study};

@@ -115,13 +115,12 @@ static const es_column row_columns[] = {
      "errors that are left out of the fits: floor, they are rounding; reference, more than a tenth "
      "of them is that of what is compared with"},
     {0}};
-static const es_table_view row_views[] = {
-    {"Distance from the infinite-token limit",
-     "scale n mean_error cov_error cov_spectral_error map_error flag",
-     "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
-     "dependent, unless --independent."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Distance from the infinite-token limit",
+            "scale n mean_error cov_error cov_spectral_error map_error flag",
+            "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
+            "dependent, unless --independent.")};
 
 /* A rate and what is said about it, in the table of fits. */
 #define RATE_COLUMNS(key, title, definition)                                                       \
@@ -174,11 +173,11 @@ static const es_column fit_columns[] = {
      "bound on the error of what means are compared with"},
     {"limit_cov_error", "limit cov error", "", ES_FORMAT_SHORT, "the same for covariances"},
     {0}};
-static const es_table_view fit_views[] = {
-    {"Rates", "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
-              "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon"},
-    {0}};
-static const es_table_spec fits_table = {"fits", fit_columns, fit_views};
+static const es_table_spec fits_table = {
+    "fits", fit_columns,
+    ES_VIEW("Rates",
+            "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
+            "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon")};
 
 static const es_column reference_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},
@@ -194,8 +193,8 @@ static const es_column reference_columns[] = {
     {"rate_cov", "cov rate", "", ES_FORMAT_REAL, .error = "rate_cov_se"},
     {"rate_cov_spectral", "spectral rate", "", ES_FORMAT_REAL, .error = "rate_cov_spectral_se"},
     {0}};
-static const es_table_view reference_views[] = {{"The reference sample"}, {0}};
-static const es_table_spec references_table = {"references", reference_columns, reference_views};
+static const es_table_spec references_table = {"references", reference_columns,
+                                               ES_VIEW("The reference sample")};
 
 /* Both sides are root mean squares over replicates: what theory has is compared with its like. */
 static const es_column prediction_columns[] = {
@@ -219,13 +218,11 @@ static const es_column prediction_columns[] = {
     {"sampling", "sampling", "", ES_FORMAT_SHORT,
      "relative standard error that sampling of queries leaves in the predictions"},
     {0}};
-static const es_table_view prediction_views[] = {
-    {"Measured beside predicted",
-     "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
-     "map_error_rms predicted_map_error sampling"},
-    {0}};
-static const es_table_spec predictions_table = {"predictions", prediction_columns,
-                                                prediction_views};
+static const es_table_spec predictions_table = {
+    "predictions", prediction_columns,
+    ES_VIEW("Measured beside predicted",
+            "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
+            "map_error_rms predicted_map_error sampling")};
 
 /* ---- one error at one scale ---- */
 
@@ -331,8 +328,7 @@ static es_status put_trusting(const making *m, es_series *s, int64_t row, int wh
 static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
-    const es_rate_opts opts = {.seed = m->job->seed,
-                               .experiment = ES_EXPERIMENT_FIT,
+    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
                                .exec = &m->job->exec};
     converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
@@ -432,13 +428,13 @@ static void tell_rates(es_answer *a, const es_table *fits)
     const int64_t rows = es_table_rows(fits), step = es_say_step(rows);
     char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
     for (int64_t i = 0; i < rows; i += step)
-        es_answer_tell(a,
-                       "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance "
-                       "error like %s and the error of a single output like %s; the paper's bound "
-                       "is n^-%.3g.",
-                       es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
-                       power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
-                       power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
+        es_answer_tell(
+            a,
+            "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance error like %s "
+            "and the error of a single output like %s; the paper's bound is n^-%.3g.",
+            es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
+            power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
+            power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
 }
 
 /* Relative distances between what was measured and what was predicted, three kinds of error, root

@@ -50,13 +50,12 @@ static const es_column estimate_columns[] = {
     {"dimension", "dimension", "", ES_FORMAT_REAL,
      "2 alpha: of the surface that the keys near a query fill", .error = "dimension_se"},
     {0}};
-static const es_table_view estimate_views[] = {
-    {"Local exponent", NULL,
-     "corrected: maximum likelihood on a great sphere, where Hill's estimate (Levina and Bickel's "
-     "dimension) takes the curvature for a lower dimension. two nearest: TwoNN, from many queries. "
-     "With several queries errors come from the scatter between them."},
-    {0}};
-static const es_table_spec estimate_table = {"estimates", estimate_columns, estimate_views};
+static const es_table_spec estimate_table = {
+    "estimates", estimate_columns,
+    ES_VIEW("Local exponent", NULL,
+            "corrected: maximum likelihood on a great sphere, where Hill's estimate (Levina and "
+            "Bickel's dimension) takes the curvature for a lower dimension. two nearest: TwoNN, "
+            "from many queries. With several queries errors come from the scatter between them.")};
 
 static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -68,8 +67,8 @@ static const es_column freezing_columns[] = {
     {"verdict", "at --beta", "", ES_FORMAT_TEXT,
      "what the head does there: averages (below critical), selects a few (between), frozen"},
     {0}};
-static const es_table_view freezing_views[] = {{"Where it freezes"}, {0}};
-static const es_table_spec freezing_table = {"freezing", freezing_columns, freezing_views};
+static const es_table_spec freezing_table = {"freezing", freezing_columns,
+                                             ES_VIEW("Where it freezes")};
 
 static const es_column run_columns[] = {
     {"beta", "beta", "", ES_FORMAT_REAL},
@@ -80,20 +79,18 @@ static const es_column run_columns[] = {
      "with fewer tokens than this it is frozen at this beta"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_view run_views[] = {{"As it runs"}, {0}};
-static const es_table_spec run_table = {"runs", run_columns, run_views, .record = true};
+static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs"), .record = true};
 
 static const es_column scan_columns[] = {
     {"k", "k", "keys", ES_FORMAT_COUNT},
     {"hill", "Hill", "", ES_FORMAT_REAL, .error = "hill_se"},
     {"alpha", "corrected", "", ES_FORMAT_REAL, .error = "alpha_se"},
     {0}};
-static const es_table_view scan_views[] = {
-    {"Does it depend on k?", NULL,
-     "An exponent that keeps changing with k is not one: the keys have structure at every "
-     "distance."},
-    {0}};
-static const es_table_spec scan_table = {"scan", scan_columns, scan_views};
+static const es_table_spec scan_table = {
+    "scan", scan_columns,
+    ES_VIEW("Does it depend on k?", NULL,
+            "An exponent that keeps changing with k is not one: the keys have structure at every "
+            "distance.")};
 
 /* ---- what is asked ---- */
 
@@ -243,10 +240,7 @@ static es_status put_run(es_job *job, const es_exponent *e, double beta, const c
 {
     const exponent_state *s = job->state;
     const es_view all = s->self ? es_view_rows(&s->keys.view, 0, s->count) : s->queries.view;
-    const es_attend_opts opts = {.precision = ES_F64,
-                                 .scales = &beta,
-                                 .n_scales = 1,
-                                 .exclude_self = s->self,
+    const es_attend_opts opts = {ES_F64, .scales = &beta, .n_scales = 1, .exclude_self = s->self,
                                  .exec = &job->exec};
     const double m = (double)s->count;
     double *top, *squares, weight = 0.0, ess = 0.0;
@@ -340,7 +334,7 @@ static const char *const examples[] = {
     "esscher exponent --keys K.npy --beta 20 --out exponent.run", NULL};
 
 const es_study es_study_exponent = {
-    .name = "exponent",
+    "exponent",
     .summary = "how near keys come to a query, and at which beta the head freezes",
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
@@ -348,9 +342,8 @@ const es_study es_study_exponent = {
         "probability that a key has 1 - cosine below t is c t^alpha. From it follows the inverse "
         "temperature at which attention over n such keys stops averaging: at (n c)^(1/alpha) a few "
         "keys are selected, at 2 alpha times that the nearest one has half of the weight. With "
-        "--beta, or with --scale and the lengths of the vectors, also what the head does where "
-        "it runs. These are predictions to leading order in large n, for more keys of the same "
-        "law.",
+        "--beta, or with --scale and the lengths of the vectors, also what the head does where it "
+        "runs. These are predictions to leading order in large n, for more keys of the same law.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),
@@ -358,5 +351,4 @@ const es_study es_study_exponent = {
     .csv = "estimates",
     .state = sizeof(exponent_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

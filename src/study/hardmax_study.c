@@ -59,9 +59,9 @@ static const es_column columns[] = {
      "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, population "
      "queries)"},
     {0}};
-static const es_table_view views[] = {
-    {"Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order"}, {0}};
-static const es_table_spec rows_table = {"rows", columns, views};
+static const es_table_spec rows_table = {
+    "rows", columns,
+    ES_VIEW("Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order")};
 
 /* ---- what is asked ---- */
 
@@ -87,7 +87,7 @@ static es_hardmax_opts opts_of(const es_job *job, int64_t first, int64_t replica
                                const es_exec *exec)
 {
     const hardmax_params *p = job->params;
-    return (es_hardmax_opts){.seed = job->seed,
+    return (es_hardmax_opts){job->seed,
                              .experiment = ES_EXPERIMENT_HARDMAX,
                              .queries = (es_hardmax_queries)p->queries,
                              .dim = p->dim,
@@ -154,7 +154,7 @@ static es_status open_study(es_job *job, es_error *err)
         es_answer_count(job->answer, "directions", p->directions);
     else
         es_answer_real(job->answer, "directions", (double)NAN);
-    const es_stage each_n = {.name = "n",
+    const es_stage each_n = {"n",
                              .phase = "drawing extremes",
                              .noun = "values of n",
                              .cells = p->n.count,
@@ -164,16 +164,11 @@ static es_status open_study(es_job *job, es_error *err)
                              .tells = true,
                              .flops = flops_of(p),
                              .run = run_size};
-    const es_stage each_sample = {.name = "replicate",
-                                  .phase = "drawing tokens",
-                                  .noun = "replicates",
-                                  .cells = p->replicates,
-                                  .rows = p->n.count,
-                                  .cols = DRAWN,
-                                  .columns = draw_names,
-                                  .alone = true,
-                                  .flops = flops_of(p),
-                                  .run = run_replicate};
+    const es_stage each_sample = {"replicate",           .phase = "drawing tokens",
+                                  .noun = "replicates",  .cells = p->replicates,
+                                  .rows = p->n.count,    .cols = DRAWN,
+                                  .columns = draw_names, .alone = true,
+                                  .flops = flops_of(p),  .run = run_replicate};
     return es_job_stage(job, p->dim > 1 ? &each_sample : &each_n, err);
 }
 
@@ -202,11 +197,8 @@ static void get_row(const es_job *job, int64_t i, es_hardmax_row *out)
 {
     const hardmax_params *p = job->params;
     const double *x = es_job_cell(job, 0, i);
-    *out = (es_hardmax_row){.n = p->n.counts[i],
-                            .mean_abs = x[MEAN_ABS],
-                            .mean_abs_se = x[MEAN_ABS_SE],
-                            .rms = x[RMS],
-                            .rms_se = x[RMS_SE]};
+    *out = (es_hardmax_row){p->n.counts[i], .mean_abs = x[MEAN_ABS], .mean_abs_se = x[MEAN_ABS_SE],
+                            .rms = x[RMS], .rms_se = x[RMS_SE]};
 }
 
 /* Exact value and asymptotic forms; in several dimensions there is the leading term alone. */
@@ -284,21 +276,19 @@ static const char *const examples[] = {
     "esscher hardmax --queries self --json", "esscher hardmax --dim 3 --n 100,1000,10000", NULL};
 
 const es_study es_study_hardmax = {
-    .name = "hardmax",
+    "hardmax",
     .summary = "infinite score scale: convergence like 1/sqrt(log n)",
     .usage = "[options]",
-    .about =
-        "At infinite score scale a query sees only the token of the largest score. Gaussian "
-        "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
-        "Simulates it and sets the exact value and the asymptotic forms beside it.\n\n"
-        "In one dimension the extremes of n tokens are drawn and not the tokens, so that any n "
-        "costs the same. In several dimensions the tokens are drawn, and the values of n are "
-        "prefixes of one sample.",
+    .about = "At infinite score scale a query sees only the token of the largest score. Gaussian "
+             "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
+             "Simulates it and sets the exact value and the asymptotic forms beside it.\n\n"
+             "In one dimension the extremes of n tokens are drawn and not the tokens, so that any "
+             "n costs the same. In several dimensions the tokens are drawn, and the values of n "
+             "are prefixes of one sample.",
     .examples = examples,
     .params = params,
     .size = sizeof(hardmax_params),
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS,
     .open = open_study,
     .cost = cost,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -104,17 +104,12 @@ static es_status make_law(es_job *job, const heat_params *p, heat_state *s, es_e
     ES_TRY(es_job_array(job, parts, 1, sizeof *s->weights, &s->weights, err));
     for (int64_t j = 0; j < parts; j++) {
         s->weights[j] = p->modes ? 1.0 : j ? 0.4 : 0.6;
-        s->parts[j] = (es_law){.kind = p->keys == UNIFORM ? ES_LAW_SPHERE : ES_LAW_VMF,
-                               .dim = p->dim,
-                               .size = 1.0,
-                               .concentration = p->kappa,
-                               .direction = s->modes.data + j * p->dim};
+        s->parts[j] =
+            (es_law){p->keys == UNIFORM ? ES_LAW_SPHERE : ES_LAW_VMF, .dim = p->dim, .size = 1.0,
+                     .concentration = p->kappa, .direction = s->modes.data + j * p->dim};
     }
-    s->law = p->keys == MIXTURE ? (es_law){.kind = ES_LAW_MIXTURE,
-                                           .dim = p->dim,
-                                           .parts = s->parts,
-                                           .weights = s->weights,
-                                           .n_parts = parts}
+    s->law = p->keys == MIXTURE ? (es_law){ES_LAW_MIXTURE, .dim = p->dim, .parts = s->parts,
+                                           .weights = s->weights, .n_parts = parts}
                                 : s->parts[0];
     return es_law_check(&s->law, err);
 }
@@ -222,28 +217,19 @@ static es_status open_study(es_job *job, es_error *err)
     es_answer_count(job->answer, "n", p->n);
     es_answer_count(job->answer, "replicates", p->replicates);
     ES_TRY(es_job_stage(job,
-                        &(es_stage){.name = "replicates",
-                                    .phase = "drawing keys",
+                        &(es_stage){"replicates", .phase = "drawing keys",
                                     .noun = "blocks of 16 replicates",
                                     .cells = (p->replicates + HEAT_BLOCK - 1) / HEAT_BLOCK,
-                                    .rows = HEAT_BLOCK * p->beta.count,
-                                    .cols = DRAW_NUMBERS,
-                                    .columns = draw_columns,
-                                    .tells = true,
-                                    .flops = block_flops(p),
+                                    .rows = HEAT_BLOCK * p->beta.count, .cols = DRAW_NUMBERS,
+                                    .columns = draw_columns, .tells = true, .flops = block_flops(p),
                                     .run = run_block},
                         err));
     return es_job_stage(job,
-                        &(es_stage){.name = "particles",
-                                    .phase = "moving particles",
-                                    .noun = "sets of particles",
-                                    .cells = p->particles ? 1 : 0,
-                                    .rows = (p->steps + 1) * p->bins,
-                                    .cols = HEAT_NUMBERS,
-                                    .columns = particle_numbers,
-                                    .tells = true,
-                                    .flops = particle_flops(p),
-                                    .run = run_particles},
+                        &(es_stage){"particles", .phase = "moving particles",
+                                    .noun = "sets of particles", .cells = p->particles ? 1 : 0,
+                                    .rows = (p->steps + 1) * p->bins, .cols = HEAT_NUMBERS,
+                                    .columns = particle_numbers, .tells = true,
+                                    .flops = particle_flops(p), .run = run_particles},
                         err);
 }
 
@@ -301,8 +287,8 @@ static const es_column row_columns[] = {
      "how many keys a query sees: measured and exact differ by noise, and by a bias of order "
      "1/ESS"},
     {0}};
-static const es_table_view row_views[] = {{"Drift of attention on the sphere"}, {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {"rows", row_columns,
+                                         ES_VIEW("Drift of attention on the sphere")};
 
 static const es_column particle_columns[] = {
     {"step", "step", "", ES_FORMAT_COUNT},
@@ -322,17 +308,15 @@ static const es_column step_columns[] = {
     {"highest", "highest", "", ES_FORMAT_SHORT,
      "density of the fullest bin, relative to the uniform law"},
     {0}};
-static const es_table_view step_views[] = {{"Particles"}, {0}};
-static const es_table_spec steps_table = {"steps", step_columns, step_views};
+static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles")};
 
 static const es_column profile_columns[] = {
     {"low", "from", "", ES_FORMAT_SHORT,
      "bin: angle in radians on the circle, cosine with the first axis elsewhere"},
     {"density", "step", "", ES_FORMAT_SHORT, .each = true},
     {0}};
-static const es_table_view profile_views[] = {
-    {"Density of the particles, relative to the uniform law"}, {0}};
-static const es_table_spec profile_table = {"profile", profile_columns, profile_views};
+static const es_table_spec profile_table = {
+    "profile", profile_columns, ES_VIEW("Density of the particles, relative to the uniform law")};
 
 /* ---- the drift ---- */
 
@@ -387,11 +371,10 @@ static void tell_measured(es_answer *a, const heat_params *p, const heat_state *
     }
     es_format_number(ES_FORMAT_REAL, rows[best].mean.slope, rows[best].se.slope, slope,
                      sizeof slope);
-    es_answer_tell(
-        a,
-        "The slope of beta times the drift on grad log f is %s at beta = %.3g, with %lld "
-        "keys; infinitely many give %.4g, backward heat is 1.",
-        slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
+    es_answer_tell(a,
+                   "The slope of beta times the drift on grad log f is %s at beta = %.3g, with "
+                   "%lld keys; infinitely many give %.4g, backward heat is 1.",
+                   slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
     if (distance(s, rows, biased) > 3.0)
         es_answer_tell(a,
                        "At beta = %.3g it is %.2g standard errors from that of infinitely many "
@@ -550,7 +533,7 @@ static const char *const examples[] = {
     "esscher heat --dim 3 --particles 2000 --step-beta 30 --replicates 0 --out heat.run", NULL};
 
 const es_study es_study_heat = {
-    .name = "heat",
+    "heat",
     .summary = "attention on the sphere as backward heat: drift along grad log density",
     .usage = "[options]",
     .about =
@@ -559,8 +542,8 @@ const es_study es_study_heat = {
         "at uniform queries, sets beside it the exact one of infinitely many keys, which is the "
         "gradient of the smoothed density, and shows how fast it approaches backward heat.\n\n"
         "--particles lets tokens move by their own attention, all at once: each step runs the heat "
-        "equation backwards for the time 1/beta and sharpens their density, until they are "
-        "points. With --csv the table is then the density after every step.",
+        "equation backwards for the time 1/beta and sharpens their density, until they are points. "
+        "With --csv the table is then the density after every step.",
     .examples = examples,
     .params = params,
     .size = sizeof(heat_params),
@@ -570,5 +553,4 @@ const es_study es_study_heat = {
     .open = open_study,
     .cost = cost,
     .begin = begin,
-    .summarise = heat_summarise,
-};
+    .summarise = heat_summarise};

@@ -59,23 +59,23 @@ static const es_column moment_columns[] = {{"channel", "channel", "", ES_FORMAT_
                                            {"mean", "mean", "", ES_FORMAT_REAL},
                                            {"variance", "variance", "", ES_FORMAT_REAL},
                                            {0}};
-static const es_table_view moment_views[] = {{"Output for a query that is itself a token", NULL,
-                                              "The full covariance is in the JSON (--json)."},
-                                             {0}};
-static const es_table_spec moments_table = {"channel_moments", moment_columns, moment_views};
+static const es_table_spec moments_table = {
+    "channel_moments", moment_columns,
+    ES_VIEW("Output for a query that is itself a token", NULL,
+            "The full covariance is in the JSON (--json).")};
 
 static const es_column accuracy_columns[] = {
     {"method", "method", "", ES_FORMAT_TEXT},
     {"mean_error", "error of a mean", "", ES_FORMAT_SHORT},
     {"cov_error", "error of a covariance", "", ES_FORMAT_SHORT},
     {0}};
-static const es_table_view accuracy_views[] = {
-    {"Accuracy", NULL,
-     "exact: rounding only; quadrature: change by the last refinement; sampled: largest standard\n"
-     "  error over the draws."},
-    {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
-                                             .record = true};
+static const es_table_spec accuracy_table = {
+    "accuracy", accuracy_columns,
+    ES_VIEW("Accuracy", NULL,
+            "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
+            "standard\n"
+            "  error over the draws."),
+    .record = true};
 
 /* ---- what is asked ---- */
 
@@ -193,8 +193,8 @@ static void tell_map(es_answer *a, const limit_map *map, int64_t m)
     }
     if (m == 1)
         es_answer_tell(a,
-                       "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) "
-                       "= %.6g; neither is off by more than %.2g.",
+                       "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) = "
+                       "%.6g; neither is off by more than %.2g.",
                        high, map->K[0].val, error);
     else
         es_answer_tell(a,
@@ -288,18 +288,17 @@ static const char *const examples[] = {
     "esscher limit --law cube --A A.npy --moments --draws points.npy", NULL};
 
 const es_study es_study_limit = {
-    .name = "limit",
+    "limit",
     .summary = "the closed-form limit of attention over infinitely many tokens",
     .usage = "--law LAW (--x x.npy | --moments) [options]",
-    .about =
-        "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
-        "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query x "
-        "when the number of tokens goes to infinity; K is the log-MGF of the law of the tokens. "
-        "Every number comes with its error.\n\n"
-        "--moments gives mean and covariance of Gamma(X) for a query X that is itself a token: "
-        "in closed form for gaussian and empirical, by quadrature for sphere and ball around "
-        "0 and for every law in one dimension; other laws need --draws. Laplace and student "
-        "have no such moments, and student no limit at all.",
+    .about = "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
+             "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query "
+             "x when the number of tokens goes to infinity; K is the log-MGF of the law of the "
+             "tokens. Every number comes with its error.\n\n"
+             "--moments gives mean and covariance of Gamma(X) for a query X that is itself a "
+             "token: in closed form for gaussian and empirical, by quadrature for sphere and ball "
+             "around 0 and for every law in one dimension; other laws need --draws. Laplace and "
+             "student have no such moments, and student no limit at all.",
     .examples = examples,
     .params = params,
     .size = sizeof(limit_params),
@@ -307,5 +306,4 @@ const es_study es_study_limit = {
     .keeps_nothing = true,
     .state = sizeof(limit_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

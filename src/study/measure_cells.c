@@ -6,31 +6,14 @@
 #include "base/error.h"
 #include "study/measure_study.h"
 
-const char *const measure_names[MEASURE_NUMBERS] = {"entropy",
-                                                    "entropy_se",
-                                                    "perplexity",
-                                                    "perplexity_se",
-                                                    "ess",
-                                                    "ess_se",
-                                                    "sum_squares",
-                                                    "sum_squares_se",
-                                                    "top_weight",
-                                                    "top_weight_se",
-                                                    "lse",
-                                                    "lse_se",
-                                                    "output_mean_norm",
-                                                    "output_mean_norm_se",
-                                                    "output_cov_trace",
-                                                    "check_output",
-                                                    "check_lse",
-                                                    "check_entropy",
-                                                    "compare_error",
-                                                    "compare_total",
-                                                    "compare_max_abs",
-                                                    "compare_max_ulps",
-                                                    "compare_worst",
-                                                    "compare_worst_row",
-                                                    "compare_nonfinite"};
+/* clang-format off */
+const char *const measure_names[MEASURE_NUMBERS] = {
+    "entropy", "entropy_se", "perplexity", "perplexity_se", "ess", "ess_se", "sum_squares",
+    "sum_squares_se", "top_weight", "top_weight_se", "lse", "lse_se", "output_mean_norm",
+    "output_mean_norm_se", "output_cov_trace", "check_output", "check_lse", "check_entropy",
+    "compare_error", "compare_total", "compare_max_abs", "compare_max_ulps", "compare_worst",
+    "compare_worst_row", "compare_nonfinite"};
+/* clang-format on */
 
 bool measure_stop(const es_exec *exec)
 {

@@ -355,7 +355,7 @@ static void choose_grids(es_job *job)
     s->K = p->top_k.count;
     s->numbers = MEASURE_NUMBERS + 2 * s->K + (p->moments ? s->dv * (s->dv + 1) : 0);
     s->opts =
-        (es_attend_opts){.precision = job->precision,
+        (es_attend_opts){job->precision,
                          .scales = p->scales.count ? p->scales.reals : &s->default_scale,
                          .n_scales = s->S,
                          .prefixes = p->prefixes.count ? p->prefixes.counts : &s->default_prefix,

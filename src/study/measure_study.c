@@ -168,27 +168,16 @@ static es_status add_stages(es_job *job, es_error *err)
     const char *const *names;
     ES_TRY(name_numbers(job, &names, err));
     ES_TRY(es_job_stage(job,
-                        &(es_stage){.name = "attention",
-                                    .phase = "attending",
-                                    .noun = "heads",
-                                    .cells = s->heads,
-                                    .rows = s->S * s->P,
-                                    .cols = s->numbers,
-                                    .columns = names,
-                                    .tells = true,
-                                    .flops = s->attention_flops,
+                        &(es_stage){"attention", .phase = "attending", .noun = "heads",
+                                    .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
+                                    .columns = names, .tells = true, .flops = s->attention_flops,
                                     .run = measure_head},
                         err));
     return es_job_stage(job,
-                        &(es_stage){.name = "horizons",
-                                    .phase = "covariances",
-                                    .noun = "heads",
-                                    .cells = s->horizon_reason[0] ? 0 : s->heads,
-                                    .rows = 1,
-                                    .cols = MEASURE_HORIZON_NUMBERS,
-                                    .columns = horizon_names,
-                                    .flops = s->horizon_flops,
-                                    .run = run_horizon},
+                        &(es_stage){"horizons", .phase = "covariances", .noun = "heads",
+                                    .cells = s->horizon_reason[0] ? 0 : s->heads, .rows = 1,
+                                    .cols = MEASURE_HORIZON_NUMBERS, .columns = horizon_names,
+                                    .flops = s->horizon_flops, .run = run_horizon},
                         err);
 }
 
@@ -453,17 +442,16 @@ static const char *const examples[] = {
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json", NULL};
 
 const es_study es_study_measure = {
-    .name = "measure",
+    "measure",
     .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
-    .about =
-        "Computes exact softmax attention of every query against every key, streamed, and reports "
-        "per head, score scale and prefix of the keys: entropy, effective number of keys, largest "
-        "weight, log-sum-exp, mean and covariance of the outputs; and per head the horizon that "
-        "covariances of queries and keys imply, with reach and coupling where --tokens are given. "
-        "Some queries are computed again "
-        "in higher precision, so that the accuracy of the run is measured and not assumed.\n\n"
-        "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .about = "Computes exact softmax attention of every query against every key, streamed, and "
+             "reports per head, score scale and prefix of the keys: entropy, effective number of "
+             "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
+             "the horizon that covariances of queries and keys imply, with reach and coupling "
+             "where --tokens are given. Some queries are computed again in higher precision, so "
+             "that the accuracy of the run is measured and not assumed.\n\n"
+             "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,
     .size = sizeof(measure_params),
@@ -475,5 +463,4 @@ const es_study es_study_measure = {
     .cost = cost,
     .begin = begin,
     .summarise = measure_summarise,
-    .close = close_study,
-};
+    .close = close_study};

@@ -24,10 +24,9 @@ static const es_column their_columns[] = {
     {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
     {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
     {0}};
-static const es_table_view their_views[] = {{"Their output against ours (f64 engine)"}, {0}};
-static const es_table_spec their_table = {"compare_heads",   their_columns,
-                                          their_views,       .inside = "compare",
-                                          .nested = "heads", .only_inside = true};
+static const es_table_spec their_table = {
+    "compare_heads",     their_columns,     ES_VIEW("Their output against ours (f64 engine)"),
+    .inside = "compare", .nested = "heads", .only_inside = true};
 
 static const es_column verdict_columns[] = {
     {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
@@ -35,9 +34,8 @@ static const es_column verdict_columns[] = {
     {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
     {"passed", "within it", "", ES_FORMAT_FLAG},
     {0}};
-static const es_table_view verdict_views[] = {{"Verdict", "relative_l2 tolerance passed"}, {0}};
-static const es_table_spec verdict_table = {"compare", verdict_columns, verdict_views,
-                                            .record = true};
+static const es_table_spec verdict_table = {
+    "compare", verdict_columns, ES_VIEW("Verdict", "relative_l2 tolerance passed"), .record = true};
 
 static const es_column row_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -65,13 +63,15 @@ static const es_column row_columns[] = {
     {"mean", "mean output", "", ES_FORMAT_REAL, "(dv), with --moments", .array = true},
     {"cov", "covariance of outputs", "", ES_FORMAT_REAL, "(dv, dv), with --moments", .array = true},
     {0}};
-static const es_table_view row_views[] = {
-    {"Attention weights and outputs",
-     "head scale n queries entropy ess top_weight top_mass lse output_mean_norm output_cov_trace",
-     "A standard error is the spread over queries / sqrt(queries). The queries share one set of\n"
-     "  keys: it says how well the mean over queries is known, not how other keys would do."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW(
+        "Attention weights and outputs",
+        "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
+        "output_cov_trace",
+        "A standard error is the spread over queries / sqrt(queries). The queries share one set "
+        "of\n"
+        "  keys: it says how well the mean over queries is known, not how other keys would do.")};
 
 static const es_column layer_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
@@ -113,15 +113,14 @@ static const es_column head_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {0}};
-static const es_table_view head_views[] = {
-    {"Heads: horizons",
-     "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling rate_worst_case "
-     "horizon_reason",
-     "Covariances are those of the rows given (divisor: their number), the score scale b is the "
-     "first one."},
-    {0}};
-static const es_table_spec heads_table = {"heads", head_columns, head_views, .inside = "layers",
-                                          .nested = "heads"};
+static const es_table_spec heads_table = {
+    "heads", head_columns,
+    ES_VIEW("Heads: horizons",
+            "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
+            "rate_worst_case horizon_reason",
+            "Covariances are those of the rows given (divisor: their number), the score scale b is "
+            "the first one."),
+    .inside = "layers", .nested = "heads"};
 
 static const es_column accuracy_columns[] = {
     {"rows", "rows checked", "per head", ES_FORMAT_COUNT},
@@ -131,9 +130,8 @@ static const es_column accuracy_columns[] = {
     {"lse_abs", "lse error", "nats", ES_FORMAT_SHORT},
     {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
     {0}};
-static const es_table_view accuracy_views[] = {{"Accuracy of this run"}, {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
-                                             .record = true};
+static const es_table_spec accuracy_table = {"accuracy", accuracy_columns,
+                                             ES_VIEW("Accuracy of this run"), .record = true};
 
 /* Numbers of a head at scale and prefix `at`. */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
@@ -363,12 +361,12 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(ess, heads);
     es_sort_reals(top, heads);
-    es_answer_tell(a,
-                   "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head "
-                   "%lld to %.3g in head %lld; its largest weight is %.3g in the median, %.3g to "
-                   "%.3g.",
-                   n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most,
-                   top[middle], top[0], top[heads - 1]);
+    es_answer_tell(
+        a,
+        "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head %lld to %.3g "
+        "in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
+        n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most, top[middle],
+        top[0], top[heads - 1]);
     return ES_OK;
 }
 

@@ -68,7 +68,7 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
 
 static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
 {
-    return (es_pool_spec){.model = p->model,
+    return (es_pool_spec){p->model,
                           .tokenizer = p->tokenizer,
                           .texts = d->texts.at,
                           .n_texts = d->texts.count,

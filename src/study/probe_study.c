@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "study/answer_kit.h"
 
 static const char *const draw_choices[] = {"with", "without", NULL};
 
@@ -51,7 +52,7 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(complete(job, p, s->pools.cost.tokens, err));
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
-    s->spec = (es_probe_spec){.model = s->pools.model,
+    s->spec = (es_probe_spec){s->pools.model,
                               .sizes = p->sizes.counts,
                               .n_sizes = p->sizes.count,
                               .queries = p->queries < s->pools.cost.tokens ? p->queries
@@ -178,7 +179,7 @@ static es_status add_stages(es_job *job, es_error *err)
     const probe_state *s = job->state;
     const es_probe_spec spec = spec_at(s, 0, &job->exec);
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
-    es_stage stage = {.name = "limit",
+    es_stage stage = {"limit",
                       .phase = "attending over the pool",
                       .noun = "layers",
                       .cells = places_of(s),
@@ -189,7 +190,7 @@ static es_status add_stages(es_job *job, es_error *err)
                       .flops = s->cost.limit_flops,
                       .run = run_limit};
     ES_TRY(es_job_stage(job, &stage, err));
-    stage = (es_stage){.name = "draw",
+    stage = (es_stage){"draw",
                        .phase = "drawing tokens",
                        .noun = "draws",
                        .cells = places_of(s) * p->replicates,
@@ -200,7 +201,7 @@ static es_status add_stages(es_job *job, es_error *err)
                        .flops = s->cost.replicate_flops,
                        .run = run_draw};
     ES_TRY(es_job_stage(job, &stage, err));
-    stage = (es_stage){.name = "control",
+    stage = (es_stage){"control",
                        .phase = "drawing Gaussian tokens",
                        .noun = "draws of Gaussian tokens",
                        .cells = places_of(s) * p->control,
@@ -253,11 +254,10 @@ static const es_column layer_columns[] = {
     {"layer_error", "layer error", "", ES_FORMAT_REAL,
      "root mean square error of that output at the largest n", .error = "layer_error_se"},
     {0}};
-static const es_table_view layer_views[] = {
-    {"Layers", "domain layer reach trace participation horizon horizon_unscaled_all_heads frozen "
-               "coherence layer_error"},
-    {0}};
-const es_table_spec probe_layers_table = {"layers", layer_columns, layer_views};
+const es_table_spec probe_layers_table = {
+    "layers", layer_columns,
+    ES_VIEW("Layers", "domain layer reach trace participation horizon horizon_unscaled_all_heads "
+                      "frozen coherence layer_error")};
 
 /* ---- columns: heads ---- */
 
@@ -324,9 +324,9 @@ static const es_column head_columns[] = {
      "distance between the pool and its text, from its two halves"},
     {"cov_error_limit", "limit's cov error", "", ES_FORMAT_SHORT},
     {"map_error_limit", "limit's map error", "", ES_FORMAT_SHORT},
-    RATE_COLUMNS("rate_mean_gaussian", "mean rate",
-                 "of Gaussian tokens of the same covariance, drawn and measured alike; so are the "
-                 "next two"),
+    RATE_COLUMNS(
+        "rate_mean_gaussian", "mean rate",
+        "of Gaussian tokens of the same covariance, drawn and measured alike; so are the next two"),
     RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
     RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
     {"rate_map_predicted", "predicted", "", ES_FORMAT_SHORT,
@@ -349,9 +349,8 @@ static const es_column head_columns[] = {
     {"sink_last", "on [SEP]", "", ES_FORMAT_REAL, "and on its last", .error = "sink_last_se"},
     {0}};
 static const es_table_view head_views[] = {
-    {"Heads: convergence to the limit",
-     "domain layer head horizon score_sd frozen rate_mean rate_cov rate_map relative_error "
-     "tokens_for_tenth thin"},
+    {"Heads: convergence to the limit", "domain layer head horizon score_sd frozen rate_mean "
+                                        "rate_cov rate_map relative_error tokens_for_tenth thin"},
     {"Heads: freezing, and Gaussian tokens of the same covariance",
      "domain layer head frobenius freezing local_exponent beta beta_frozen rate_mean_gaussian "
      "rate_cov_gaussian rate_map_gaussian rate_map_predicted rate_horizon"},
@@ -393,12 +392,12 @@ static const es_column row_columns[] = {
      "this; the rate is that of the pool. Left out of the fit: floor, rounding; reference, drawn "
      "without replacement from too small a pool"},
     {0}};
-static const es_table_view row_views[] = {
-    {"Distance from the pool's limit",
-     "domain layer head n mean_error cov_error map_error map_error_sampling mean_error_gaussian "
-     "cov_error_gaussian map_error_gaussian map_error_predicted map_error_flag"},
-    {0}};
-const es_table_spec probe_rows_table = {"rows", row_columns, row_views};
+const es_table_spec probe_rows_table = {
+    "rows", row_columns,
+    ES_VIEW(
+        "Distance from the pool's limit",
+        "domain layer head n mean_error cov_error map_error map_error_sampling mean_error_gaussian "
+        "cov_error_gaussian map_error_gaussian map_error_predicted map_error_flag")};
 
 /* ---- columns: domains ---- */
 
@@ -413,8 +412,8 @@ static const es_column difference_columns[] = {
     {"p", "p", "", ES_FORMAT_SHORT, "two-sided, times the number of rows"},
     {"differs", "differs", "", ES_FORMAT_TEXT, "p below 0.01"},
     {0}};
-static const es_table_view difference_views[] = {{"Do domains differ?"}, {0}};
-const es_table_spec probe_differences_table = {"differences", difference_columns, difference_views};
+const es_table_spec probe_differences_table = {"differences", difference_columns,
+                                               ES_VIEW("Do domains differ?")};
 
 /* ---- the study ---- */
 
@@ -422,12 +421,12 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text alice.txt",
     "esscher probe --model models/minilm --text alice.txt --pool 20480 --json",
     "esscher probe --model models/minilm --domain prose=moby-dick.txt --domain code=python.txt",
-    "esscher probe --model models/minilm --text wiki.txt --pool 1000000 --n 1e3..1e5*12 "
-    "--pool-dir pool --out probe.run",
+    "esscher probe --model models/minilm --text wiki.txt --pool 1000000 --n 1e3..1e5*12 --pool-dir "
+    "pool --out probe.run",
     NULL};
 
 const es_study es_study_probe = {
-    .name = "probe",
+    "probe",
     .summary = "every head of a BERT checkpoint on real text: horizons, freezing, convergence",
     .usage = "--model MODEL --text FILE [options]",
     .about =
@@ -450,5 +449,4 @@ const es_study es_study_probe = {
     .cost = cost_of,
     .begin = begin,
     .summarise = probe_summarise,
-    .close = close_study,
-};
+    .close = close_study};

@@ -132,8 +132,7 @@ static void put_rate(const making *m, const char *name, const es_series *s)
 static es_status sum_up(making *m, int kind, int which, es_error *err)
 {
     es_series *s = &m->of[kind][which];
-    const es_rate_opts opts = {.seed = m->job->seed,
-                               .experiment = ES_EXPERIMENT_FIT,
+    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)kind << 40 |
                                        (uint64_t)(number_of(m) * PROBE_ERRORS + which),
                                .exec = &m->exec};
@@ -350,15 +349,15 @@ static void tell_rates(const making *m, es_answer *a, double *room)
     const int64_t count = sorted_column(m->heads, "rate_map", room);
     if (count == 0)
         return;
-    es_answer_tell(a,
-                   "Of %lld %s %lld converge: their map rate is above 0 by more than 1.96 standard "
-                   "errors; %lld of these average: it is as close to 1/2. The rate is %.3g in the "
-                   "median and %.3g to %.3g in four fifths of them, each ± %.2g in the median; "
-                   "Gaussian tokens of the same covariance would give %.3g, the paper's exponent "
-                   "is %.3g.",
-                   (long long)es_table_rows(m->heads), counted(m), converge, average,
-                   es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10],
-                   se, predicted, paper);
+    es_answer_tell(
+        a,
+        "Of %lld %s %lld converge: their map rate is above 0 by more than 1.96 standard errors; "
+        "%lld of these average: it is as close to 1/2. The rate is %.3g in the median and %.3g to "
+        "%.3g in four fifths of them, each ± %.2g in the median; Gaussian tokens of the same "
+        "covariance would give %.3g, the paper's exponent is %.3g.",
+        (long long)es_table_rows(m->heads), counted(m), converge, average,
+        es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10], se,
+        predicted, paper);
 }
 
 /* A number of tokens with two digits, which is what is known of it. */
@@ -388,8 +387,8 @@ static void tell_slowest(const making *m, es_answer *a)
     const char *domain = es_table_get_text(m->heads, slowest, "domain");
     es_answer_tell(a,
                    "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
-                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f "
-                   "(± %.0f between halves of the pool)%s.",
+                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f (± "
+                   "%.0f between halves of the pool)%s.",
                    beyond, (long long)es_table_rows(m->heads), counted(m), (long long)tokens,
                    es_table_get(m->heads, slowest, "layer"),
                    es_table_get(m->heads, slowest, "head"), *domain ? " on " : "", domain,
@@ -409,8 +408,8 @@ static void tell_domains(const es_table *t, es_answer *a)
         most = fmax(most, ratio);
     }
     es_answer_tell(a,
-                   "Relative errors of %lld of %lld heads differ from those on the first domain "
-                   "(p below 0.01 for all of them together); ratios are from %.3g to %.3g.",
+                   "Relative errors of %lld of %lld heads differ from those on the first domain (p "
+                   "below 0.01 for all of them together); ratios are from %.3g to %.3g.",
                    differ, (long long)es_table_rows(t), least, most);
 }
 

@@ -93,9 +93,8 @@ static const es_column columns[] = {
     {0}};
 
 static const es_table_view views[] = {
-    {"Weights of keys on the sphere",
-     "dim n b beta top_weight top_weight_law top_weight_limit inverse_ess inverse_ess_law "
-     "inverse_ess_limit ks_p"},
+    {"Weights of keys on the sphere", "dim n b beta top_weight top_weight_law top_weight_limit "
+                                      "inverse_ess inverse_ess_law inverse_ess_limit ks_p"},
     {"Entropy and output", "dim n beta entropy entropy_law deficit deficit_law deficit_average "
                            "tangential tangential_law normal_p"},
     {"Which regime, and why", "dim n beta freezing_beta regime reason limit_note"},
@@ -282,12 +281,10 @@ static void tell_row(es_answer *a, const es_table *t, int64_t row)
                      es_table_get(t, row, "top_weight_se"), weight, sizeof weight);
     if (isfinite(law))
         snprintf(exact, sizeof exact, ", exactly %.6g", law);
-    es_answer_tell(a,
-                   "At dim %.0f, n = %.6g and beta = %.4g attention is %s: %s; the largest weight "
-                   "is %s%s.",
-                   es_table_get(t, row, "dim"), es_table_get(t, row, "n"),
-                   es_table_get(t, row, "beta"), es_table_get_text(t, row, "regime"),
-                   es_table_get_text(t, row, "reason"), weight, exact);
+    es_answer_tell(
+        a, "At dim %.0f, n = %.6g and beta = %.4g attention is %s: %s; the largest weight is %s%s.",
+        es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
+        es_table_get_text(t, row, "regime"), es_table_get_text(t, row, "reason"), weight, exact);
 }
 
 /* How many settings there are of each regime. */

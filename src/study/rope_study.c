@@ -43,16 +43,16 @@ static const es_column reach_columns[] = {
     {"granularity_limit", "limit", "", ES_FORMAT_SHORT,
      "the same for many dimensions, 0.946/ln base at scale 1"},
     {0}};
-static const es_table_view reach_views[] = {{"Rotary embeddings"}, {0}};
-static const es_table_spec reach_table = {"embeddings", reach_columns, reach_views};
+static const es_table_spec reach_table = {"embeddings", reach_columns,
+                                          ES_VIEW("Rotary embeddings")};
 
 static const es_column score_columns[] = {
     {"distance", "distance", "tokens", ES_FORMAT_COUNT},
     {"score", "score", "", ES_FORMAT_SHORT,
      "of all-ones query and key, sqrt(dim) at distance 0, by base and scale", .each = true},
     {0}};
-static const es_table_view score_views[] = {{"Score against distance"}, {0}};
-static const es_table_spec score_table = {"scores", score_columns, score_views};
+static const es_table_spec score_table = {"scores", score_columns,
+                                          ES_VIEW("Score against distance")};
 
 /* The same numbers one to a row, for programs; people have the table above. */
 static const es_column row_columns[] = {
@@ -105,19 +105,14 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "rope.dim", "dimensions turn in pairs", "--dim %lld is odd",
                          (long long)p->dim);
     es_answer_count(job->answer, "dim", p->dim);
-    return es_job_stage(job,
-                        &(es_stage){.name = "embedding",
-                                    .phase = "looking for negative scores",
-                                    .noun = "embeddings",
-                                    .cells = p->bases.count * p->scales.count,
-                                    .rows = 1,
-                                    .cols = COLUMNS,
-                                    .columns = cell_columns,
-                                    .alone = true,
-                                    /* a cosine is some 20 operations */
-                                    .flops = 10.0 * (double)(p->dim * (p->search + 1)),
-                                    .run = run_embedding},
-                        err);
+    return es_job_stage(
+        job,
+        &(es_stage){"embedding", .phase = "looking for negative scores", .noun = "embeddings",
+                    .cells = p->bases.count * p->scales.count, .rows = 1, .cols = COLUMNS,
+                    .columns = cell_columns, .alone = true,
+                    /* a cosine is some 20 operations */
+                    .flops = 10.0 * (double)(p->dim * (p->search + 1)), .run = run_embedding},
+        err);
 }
 
 /* ---- what it says ---- */
@@ -210,7 +205,7 @@ static const char *const examples[] = {"esscher rope", "esscher rope --base 1000
                                        "esscher rope --distance 1..1e6*100 --out rope.run", NULL};
 
 const es_study es_study_rope = {
-    .name = "rope",
+    "rope",
     .summary = "how rotary positions attenuate scores with distance, by base frequency",
     .usage = "[options]",
     .about =
@@ -224,5 +219,4 @@ const es_study es_study_rope = {
     .takes = ES_TAKES_THREADS,
     .csv = "rows",
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -115,11 +115,8 @@ static es_status make_parts(es_job *job, es_law_data *out, es_error *err)
             out->weights.data[j] = 1.0;
     }
     for (int64_t j = 0; j < parts; j++)
-        out->parts[j] = (es_law){.kind = ES_LAW_GAUSSIAN,
-                                 .dim = d,
-                                 .size = out->law.size,
-                                 .mean = out->means.data + j * d,
-                                 .factor = out->factor};
+        out->parts[j] = (es_law){ES_LAW_GAUSSIAN, .dim = d, .size = out->law.size,
+                                 .mean = out->means.data + j * d, .factor = out->factor};
     out->law.parts = out->parts;
     out->law.n_parts = parts;
     out->law.weights = out->weights.data;
@@ -136,7 +133,7 @@ es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_d
     ES_TRY(read_files(job, p, d, out, err));
     if (p->cov)
         ES_TRY(factor_cov(job, p->cov, out, err));
-    out->law = (es_law){.kind = (es_law_kind)(p->kind + 1),
+    out->law = (es_law){(es_law_kind)(p->kind + 1),
                         .dim = d,
                         .size = p->radius * sqrt(p->rho),
                         .freedom = p->freedom > 0.0 ? p->freedom : 0.0,

@@ -232,14 +232,9 @@ static es_status begin(es_job *job, es_error *err)
         columns[i] = numbers[i].name;
     return es_job_stage(
         job,
-        &(es_stage){.name = "layer",
-                    .phase = "looking along directions",
-                    .noun = "layers",
-                    .cells = s->layers * s->n_domains,
-                    .rows = rows,
-                    .cols = TAILS_NUMBERS,
-                    .columns = columns,
-                    .tells = true,
+        &(es_stage){"layer", .phase = "looking along directions", .noun = "layers",
+                    .cells = s->layers * s->n_domains, .rows = rows, .cols = TAILS_NUMBERS,
+                    .columns = columns, .tells = true,
                     .flops = es_tails_cost_of(&spec, s->count, s->dim, s->heads).flops,
                     .run = run_layer},
         err);
@@ -265,10 +260,10 @@ static const es_column row_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"kind", "kind", "", ES_FORMAT_TEXT,
-     "principal: leading principal components; random: directions uniform on the sphere; norm: "
-     "|x - mean|, whose control are norms of Gaussian vectors of the same covariance; key: of a "
-     "head, the tilt of the queries that move its scores most; score: scores of a token's query "
-     "over all tokens"},
+     "principal: leading principal components; random: directions uniform on the sphere; norm: |x "
+     "- mean|, whose control are norms of Gaussian vectors of the same covariance; key: of a head, "
+     "the tilt of the queries that move its scores most; score: scores of a token's query over all "
+     "tokens"},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"index", "index", "", ES_FORMAT_COUNT},
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -278,9 +273,9 @@ static const es_column row_columns[] = {
     {"proxy", "proxy", "variances", ES_FORMAT_SHORT,
      "sub-Gaussian variance proxy, sup 2 (K_n(l) - l m) / l^2 over tilts that leave an effective "
      "sample of 30; at least 1, which is a Gaussian's"},
-    CONTROL_COLUMNS("proxy", "variances",
-                    "mean +- standard deviation of the number before in Gaussian samples of the "
-                    "same size"),
+    CONTROL_COLUMNS(
+        "proxy", "variances",
+        "mean +- standard deviation of the number before in Gaussian samples of the same size"),
     {"tilt", "tilt", "1/sd", ES_FORMAT_SHORT, "where that supremum is; 0: in its limit"},
     {"psi2", "psi2", "sd", ES_FORMAT_SHORT,
      "least s with mean exp(x^2/s^2) <= 2; 1.633 for a Gaussian"},
@@ -299,13 +294,12 @@ static const es_column row_columns[] = {
      "a power tail"},
     {"verdict", "verdict", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_view row_views[] = {
-    {"Tails, direction by direction",
-     "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 psi2_z hill "
-     "hill_z verdict",
-     rule},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Tails, direction by direction",
+            "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 "
+            "psi2_z hill hill_z verdict",
+            rule)};
 
 static const es_column kind_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -324,15 +318,13 @@ static const es_column kind_columns[] = {
     {"gaussian", "Gaussian", "", ES_FORMAT_COUNT},
     {"heavier", "heavier", "", ES_FORMAT_COUNT},
     {0}};
-static const es_table_view kind_views[] = {{"Kinds of directions"}, {0}};
-static const es_table_spec kinds_table = {"kinds", kind_columns, kind_views};
+static const es_table_spec kinds_table = {"kinds", kind_columns, ES_VIEW("Kinds of directions")};
 
 static const es_column verdict_columns[] = {{"verdict", "verdict", "", ES_FORMAT_TEXT},
                                             {"directions", "directions", "", ES_FORMAT_COUNT},
                                             {0}};
-static const es_table_view verdict_views[] = {{"Is it sub-Gaussian, with its variance as proxy?"},
-                                              {0}};
-static const es_table_spec verdicts_table = {"verdicts", verdict_columns, verdict_views};
+static const es_table_spec verdicts_table = {
+    "verdicts", verdict_columns, ES_VIEW("Is it sub-Gaussian, with its variance as proxy?")};
 
 /* What is being made. */
 typedef struct making {
@@ -471,11 +463,11 @@ static void put_verdicts(const making *m, es_answer *answer)
         es_table_text(t, row, "verdict", es_tails_verdict_name((es_tails_verdict)v));
         es_table_count(t, row, "directions", m->verdicts[v]);
     }
-    es_answer_tell(answer,
-                   "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld "
-                   "lighter ones.",
-                   (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
-                   (long long)m->verdicts[ES_TAILS_LIGHTER]);
+    es_answer_tell(
+        answer,
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones.",
+        (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
+        (long long)m->verdicts[ES_TAILS_LIGHTER]);
     if (m->largest > 0.0)
         es_answer_tell(answer,
                        "The largest variance proxy is %.3g variances; Gaussian samples of the same "
@@ -508,17 +500,17 @@ static const char *const examples[] = {
     "esscher tails --tokens X.npy --csv", NULL};
 
 const es_study es_study_tails = {
-    .name = "tails",
+    "tails",
     .summary = "are real tokens as light-tailed as the theory asks?",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
         "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction. For every layer of a BERT checkpoint on real text, or for tokens of "
-        "your own, this measures the proxy, the psi2 norm and Hill's tail index in the directions "
-        "that matter: principal components, the direction to which each head is most sensitive, "
-        "scores of real queries, norms, and random directions for comparison. A finite sample "
-        "bends all of them, so each stands beside a control, the same numbers of Gaussian samples "
-        "of the same size, and the verdict follows from the distance between the two.\n\n"
+        "every direction. For every layer of a BERT checkpoint on real text, or for tokens of your "
+        "own, this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
+        "matter: principal components, the direction to which each head is most sensitive, scores "
+        "of real queries, norms, and random directions for comparison. A finite sample bends all "
+        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
+        "same size, and the verdict follows from the distance between the two.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,
@@ -530,5 +522,4 @@ const es_study es_study_tails = {
     .cost = cost_of,
     .begin = begin,
     .summarise = tails_summarise,
-    .close = close_study,
-};
+    .close = close_study};
