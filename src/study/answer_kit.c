@@ -21,6 +21,7 @@ void es_put_at(es_table *table, int64_t row, const char *key, int64_t at, double
     es_table_real(table, row, name, value);
 }
 
+/* Labels are kept with the job: the table points at them until it is written. */
 es_status es_put_each(es_job *job, es_table *table, const char *key, const double *values,
                       int64_t count, es_error *err)
 {
@@ -50,6 +51,8 @@ const char *es_say_number(double value, double error, char out[ES_SAY_ROOM])
                             ES_SAY_ROOM);
 }
 
+/* Six digits are read at a glance; beyond them people count zeros, so a power of ten says it.
+ * The small term keeps log10 of an exact power from falling just below it. */
 const char *es_say_size(double n, char out[ES_SAY_ROOM])
 {
     const double power = n >= 1e6 ? floor(log10(n) + 1e-9) : 0.0;

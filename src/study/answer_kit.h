@@ -3,6 +3,8 @@
 #ifndef ES_STUDY_ANSWER_KIT_H
 #define ES_STUDY_ANSWER_KIT_H
 
+#include <esscher/table.h>
+
 #include "driver/job.h"
 
 /* ---- tables ---- */

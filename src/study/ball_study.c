@@ -68,6 +68,8 @@ _Static_assert(sizeof(es_ball_cell) == BALL_COLUMNS * sizeof(double) &&
                    offsetof(es_ball_cell, radius) == BALL_RADIUS * sizeof(double),
                "a cell is its two numbers");
 
+/* A search is one thread's work and replicates run side by side, so the ball is made once with
+ * an exec of one silent thread: progress counts replicates, not steps of a search. */
 static es_status open_study(es_job *job, es_error *err)
 {
     ball_params *p = job->params;
@@ -236,11 +238,14 @@ typedef struct making {
     double *column; /* (replicates) to work in */
 } making;
 
+/* Cells are (sizes, radii, columns): one number of a replicate. */
 static double number(const making *m, int64_t replicate, int64_t p, int64_t r, int which)
 {
     return es_job_cell(m->job, 0, replicate)[(p * m->s->spec.n_radii + r) * BALL_COLUMNS + which];
 }
 
+/* Beyond saturation the error is that of the nearest token, which is bounded: such points would
+ * bend both fits down, towards a rate and a growth that the limit does not have. */
 static unsigned flags_of(const making *m, int64_t p, int64_t r)
 {
     return es_ball_saturated(&m->s->constants[r], (double)m->s->spec.sizes[p])

@@ -62,6 +62,9 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 
 /* ---- evidence ---- */
 
+/* A claim fails only where the distance is beyond four standard errors and the slack that theory
+ * allows itself. It holds only if the measurement could have told: with an error larger than the
+ * resolution anything would agree, and nothing is decided. */
 static es_verdict judge(const es_evidence *e, double resolution)
 {
     const double margin = ES_CLAIM_SIGMAS * e->se;
@@ -112,6 +115,8 @@ void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_mea
     va_end(args);
 }
 
+/* One failure outweighs everything, one open question outweighs agreement: the verdict is that
+ * of the gravest piece. */
 void es_finding_decide(es_finding *f)
 {
     static const int gravity[] = {

@@ -190,6 +190,7 @@ static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, doubl
     return ES_OK;
 }
 
+/* A name that is off by a letter or two is answered with the nearest one. */
 static es_status find_claim(const char *id, int64_t *index, es_error *err)
 {
     enum { MOST = 128 };

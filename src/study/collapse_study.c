@@ -71,6 +71,8 @@ static double collapse_gamma(const collapse_params *p, double rho, int64_t g)
 
 /* ---- what is asked ---- */
 
+/* The phase diagram has gamma itself as an axis, because lines of one gamma/gamma_c would be
+ * straight whatever happens; elsewhere multiples of gamma_c make rho comparable. */
 static es_status complete(es_job *job, collapse_params *p, es_error *err)
 {
     if (p->gamma.count && p->times.count)
@@ -303,6 +305,7 @@ static const es_collapse_row *measured_at(const making *m, int64_t pair, int64_t
     return pair < m->s->pairs ? m->measured + pair * m->s->gammas + g : NULL;
 }
 
+/* The closed form at beta = gamma ln n (THEORY 7). */
 static es_status exact_at(const collapse_params *p, int64_t n, double rho, double gamma,
                           es_collapse *out, es_error *err)
 {
@@ -316,6 +319,8 @@ static void put_measured(es_table *t, int64_t row, const char *name, double mean
     es_put_under(t, row, name, {"_measured", mean}, {"_measured_se", se});
 }
 
+/* Angles of the random model are compared twice: with the rho that was asked for, and with the
+ * mean cosine that these tokens realised, which is the one that decides. */
 static es_status put_model(const making *m, int64_t row, int64_t n, double gamma,
                            const es_collapse_row *x, es_error *err)
 {

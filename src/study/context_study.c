@@ -101,6 +101,7 @@ static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Poin
 
 /* ---- the data ---- */
 
+/* A file with other names is no error of its own: the hint lists what there is. */
 static es_status take_column(es_job *job, const es_csv *table, const char *name, double **out,
                              es_error *err)
 {

@@ -73,6 +73,8 @@ static const preset quick = {.rho = 1.0, .sizes = "250..4000*5", .scales = "1", 
                     paper_gaussian = {50, 0.1, "1e3..3e4*12", "0.05..50*12", 200},
                     paper_sphere = {50, 1.0, "1e4..1e5*12", "5e3..5e11*12", 200};
 
+/* What --preset says holds only where nothing else was said, so that a preset can be varied one
+ * option at a time. */
 static es_status complete(es_job *job, converge_params *p, es_error *err)
 {
     const bool sphere = p->law.kind == ES_LAW_SPHERE - 1;
@@ -116,6 +118,7 @@ static es_status read_reference(es_job *job, converge_params *p, int64_t *tokens
     return ES_OK;
 }
 
+/* At scale 1: horizons are linear in the score scale, so every row has its own by a product. */
 static es_status make_horizons(es_job *job, converge_state *s, es_error *err)
 {
     const int64_t d = s->law.law.dim;
@@ -223,6 +226,7 @@ typedef struct trial {
     es_exec exec;
 } trial;
 
+/* Sizes that coincide after shrinking are dropped: es_attend() wants them to increase. */
 static es_status trial_new(es_job *job, double factor, trial *t, es_error *err)
 {
     const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
@@ -286,6 +290,7 @@ static es_status trial_run(es_job *job, trial *t, pace *out, es_error *err)
     return status;
 }
 
+/* The best of a few counts: whatever disturbs a trial only adds to its time. */
 static es_status try_size(es_job *job, double factor, pace *best, es_error *err)
 {
     trial t;

@@ -280,6 +280,8 @@ static const char *flag_name(unsigned flags)
     return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
 }
 
+/* Means, medians and root mean squares side by side: theory speaks of the last, the papers plot
+ * the first, and where they part, rare replicates decide. */
 static void put_errors(const making *m, int64_t scale, int which)
 {
     const es_series *s = &m->of[which];
@@ -347,6 +349,8 @@ static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 
 /* ---- what the papers and the asymptotic theory say, from the weights alone ---- */
 
+/* Exponents are of n to infinity (THEORY 2 and 4.4). They stand beside fitted rates for
+ * comparison, not as what those should be at the n of this run. */
 static es_status put_exponents(const making *m, int64_t scale, es_error *err)
 {
     const double c = m->s->spec.scales[scale], h = c * m->s->horizons.horizon.val;

@@ -235,6 +235,8 @@ static void put_freezing(const es_job *job, const es_exponent *e, double beta, e
 }
 
 /* Attention itself at this beta, over unit vectors. */
+/* A prediction to leading order may be off by a factor; attention over these very keys is cheap
+ * and exact, so it stands beside it. */
 static es_status put_run(es_job *job, const es_exponent *e, double beta, const char *statement,
                          es_answer *a, es_error *err)
 {

@@ -80,6 +80,8 @@ static const es_param params[] = {
 
 /* ---- the density ---- */
 
+/* Two modes 120 degrees apart with unequal weights: no symmetry of the density makes a drift
+ * vanish that should be seen. */
 static es_status read_modes(es_job *job, const heat_params *p, heat_state *s, es_error *err)
 {
     const int64_t d = p->dim;
@@ -152,6 +154,8 @@ static bool walk_progress(void *user, double done, double total)
                                                   (double)(w->step - 1) + part, (double)w->steps);
 }
 
+/* The first harmonic of the particles' density: what backward heat amplifies by exp((d-1) t)
+ * (THEORY 6), and the one number of the flow that theory has in closed form. */
 static double length_of_mean(const double *x, int64_t n, int64_t d)
 {
     double norm2 = 0.0;

@@ -310,6 +310,8 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     return ES_OK;
 }
 
+/* The first two that do not fit are named together with both shapes: which of them is wrong only
+ * the user knows. */
 static es_status check_shapes(measure_state *s, es_error *err)
 {
     const es_npy_info *q = &s->info[MEASURE_Q], *k = &s->info[MEASURE_K], *v = &s->info[MEASURE_V];
@@ -367,6 +369,8 @@ static void choose_grids(es_job *job)
                          .exec = &job->exec};
 }
 
+/* What the run takes, from shapes alone; es_cost_admit() compares it with the limit before
+ * anything is loaded. */
 static es_status estimate(measure_state *s, es_error *err)
 {
     es_attend_plan plan;

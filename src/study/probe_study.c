@@ -29,6 +29,8 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
+/* Half of the pool at most: beyond that, draws without replacement have little left to differ
+ * in, and those with replacement repeat themselves. */
 static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es_error *err)
 {
     char text[64];

@@ -38,6 +38,7 @@ typedef struct making {
                               its standard error, for comparing domains */
 } making;
 
+/* Work on a layer reports shares of itself; people want to know how many layers are done. */
 static bool tell_place(void *user, double done, double total)
 {
     const making *m = user;
@@ -67,6 +68,7 @@ static double limit_error(const es_probe_cell *limit, int which)
                                 : limit->map_error;
 }
 
+/* Draws of one place follow one another, place by place; a row of a cell is a head at a size. */
 static void gather(const making *m, int kind, int which, es_series *to)
 {
     const int stage = kind == TEXT ? PROBE_DRAW : PROBE_CONTROL;
@@ -312,6 +314,7 @@ static void put_differences(const making *m, es_table *t)
 /* ---- findings ---- */
 
 /* The finite numbers of a column, in order; how many. */
+/* Heads without a rate have NaN there, which no order has a place for. */
 static int64_t sorted_column(const es_table *t, const char *key, double *out)
 {
     int64_t count = 0;

@@ -87,6 +87,8 @@ static es_status read_files(es_job *job, const es_law_params *p, int64_t d, es_l
     return es_job_matrix(job, "weights", p->weights, 1, out->means.rows, &out->weights, err);
 }
 
+/* A singular covariance has no Cholesky factor without a jitter. What was added is said, because
+ * a law that differs from the one asked for must not pass in silence. */
 static es_status factor_cov(es_job *job, const char *path, es_law_data *out, es_error *err)
 {
     const int64_t d = out->cov.rows;

@@ -367,6 +367,8 @@ static bool plateau(const es_tails *s)
     return fabs(s->hill_half - s->hill) < sqrt(2.0) * most && fabs(s->hill_twice - s->hill) < most;
 }
 
+/* The largest proxy is remembered with its own control, because a norm has another control than
+ * a direction. */
 static void put_direction(making *m, const es_tails_direction *direction, const es_tails_row *r)
 {
     const es_tails *s = &r->sample;
@@ -435,6 +437,7 @@ static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t
            {"heavier", (double)verdicts[ES_TAILS_HEAVIER]});
 }
 
+/* Directions of a kind follow one another: a kind is summed up where the next one begins. */
 static void put_layer(making *m)
 {
     const es_tails_spec spec = tails_spec_at(m->s, m->cell);

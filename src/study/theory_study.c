@@ -121,6 +121,7 @@ static const char *const cell_columns[COLUMNS] = {
     "sampling", "slope_query", "slope_mean", "slope_cov"};
 /* clang-format on */
 
+/* In the order of cell_columns, for tokens as queries and for fresh ones alike. */
 static void pack_predicted(const es_predicted *p, double *out)
 {
     out[0] = p->query_rms;
