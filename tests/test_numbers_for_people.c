@@ -3,7 +3,7 @@
 
 #include <esscher/format.h>
 
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 
 static char out[ES_FORMAT_ROOM];
 

@@ -1,11 +1,17 @@
-#include <esscher/claims.h>
-
+/* claims.c : the list of claims, the rules of a verdict, and trials, which many claims are made of.
+ *
+ * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <esscher/claims.h>
+#include <esscher/experiment.h>
+#include <esscher/linalg.h>
+
 #include "base/error.h"
 #include "study/claim_kit.h"
+#include "study/converge_study.h"
 
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
@@ -56,6 +62,9 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 
 /* ---- evidence ---- */
 
+/* A claim fails only where the distance is beyond four standard errors and the slack that theory
+ * allows itself. It holds only if the measurement could have told: with an error larger than the
+ * resolution anything would agree, and nothing is decided. */
 static es_verdict judge(const es_evidence *e, double resolution)
 {
     const double margin = ES_CLAIM_SIGMAS * e->se;
@@ -96,28 +105,18 @@ void es_evidence_equal(es_finding *f, double predicted, double slack, double res
     va_end(args);
 }
 
-void es_evidence_at_least(es_finding *f, double bound, es_measured m, const char *fmt, ...)
+void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
+                       const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    add(f,
-        (es_evidence){
-            .relation = ES_RELATION_AT_LEAST, .predicted = bound, .measured = m.value, .se = m.se},
+    add(f, (es_evidence){.relation = relation, .predicted = bound, .measured = m.value, .se = m.se},
         0.0, fmt, args);
     va_end(args);
 }
 
-void es_evidence_at_most(es_finding *f, double bound, es_measured m, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    add(f,
-        (es_evidence){
-            .relation = ES_RELATION_AT_MOST, .predicted = bound, .measured = m.value, .se = m.se},
-        0.0, fmt, args);
-    va_end(args);
-}
-
+/* One failure outweighs everything, one open question outweighs agreement: the verdict is that
+ * of the gravest piece. */
 void es_finding_decide(es_finding *f)
 {
     static const int gravity[] = {
@@ -136,4 +135,185 @@ void es_finding_conclude(es_finding *f, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(f->conclusion, sizeof f->conclusion, fmt, args);
     va_end(args);
+}
+
+es_status es_claim_array(es_arena *arena, int64_t rows, int64_t cols, size_t element, void *out,
+                         es_error *err)
+{
+    void *memory = NULL;
+    ES_TRY(es_arena_array(arena, rows, cols, element, "numbers of a claim", &memory, err));
+    *(void **)out = memory;
+    return ES_OK;
+}
+
+static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
+{
+    return es_claim_array(&t->arena, rows, cols, sizeof(double), (void *)out, err);
+}
+
+/* ---- trials: the experiment ---- */
+
+es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_trial *out,
+                       es_error *err)
+{
+    const int64_t cells = spec->n_scales * spec->n_sizes;
+    es_converge_limit *limit;
+    *out =
+        (es_trial){.spec = *spec,
+                   .opts = *opts,
+                   .law = {.kind = ES_LAW_GAUSSIAN, .dim = spec->dim, .size = sqrt(spec->variance)},
+                   .arena = {.budget = es_claim_budget(opts)}};
+    out->converge = (es_converge_spec){&out->law,
+                                       .head = &out->drawn.head,
+                                       .scales = spec->scales,
+                                       .n_scales = spec->n_scales,
+                                       .sizes = spec->sizes,
+                                       .n_sizes = spec->n_sizes,
+                                       .seed = opts->seed,
+                                       .population = spec->population,
+                                       .reference = spec->reference,
+                                       .exec = opts->exec};
+    const es_address at = {.seed = opts->seed, .experiment = ES_EXPERIMENT_HEAD};
+    ES_TRY(es_head_draw(spec->head, &at, spec->dim, out->arena.budget, &out->drawn, err));
+    ES_TRY(array(out, spec->replicates, cells * CONVERGE_ERRORS, &out->cells, err));
+    ES_TRY(es_converge_limit_new(&out->converge, &limit, err));
+    es_status status = ES_OK;
+    for (int64_t r = 0; r < spec->replicates && status == ES_OK; r++) {
+        void *cell = out->cells + r * cells * CONVERGE_ERRORS;
+        status = es_converge_replicate(&out->converge, limit, r, cell, err);
+    }
+    es_converge_limit_free(limit);
+    return status;
+}
+
+void es_trial_free(es_trial *trial)
+{
+    es_head_data_free(&trial->drawn);
+    es_arena_free(&trial->arena);
+}
+
+es_status es_trial_with(const es_claim_opts *opts, const es_trial_spec *spec, es_trial_fn gather,
+                        es_finding *out, es_error *err)
+{
+    es_trial trial;
+    es_status status = es_trial_run(opts, spec, &trial, err);
+    if (status == ES_OK)
+        status = gather(&trial, out, err);
+    es_trial_free(&trial);
+    return status;
+}
+
+/* ---- trials: what they showed ---- */
+
+/* An error at scale s, not yet fitted; memory is the trial's. */
+static es_status gather(es_trial *t, int64_t s, es_trial_error which, es_series *out, es_error *err)
+{
+    static const int errors[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
+    ES_TRY(es_series_new(&t->arena, t->spec.replicates, t->spec.n_sizes, out, err));
+    converge_gather(&t->converge, t->cells, s, errors[which], out);
+    return ES_OK;
+}
+
+es_status es_trial_rate(es_trial *t, int64_t s, es_trial_error which, es_measured *out,
+                        es_error *err)
+{
+    const es_rate_opts bootstrap = {t->opts.seed, .experiment = ES_EXPERIMENT_FIT,
+                                    .cell = (uint64_t)(s * CONVERGE_ERRORS + (int64_t)which),
+                                    .exec = t->opts.exec};
+    es_series series;
+    ES_TRY(gather(t, s, which, &series, err));
+    ES_TRY(es_series_fit(&series, &bootstrap, err));
+    if (series.status != ES_OK)
+        return es_fail(err, series.status, "claims.rate", "", "%s", series.reason);
+    *out = (es_measured){series.rate.mean.rate, series.rate.se};
+    return ES_OK;
+}
+
+es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error which,
+                       es_measured *out, es_error *err)
+{
+    es_series series;
+    ES_TRY(gather(trial, s, which, &series, err));
+    *out = es_measured_rms(series.errors + i, series.replicates, series.points);
+    return ES_OK;
+}
+
+/* ---- trials: what theory says ---- */
+
+/* Covariance of the tokens and the head at scale s: the scale goes into Wk, or A. */
+typedef struct scaled {
+    es_view cov, matrix;
+    es_head head;
+} scaled;
+
+static es_status scale_head(es_trial *t, int64_t s, scaled *out, es_error *err)
+{
+    const int64_t d = t->spec.dim;
+    const es_view *from = t->drawn.head.A ? t->drawn.head.A : t->drawn.head.Wk;
+    double *cov, *matrix;
+    ES_TRY(array(t, d, d, &cov, err));
+    ES_TRY(array(t, d, d, &matrix, err));
+    for (int64_t i = 0; i < d * d; i++)
+        matrix[i] = t->spec.scales[s] * es_view_get(from, i / d, i % d);
+    for (int64_t i = 0; i < d; i++)
+        cov[i * d + i] = t->spec.variance;
+    *out = (scaled){
+        .cov = es_view_f64(cov, d, d), .matrix = es_view_f64(matrix, d, d), .head = t->drawn.head};
+    if (t->drawn.head.A)
+        out->head.A = &out->matrix;
+    else
+        out->head.Wk = &out->matrix;
+    return ES_OK;
+}
+
+es_status es_trial_horizons(es_trial *trial, int64_t s, es_horizons *out, es_error *err)
+{
+    scaled at;
+    ES_TRY(scale_head(trial, s, &at, err));
+    return es_horizons_of(&at.cov, 0.0, &at.head, trial->arena.budget, out, err);
+}
+
+es_status es_trial_predict(es_trial *t, int64_t s, int64_t i, double out[3], es_error *err)
+{
+    es_prediction p;
+    const double n = (double)t->spec.sizes[i];
+    if (t->spec.head == ES_HEAD_ROTATION && t->spec.variance == 1.0) {
+        const es_rotation rotation = t->spec.dim == 1 ? ES_ROTATION_NONE : ES_ROTATION_HAAR;
+        ES_TRY(es_predict_isotropic(t->spec.dim, t->spec.scales[s], rotation, n, t->arena.budget,
+                                    &p, NULL, err));
+    } else {
+        scaled at;
+        ES_TRY(scale_head(t, s, &at, err));
+        ES_TRY(es_predict_general(&at.cov, 0.0, &at.head, n, NULL, t->arena.budget, &p, NULL, err));
+    }
+    const es_predicted *mode = t->spec.population ? &p.population : &p.self;
+    out[ES_TRIAL_MEAN] = mode->mean_rms;
+    out[ES_TRIAL_COV] = mode->cov_rms;
+    out[ES_TRIAL_MAP] = mode->query_rms;
+    return ES_OK;
+}
+
+/* Each prediction is given the relative error of the root mean square that was measured there. */
+es_status es_trial_predicted_rates(es_trial *trial, int64_t s, double out[3], es_error *err)
+{
+    const int64_t sizes = trial->spec.n_sizes;
+    double *all, *se;
+    ES_TRY(array(trial, 3, sizes, &all, err));
+    ES_TRY(array(trial, sizes, 1, &se, err));
+    for (int64_t i = 0; i < sizes; i++) {
+        double predicted[3];
+        ES_TRY(es_trial_predict(trial, s, i, predicted, err));
+        for (int m = 0; m < 3; m++)
+            all[m * sizes + i] = predicted[m];
+    }
+    for (int m = 0; m < 3; m++) {
+        es_series series;
+        ES_TRY(gather(trial, s, (es_trial_error)m, &series, err));
+        for (int64_t i = 0; i < sizes; i++) {
+            const es_measured seen = es_measured_rms(series.errors + i, series.replicates, sizes);
+            se[i] = all[m * sizes + i] * seen.se / seen.value;
+        }
+        out[m] = es_series_rate_with(&series, all + m * sizes, se);
+    }
+    return ES_OK;
 }

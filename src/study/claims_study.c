@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 #include "study/claim_kit.h"
 
 typedef struct claims_params {
@@ -21,16 +22,16 @@ typedef struct claims_state {
 
 static const char *const efforts[] = {"quick", "paper", NULL};
 
+#define FIELD(member) .field = offsetof(claims_params, member)
 static const es_param params[] = {
     {"effort", 0, ES_PARAM_CHOICE, "HOW",
      "quick: all claims in less than two minutes on two cores; paper: the papers' sizes, hours",
-     .field = offsetof(claims_params, effort), .choices = efforts, .standard = "quick"},
-    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone",
-     .field = offsetof(claims_params, only)},
-    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence",
-     .field = offsetof(claims_params, evidence), .aside = true},
-    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none",
-     .field = offsetof(claims_params, list), .aside = true},
+     FIELD(effort), .choices = efforts, .standard = "quick"},
+    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone", FIELD(only)},
+    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
+     .aside = true},
+    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),
+     .aside = true},
     {0}};
 
 /* ---- tables ---- */
@@ -76,9 +77,9 @@ static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT}
                                              MEASURED_COLUMNS,
                                              {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                              {0}};
-static const es_table_view evidence_views[] = {
-    {"Evidence", "id label relation predicted slack measured verdict"}, {0}};
-static const es_table_spec evidence_table = {"evidence", evidence_columns, evidence_views};
+static const es_table_spec evidence_table = {
+    "evidence", evidence_columns,
+    ES_VIEW("Evidence", "id label relation predicted slack measured verdict")};
 
 static const es_column list_columns[] = {
     {"id", "claim", "", ES_FORMAT_TEXT},
@@ -86,8 +87,8 @@ static const es_column list_columns[] = {
     {"source", "source", "", ES_FORMAT_TEXT},
     {"expected", "expected", "", ES_FORMAT_TEXT, "what we know to mislead does not hold"},
     {0}};
-static const es_table_view list_views[] = {{"Claims", "id statement source"}, {0}};
-static const es_table_spec list_table = {"list", list_columns, list_views};
+static const es_table_spec list_table = {"list", list_columns,
+                                         ES_VIEW("Claims", "id statement source")};
 
 /* ---- a finding as the numbers of a cell ----
  *
@@ -189,6 +190,7 @@ static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, doubl
     return ES_OK;
 }
 
+/* A name that is off by a letter or two is answered with the nearest one. */
 static es_status find_claim(const char *id, int64_t *index, es_error *err)
 {
     enum { MOST = 128 };
@@ -216,12 +218,8 @@ static es_status open_study(es_job *job, es_error *err)
     if (p->only)
         ES_TRY(find_claim(p->only, &s->first, err));
     return es_job_stage(job,
-                        &(es_stage){.name = "claim",
-                                    .phase = "checking claims",
-                                    .noun = "claims",
-                                    .cells = s->count,
-                                    .rows = ROWS,
-                                    .cols = COLUMNS,
+                        &(es_stage){"claim", .phase = "checking claims", .noun = "claims",
+                                    .cells = s->count, .rows = ROWS, .cols = COLUMNS,
                                     .columns = cell_columns,
                                     .flops = 1.0, /* nobody knows: progress counts claims */
                                     .run = run_claim},
@@ -234,13 +232,11 @@ static void put_measured(es_table *t, int64_t row, const es_evidence *e)
 {
     static const char *const relations[] = {"", "=", ">=", "<="};
     es_table_text(t, row, "relation", relations[e->relation]);
-    es_table_real(t, row, "predicted", e->predicted);
-    es_table_real(t, row, "slack", e->slack);
-    es_table_real(t, row, "measured", e->measured);
+    es_put(t, row, {"predicted", e->predicted}, {"slack", e->slack}, {"measured", e->measured});
     /* what is computed, not sampled, has no error to show */
-    es_table_real(t, row, "measured_se", e->se > 0.0 ? e->se : (double)NAN);
-    es_table_real(t, row, "low", e->measured - ES_SIGMAS_95 * e->se);
-    es_table_real(t, row, "high", e->measured + ES_SIGMAS_95 * e->se);
+    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN},
+           {"low", e->measured - ES_SIGMAS_95 * e->se},
+           {"high", e->measured + ES_SIGMAS_95 * e->se});
 }
 
 static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,
@@ -341,7 +337,7 @@ static const char *const examples[] = {"esscher claims", "esscher claims --list"
                                        "esscher claims --out claims.run", NULL};
 
 const es_study es_study_claims = {
-    .name = "claims",
+    "claims",
     .summary = "what the papers say, checked on this machine",
     .usage = "[options]",
     .about = "Runs a small experiment for every claim: a statement of a paper, or a habit of "
@@ -355,5 +351,4 @@ const es_study es_study_claims = {
     .csv = "claims",
     .state = sizeof(claims_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 
 typedef struct context_params {
     const char *file, *context, *loss, *se;
@@ -22,26 +23,24 @@ typedef struct context_state {
     double *se; /* NULL: not known */
 } context_state;
 
+#define FIELD(member) .field = offsetof(context_params, member)
 static const es_param params[] = {
     {"file", 0, ES_PARAM_FILE, "FILE.csv", "a table whose first line names its columns",
-     .field = offsetof(context_params, file)},
-    {"context", 0, ES_PARAM_TEXT, "NAME", "column of context lengths",
-     .field = offsetof(context_params, context), .standard = "context"},
-    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", .field = offsetof(context_params, loss),
-     .standard = "loss"},
-    {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors",
-     .field = offsetof(context_params, se),
+     FIELD(file)},
+    {"context", 0, ES_PARAM_TEXT, "NAME", "column of context lengths", FIELD(context),
+     .standard = "context"},
+    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", FIELD(loss), .standard = "loss"},
+    {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors", FIELD(se),
      .otherwise = "se if there is one; else all points weigh the same"},
-    {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for",
-     .field = offsetof(context_params, at), .min = 1e-9, .max = 1e18, .increasing = true,
-     .unit = "tokens"},
-    {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", .field = offsetof(context_params, level),
-     .min = 0.01, .max = 0.9999, .standard = "0.95"},
+    {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for", FIELD(at), .min = 1e-9,
+     .max = 1e18, .increasing = true, .unit = "tokens"},
+    {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", FIELD(level), .min = 0.01, .max = 0.9999,
+     .standard = "0.95"},
     {"least-squares", 0, ES_PARAM_FLAG, NULL, "plain least squares instead of Huber's weights",
-     .field = offsetof(context_params, least_squares)},
+     FIELD(least_squares)},
     {"min-span", 0, ES_PARAM_NUMBER, "X",
-     "refuse unless the excess loss falls by this factor over the data",
-     .field = offsetof(context_params, span), .min = 1.0, .max = 1e6, .standard = "10"},
+     "refuse unless the excess loss falls by this factor over the data", FIELD(span), .min = 1.0,
+     .max = 1e6, .standard = "10"},
     {0}};
 
 /* ---- tables ---- */
@@ -65,20 +64,20 @@ static const es_column fit_columns[] = {
     {"points", "points", "", ES_FORMAT_COUNT},
     {"outliers", "outliers", "", ES_FORMAT_COUNT, "points that got less than half their weight"},
     {0}};
-static const es_table_view fit_views[] = {
-    {"Loss against context", "beta gamma A alpha doubling scatter span outliers"}, {0}};
-static const es_table_spec fit_table = {"fit", fit_columns, fit_views, .record = true};
+static const es_table_spec fit_table = {
+    "fit", fit_columns,
+    ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
+    .record = true};
 
 static const es_column interval_columns[] = {{"parameter", "parameter", "", ES_FORMAT_TEXT},
                                              {"low", "low", "", ES_FORMAT_REAL},
                                              {"value", "value", "", ES_FORMAT_REAL},
                                              {"high", "high", "", ES_FORMAT_REAL},
                                              {0}};
-static const es_table_view interval_views[] = {
-    {"Intervals", NULL,
-     "From the profile of the fit, at the level of --level: they may be lopsided."},
-    {0}};
-static const es_table_spec interval_table = {"intervals", interval_columns, interval_views};
+static const es_table_spec interval_table = {
+    "intervals", interval_columns,
+    ES_VIEW("Intervals", NULL,
+            "From the profile of the fit, at the level of --level: they may be lopsided.")};
 
 static const es_column prediction_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -88,8 +87,8 @@ static const es_column prediction_columns[] = {
     {"beyond", "beyond", "", ES_FORMAT_SHORT,
      "context over the longest one measured: above 1 the model is taken on trust"},
     {0}};
-static const es_table_view prediction_views[] = {{"Predictions"}, {0}};
-static const es_table_spec prediction_table = {"predictions", prediction_columns, prediction_views};
+static const es_table_spec prediction_table = {"predictions", prediction_columns,
+                                               ES_VIEW("Predictions")};
 
 static const es_column point_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -98,11 +97,11 @@ static const es_column point_columns[] = {
     {"residual", "residual", "", ES_FORMAT_SHORT},
     {"weight", "weight", "", ES_FORMAT_SHORT, "Huber's: 1 near the curve, less for points off it"},
     {0}};
-static const es_table_view point_views[] = {{"Points"}, {0}};
-static const es_table_spec point_table = {"points", point_columns, point_views};
+static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Points")};
 
 /* ---- the data ---- */
 
+/* A file with other names is no error of its own: the hint lists what there is. */
 static es_status take_column(es_job *job, const es_csv *table, const char *name, double **out,
                              es_error *err)
 {
@@ -155,22 +154,6 @@ static es_status open_study(es_job *job, es_error *err)
 static void put_fit(es_answer *a, const es_context_fit *f)
 {
     const struct {
-        const char *key;
-        double value;
-    } numbers[] = {{"A", f->A},
-                   {"A_se", f->A_se},
-                   {"beta", f->beta},
-                   {"beta_se", f->beta_se},
-                   {"gamma", f->gamma},
-                   {"gamma_se", f->gamma_se},
-                   {"alpha", f->alpha},
-                   {"log_alpha_se", f->log_alpha_se},
-                   {"doubling", f->halving},
-                   {"scatter", f->scatter},
-                   {"span", f->span},
-                   {"points", (double)f->points},
-                   {"outliers", (double)f->outliers}};
-    const struct {
         const char *name;
         double low, value, high;
     } intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
@@ -178,14 +161,15 @@ static void put_fit(es_answer *a, const es_context_fit *f)
                      {"doubling", f->halving_low, f->halving, f->halving_high}};
     es_table *fit = es_answer_table(a, &fit_table), *list = es_answer_table(a, &interval_table);
     es_table_row(fit);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        es_table_real(fit, 0, numbers[i].key, numbers[i].value);
+    es_put(fit, 0, {"A", f->A}, {"A_se", f->A_se}, {"beta", f->beta}, {"beta_se", f->beta_se},
+           {"gamma", f->gamma}, {"gamma_se", f->gamma_se}, {"alpha", f->alpha},
+           {"log_alpha_se", f->log_alpha_se}, {"doubling", f->halving}, {"scatter", f->scatter},
+           {"span", f->span}, {"points", (double)f->points}, {"outliers", (double)f->outliers});
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
         const int64_t row = es_table_row(list);
         es_table_text(list, row, "parameter", intervals[i].name);
-        es_table_real(list, row, "low", intervals[i].low);
-        es_table_real(list, row, "value", intervals[i].value);
-        es_table_real(list, row, "high", intervals[i].high);
+        es_put(list, row, {"low", intervals[i].low}, {"value", intervals[i].value},
+               {"high", intervals[i].high});
     }
 }
 
@@ -195,11 +179,8 @@ static void put_points(es_answer *a, const context_state *s, const es_context_fi
     for (int64_t i = 0; i < s->rows; i++) {
         const int64_t row = es_table_row(t);
         const double fitted = es_context_predict(f, s->c[i], NULL);
-        es_table_real(t, row, "context", s->c[i]);
-        es_table_real(t, row, "loss", s->L[i]);
-        es_table_real(t, row, "fitted", fitted);
-        es_table_real(t, row, "residual", s->L[i] - fitted);
-        es_table_real(t, row, "weight", s->weights[i]);
+        es_put(t, row, {"context", s->c[i]}, {"loss", s->L[i]}, {"fitted", fitted},
+               {"residual", s->L[i] - fitted}, {"weight", s->weights[i]});
     }
 }
 
@@ -219,11 +200,8 @@ static void put_predictions(es_answer *a, const es_grid *at, double longest,
         const int64_t row = es_table_row(t);
         double se;
         const double loss = es_context_predict(f, at->reals[i], &se);
-        es_table_real(t, row, "context", at->reals[i]);
-        es_table_real(t, row, "loss", loss);
-        es_table_real(t, row, "loss_se", se);
-        es_table_real(t, row, "excess", loss - f->gamma);
-        es_table_real(t, row, "beyond", at->reals[i] / longest);
+        es_put(t, row, {"context", at->reals[i]}, {"loss", loss}, {"loss_se", se},
+               {"excess", loss - f->gamma}, {"beyond", at->reals[i] / longest});
     }
 }
 
@@ -233,12 +211,11 @@ static void tell_fit(es_answer *a, const context_params *p, const es_context_fit
     char beta[ES_FORMAT_ROOM], gamma[ES_FORMAT_ROOM], loss[ES_FORMAT_ROOM];
     es_format_number(ES_FORMAT_REAL, f->beta, f->beta_se, beta, sizeof beta);
     es_format_number(ES_FORMAT_REAL, f->gamma, f->gamma_se, gamma, sizeof gamma);
-    es_answer_tell(a,
-                   "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: "
-                   "doubling the context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% "
-                   "at level %g).",
-                   beta, gamma, 100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high,
-                   p->level);
+    es_answer_tell(
+        a,
+        "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: doubling the "
+        "context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% at level %g).",
+        beta, gamma, 100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high, p->level);
     if (p->at.count) {
         const double c = p->at.reals[p->at.count - 1];
         double se;
@@ -287,25 +264,22 @@ static const char *const examples[] = {
     "esscher context-fit eval.csv --context ctx --loss nll --se stderr --json",
     "esscher context-fit loss.csv --at 1e5,1e6 --out loss.run",
     "printf 'context,loss\\n1,5.7\\n4,3.5\\n16,2.4\\n64,1.88\\n256,1.6\\n1024,1.47\\n4096,1.4\\n' "
-    ">l.csv; "
-    "esscher context-fit l.csv",
+    ">l.csv; esscher context-fit l.csv",
     NULL};
 
 const es_study es_study_context_fit = {
-    .name = "context-fit",
+    "context-fit",
     .summary = "what more context is worth: L(c) = (alpha/c)^beta + gamma from a table",
     .usage = "FILE.csv [options]",
-    .about =
-        "Fits the loss of a language model against its context length. beta says what doubling the "
-        "context leaves of the excess over gamma: 2^-beta. Points that lie off the curve get less "
-        "weight (Huber). Data that cannot tell beta from gamma are refused with the reason, exit "
-        "code 6: too few contexts, a loss that does not fall, an excess that falls by less than "
-        "--min-span, or so much noise that any beta would do.",
+    .about = "Fits the loss of a language model against its context length. beta says what "
+             "doubling the context leaves of the excess over gamma: 2^-beta. Points that lie off "
+             "the curve get less weight (Huber). Data that cannot tell beta from gamma are refused "
+             "with the reason, exit code 6: too few contexts, a loss that does not fall, an excess "
+             "that falls by less than --min-span, or so much noise that any beta would do.",
     .examples = examples,
     .params = params,
     .size = sizeof(context_params),
     .operand = "file",
     .state = sizeof(context_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -1,18 +1,12 @@
-/* converge_study.h : the parts of the study `converge`.
- *
- *     converge_study.c     parameters, replicates: what is asked and measured
- *     converge_cost.c      operations, memory, time
- *     converge_summary.c   from errors of all replicates to tables, rates and findings
- *     converge_theory.c    what theory expects, beside what was measured
- */
+/* converge_study.h : the study `converge`: what it asks and measures is in
+ * converge_study.c, what it makes of it in converge_summary.c. */
 #ifndef ES_STUDY_CONVERGE_STUDY_H
 #define ES_STUDY_CONVERGE_STUDY_H
 
 #include <esscher/converge.h>
 #include <esscher/theory.h>
 
-#include "study/head_params.h"
-#include "study/law_params.h"
+#include "study/setting_params.h"
 #include "study/series.h"
 
 typedef struct converge_params {
@@ -43,7 +37,6 @@ typedef struct converge_state {
 void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
                      es_series *to);
 
-es_status converge_cost(es_job *job, es_cost *out, es_error *err);
 es_status converge_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /* What predictions are made from, beside the head. */

@@ -1,14 +1,91 @@
-/* converge_summary.c : from the errors of all replicates to rows, rates and findings. */
+/* converge_summary.c : the errors of all replicates, beside those that theory expects without
+ * having measured anything, as rows, rates and findings. */
+#include "study/converge_study.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <esscher/experiment.h>
+#include <esscher/limit.h>
 
 #include "base/error.h"
 #include "stats/average.h"
-#include "study/converge_study.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
+
+/* Tokens N(0, s^2 I), A a multiple of a rotation O, V = I: quadrature without sampling. With the
+ * tokens as queries the trace of O matters, which for a random one is averaged over there. */
+static es_rotation rotation_of(const converge_params *p, const converge_state *s)
+{
+    if (s->law.law.factor || s->head.head.V || p->head.kind < ES_HEAD_ROTATION)
+        return (es_rotation)0;
+    if (p->head.kind == ES_HEAD_IDENTITY || s->law.law.dim == 1)
+        return ES_ROTATION_NONE;
+    return s->spec.population ? ES_ROTATION_HAAR : (es_rotation)0;
+}
+
+es_status converge_predictable(const es_law *law, es_error *err)
+{
+    if ((es_law_traits(law->kind) & ES_LAW_QUADRATIC) && !law->mean)
+        return ES_OK;
+    return es_refuse(err, "converge.predict", "leave --predict out",
+                     "predictions are for Gaussian tokens around 0");
+}
+
+es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err)
+{
+    const converge_state *s = job->state;
+    const int64_t d = s->law.law.dim;
+    *out = (converge_theory){.rotation = rotation_of(job->params, s)};
+    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->cov, err));
+    out->cov_view = es_view_f64(out->cov, d, d);
+    return es_limit_token_moments(&s->law.law, job->exec.budget, NULL, out->cov, err);
+}
+
+/* From tokens N(0, I) to N(0, s^2 I): errors scale like tokens, covariances like their squares. */
+static void stretch(es_predicted *p, double s)
+{
+    p->query_rms *= s;
+    p->mean_rms *= s;
+    p->mean_abs *= s;
+    p->cov_bias *= s * s;
+    p->cov_rms *= s * s;
+}
+
+/* The head with the scale in its Wq or A, any covariance: queries are sampled. */
+static es_status predict_general(const es_job *job, const converge_theory *t, double scale,
+                                 int64_t n, es_prediction *out, es_error *err)
+{
+    const converge_state *s = job->state;
+    const es_predict_opts opts = {.samples = 256, .seed = job->seed};
+    es_head_data scaled = {0};
+    es_status status =
+        es_head_scaled(&s->head.head, ES_HEAD_WQ, scale, 1.0, job->exec.budget, &scaled, err);
+    if (status == ES_OK)
+        status = es_predict_general(&t->cov_view, 0.0, &scaled.head, (double)n, &opts,
+                                    job->exec.budget, out, NULL, err);
+    es_head_data_free(&scaled);
+    return status;
+}
+
+es_status converge_predict(const es_job *job, const converge_theory *t, double scale, int64_t n,
+                           es_predicted *out, double *sampling, es_error *err)
+{
+    const converge_state *s = job->state;
+    const double size = s->law.law.size, horizon = scale * size * size;
+    es_prediction p;
+    if (t->rotation && horizon >= 1e-4 && horizon <= 1e3) {
+        ES_TRY(es_predict_isotropic(s->law.law.dim, horizon, t->rotation, (double)n,
+                                    job->exec.budget, &p, NULL, err));
+        stretch(&p.population, size);
+        stretch(&p.self, size);
+    } else {
+        ES_TRY(predict_general(job, t, scale, n, &p, err));
+    }
+    *out = s->spec.population ? p.population : p.self;
+    *sampling = p.sampling;
+    return ES_OK;
+}
 
 /* ---- tables ---- */
 
@@ -38,13 +115,12 @@ static const es_column row_columns[] = {
      "errors that are left out of the fits: floor, they are rounding; reference, more than a tenth "
      "of them is that of what is compared with"},
     {0}};
-static const es_table_view row_views[] = {
-    {"Distance from the infinite-token limit",
-     "scale n mean_error cov_error cov_spectral_error map_error flag",
-     "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
-     "dependent, unless --independent."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Distance from the infinite-token limit",
+            "scale n mean_error cov_error cov_spectral_error map_error flag",
+            "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
+            "dependent, unless --independent.")};
 
 /* A rate and what is said about it, in the table of fits. */
 #define RATE_COLUMNS(key, title, definition)                                                       \
@@ -97,11 +173,11 @@ static const es_column fit_columns[] = {
      "bound on the error of what means are compared with"},
     {"limit_cov_error", "limit cov error", "", ES_FORMAT_SHORT, "the same for covariances"},
     {0}};
-static const es_table_view fit_views[] = {
-    {"Rates", "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
-              "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon"},
-    {0}};
-static const es_table_spec fits_table = {"fits", fit_columns, fit_views};
+static const es_table_spec fits_table = {
+    "fits", fit_columns,
+    ES_VIEW("Rates",
+            "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
+            "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon")};
 
 static const es_column reference_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},
@@ -117,8 +193,8 @@ static const es_column reference_columns[] = {
     {"rate_cov", "cov rate", "", ES_FORMAT_REAL, .error = "rate_cov_se"},
     {"rate_cov_spectral", "spectral rate", "", ES_FORMAT_REAL, .error = "rate_cov_spectral_se"},
     {0}};
-static const es_table_view reference_views[] = {{"The reference sample"}, {0}};
-static const es_table_spec references_table = {"references", reference_columns, reference_views};
+static const es_table_spec references_table = {"references", reference_columns,
+                                               ES_VIEW("The reference sample")};
 
 /* Both sides are root mean squares over replicates: what theory has is compared with its like. */
 static const es_column prediction_columns[] = {
@@ -142,13 +218,11 @@ static const es_column prediction_columns[] = {
     {"sampling", "sampling", "", ES_FORMAT_SHORT,
      "relative standard error that sampling of queries leaves in the predictions"},
     {0}};
-static const es_table_view prediction_views[] = {
-    {"Measured beside predicted",
-     "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
-     "map_error_rms predicted_map_error sampling"},
-    {0}};
-static const es_table_spec predictions_table = {"predictions", prediction_columns,
-                                                prediction_views};
+static const es_table_spec predictions_table = {
+    "predictions", prediction_columns,
+    ES_VIEW("Measured beside predicted",
+            "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
+            "map_error_rms predicted_map_error sampling")};
 
 /* ---- one error at one scale ---- */
 
@@ -206,6 +280,8 @@ static const char *flag_name(unsigned flags)
     return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
 }
 
+/* Means, medians and root mean squares side by side: theory speaks of the last, the papers plot
+ * the first, and where they part, rare replicates decide. */
 static void put_errors(const making *m, int64_t scale, int which)
 {
     const es_series *s = &m->of[which];
@@ -213,11 +289,8 @@ static void put_errors(const making *m, int64_t scale, int which)
     for (int64_t i = 0; i < s->points; i++) {
         const int64_t row = scale * s->points + i;
         const es_fit_summary *x = &s->summary[i];
-        es_table_real(m->rows, row, names[which].error, x->mean);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_se"), x->se);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_median"), x->median);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms"), x->rms);
-        es_table_real(m->rows, row, es_key(key, names[which].error, "_rms_se"), x->rms_se);
+        es_put_under(m->rows, row, names[which].error, {"", x->mean}, {"_se", x->se},
+                     {"_median", x->median}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
         es_table_text(m->rows, row, es_key(key, names[which].error, "_flag"),
                       flag_name(s->flags[i]));
     }
@@ -235,27 +308,21 @@ static void put_rate(const making *m, int64_t row, int which)
         return;
     }
     const es_fit *line = &s->rate.mean;
-    es_table_real(m->fits, row, rate, line->rate);
-    es_table_real(m->fits, row, es_key(key, rate, "_ci.0"), s->rate.low);
-    es_table_real(m->fits, row, es_key(key, rate, "_ci.1"), s->rate.high);
-    es_table_real(m->fits, row, es_key(key, rate, "_se"),
-                  m->s->spec.independent ? line->rate_se_known : s->rate.se);
-    es_table_real(m->fits, row, es_key(key, rate, "_se_known"), line->rate_se_known);
-    es_table_real(m->fits, row, es_key(key, rate, "_p"), line->p_value);
-    es_table_real(m->fits, row, es_key(key, rate, "_intercept"), line->intercept);
-    es_table_real(m->fits, row, es_key(key, rate, "_median"), s->rate.median.rate);
+    es_put_under(m->fits, row, rate, {"", line->rate}, {"_ci.0", s->rate.low},
+                 {"_ci.1", s->rate.high},
+                 {"_se", m->s->spec.independent ? line->rate_se_known : s->rate.se},
+                 {"_se_known", line->rate_se_known}, {"_p", line->p_value},
+                 {"_intercept", line->intercept}, {"_median", s->rate.median.rate});
 }
 
 /* The rate that one would report who trusts the reference: through all points. */
 static es_status put_trusting(const making *m, es_series *s, int64_t row, int which,
                               const es_rate_opts *opts, es_error *err)
 {
-    char key[ES_KEY_ROOM];
     ES_TRY(es_series_fit(s, opts, err));
-    if (s->status == ES_OK && which != CONVERGE_MAP) {
-        es_table_real(m->references, row, names[which].rate, s->rate.mean.rate);
-        es_table_real(m->references, row, es_key(key, names[which].rate, "_se"), s->rate.se);
-    }
+    if (s->status == ES_OK && which != CONVERGE_MAP)
+        es_put_under(m->references, row, names[which].rate, {"", s->rate.mean.rate},
+                     {"_se", s->rate.se});
     return ES_OK;
 }
 
@@ -263,8 +330,7 @@ static es_status put_trusting(const making *m, es_series *s, int64_t row, int wh
 static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
-    const es_rate_opts opts = {.seed = m->job->seed,
-                               .experiment = ES_EXPERIMENT_FIT,
+    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
                                .exec = &m->job->exec};
     converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
@@ -283,6 +349,8 @@ static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 
 /* ---- what the papers and the asymptotic theory say, from the weights alone ---- */
 
+/* Exponents are of n to infinity (THEORY 2 and 4.4). They stand beside fitted rates for
+ * comparison, not as what those should be at the n of this run. */
 static es_status put_exponents(const making *m, int64_t scale, es_error *err)
 {
     const double c = m->s->spec.scales[scale], h = c * m->s->horizons.horizon.val;
@@ -291,23 +359,17 @@ static es_status put_exponents(const making *m, int64_t scale, es_error *err)
     es_exponents e;
     ES_TRY(es_exponents_at(h, &e, err));
     es_converge_limit_error(m->s->limit, scale, &mean, &cov);
-    es_table_real(m->fits, scale, "scale", c);
-    es_table_real(m->fits, scale, "horizon", h);
-    es_table_real(m->fits, scale, "horizon_unscaled", c * m->s->horizons.unscaled.val);
-    es_table_real(m->fits, scale, "frobenius", c * m->s->horizons.frobenius.val);
+    es_put(m->fits, scale, {"scale", c}, {"horizon", h},
+           {"horizon_unscaled", c * m->s->horizons.unscaled.val},
+           {"frobenius", c * m->s->horizons.frobenius.val});
     es_table_real(m->fits, scale, "predicted.rate_worst_case",
                   1.0 / (2.0 * (1.0 + 32.0 * coupling))); /* THEORY 2, [S:A1] */
-    es_table_real(m->fits, scale, "predicted.rate_horizon", e.paper);
-    es_table_real(m->fits, scale, "predicted.exponent_mean", e.mean_abs);
-    es_table_real(m->fits, scale, "predicted.exponent_map", e.query_rms);
-    es_table_real(m->fits, scale, "rate_horizon", e.paper);
-    es_table_real(m->fits, scale, "limit_mean_error", mean);
-    es_table_real(m->fits, scale, "limit_cov_error", cov);
+    es_put(m->fits, scale, {"predicted.rate_horizon", e.paper},
+           {"predicted.exponent_mean", e.mean_abs}, {"predicted.exponent_map", e.query_rms},
+           {"rate_horizon", e.paper}, {"limit_mean_error", mean}, {"limit_cov_error", cov});
     if (m->references) {
-        es_table_real(m->references, scale, "scale", c);
-        es_table_count(m->references, scale, "tokens", m->s->spec.reference);
-        es_table_real(m->references, scale, "limit_mean_error", mean);
-        es_table_real(m->references, scale, "limit_cov_error", cov);
+        es_put(m->references, scale, {"scale", c}, {"tokens", (double)m->s->spec.reference},
+               {"limit_mean_error", mean}, {"limit_cov_error", cov});
     }
     return ES_OK;
 }
@@ -318,21 +380,16 @@ static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
                            const es_predicted *p, double sampling)
 {
     static const int which[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
-    char key[ES_KEY_ROOM];
-    es_table_real(t, row, "scale", es_table_get(m->rows, row, "scale"));
-    es_table_count(t, row, "n", m->s->spec.sizes[i]);
+    es_put(t, row, {"scale", es_table_get(m->rows, row, "scale")},
+           {"n", (double)m->s->spec.sizes[i]});
     for (int k = 0; k < 3; k++) {
         const es_fit_summary *x = &m->of[which[k]].summary[i];
         const char *name = names[which[k]].error;
-        es_table_real(t, row, name, x->mean);
-        es_table_real(t, row, es_key(key, name, "_rms"), x->rms);
-        es_table_real(t, row, es_key(key, name, "_rms_se"), x->rms_se);
+        es_put_under(t, row, name, {"", x->mean}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
     }
-    es_table_real(t, row, "predicted_mean_error", p->mean_abs);
-    es_table_real(t, row, "predicted_mean_error_rms", p->mean_rms);
-    es_table_real(t, row, "predicted_cov_error", p->cov_rms);
-    es_table_real(t, row, "predicted_map_error", p->query_rms);
-    es_table_real(t, row, "sampling", sampling);
+    es_put(t, row, {"predicted_mean_error", p->mean_abs}, {"predicted_mean_error_rms", p->mean_rms},
+           {"predicted_cov_error", p->cov_rms}, {"predicted_map_error", p->query_rms},
+           {"sampling", sampling});
 }
 
 /* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
@@ -352,16 +409,11 @@ static es_status predict_scale(const making *m, const converge_theory *theory, i
         errors[i] = p.mean_abs;
         errors[sizes + i] = p.cov_rms;
         errors[2 * sizes + i] = p.query_rms;
-        if (m->job->exec.progress(m->job->exec.progress_user, (double)(scale * sizes + i + 1),
-                                  (double)(sizes * m->s->spec.n_scales)))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(m->job, scale * sizes + i + 1, sizes * m->s->spec.n_scales));
     }
-    es_table_real(m->fits, scale, "predicted.rate_mean",
-                  es_series_rate(&m->of[CONVERGE_MEAN], errors));
-    es_table_real(m->fits, scale, "predicted.rate_cov",
-                  es_series_rate(&m->of[CONVERGE_COV], errors + sizes));
-    es_table_real(m->fits, scale, "predicted.rate_map",
-                  es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes));
+    es_put(m->fits, scale, {"predicted.rate_mean", es_series_rate(&m->of[CONVERGE_MEAN], errors)},
+           {"predicted.rate_cov", es_series_rate(&m->of[CONVERGE_COV], errors + sizes)},
+           {"predicted.rate_map", es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes)});
     return ES_OK;
 }
 
@@ -377,17 +429,16 @@ static const char *power(const es_table *fits, int64_t row, int which, char out[
 
 static void tell_rates(es_answer *a, const es_table *fits)
 {
-    enum { MOST = 4 }; /* sentences; the table has the rest */
-    const int64_t rows = es_table_rows(fits), step = rows > MOST ? (rows - 1) / (MOST - 1) : 1;
+    const int64_t rows = es_table_rows(fits), step = es_say_step(rows);
     char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
     for (int64_t i = 0; i < rows; i += step)
-        es_answer_tell(a,
-                       "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance "
-                       "error like %s and the error of a single output like %s; the paper's bound "
-                       "is n^-%.3g.",
-                       es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
-                       power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
-                       power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
+        es_answer_tell(
+            a,
+            "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance error like %s "
+            "and the error of a single output like %s; the paper's bound is n^-%.3g.",
+            es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
+            power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
+            power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
 }
 
 /* Relative distances between what was measured and what was predicted, three kinds of error, root
@@ -446,8 +497,8 @@ static es_status sum_up_scale(making *m, int64_t scale, es_error *err)
         es_table_row(m->references);
     for (int64_t i = 0; i < m->s->spec.n_sizes; i++) {
         const int64_t row = es_table_row(m->rows);
-        es_table_real(m->rows, row, "scale", m->s->spec.scales[scale]);
-        es_table_count(m->rows, row, "n", m->s->spec.sizes[i]);
+        es_put(m->rows, row, {"scale", m->s->spec.scales[scale]},
+               {"n", (double)m->s->spec.sizes[i]});
     }
     ES_TRY(put_exponents(m, scale, err));
     for (int which = 0; which < CONVERGE_ERRORS; which++)

@@ -7,9 +7,10 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 
 typedef struct exponent_params {
-    const char *keys, *query, *queries;
+    const char *keys, *query;
     int64_t k, sample;
     es_grid n;
     double beta, scale;
@@ -21,26 +22,23 @@ typedef struct exponent_state {
     bool self;
 } exponent_state;
 
+#define FIELD(member) .field = offsetof(exponent_params, member)
 static const es_param params[] = {
     {"keys", 0, ES_PARAM_FILE, "FILE", "keys, .npy (n, d); lengths do not matter, directions do",
-     .field = offsetof(exponent_params, keys)},
-    {"query", 0, ES_PARAM_FILE, "FILE", "one query, .npy (d)",
-     .field = offsetof(exponent_params, query)},
-    {"queries", 0, ES_PARAM_FILE, "FILE", "many queries, .npy (m, d)",
-     .field = offsetof(exponent_params, queries),
-     .otherwise = "keys are the queries, each without itself"},
-    {"sample", 0, ES_PARAM_WHOLE, "M", "without queries: the first M keys are taken",
-     .field = offsetof(exponent_params, sample), .min = 1, .max = 1e9, .standard = "256"},
-    {"k", 0, ES_PARAM_WHOLE, "K", "nearest keys that an estimate uses",
-     .field = offsetof(exponent_params, k), .min = 3, .max = 1e9, .otherwise = "sqrt(n)"},
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "contexts to predict for",
-     .field = offsetof(exponent_params, n), .min = 1, .max = 1e15, .increasing = true,
-     .otherwise = "n of the keys, and 10 and 100 times that", .unit = "tokens"},
+     FIELD(keys)},
+    {"query", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)", FIELD(query),
+     .otherwise = "keys are the queries, each without itself", .was = "queries"},
+    {"sample", 0, ES_PARAM_WHOLE, "M", "without queries: the first M keys are taken", FIELD(sample),
+     .min = 1, .max = 1e9, .standard = "256"},
+    {"k", 0, ES_PARAM_WHOLE, "K", "nearest keys that an estimate uses", FIELD(k), .min = 3,
+     .max = 1e9, .otherwise = "sqrt(n)"},
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "contexts to predict for", FIELD(n), .min = 1, .max = 1e15,
+     .increasing = true, .otherwise = "n of the keys, and 10 and 100 times that", .unit = "tokens"},
     {"beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature the head runs at: score = B cosine",
-     .field = offsetof(exponent_params, beta), .min = 1e-9, .max = 1e12},
+     FIELD(beta), .min = 1e-9, .max = 1e12},
     {"scale", 0, ES_PARAM_NUMBER, "S",
-     "the same from the lengths: score = S q.k, so beta = S mean|q| mean|k|",
-     .field = offsetof(exponent_params, scale), .min = 1e-12, .max = 1e12},
+     "the same from the lengths: score = S q.k, so beta = S mean|q| mean|k|", FIELD(scale),
+     .min = 1e-12, .max = 1e12},
     {0}};
 
 /* ---- tables ---- */
@@ -52,13 +50,12 @@ static const es_column estimate_columns[] = {
     {"dimension", "dimension", "", ES_FORMAT_REAL,
      "2 alpha: of the surface that the keys near a query fill", .error = "dimension_se"},
     {0}};
-static const es_table_view estimate_views[] = {
-    {"Local exponent", NULL,
-     "corrected: maximum likelihood on a great sphere, where Hill's estimate (Levina and Bickel's "
-     "dimension) takes the curvature for a lower dimension. two nearest: TwoNN, from many queries. "
-     "With several queries errors come from the scatter between them."},
-    {0}};
-static const es_table_spec estimate_table = {"estimates", estimate_columns, estimate_views};
+static const es_table_spec estimate_table = {
+    "estimates", estimate_columns,
+    ES_VIEW("Local exponent", NULL,
+            "corrected: maximum likelihood on a great sphere, where Hill's estimate (Levina and "
+            "Bickel's dimension) takes the curvature for a lower dimension. two nearest: TwoNN, "
+            "from many queries. With several queries errors come from the scatter between them.")};
 
 static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -70,8 +67,8 @@ static const es_column freezing_columns[] = {
     {"verdict", "at --beta", "", ES_FORMAT_TEXT,
      "what the head does there: averages (below critical), selects a few (between), frozen"},
     {0}};
-static const es_table_view freezing_views[] = {{"Where it freezes"}, {0}};
-static const es_table_spec freezing_table = {"freezing", freezing_columns, freezing_views};
+static const es_table_spec freezing_table = {"freezing", freezing_columns,
+                                             ES_VIEW("Where it freezes")};
 
 static const es_column run_columns[] = {
     {"beta", "beta", "", ES_FORMAT_REAL},
@@ -82,20 +79,18 @@ static const es_column run_columns[] = {
      "with fewer tokens than this it is frozen at this beta"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_view run_views[] = {{"As it runs"}, {0}};
-static const es_table_spec run_table = {"runs", run_columns, run_views, .record = true};
+static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs"), .record = true};
 
 static const es_column scan_columns[] = {
     {"k", "k", "keys", ES_FORMAT_COUNT},
     {"hill", "Hill", "", ES_FORMAT_REAL, .error = "hill_se"},
     {"alpha", "corrected", "", ES_FORMAT_REAL, .error = "alpha_se"},
     {0}};
-static const es_table_view scan_views[] = {
-    {"Does it depend on k?", NULL,
-     "An exponent that keeps changing with k is not one: the keys have structure at every "
-     "distance."},
-    {0}};
-static const es_table_spec scan_table = {"scan", scan_columns, scan_views};
+static const es_table_spec scan_table = {
+    "scan", scan_columns,
+    ES_VIEW("Does it depend on k?", NULL,
+            "An exponent that keeps changing with k is not one: the keys have structure at every "
+            "distance.")};
 
 /* ---- what is asked ---- */
 
@@ -103,20 +98,15 @@ static es_status open_study(es_job *job, es_error *err)
 {
     const exponent_params *p = job->params;
     exponent_state *s = job->state;
-    const char *file = p->query ? p->query : p->queries;
     if (!p->keys)
         return es_refuse(err, "exponent.options", "name a .npy file (n, d)", "--keys is missing");
-    if (p->query && p->queries)
-        return es_refuse(err, "exponent.options", "leave one of them out",
-                         "--query and --queries are both given");
     if (!isnan(p->beta) && !isnan(p->scale))
         return es_refuse(err, "exponent.options", "leave one of them out",
                          "--beta and --scale are both given");
     ES_TRY(es_job_matrix(job, "keys", p->keys, -1, -1, &s->keys, err));
-    ES_TRY(es_job_matrix(job, p->query ? "query" : "queries", file, p->query ? 1 : -1, s->keys.cols,
-                         &s->queries, err));
-    s->self = !file;
-    s->count = file ? s->queries.rows : p->sample < s->keys.rows ? p->sample : s->keys.rows;
+    ES_TRY(es_job_matrix(job, "query", p->query, -1, s->keys.cols, &s->queries, err));
+    s->self = !p->query;
+    s->count = p->query ? s->queries.rows : p->sample < s->keys.rows ? p->sample : s->keys.rows;
     return ES_OK;
 }
 
@@ -154,10 +144,8 @@ static void put_estimate(es_table *t, const char *method, double alpha, double s
 {
     const int64_t row = es_table_row(t);
     es_table_text(t, row, "method", method);
-    es_table_real(t, row, "alpha", alpha);
-    es_table_real(t, row, "alpha_se", se);
-    es_table_real(t, row, "dimension", 2.0 * alpha);
-    es_table_real(t, row, "dimension_se", 2.0 * se);
+    es_put(t, row, {"alpha", alpha}, {"alpha_se", se}, {"dimension", 2.0 * alpha},
+           {"dimension_se", 2.0 * se});
 }
 
 static void put_estimates(const exponent_state *s, const es_exponent_pool *pool,
@@ -193,11 +181,8 @@ static es_status put_scan(es_job *job, const es_exponent *at, es_table *t, es_er
             break; /* a k too many */
         ES_TRY(status);
         const int64_t row = es_table_row(t);
-        es_table_count(t, row, "k", k);
-        es_table_real(t, row, "hill", e.hill);
-        es_table_real(t, row, "hill_se", e.hill_se);
-        es_table_real(t, row, "alpha", e.alpha);
-        es_table_real(t, row, "alpha_se", e.alpha_se);
+        es_put(t, row, {"k", (double)k}, {"hill", e.hill}, {"hill_se", e.hill_se},
+               {"alpha", e.alpha}, {"alpha_se", e.alpha_se});
     }
     return ES_OK;
 }
@@ -242,25 +227,22 @@ static void put_freezing(const es_job *job, const es_exponent *e, double beta, e
         const double n = grid->count ? grid->reals[i] : keys * pow(10.0, (int)i);
         const es_freezing f = es_exponent_freezing(e, n);
         const int64_t row = es_table_row(t);
-        es_table_count(t, row, "n", (int64_t)n);
-        es_table_real(t, row, "critical", f.critical);
-        es_table_real(t, row, "frozen", f.frozen);
-        es_table_real(t, row, "relative_se", f.log_se);
+        es_put(t, row, {"n", (double)((int64_t)n)}, {"critical", f.critical}, {"frozen", f.frozen},
+               {"relative_se", f.log_se});
         if (!isnan(beta))
             es_table_text(t, row, "verdict", verdict(&f, beta));
     }
 }
 
 /* Attention itself at this beta, over unit vectors. */
+/* A prediction to leading order may be off by a factor; attention over these very keys is cheap
+ * and exact, so it stands beside it. */
 static es_status put_run(es_job *job, const es_exponent *e, double beta, const char *statement,
                          es_answer *a, es_error *err)
 {
     const exponent_state *s = job->state;
     const es_view all = s->self ? es_view_rows(&s->keys.view, 0, s->count) : s->queries.view;
-    const es_attend_opts opts = {.precision = ES_F64,
-                                 .scales = &beta,
-                                 .n_scales = 1,
-                                 .exclude_self = s->self,
+    const es_attend_opts opts = {ES_F64, .scales = &beta, .n_scales = 1, .exclude_self = s->self,
                                  .exec = &job->exec};
     const double m = (double)s->count;
     double *top, *squares, weight = 0.0, ess = 0.0;
@@ -274,10 +256,8 @@ static es_status put_run(es_job *job, const es_exponent *e, double beta, const c
     }
     es_table *t = es_answer_table(a, &run_table);
     es_table_row(t);
-    es_table_real(t, 0, "beta", beta);
-    es_table_real(t, 0, "top_weight", weight);
-    es_table_real(t, 0, "ess", ess);
-    es_table_real(t, 0, "tokens", es_exponent_tokens(e, beta));
+    es_put(t, 0, {"beta", beta}, {"top_weight", weight}, {"ess", ess},
+           {"tokens", es_exponent_tokens(e, beta)});
     es_table_text(t, 0, "statement", statement);
     return ES_OK;
 }
@@ -351,22 +331,21 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 
 static const char *const examples[] = {
     "esscher exponent --keys K.npy --query q.npy",
-    "esscher exponent --keys K.npy --queries Q.npy --scale 0.125 --n 4096,131072,1048576",
+    "esscher exponent --keys K.npy --query Q.npy --scale 0.125 --n 4096,131072,1048576",
     "esscher exponent --keys K.npy --beta 20 --json",
     "esscher exponent --keys K.npy --beta 20 --out exponent.run", NULL};
 
 const es_study es_study_exponent = {
-    .name = "exponent",
+    "exponent",
     .summary = "how near keys come to a query, and at which beta the head freezes",
-    .usage = "--keys K.npy [--query q.npy | --queries Q.npy] [options]",
+    .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "
         "probability that a key has 1 - cosine below t is c t^alpha. From it follows the inverse "
         "temperature at which attention over n such keys stops averaging: at (n c)^(1/alpha) a few "
         "keys are selected, at 2 alpha times that the nearest one has half of the weight. With "
-        "--beta, or with --scale and the lengths of the vectors, also what the head does where "
-        "it runs. These are predictions to leading order in large n, for more keys of the same "
-        "law.",
+        "--beta, or with --scale and the lengths of the vectors, also what the head does where it "
+        "runs. These are predictions to leading order in large n, for more keys of the same law.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),
@@ -374,5 +353,4 @@ const es_study es_study_exponent = {
     .csv = "estimates",
     .state = sizeof(exponent_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "driver/job.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 
 typedef struct hardmax_params {
     es_grid n;
@@ -19,26 +19,25 @@ typedef struct hardmax_params {
 
 static const char *const queries_names[] = {"population", "self", NULL};
 
+#define FIELD(member) .field = offsetof(hardmax_params, member)
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "tokens. Up to 1e18 in one dimension, 1e7 in several",
-     .field = offsetof(hardmax_params, n), .min = 1, .max = 1e18, .increasing = true,
+     FIELD(n), .min = 1, .max = 1e18, .increasing = true,
      .otherwise = "10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions",
      .unit = "tokens"},
-    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples",
-     .field = offsetof(hardmax_params, replicates), .min = 1, .max = 1e8,
-     .otherwise = "10000; 200 in several dimensions"},
-    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token",
-     .field = offsetof(hardmax_params, dim), .min = 1, .max = 64, .standard = "1", .alias = "d"},
-    {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate",
-     .field = offsetof(hardmax_params, sigma), .min = 1e-100, .max = 1e100, .standard = "1"},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples", FIELD(replicates), .min = 1,
+     .max = 1e8, .otherwise = "10000; 200 in several dimensions"},
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token", FIELD(dim), .min = 1, .max = 64,
+     .standard = "1", .alias = "d"},
+    {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate", FIELD(sigma),
+     .min = 1e-100, .max = 1e100, .standard = "1"},
     {"queries", 0, ES_PARAM_CHOICE, "WHICH",
      "population: infinitely many, of the tokens' law; self: the tokens themselves, in one "
      "dimension",
-     .field = offsetof(hardmax_params, queries), .choices = queries_names,
-     .standard = "population"},
+     FIELD(queries), .choices = queries_names, .standard = "population"},
     {"directions", 0, ES_PARAM_WHOLE, "M",
-     "in several dimensions: random directions that stand for all",
-     .field = offsetof(hardmax_params, directions), .min = 2, .max = 65536, .standard = "256"},
+     "in several dimensions: random directions that stand for all", FIELD(directions), .min = 2,
+     .max = 65536, .standard = "256"},
     {0}};
 
 static const es_column columns[] = {
@@ -60,9 +59,9 @@ static const es_column columns[] = {
      "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, population "
      "queries)"},
     {0}};
-static const es_table_view views[] = {
-    {"Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order"}, {0}};
-static const es_table_spec rows_table = {"rows", columns, views};
+static const es_table_spec rows_table = {
+    "rows", columns,
+    ES_VIEW("Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order")};
 
 /* ---- what is asked ---- */
 
@@ -88,7 +87,7 @@ static es_hardmax_opts opts_of(const es_job *job, int64_t first, int64_t replica
                                const es_exec *exec)
 {
     const hardmax_params *p = job->params;
-    return (es_hardmax_opts){.seed = job->seed,
+    return (es_hardmax_opts){job->seed,
                              .experiment = ES_EXPERIMENT_HARDMAX,
                              .queries = (es_hardmax_queries)p->queries,
                              .dim = p->dim,
@@ -155,7 +154,7 @@ static es_status open_study(es_job *job, es_error *err)
         es_answer_count(job->answer, "directions", p->directions);
     else
         es_answer_real(job->answer, "directions", (double)NAN);
-    const es_stage each_n = {.name = "n",
+    const es_stage each_n = {"n",
                              .phase = "drawing extremes",
                              .noun = "values of n",
                              .cells = p->n.count,
@@ -165,16 +164,11 @@ static es_status open_study(es_job *job, es_error *err)
                              .tells = true,
                              .flops = flops_of(p),
                              .run = run_size};
-    const es_stage each_sample = {.name = "replicate",
-                                  .phase = "drawing tokens",
-                                  .noun = "replicates",
-                                  .cells = p->replicates,
-                                  .rows = p->n.count,
-                                  .cols = DRAWN,
-                                  .columns = draw_names,
-                                  .alone = true,
-                                  .flops = flops_of(p),
-                                  .run = run_replicate};
+    const es_stage each_sample = {"replicate",           .phase = "drawing tokens",
+                                  .noun = "replicates",  .cells = p->replicates,
+                                  .rows = p->n.count,    .cols = DRAWN,
+                                  .columns = draw_names, .alone = true,
+                                  .flops = flops_of(p),  .run = run_replicate};
     return es_job_stage(job, p->dim > 1 ? &each_sample : &each_n, err);
 }
 
@@ -203,11 +197,8 @@ static void get_row(const es_job *job, int64_t i, es_hardmax_row *out)
 {
     const hardmax_params *p = job->params;
     const double *x = es_job_cell(job, 0, i);
-    *out = (es_hardmax_row){.n = p->n.counts[i],
-                            .mean_abs = x[MEAN_ABS],
-                            .mean_abs_se = x[MEAN_ABS_SE],
-                            .rms = x[RMS],
-                            .rms_se = x[RMS_SE]};
+    *out = (es_hardmax_row){p->n.counts[i], .mean_abs = x[MEAN_ABS], .mean_abs_se = x[MEAN_ABS_SE],
+                            .rms = x[RMS], .rms_se = x[RMS_SE]};
 }
 
 /* Exact value and asymptotic forms; in several dimensions there is the leading term alone. */
@@ -222,11 +213,9 @@ static es_status put_theory(const hardmax_params *p, double constant, const es_h
         if (p->queries == ES_HARDMAX_POPULATION)
             second = es_hardmax_second(r->n, p->sigma);
     }
-    es_table_real(t, row, "exact", exact.val);
-    es_table_real(t, row, "exact_error", exact.err);
-    es_table_real(t, row, "z", (r->mean_abs - exact.val) / r->mean_abs_se);
-    es_table_real(t, row, "asymptotic", asymptotic);
-    es_table_real(t, row, "second_order", second);
+    es_put(t, row, {"exact", exact.val}, {"exact_error", exact.err},
+           {"z", (r->mean_abs - exact.val) / r->mean_abs_se}, {"asymptotic", asymptotic},
+           {"second_order", second});
     return ES_OK;
 }
 
@@ -272,14 +261,11 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         const int64_t row = es_table_row(t);
         if (p->dim == 1)
             get_row(job, i, &rows[i]);
-        es_table_count(t, row, "n", rows[i].n);
-        es_table_real(t, row, "mean_abs", rows[i].mean_abs);
-        es_table_real(t, row, "mean_abs_se", rows[i].mean_abs_se);
-        es_table_real(t, row, "rms", rows[i].rms);
-        es_table_real(t, row, "rms_se", rows[i].rms_se);
+        es_put(t, row, {"n", (double)rows[i].n}, {"mean_abs", rows[i].mean_abs},
+               {"mean_abs_se", rows[i].mean_abs_se}, {"rms", rows[i].rms},
+               {"rms_se", rows[i].rms_se});
         ES_TRY(put_theory(p, constant, &rows[i], t, row, err));
-        if (job->exec.progress(job->exec.progress_user, (double)(i + 1), (double)p->n.count))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(job, i + 1, p->n.count));
     }
     tell(answer, t);
     return ES_OK;
@@ -290,21 +276,19 @@ static const char *const examples[] = {
     "esscher hardmax --queries self --json", "esscher hardmax --dim 3 --n 100,1000,10000", NULL};
 
 const es_study es_study_hardmax = {
-    .name = "hardmax",
+    "hardmax",
     .summary = "infinite score scale: convergence like 1/sqrt(log n)",
     .usage = "[options]",
-    .about =
-        "At infinite score scale a query sees only the token of the largest score. Gaussian "
-        "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
-        "Simulates it and sets the exact value and the asymptotic forms beside it.\n\n"
-        "In one dimension the extremes of n tokens are drawn and not the tokens, so that any n "
-        "costs the same. In several dimensions the tokens are drawn, and the values of n are "
-        "prefixes of one sample.",
+    .about = "At infinite score scale a query sees only the token of the largest score. Gaussian "
+             "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
+             "Simulates it and sets the exact value and the asymptotic forms beside it.\n\n"
+             "In one dimension the extremes of n tokens are drawn and not the tokens, so that any "
+             "n costs the same. In several dimensions the tokens are drawn, and the values of n "
+             "are prefixes of one sample.",
     .examples = examples,
     .params = params,
     .size = sizeof(hardmax_params),
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS,
     .open = open_study,
     .cost = cost,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -1,16 +1,42 @@
-/* heat_study.c : the drift of attention on the sphere, and what it does to a density. */
-#include "study/heat_study.h"
-
+/* heat_study.c : the drift of attention on the sphere, and what it does to a density (THEORY 6).
+ *
+ * In order: what is asked, the density of the keys, two kinds of cells (sets of keys that a fixed
+ * crowd of queries looks at, and particles that move by their own attention), and the answer. */
 #include <math.h>
+#include <stdio.h>
 
 #include <esscher/attend.h>
 #include <esscher/experiment.h>
+#include <esscher/heat.h>
 #include <esscher/random.h>
 #include <esscher/tokens.h>
 
 #include "base/error.h"
+#include "driver/job.h"
+#include "study/answer_kit.h"
 
-const char *const heat_keys[] = {"uniform", "vmf", "mixture", NULL};
+typedef struct heat_params {
+    int keys;
+    const char *modes;
+    int64_t dim, n, queries, replicates, particles, steps, bins;
+    double kappa, step_beta;
+    es_grid beta;
+} heat_params;
+
+enum { HEAT_REPLICATES, HEAT_PARTICLES };         /* stages */
+enum { HEAT_BLOCK = 16 };                         /* replicates of a cell */
+enum { HEAT_DENSITY, HEAT_LENGTH, HEAT_NUMBERS }; /* of a bin of the particles after a step */
+
+typedef struct heat_state {
+    es_law law; /* points into the rest */
+    es_law *parts;
+    double *weights;
+    es_matrix modes;
+    double *queries;      /* (queries, dim) */
+    es_heat_exact *exact; /* (betas) */
+} heat_state;
+
+static const char *const heat_keys[] = {"uniform", "vmf", "mixture", NULL};
 enum { UNIFORM, VMF, MIXTURE };
 
 /* Addresses of random numbers. */
@@ -20,44 +46,42 @@ enum {
     TOKENS = ES_EXPERIMENT_HEAT + 2
 };
 
+#define FIELD(member) .field = offsetof(heat_params, member)
 static const es_param params[] = {
     {"key-law", 0, ES_PARAM_CHOICE, "LAW",
-     "density of the keys: uniform; vmf, around the first axis; mixture of vmf",
-     .field = offsetof(heat_params, keys), .choices = heat_keys, .standard = "mixture",
-     .was = "keys"},
+     "density of the keys: uniform; vmf, around the first axis; mixture of vmf", FIELD(keys),
+     .choices = heat_keys, .standard = "mixture", .was = "keys"},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions; the sphere is S^(D-1), 2 is the circle",
-     .field = offsetof(heat_params, dim), .min = 2, .max = ES_HEAT_MOST_DIM, .standard = "2",
-     .alias = "d"},
-    {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of each mode",
-     .field = offsetof(heat_params, kappa), .min = 0.0, .max = 1e6, .standard = "2"},
+     FIELD(dim), .min = 2, .max = ES_HEAT_MOST_DIM, .standard = "2", .alias = "d"},
+    {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of each mode", FIELD(kappa), .min = 0.0,
+     .max = 1e6, .standard = "2"},
     {"modes", 0, ES_PARAM_FILE, "FILE",
-     "directions of the modes of a mixture, .npy (parts, d), of equal weight",
-     .field = offsetof(heat_params, modes),
+     "directions of the modes of a mixture, .npy (parts, d), of equal weight", FIELD(modes),
      .otherwise = "the first axis with weight 0.6, and 120 degrees from it with 0.4"},
-    {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures",
-     .field = offsetof(heat_params, beta), .min = 1e-3, .max = 1e9, .increasing = true,
-     .standard = "10..1000*5"},
-    {"n", 'n', ES_PARAM_WHOLE, "N", "keys of a replicate", .field = offsetof(heat_params, n),
-     .min = 2, .max = 1e7, .standard = "100000", .unit = "keys"},
-    {"query-count", 0, ES_PARAM_WHOLE, "M", "uniform queries, the same for all",
-     .field = offsetof(heat_params, queries), .min = 1, .max = 100000, .standard = "16",
-     .was = "queries"},
+    {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures", FIELD(beta), .min = 1e-3,
+     .max = 1e9, .increasing = true, .standard = "10..1000*5"},
+    {"n", 'n', ES_PARAM_WHOLE, "N", "keys of a replicate", FIELD(n), .min = 2, .max = 1e7,
+     .standard = "100000", .unit = "keys"},
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "uniform queries, the same for all", FIELD(queries),
+     .min = 1, .max = 100000, .standard = "16", .was = "queries"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R",
-     "independent sets of keys; 0: infinitely many keys alone",
-     .field = offsetof(heat_params, replicates), .min = 0, .max = 1e6, .standard = "8"},
+     "independent sets of keys; 0: infinitely many keys alone", FIELD(replicates), .min = 0,
+     .max = 1e6, .standard = "8"},
     {"particles", 0, ES_PARAM_WHOLE, "N",
-     "also let N tokens of this law move by their own attention",
-     .field = offsetof(heat_params, particles), .min = 1, .max = 1e6, .otherwise = "none"},
-    {"steps", 0, ES_PARAM_WHOLE, "S", "of the particles", .field = offsetof(heat_params, steps),
-     .min = 1, .max = 1e5, .standard = "20"},
-    {"step-beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature of the particles",
-     .field = offsetof(heat_params, step_beta), .min = 1e-3, .max = 1e9, .standard = "40"},
-    {"bins", 0, ES_PARAM_WHOLE, "N", "of the particles' density",
-     .field = offsetof(heat_params, bins), .min = 1, .max = 10000, .standard = "24"},
+     "also let N tokens of this law move by their own attention", FIELD(particles), .min = 1,
+     .max = 1e6, .otherwise = "none"},
+    {"steps", 0, ES_PARAM_WHOLE, "S", "of the particles", FIELD(steps), .min = 1, .max = 1e5,
+     .standard = "20"},
+    {"step-beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature of the particles", FIELD(step_beta),
+     .min = 1e-3, .max = 1e9, .standard = "40"},
+    {"bins", 0, ES_PARAM_WHOLE, "N", "of the particles' density", FIELD(bins), .min = 1,
+     .max = 10000, .standard = "24"},
     {0}};
 
 /* ---- the density ---- */
 
+/* Two modes 120 degrees apart with unequal weights: no symmetry of the density makes a drift
+ * vanish that should be seen. */
 static es_status read_modes(es_job *job, const heat_params *p, heat_state *s, es_error *err)
 {
     const int64_t d = p->dim;
@@ -82,17 +106,12 @@ static es_status make_law(es_job *job, const heat_params *p, heat_state *s, es_e
     ES_TRY(es_job_array(job, parts, 1, sizeof *s->weights, &s->weights, err));
     for (int64_t j = 0; j < parts; j++) {
         s->weights[j] = p->modes ? 1.0 : j ? 0.4 : 0.6;
-        s->parts[j] = (es_law){.kind = p->keys == UNIFORM ? ES_LAW_SPHERE : ES_LAW_VMF,
-                               .dim = p->dim,
-                               .size = 1.0,
-                               .concentration = p->kappa,
-                               .direction = s->modes.data + j * p->dim};
+        s->parts[j] =
+            (es_law){p->keys == UNIFORM ? ES_LAW_SPHERE : ES_LAW_VMF, .dim = p->dim, .size = 1.0,
+                     .concentration = p->kappa, .direction = s->modes.data + j * p->dim};
     }
-    s->law = p->keys == MIXTURE ? (es_law){.kind = ES_LAW_MIXTURE,
-                                           .dim = p->dim,
-                                           .parts = s->parts,
-                                           .weights = s->weights,
-                                           .n_parts = parts}
+    s->law = p->keys == MIXTURE ? (es_law){ES_LAW_MIXTURE, .dim = p->dim, .parts = s->parts,
+                                           .weights = s->weights, .n_parts = parts}
                                 : s->parts[0];
     return es_law_check(&s->law, err);
 }
@@ -119,7 +138,7 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 /* ---- a cell: all steps of the particles ---- */
 
-static const char *const particle_columns[] = {"density", "mean_length"};
+static const char *const particle_numbers[] = {"density", "mean_length"};
 
 /* Steps come after one another, so they are one cell; its progress counts them. */
 typedef struct walk {
@@ -135,6 +154,8 @@ static bool walk_progress(void *user, double done, double total)
                                                   (double)(w->step - 1) + part, (double)w->steps);
 }
 
+/* The first harmonic of the particles' density: what backward heat amplifies by exp((d-1) t)
+ * (THEORY 6), and the one number of the flow that theory has in closed form. */
 static double length_of_mean(const double *x, int64_t n, int64_t d)
 {
     double norm2 = 0.0;
@@ -200,28 +221,19 @@ static es_status open_study(es_job *job, es_error *err)
     es_answer_count(job->answer, "n", p->n);
     es_answer_count(job->answer, "replicates", p->replicates);
     ES_TRY(es_job_stage(job,
-                        &(es_stage){.name = "replicates",
-                                    .phase = "drawing keys",
+                        &(es_stage){"replicates", .phase = "drawing keys",
                                     .noun = "blocks of 16 replicates",
                                     .cells = (p->replicates + HEAT_BLOCK - 1) / HEAT_BLOCK,
-                                    .rows = HEAT_BLOCK * p->beta.count,
-                                    .cols = DRAW_NUMBERS,
-                                    .columns = draw_columns,
-                                    .tells = true,
-                                    .flops = block_flops(p),
+                                    .rows = HEAT_BLOCK * p->beta.count, .cols = DRAW_NUMBERS,
+                                    .columns = draw_columns, .tells = true, .flops = block_flops(p),
                                     .run = run_block},
                         err));
     return es_job_stage(job,
-                        &(es_stage){.name = "particles",
-                                    .phase = "moving particles",
-                                    .noun = "sets of particles",
-                                    .cells = p->particles ? 1 : 0,
-                                    .rows = (p->steps + 1) * p->bins,
-                                    .cols = HEAT_NUMBERS,
-                                    .columns = particle_columns,
-                                    .tells = true,
-                                    .flops = particle_flops(p),
-                                    .run = run_particles},
+                        &(es_stage){"particles", .phase = "moving particles",
+                                    .noun = "sets of particles", .cells = p->particles ? 1 : 0,
+                                    .rows = (p->steps + 1) * p->bins, .cols = HEAT_NUMBERS,
+                                    .columns = particle_numbers, .tells = true,
+                                    .flops = particle_flops(p), .run = run_particles},
                         err);
 }
 
@@ -258,13 +270,274 @@ static es_status begin(es_job *job, es_error *err)
                             err);
 }
 
+/* ---- tables ---- */
+
+static const es_column row_columns[] = {
+    {"beta", "beta", "", ES_FORMAT_SHORT, "inverse temperature: scores are beta <q, k>"},
+    {"slope", "measured", "slope", ES_FORMAT_REAL,
+     "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n keys",
+     .error = "slope_se"},
+    {"slope_exact", "exact", "slope", ES_FORMAT_REAL,
+     "infinitely many keys: grad log of the density smoothed by vMF(beta)"},
+    {"error", "|beta drift - grad log f|", "exact", ES_FORMAT_SHORT,
+     "root mean square over the queries, infinitely many keys"},
+    {"rate", "rate", "", ES_FORMAT_SHORT, "its exponent in 1/beta, from one row to the next: 1"},
+    {"radial", "radial", "", ES_FORMAT_REAL, "1 - <output, query>, n keys", .error = "radial_se"},
+    {"radial_exact", "exact", "", ES_FORMAT_SHORT, "1 - <output, query>, infinitely many keys"},
+    {"radial_leading", "(d-1)/(2 beta)", "", ES_FORMAT_SHORT, "its leading term"},
+    {"noise", "noise", "", ES_FORMAT_SHORT,
+     "root mean square of beta times (measured - exact drift)"},
+    {"ess", "ESS", "keys", ES_FORMAT_SHORT,
+     "how many keys a query sees: measured and exact differ by noise, and by a bias of order "
+     "1/ESS"},
+    {0}};
+static const es_table_spec rows_table = {"rows", row_columns,
+                                         ES_VIEW("Drift of attention on the sphere")};
+
+static const es_column particle_columns[] = {
+    {"step", "step", "", ES_FORMAT_COUNT},
+    {"low", "low", "", ES_FORMAT_REAL,
+     "begin of the bin: angle in radians on the circle, cosine with the first axis elsewhere"},
+    {"high", "high", "", ES_FORMAT_REAL, "its end"},
+    {"density", "density", "", ES_FORMAT_REAL, "of the particles, relative to the uniform law"},
+    {0}};
+static const es_table_spec particles_table = {"particles", particle_columns, NULL};
+
+static const es_column step_columns[] = {
+    {"step", "step", "", ES_FORMAT_COUNT},
+    {"time", "time", "", ES_FORMAT_SHORT, "of backward heat: step/beta"},
+    {"mean_length", "|mean|", "", ES_FORMAT_REAL, "length of the mean of all particles"},
+    {"heat", "heat", "", ES_FORMAT_REAL,
+     "what backward heat makes of it, exp((d-1) time), while the density is smooth"},
+    {"highest", "highest", "", ES_FORMAT_SHORT,
+     "density of the fullest bin, relative to the uniform law"},
+    {0}};
+static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles")};
+
+static const es_column profile_columns[] = {
+    {"low", "from", "", ES_FORMAT_SHORT,
+     "bin: angle in radians on the circle, cosine with the first axis elsewhere"},
+    {"density", "step", "", ES_FORMAT_SHORT, .each = true},
+    {0}};
+static const es_table_spec profile_table = {
+    "profile", profile_columns, ES_VIEW("Density of the particles, relative to the uniform law")};
+
+/* ---- the drift ---- */
+
+/* Exponent of the exact error from one beta to the next; the smoothing of f changes log f by the
+ * order 1/beta (THEORY 6), so it is 1. */
+static double rate_at(const heat_params *p, const heat_state *s, int64_t b)
+{
+    return b ? log(s->exact[b - 1].error / s->exact[b].error) /
+                   log(p->beta.reals[b] / p->beta.reals[b - 1])
+             : (double)NAN;
+}
+
+static void put_rows(const heat_params *p, const heat_state *s, const es_heat_row *rows,
+                     es_table *t)
+{
+    for (int64_t b = 0; b < p->beta.count; b++) {
+        const es_heat_exact *e = &s->exact[b];
+        const int64_t row = es_table_row(t);
+        es_put(t, row, {"beta", p->beta.reals[b]}, {"slope_exact", e->slope}, {"error", e->error},
+               {"rate", rate_at(p, s, b)}, {"radial_exact", e->radial},
+               {"radial_leading", 0.5 * (double)(p->dim - 1) / p->beta.reals[b]});
+        if (!p->replicates)
+            continue;
+        es_put(t, row, {"slope", rows[b].mean.slope}, {"slope_se", rows[b].se.slope},
+               {"radial", rows[b].mean.radial}, {"radial_se", rows[b].se.radial},
+               {"noise", sqrt(rows[b].mean.noise2)}, {"ess", rows[b].mean.ess});
+    }
+}
+
+/* Standard errors between n keys and infinitely many. */
+static double distance(const heat_state *s, const es_heat_row *rows, int64_t b)
+{
+    return fabs(rows[b].mean.slope - s->exact[b].slope) / rows[b].se.slope;
+}
+
+/* Backward heat is seen between two errors: beta must be large for the limit, and then a query sees
+ * few keys. So: the slope where both together, squared, are smallest; and where a bias shows. */
+static void tell_measured(es_answer *a, const heat_params *p, const heat_state *s,
+                          const es_heat_row *rows)
+{
+    int64_t best = 0, biased = 0;
+    double least = (double)INFINITY;
+    char slope[ES_FORMAT_ROOM];
+    for (int64_t b = 0; b < p->beta.count; b++) {
+        const double off = s->exact[b].slope - 1.0, se = rows[b].se.slope;
+        if (off * off + se * se < least) {
+            least = off * off + se * se;
+            best = b;
+        }
+        if (distance(s, rows, b) > distance(s, rows, biased))
+            biased = b;
+    }
+    es_format_number(ES_FORMAT_REAL, rows[best].mean.slope, rows[best].se.slope, slope,
+                     sizeof slope);
+    es_answer_tell(a,
+                   "The slope of beta times the drift on grad log f is %s at beta = %.3g, with "
+                   "%lld keys; infinitely many give %.4g, backward heat is 1.",
+                   slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
+    if (distance(s, rows, biased) > 3.0)
+        es_answer_tell(a,
+                       "At beta = %.3g it is %.2g standard errors from that of infinitely many "
+                       "keys: a query sees only %.3g keys there, and the bias is of order 1/ESS.",
+                       p->beta.reals[biased], distance(s, rows, biased), rows[biased].mean.ess);
+    else if (rows[0].se.slope > 0.0)
+        es_answer_tell(a, "No bias shows: at every beta the slope agrees with that of infinitely "
+                          "many keys within 3 standard errors.");
+}
+
+static void tell_exact(es_answer *a, const heat_params *p, const heat_state *s)
+{
+    const int64_t last = p->beta.count - 1;
+    if (isnan(s->exact[last].slope)) {
+        es_answer_tell(a,
+                       "The density is uniform and nothing drifts: |beta drift| is %.2g with "
+                       "infinitely many keys.",
+                       s->exact[last].error);
+        return;
+    }
+    es_answer_tell(a,
+                   "With infinitely many keys the slope of beta times the drift on grad log f is "
+                   "%.4g at beta = %.3g; backward heat is 1.",
+                   s->exact[last].slope, p->beta.reals[last]);
+    if (last)
+        es_answer_tell(a, "Its distance from grad log f falls like beta^-%.3g there; theory: -1.",
+                       rate_at(p, s, last));
+}
+
+/* ---- particles ---- */
+
+static double edge(const heat_params *p, int64_t bin)
+{
+    const double at = (double)bin / (double)p->bins;
+    return p->dim == 2 ? 3.141592653589793 * (2.0 * at - 1.0) : 2.0 * at - 1.0;
+}
+
+/* Steps whose density people see: the first, the last, and some between. */
+static bool is_shown(const heat_params *p, int64_t step)
+{
+    return step == 0 || step == 1 || step == p->steps || step == p->steps / 4 ||
+           step == p->steps / 2;
+}
+
+typedef struct flow {
+    const heat_params *p;
+    const double *cell; /* (steps + 1, bins, HEAT_NUMBERS) */
+    es_table *particles, *steps, *profile;
+} flow;
+
+static const double *bin_of(const flow *f, int64_t step, int64_t bin)
+{
+    return f->cell + (step * f->p->bins + bin) * HEAT_NUMBERS;
+}
+
+/* The mean is a first harmonic, an eigenfunction of the Laplacian with eigenvalue -(d-1): heat run
+ * backwards for the time t multiplies it by exp((d-1) t) (THEORY 6). A mean is at most 1 long. */
+static double heat_of(const flow *f, int64_t step)
+{
+    const double heat = bin_of(f, 0, 0)[HEAT_LENGTH] *
+                        exp((double)(f->p->dim - 1) * ((double)step / f->p->step_beta));
+    return heat <= 1.0 ? heat : (double)NAN;
+}
+
+static void put_step(const flow *f, int64_t step)
+{
+    const heat_params *p = f->p;
+    double highest = 0.0;
+    for (int64_t b = 0; b < p->bins; b++) {
+        const double density = bin_of(f, step, b)[HEAT_DENSITY];
+        const int64_t row = es_table_row(f->particles);
+        highest = fmax(highest, density);
+        es_put(f->particles, row, {"step", (double)step}, {"low", edge(p, b)},
+               {"high", edge(p, b + 1)}, {"density", density});
+    }
+    const int64_t row = es_table_row(f->steps);
+    es_put(f->steps, row, {"step", (double)step}, {"time", (double)step / p->step_beta},
+           {"mean_length", bin_of(f, step, 0)[HEAT_LENGTH]}, {"heat", heat_of(f, step)},
+           {"highest", highest});
+}
+
+static void put_profile(const flow *f, const int64_t *shown, int64_t count)
+{
+    for (int64_t b = 0; b < f->p->bins; b++) {
+        const int64_t row = es_table_row(f->profile);
+        es_table_real(f->profile, row, "low", edge(f->p, b));
+        for (int64_t i = 0; i < count; i++)
+            es_put_at(f->profile, row, "density", i, bin_of(f, shown[i], b)[HEAT_DENSITY]);
+    }
+}
+
+static void tell_particles(es_answer *a, const flow *f)
+{
+    const int64_t last = f->p->steps;
+    int64_t smooth = 0; /* the last step at which heat has a value */
+    while (smooth < last && !isnan(heat_of(f, smooth + 1)))
+        smooth++;
+    es_answer_tell(a,
+                   "At time %.3g the mean of %lld particles has length %.3g, where backward heat "
+                   "makes %.3g of it; after all %lld steps it is %.3g, and the fullest bin holds "
+                   "%.3g times what the uniform law would.",
+                   (double)smooth / f->p->step_beta, (long long)f->p->particles,
+                   bin_of(f, smooth, 0)[HEAT_LENGTH], heat_of(f, smooth), (long long)last,
+                   bin_of(f, last, 0)[HEAT_LENGTH], es_table_get(f->steps, last, "highest"));
+}
+
+static es_status put_particles(es_job *job, es_answer *a, es_error *err)
+{
+    const heat_params *p = job->params;
+    int64_t shown[5], count = 0; /* at most as many as is_shown() names */
+    double labels[5];
+    flow f = {.p = p, .cell = es_job_cell(job, HEAT_PARTICLES, 0)};
+    es_answer_real(a, "step_beta", p->step_beta);
+    f.particles = es_answer_table(a, &particles_table);
+    f.steps = es_answer_table(a, &steps_table);
+    f.profile = es_answer_table(a, &profile_table);
+    for (int64_t step = 0; step <= p->steps; step++) {
+        put_step(&f, step);
+        if (!is_shown(p, step))
+            continue;
+        labels[count] = (double)step;
+        shown[count++] = step;
+    }
+    es_answer_counts(a, "shown", shown, count);
+    ES_TRY(es_put_each(job, f.profile, "density", labels, count, err));
+    put_profile(&f, shown, count);
+    tell_particles(a, &f);
+    return ES_OK;
+}
+
+/* ---- all of it ---- */
+
+static es_status heat_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const heat_params *p = job->params;
+    const heat_state *s = job->state;
+    es_heat_row *rows;
+    ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *rows, &rows, err));
+    if (p->replicates)
+        es_heat_average((const es_heat_draw *)(const void *)job->cells[HEAT_REPLICATES],
+                        p->replicates, p->beta.count, rows);
+    put_rows(p, s, rows, es_answer_table(answer, &rows_table));
+    es_answer_real(answer, "gradient", s->exact[0].size);
+    if (p->replicates && !isnan(s->exact[0].slope))
+        tell_measured(answer, p, s, rows);
+    else
+        tell_exact(answer, p, s);
+    return p->particles ? put_particles(job, answer, err) : ES_OK;
+}
+
+/* ---- the study ---- */
+
 static const char *const examples[] = {
     "esscher heat", "esscher heat --dim 3 --key-law vmf --kappa 5 --beta 10..1e4*7",
     "esscher heat --particles 2000 --steps 40 --replicates 0",
     "esscher heat --dim 3 --particles 2000 --step-beta 30 --replicates 0 --out heat.run", NULL};
 
 const es_study es_study_heat = {
-    .name = "heat",
+    "heat",
     .summary = "attention on the sphere as backward heat: drift along grad log density",
     .usage = "[options]",
     .about =
@@ -273,8 +546,8 @@ const es_study es_study_heat = {
         "at uniform queries, sets beside it the exact one of infinitely many keys, which is the "
         "gradient of the smoothed density, and shows how fast it approaches backward heat.\n\n"
         "--particles lets tokens move by their own attention, all at once: each step runs the heat "
-        "equation backwards for the time 1/beta and sharpens their density, until they are "
-        "points. With --csv the table is then the density after every step.",
+        "equation backwards for the time 1/beta and sharpens their density, until they are points. "
+        "With --csv the table is then the density after every step.",
     .examples = examples,
     .params = params,
     .size = sizeof(heat_params),
@@ -284,5 +557,4 @@ const es_study es_study_heat = {
     .open = open_study,
     .cost = cost,
     .begin = begin,
-    .summarise = heat_summarise,
-};
+    .summarise = heat_summarise};

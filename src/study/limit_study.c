@@ -5,8 +5,8 @@
 #include <esscher/limit.h>
 
 #include "base/error.h"
-#include "study/head_params.h"
-#include "study/law_params.h"
+#include "study/answer_kit.h"
+#include "study/setting_params.h"
 
 typedef struct limit_params {
     es_law_params law;
@@ -23,18 +23,17 @@ typedef struct limit_state {
     int64_t dv;
 } limit_state;
 
+#define FIELD(member) .field = offsetof(limit_params, member)
 static const es_param params[] = {
     ES_LAW_PARAMS(limit_params, law, NULL),
     ES_HEAD_FILE_PARAMS(limit_params, head, "the identity"),
-    {"x", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)",
-     .field = offsetof(limit_params, x)},
+    {"x", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)", FIELD(x)},
     {"moments", 0, ES_PARAM_FLAG, NULL,
-     "mean and covariance of the output when the query is a token, too",
-     .field = offsetof(limit_params, moments)},
+     "mean and covariance of the output when the query is a token, too", FIELD(moments)},
     {"draws", 0, ES_PARAM_FILE, "FILE",
      "with --moments: independent draws from the law, .npy (n, d), for laws whose output moments "
      "have no closed form; the error is then a standard error",
-     .field = offsetof(limit_params, draws)},
+     FIELD(draws)},
     {0}};
 
 /* ---- tables ---- */
@@ -60,23 +59,23 @@ static const es_column moment_columns[] = {{"channel", "channel", "", ES_FORMAT_
                                            {"mean", "mean", "", ES_FORMAT_REAL},
                                            {"variance", "variance", "", ES_FORMAT_REAL},
                                            {0}};
-static const es_table_view moment_views[] = {{"Output for a query that is itself a token", NULL,
-                                              "The full covariance is in the JSON (--json)."},
-                                             {0}};
-static const es_table_spec moments_table = {"channel_moments", moment_columns, moment_views};
+static const es_table_spec moments_table = {
+    "channel_moments", moment_columns,
+    ES_VIEW("Output for a query that is itself a token", NULL,
+            "The full covariance is in the JSON (--json).")};
 
 static const es_column accuracy_columns[] = {
     {"method", "method", "", ES_FORMAT_TEXT},
     {"mean_error", "error of a mean", "", ES_FORMAT_SHORT},
     {"cov_error", "error of a covariance", "", ES_FORMAT_SHORT},
     {0}};
-static const es_table_view accuracy_views[] = {
-    {"Accuracy", NULL,
-     "exact: rounding only; quadrature: change by the last refinement; sampled: largest standard\n"
-     "  error over the draws."},
-    {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
-                                             .record = true};
+static const es_table_spec accuracy_table = {
+    "accuracy", accuracy_columns,
+    ES_VIEW("Accuracy", NULL,
+            "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
+            "standard\n"
+            "  error over the draws."),
+    .record = true};
 
 /* ---- what is asked ---- */
 
@@ -162,39 +161,26 @@ static es_status make_map(es_job *job, limit_map *map, es_error *err)
 /* Columns map_0, map_1, ...; people see them if there is room. */
 static es_status put_channels(es_job *job, es_answer *a, es_table *t, es_error *err)
 {
-    enum { ROOM = 24 };
     const int64_t dv = ((const limit_state *)job->state)->dv;
     const bool shown = dv <= CHANNELS_SHOWN;
     const char *const views[] = {shown ? narrow_title : wide_title, NULL};
-    const char **labels;
-    char *texts;
-    int64_t channels[CHANNELS_SHOWN];
-    ES_TRY(es_job_array(job, dv, sizeof *labels, 1, &labels, err));
-    ES_TRY(es_job_array(job, dv, ROOM, 1, &texts, err));
-    for (int64_t c = 0; c < dv; c++) {
-        snprintf(texts + c * ROOM, ROOM, "%lld", (long long)c);
-        labels[c] = texts + c * ROOM;
-        if (shown)
-            channels[c] = c;
-    }
-    es_answer_counts(a, "channels", channels, shown ? dv : 0);
-    es_table_each(t, "map", labels, dv);
+    double *channels;
+    ES_TRY(es_job_array(job, dv, 1, sizeof *channels, &channels, err));
+    for (int64_t c = 0; c < dv; c++)
+        channels[c] = (double)c;
+    es_answer_counts(a, "channels", (const int64_t[CHANNELS_SHOWN]){0, 1, 2, 3, 4, 5, 6, 7},
+                     shown ? dv : 0);
     es_table_show(t, views);
-    return ES_OK;
+    return es_put_each(job, t, "map", channels, dv, err);
 }
 
 static void put_row(es_table *t, const limit_map *map, int64_t i, int64_t dv)
 {
     const int64_t row = es_table_row(t);
-    es_table_count(t, row, "row", i);
-    es_table_real(t, row, "log_mgf", map->K[i].val);
-    es_table_real(t, row, "error", map->error[i]);
-    es_table_real(t, row, "norm", map->norm[i]);
-    for (int64_t c = 0; c < dv; c++) {
-        char key[ES_KEY_ROOM];
-        snprintf(key, sizeof key, "map.%lld", (long long)c);
-        es_table_real(t, row, key, map->out[i * dv + c]);
-    }
+    es_put(t, row, {"row", (double)i}, {"log_mgf", map->K[i].val}, {"error", map->error[i]},
+           {"norm", map->norm[i]});
+    for (int64_t c = 0; c < dv; c++)
+        es_put_at(t, row, "map", c, map->out[i * dv + c]);
 }
 
 static void tell_map(es_answer *a, const limit_map *map, int64_t m)
@@ -207,8 +193,8 @@ static void tell_map(es_answer *a, const limit_map *map, int64_t m)
     }
     if (m == 1)
         es_answer_tell(a,
-                       "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) "
-                       "= %.6g; neither is off by more than %.2g.",
+                       "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) = "
+                       "%.6g; neither is off by more than %.2g.",
                        high, map->K[0].val, error);
     else
         es_answer_tell(a,
@@ -254,16 +240,13 @@ static void put_moments(es_answer *a, const limit_state *s, const double *mean, 
     es_table *t = es_answer_table(a, &moments_table), *how = es_answer_table(a, &accuracy_table);
     for (int64_t i = 0; i < dv; i++) {
         const int64_t row = es_table_row(t);
-        es_table_count(t, row, "channel", i);
-        es_table_real(t, row, "mean", mean[i]);
-        es_table_real(t, row, "variance", cov[i * dv + i]);
+        es_put(t, row, {"channel", (double)i}, {"mean", mean[i]}, {"variance", cov[i * dv + i]});
         norm2 += mean[i] * mean[i];
         trace += cov[i * dv + i];
     }
     es_table_row(how);
     es_table_text(how, 0, "method", method);
-    es_table_real(how, 0, "mean_error", accuracy->mean);
-    es_table_real(how, 0, "cov_error", accuracy->cov);
+    es_put(how, 0, {"mean_error", accuracy->mean}, {"cov_error", accuracy->cov});
     es_answer_tell(a,
                    "For a query that is a token the output's mean has norm %.6g and its variances "
                    "add up to %.6g (%s: an element is off by %s %.2g and %.2g).",
@@ -305,18 +288,17 @@ static const char *const examples[] = {
     "esscher limit --law cube --A A.npy --moments --draws points.npy", NULL};
 
 const es_study es_study_limit = {
-    .name = "limit",
+    "limit",
     .summary = "the closed-form limit of attention over infinitely many tokens",
     .usage = "--law LAW (--x x.npy | --moments) [options]",
-    .about =
-        "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
-        "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query x "
-        "when the number of tokens goes to infinity; K is the log-MGF of the law of the tokens. "
-        "Every number comes with its error.\n\n"
-        "--moments gives mean and covariance of Gamma(X) for a query X that is itself a token: "
-        "in closed form for gaussian and empirical, by quadrature for sphere and ball around "
-        "0 and for every law in one dimension; other laws need --draws. Laplace and student "
-        "have no such moments, and student no limit at all.",
+    .about = "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
+             "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query "
+             "x when the number of tokens goes to infinity; K is the log-MGF of the law of the "
+             "tokens. Every number comes with its error.\n\n"
+             "--moments gives mean and covariance of Gamma(X) for a query X that is itself a "
+             "token: in closed form for gaussian and empirical, by quadrature for sphere and ball "
+             "around 0 and for every law in one dimension; other laws need --draws. Laplace and "
+             "student have no such moments, and student no limit at all.",
     .examples = examples,
     .params = params,
     .size = sizeof(limit_params),
@@ -324,5 +306,4 @@ const es_study es_study_limit = {
     .keeps_nothing = true,
     .state = sizeof(limit_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -1,38 +1,279 @@
-/* measure_cells.c : attention of one head, and the statistics over its queries. */
+/* measure_cells.c : attention of one head: statistics over its queries, how accurate they are, and
+ * somebody else's output for the same inputs. */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "study/measure_study.h"
 
-const char *const measure_names[MEASURE_NUMBERS] = {"entropy",
-                                                    "entropy_se",
-                                                    "perplexity",
-                                                    "perplexity_se",
-                                                    "ess",
-                                                    "ess_se",
-                                                    "sum_squares",
-                                                    "sum_squares_se",
-                                                    "top_weight",
-                                                    "top_weight_se",
-                                                    "lse",
-                                                    "lse_se",
-                                                    "output_mean_norm",
-                                                    "output_mean_norm_se",
-                                                    "output_cov_trace",
-                                                    "check_output",
-                                                    "check_lse",
-                                                    "check_entropy",
-                                                    "compare_error",
-                                                    "compare_total",
-                                                    "compare_max_abs",
-                                                    "compare_max_ulps",
-                                                    "compare_worst",
-                                                    "compare_worst_row",
-                                                    "compare_nonfinite"};
+/* clang-format off */
+const char *const measure_names[MEASURE_NUMBERS] = {
+    "entropy", "entropy_se", "perplexity", "perplexity_se", "ess", "ess_se", "sum_squares",
+    "sum_squares_se", "top_weight", "top_weight_se", "lse", "lse_se", "output_mean_norm",
+    "output_mean_norm_se", "output_cov_trace", "check_output", "check_lse", "check_entropy",
+    "compare_error", "compare_total", "compare_max_abs", "compare_max_ulps", "compare_worst",
+    "compare_worst_row", "compare_nonfinite"};
+/* clang-format on */
 
 bool measure_stop(const es_exec *exec)
 {
     return exec->progress && exec->progress(exec->progress_user, 1.0, 1.0);
+}
+
+/* ---- accuracy ----
+ * f32 kernels are checked against the f64 engine, f64 kernels against the reference, on queries
+ * spread evenly over the head, at the largest prefix and every scale. (With --exclude-self on the
+ * first queries: a query's own key is found by its number, which a sample would change.) */
+
+enum { ROWS = 16 };
+
+/* The sample of one head and what was found for it. */
+typedef struct sample {
+    int64_t rows, stride;
+    double *ours, *theirs; /* outputs (S, rows, dv) */
+    double *lse, *entropy; /* of the judge (S, rows) */
+    es_view q, k, v;
+    es_attend_opts opts;
+    es_arena scratch; /* a few rows: not counted */
+} sample;
+
+/* The head is done as far as progress goes; to stop is still possible. */
+static bool stop_if_asked(void *user, double done, double total)
+{
+    (void)done;
+    (void)total;
+    return measure_stop(user);
+}
+
+/* The reference takes about 5 ns per multiplication; at most one second of it per head, and not a
+ * single row if that takes longer than ten. */
+static int64_t affordable_rows(const measure_state *s)
+{
+    if (s->opts.precision == ES_F32)
+        return ROWS;
+    const double one =
+        (double)s->opts.prefixes[s->P - 1] * ((double)s->d + (double)s->S * (double)s->dv);
+    if (one > 2e9)
+        return 0;
+    const double fits = 2e8 / one;
+    return fits >= ROWS ? ROWS : fits >= 1.0 ? (int64_t)fits : 1;
+}
+
+void measure_check_plan(measure_state *s, size_t *bytes)
+{
+    const int64_t queries = measure_queries(s, s->P - 1), n = s->opts.prefixes[s->P - 1];
+    const int64_t rows = affordable_rows(s);
+    s->checked_rows = queries < rows ? queries : rows;
+    *bytes = (size_t)(2 * n + 2 * s->d + s->dv) * sizeof(double);
+    if (s->opts.precision == ES_F64 || s->checked_rows == 0)
+        return;
+    es_attend_opts opts = s->opts;
+    opts.prefixes = NULL;
+    opts.top_k = NULL;
+    opts.self = false;
+    es_attend_plan plan;
+    es_error err;
+    const es_dtype both[] = {ES_F32, ES_F64};
+    for (int i = 0; i < 2; i++) {
+        opts.precision = both[i];
+        if (es_attend_plan_for(s->checked_rows, n, s->d, s->dv, &opts, false, &plan, &err) ==
+                ES_OK &&
+            plan.bytes > *bytes)
+            *bytes = plan.bytes;
+    }
+}
+
+static es_status room_for_check(es_arena *scratch, int64_t count, double **out, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(scratch, count, 1, sizeof(double), "checks", &memory, err));
+    *out = memory;
+    return ES_OK;
+}
+
+static es_status start_sample(const measure_state *s, int64_t head, const es_exec *exec, sample *c,
+                              es_error *err)
+{
+    es_view views[3];
+    measure_views(s, head, views);
+    const int64_t n = s->opts.prefixes[s->P - 1], queries = measure_queries(s, s->P - 1);
+    c->rows = s->checked_rows;
+    c->stride = 1;
+    if (!s->opts.exclude_self && c->rows > 1)
+        c->stride = (queries - 1) / (c->rows - 1);
+    c->q = views[MEASURE_Q];
+    c->q.row_stride *= c->stride;
+    c->q.rows = c->rows;
+    c->k = es_view_rows(&views[MEASURE_K], 0, n);
+    c->v = es_view_rows(&views[MEASURE_V], 0, n);
+    c->opts = s->opts;
+    c->opts.prefixes = NULL;
+    c->opts.top_k = NULL;
+    c->opts.self = false; /* the tokens of a prefix see exactly the keys of the prefix */
+    c->opts.exec = exec;
+    const int64_t cells = s->S * c->rows;
+    ES_TRY(room_for_check(&c->scratch, cells * s->dv, &c->ours, err));
+    ES_TRY(room_for_check(&c->scratch, cells * s->dv, &c->theirs, err));
+    ES_TRY(room_for_check(&c->scratch, cells, &c->lse, err));
+    return room_for_check(&c->scratch, cells, &c->entropy, err);
+}
+
+/* Our outputs of the sampled rows: those of the run where it kept them, else the same kernels once
+ * more on these rows. */
+static es_status collect_ours(const measure_state *s, const es_attend_out *ours, sample *c,
+                              es_error *err)
+{
+    if (!s->keeps_output) {
+        const es_attend_out out = {.output = c->ours};
+        return es_attend(&c->q, &c->k, &c->v, &c->opts, &out, err);
+    }
+    for (int64_t b = 0; b < s->S; b++) {
+        const int64_t cell = b * s->P + s->P - 1;
+        for (int64_t i = 0; i < c->rows; i++)
+            for (int64_t j = 0; j < s->dv; j++)
+                c->ours[(b * c->rows + i) * s->dv + j] =
+                    ours->output[(cell * s->m + i * c->stride) * s->dv + j];
+    }
+    return ES_OK;
+}
+
+/* The larger of two errors. Unlike fmax() it keeps a NaN: an error that is not a number must not
+ * vanish behind one that is. */
+double measure_worse(double a, double b) { return isnan(a) || a > b ? a : b; }
+
+static void compare_sample(const measure_state *s, const es_attend_out *ours, const sample *c,
+                           double *cell)
+{
+    for (int64_t b = 0; b < s->S; b++) {
+        const int64_t at = b * s->P + s->P - 1;
+        double *out = cell + at * s->numbers, error = 0.0, total = 0.0;
+        for (int64_t i = b * c->rows * s->dv; i < (b + 1) * c->rows * s->dv; i++) {
+            error += (c->ours[i] - c->theirs[i]) * (c->ours[i] - c->theirs[i]);
+            total += c->theirs[i] * c->theirs[i];
+        }
+        out[MEASURE_CHECK_OUTPUT] = error == 0.0 ? 0.0 : sqrt(error / total);
+        for (int64_t i = 0; i < c->rows; i++) {
+            const int64_t row = at * s->m + i * c->stride, judge = b * c->rows + i;
+            out[MEASURE_CHECK_LSE] =
+                measure_worse(fabs(ours->lse[row] - c->lse[judge]), out[MEASURE_CHECK_LSE]);
+            out[MEASURE_CHECK_ENTROPY] = measure_worse(fabs(ours->entropy[row] - c->entropy[judge]),
+                                                       out[MEASURE_CHECK_ENTROPY]);
+        }
+    }
+}
+
+static es_status judge_sample(const measure_state *s, int64_t head, const es_attend_out *ours,
+                              const es_exec *exec, sample *c, double *cell, es_error *err)
+{
+    ES_TRY(start_sample(s, head, exec, c, err));
+    ES_TRY(collect_ours(s, ours, c, err));
+    const es_attend_out out = {.output = c->theirs, .lse = c->lse, .entropy = c->entropy};
+    const bool engine = c->opts.precision == ES_F32;
+    c->opts.precision = ES_F64;
+    ES_TRY((engine ? es_attend : es_attend_reference)(&c->q, &c->k, &c->v, &c->opts, &out, err));
+    compare_sample(s, ours, c, cell);
+    return ES_OK;
+}
+
+static es_status measure_check(const measure_state *s, int64_t head, const es_attend_out *ours,
+                               const es_exec *exec, double *cell, es_error *err)
+{
+    es_exec again = *exec;
+    es_exec given = *exec;
+    sample c = {0};
+    if (s->checked_rows == 0)
+        return ES_OK;
+    again.progress = stop_if_asked;
+    again.progress_user = &given;
+    const es_status status = judge_sample(s, head, ours, &again, &c, cell, err);
+    es_arena_free(&c.scratch);
+    return status;
+}
+
+/* ---- their output, judged by the f64 engine ---- */
+
+/* Significant bits and smallest exponent of a number format. */
+typedef struct format {
+    const char *name;
+    int bits, least;
+} format;
+
+static format format_of(const char *descr)
+{
+    static const struct spelling {
+        const char *descr; /* NumPy's without its byte order, or that of safetensors */
+        format format;
+    } known[] = {{"f2", {"f16", 11, -14}},    {"f4", {"f32", 24, -126}}, {"f8", {"f64", 53, -1022}},
+                 {"BF16", {"bf16", 8, -126}}, {"F16", {"f16", 11, -14}}, {"F32", {"f32", 24, -126}},
+                 {"F64", {"f64", 53, -1022}}};
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    int i = 0;
+    while (i < KNOWN - 1 && !strstr(descr, known[i].descr))
+        i++;
+    return known[i].format;
+}
+
+static double ulp_of(const format *f, double value)
+{
+    int exponent = f->least;
+    if (value != 0.0)
+        exponent = ilogb(value) > f->least ? ilogb(value) : f->least;
+    return ldexp(1.0, exponent - f->bits + 1);
+}
+
+/* What a head's rows add up to. */
+typedef struct tally {
+    double error, total; /* squared norms */
+    double max_abs, max_ulps, worst;
+    int64_t worst_row, nonfinite;
+} tally;
+
+static void add_row(tally *t, const format *f, const es_view *theirs, const double *ours,
+                    int64_t row)
+{
+    double error = 0.0, total = 0.0;
+    for (int64_t c = 0; c < theirs->cols; c++) {
+        const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
+        if (!isfinite(value)) {
+            t->nonfinite++;
+            continue;
+        }
+        error += off * off;
+        total += ours[c] * ours[c];
+        t->max_abs = fmax(t->max_abs, off);
+        t->max_ulps = fmax(t->max_ulps, off / ulp_of(f, ours[c]));
+    }
+    t->error += error;
+    t->total += total;
+    const double relative = error > 0.0 ? sqrt(error / total) : 0.0;
+    if (relative > t->worst || row == 0) {
+        t->worst = relative;
+        t->worst_row = row;
+    }
+}
+
+static es_status measure_compare(const measure_state *s, int64_t head, const double *ours,
+                                 double *cell, es_error *err)
+{
+    es_view theirs;
+    ES_TRY(es_array_view(&s->arrays[MEASURE_Y], head, &theirs, err));
+    const format f = format_of(s->info[MEASURE_Y].descr);
+    tally t = {0};
+    for (int64_t i = 0; i < measure_queries(s, 0); i++)
+        add_row(&t, &f, &theirs, ours + i * s->dv, i);
+    cell[MEASURE_THEIR_ERROR] = t.error;
+    cell[MEASURE_THEIR_TOTAL] = t.total;
+    cell[MEASURE_THEIR_MAX_ABS] = t.max_abs;
+    cell[MEASURE_THEIR_MAX_ULPS] = t.max_ulps;
+    cell[MEASURE_THEIR_WORST] = t.worst;
+    cell[MEASURE_THEIR_WORST_ROW] = (double)t.worst_row;
+    cell[MEASURE_THEIR_NONFINITE] = (double)t.nonfinite;
+    return ES_OK;
+}
+
+const char *measure_ulps_of(const measure_state *s)
+{
+    return format_of(s->info[MEASURE_Y].descr).name;
 }
 
 /* ---- statistics over queries ---- */

@@ -1,11 +1,115 @@
-/* measure_inputs.c : what the user's files hold, and whether it fits together; all of it before
- * anything is loaded. */
+/* measure_inputs.c : what the user's files hold, whether it fits together, and loading it.
+ *
+ * Shapes are looked at before any number is read: a mistake in the last file must not cost the
+ * loading of the first. In order: where an array is, tokens as a source of Q, K and V, shapes and
+ * cost of a run, loading. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+#include <esscher/safetensors.h>
 
 #include "base/error.h"
-#include "study/array_source.h"
+#include "base/memory.h"
+#include "study/answer_kit.h"
 #include "study/measure_study.h"
+
+/* ---- an array that the user names ----
+ * A .npy file, or one tensor of a safetensors file as FILE.safetensors:TENSOR; without a name a
+ * file with a single tensor will do. */
+
+/* What a name of an array consists of. */
+typedef struct source {
+    char *path;         /* of the safetensors file; NULL: `name` is a .npy file */
+    const char *tensor; /* in `name`; "" if there is none */
+} source;
+
+static es_status source_of(const char *name, source *out, es_error *err)
+{
+    static const char suffix[] = ".safetensors";
+    const char *end = NULL;
+    for (const char *at = name; (at = strstr(at, suffix)); at++) {
+        const char next = at[sizeof suffix - 1];
+        if (next == ':' || next == '\0') {
+            end = at + sizeof suffix - 1;
+            break;
+        }
+    }
+    *out = (source){NULL, ""};
+    if (!end)
+        return ES_OK;
+    const size_t length = (size_t)(end - name);
+    void *memory;
+    ES_TRY(es_mem_new(NULL, length + 1, "a file name", &memory, err));
+    out->path = memory;
+    memcpy(out->path, name, length);
+    out->tensor = *end ? end + 1 : end;
+    return ES_OK;
+}
+
+/* Names of the first tensors, for the message. */
+static es_status fail_tensor(const es_st *st, const source *s, es_error *err)
+{
+    char names[256] = "";
+    const int64_t count = es_st_count(st);
+    size_t used = 0;
+    for (int64_t i = 0; i < count && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 es_st_at(st, i)->name);
+    if (used >= sizeof names)
+        memcpy(names + sizeof names - 4, "...", 4);
+    return es_fail_file(err, ES_E_ARGUMENT, s->path, -1, "input.tensor",
+                        "name one of them: FILE.safetensors:TENSOR", "%s%s; the file has %lld: %s",
+                        *s->tensor ? "there is no tensor " : "no tensor is named", s->tensor,
+                        (long long)count, names);
+}
+
+static es_status find_tensor(const source *s, es_st **st, const es_st_tensor **tensor,
+                             es_error *err)
+{
+    ES_TRY(es_st_open(s->path, NULL, st, err));
+    *tensor = *s->tensor              ? es_st_find(*st, s->tensor)
+              : es_st_count(*st) == 1 ? es_st_at(*st, 0)
+                                      : NULL;
+    return *tensor ? ES_OK : fail_tensor(*st, s, err);
+}
+
+/* Shape and dtype into *info, or all of it into *array. */
+static es_status read_tensor(const source *s, es_budget *budget, es_npy_info *info, es_array *array,
+                             es_error *err)
+{
+    es_st *st = NULL;
+    const es_st_tensor *tensor;
+    es_status status = find_tensor(s, &st, &tensor, err);
+    if (status == ES_OK)
+        status = info ? es_st_inspect(st, tensor, info, err)
+                      : es_st_load(st, tensor, budget, array, err);
+    es_st_close(st);
+    return status;
+}
+
+static es_status source_inspect(const char *name, es_npy_info *out, es_error *err)
+{
+    source s;
+    ES_TRY(source_of(name, &s, err));
+    const es_status status =
+        s.path ? read_tensor(&s, NULL, out, NULL, err) : es_npy_inspect(name, out, err);
+    es_mem_free(NULL, s.path);
+    return status;
+}
+
+static es_status source_load(const char *name, es_budget *budget, es_array *out, es_error *err)
+{
+    source s;
+    *out = (es_array){0};
+    ES_TRY(source_of(name, &s, err));
+    const es_status status =
+        s.path ? read_tensor(&s, budget, NULL, out, err) : es_npy_load(name, budget, out, err);
+    es_mem_free(NULL, s.path);
+    return status;
+}
+
+/* ---- shapes and numbers of one array ---- */
 
 /* "(8, 4096, 64)" */
 static const char *shape_text(const es_npy_info *info, char out[96])
@@ -31,6 +135,160 @@ static int64_t heads_of(const es_npy_info *i) { return i->rank == 3 ? i->shape[0
 static int64_t rows_of(const es_npy_info *i) { return i->shape[i->rank - 2]; }
 static int64_t cols_of(const es_npy_info *i) { return i->shape[i->rank - 1]; }
 
+/* All rows of all heads as one matrix. */
+static es_view whole(const es_array *a)
+{
+    const int64_t rows = a->rank == 3 ? a->shape[0] * a->shape[1] : a->shape[0];
+    const int64_t cols = a->shape[a->rank - 1];
+    return a->dtype == ES_F32 ? es_view_f32(a->data, rows, cols) : es_view_f64(a->data, rows, cols);
+}
+
+static es_status measure_read(es_job *job, const char *path, es_array *out, es_error *err)
+{
+    es_scan scan;
+    es_error found = {0};
+    ES_TRY(source_load(path, job->exec.budget, out, err));
+    const es_view view = whole(out);
+    if (es_view_scan(&view, "input", &scan, &found) == ES_OK)
+        return ES_OK;
+    const int64_t rows = out->shape[out->rank - 2];
+    char head[48] = "";
+    if (out->rank == 3)
+        snprintf(head, sizeof head, "head %lld, ", (long long)(found.row / rows));
+    return es_fail_file(err, ES_E_NONFINITE, path, -1, "measure.finite",
+                        "remove or replace the value", "%srow %lld, column %lld is %s", head,
+                        (long long)(found.row % rows), (long long)found.col,
+                        isnan(es_view_get(&view, found.row, found.col)) ? "NaN" : "infinite");
+}
+
+/* ---- tokens ----
+ * With --tokens, queries, keys and values are x Wq', x Wk', x Wv' of tokens x that the user brings.
+ */
+
+static const char *const weight_roles[] = {"Wq", "Wk", "Wv"};
+
+static es_status inspect_weights(es_job *job, const char *role, const char *path, int most_rank,
+                                 es_npy_info *info, es_error *err)
+{
+    ES_TRY(source_inspect(path, info, err));
+    if (info->rank < 2 || info->rank > most_rank)
+        return es_fail_file(
+            err, ES_E_SHAPE, path, -1, "measure.rank",
+            most_rank == 2 ? "use shape (n, d)" : "use shape (k, d) or (heads, k, d)",
+            "--%s has %d dimension%s", role, info->rank, info->rank == 1 ? "" : "s");
+    for (int i = 0; i < info->rank; i++)
+        if (info->shape[i] < 1)
+            return es_fail_file(err, ES_E_EMPTY, path, -1, "measure.empty",
+                                "there must be at least one head, row and column",
+                                "--%s holds nothing", role);
+    es_answer_input(job->answer, role, path, info->rank, info->shape, info->descr);
+    return ES_OK;
+}
+
+/* What `which` of queries, keys and values is: (heads, n, rows of its matrix), or the tokens
+ * themselves where there is none. */
+static es_status inspect_matrix(es_job *job, int which, es_error *err)
+{
+    measure_state *s = job->state;
+    measure_tokens *t = &s->tokens;
+    const char *path = s->p->weights[which];
+    const int64_t n = t->info.shape[0], d = t->info.shape[1];
+    es_npy_info *w = &t->weight_info[which], *out = &s->info[which];
+    *out = t->info;
+    if (!path)
+        return ES_OK;
+    ES_TRY(inspect_weights(job, weight_roles[which], path, 3, w, err));
+    if (w->shape[w->rank - 1] != d)
+        return es_fail_file(err, ES_E_SHAPE, path, -1, "measure.dim", "a matrix has shape (k, d)",
+                            "--%s has %lld columns, tokens have %lld", weight_roles[which],
+                            (long long)w->shape[w->rank - 1], (long long)d);
+    const int64_t heads = heads_of(w), k = w->shape[w->rank - 2];
+    *out = (es_npy_info){
+        .dtype = ES_F64, .rank = 3, .shape = {heads, n, k, 1}, .bytes = heads * n * k * 8};
+    /* f64 at half the speed of f32, in which operations are counted */
+    t->flops += 4.0 * (double)heads * (double)n * (double)k * (double)d;
+    if (which == MEASURE_V)
+        out->dtype = t->info.dtype; /* what --out is written in */
+    return ES_OK;
+}
+
+static es_status measure_tokens_inspect(es_job *job, es_error *err)
+{
+    measure_state *s = job->state;
+    const measure_params *o = s->p;
+    const es_npy_info *w = s->tokens.weight_info;
+    ES_TRY(inspect_weights(job, "tokens", o->tokens, 2, &s->tokens.info, err));
+    for (int i = 0; i < 3; i++)
+        ES_TRY(inspect_matrix(job, i, err));
+    if (o->weights[MEASURE_Q] &&
+        w[MEASURE_Q].shape[w[MEASURE_Q].rank - 2] != w[MEASURE_K].shape[w[MEASURE_K].rank - 2])
+        return es_fail_file(err, ES_E_SHAPE, o->weights[MEASURE_K], -1, "measure.dim",
+                            "queries and keys have the same dimension k",
+                            "--Wq and --Wk do not have as many rows");
+    if (o->weights[MEASURE_Q] && heads_of(&w[MEASURE_Q]) % heads_of(&w[MEASURE_K]) != 0)
+        return es_fail_file(err, ES_E_SHAPE, o->weights[MEASURE_K], -1, "measure.heads",
+                            "the heads of Wk divide those of Wq", "%lld heads do not share %lld",
+                            (long long)heads_of(&w[MEASURE_Q]), (long long)heads_of(&w[MEASURE_K]));
+    const int64_t kv = heads_of(&s->info[MEASURE_K]);
+    if (o->weights[MEASURE_V] && heads_of(&w[MEASURE_V]) != kv)
+        return es_fail_file(err, ES_E_SHAPE, o->weights[MEASURE_V], -1, "measure.values",
+                            "as many as --Wk has", "--Wv has %lld heads, keys have %lld",
+                            (long long)heads_of(&w[MEASURE_V]), (long long)kv);
+    if (!o->weights[MEASURE_V] && kv > 1) { /* every head has the tokens as its values */
+        es_npy_info *v = &s->info[MEASURE_V];
+        *v = (es_npy_info){
+            .dtype = v->dtype, .rank = 3, .shape = {kv, v->shape[0], v->shape[1], 1}, .bytes = 0};
+    }
+    s->cost.input_bytes += (double)s->tokens.info.bytes;
+    for (int i = 0; i < 3; i++)
+        s->cost.input_bytes += (double)w[i].bytes;
+    return ES_OK;
+}
+
+static es_status project(es_job *job, int which, es_error *err)
+{
+    measure_state *s = job->state;
+    measure_tokens *t = &s->tokens;
+    const es_npy_info *info = &s->info[which];
+    const int64_t heads = info->shape[0], n = info->shape[1], k = info->shape[2];
+    es_view x, w;
+    ES_TRY(measure_read(job, s->p->weights[which], &t->weights[which], err));
+    ES_TRY(es_job_array(job, heads * n, k, sizeof(double), &t->projected[which], err));
+    es_array_view(&t->x, 0, &x, err);
+    for (int64_t h = 0; h < heads; h++) {
+        ES_TRY(es_job_tick(job, h, heads));
+        es_array_view(&t->weights[which], h, &w, err);
+        const es_view down = es_view_transpose(&w);
+        ES_TRY(es_mat_multiply(&x, &down, job->exec.budget, t->projected[which] + h * n * k, err));
+    }
+    return ES_OK;
+}
+
+static es_status measure_tokens_load(es_job *job, es_error *err)
+{
+    measure_state *s = job->state;
+    ES_TRY(measure_read(job, s->p->tokens, &s->tokens.x, err));
+    for (int i = 0; i < 3; i++)
+        if (s->p->weights[i])
+            ES_TRY(project(job, i, err));
+    return measure_horizon_tokens(job);
+}
+
+static es_view measure_tokens_view(const measure_state *s, int which, int64_t head)
+{
+    const measure_tokens *t = &s->tokens;
+    const es_npy_info *info = &s->info[which];
+    es_view x;
+    if (t->projected[which]) {
+        const int64_t n = info->shape[1], k = info->shape[2];
+        return es_view_f64(t->projected[which] + head * n * k, n, k);
+    }
+    es_array_view(&t->x, 0, &x, NULL);
+    return x;
+}
+
+/* ---- the whole run ---- */
+
 static es_status inspect_file(es_job *job, int which, es_error *err)
 {
     static const char *const roles[] = {"q", "k", "v", "compare"};
@@ -38,7 +296,7 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     const char *path = s->paths[which];
     es_npy_info *info = &s->info[which];
     char text[96];
-    ES_TRY(es_source_inspect(path, info, err));
+    ES_TRY(source_inspect(path, info, err));
     if (info->rank != 2 && info->rank != 3)
         return es_fail_file(err, ES_E_SHAPE, path, -1, "measure.rank",
                             "use shape (n, d) or (heads, n, d)", "shape %s has %d dimension%s",
@@ -51,6 +309,8 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     return ES_OK;
 }
 
+/* The first two that do not fit are named together with both shapes: which of them is wrong only
+ * the user knows. */
 static es_status check_shapes(measure_state *s, es_error *err)
 {
     const es_npy_info *q = &s->info[MEASURE_Q], *k = &s->info[MEASURE_K], *v = &s->info[MEASURE_V];
@@ -96,7 +356,7 @@ static void choose_grids(es_job *job)
     s->K = p->top_k.count;
     s->numbers = MEASURE_NUMBERS + 2 * s->K + (p->moments ? s->dv * (s->dv + 1) : 0);
     s->opts =
-        (es_attend_opts){.precision = job->precision,
+        (es_attend_opts){job->precision,
                          .scales = p->scales.count ? p->scales.reals : &s->default_scale,
                          .n_scales = s->S,
                          .prefixes = p->prefixes.count ? p->prefixes.counts : &s->default_prefix,
@@ -108,6 +368,8 @@ static void choose_grids(es_job *job)
                          .exec = &job->exec};
 }
 
+/* What the run takes, from shapes alone; es_cost_admit() compares it with the limit before
+ * anything is loaded. */
 static es_status estimate(measure_state *s, es_error *err)
 {
     es_attend_plan plan;
@@ -148,34 +410,6 @@ es_status measure_inspect(es_job *job, es_error *err)
     return estimate(s, err);
 }
 
-/* ---- loading ---- */
-
-/* All rows of all heads as one matrix. */
-static es_view whole(const es_array *a)
-{
-    const int64_t rows = a->rank == 3 ? a->shape[0] * a->shape[1] : a->shape[0];
-    const int64_t cols = a->shape[a->rank - 1];
-    return a->dtype == ES_F32 ? es_view_f32(a->data, rows, cols) : es_view_f64(a->data, rows, cols);
-}
-
-es_status measure_read(es_job *job, const char *path, es_array *out, es_error *err)
-{
-    es_scan scan;
-    es_error found = {0};
-    ES_TRY(es_source_load(path, job->exec.budget, out, err));
-    const es_view view = whole(out);
-    if (es_view_scan(&view, "input", &scan, &found) == ES_OK)
-        return ES_OK;
-    const int64_t rows = out->shape[out->rank - 2];
-    char head[48] = "";
-    if (out->rank == 3)
-        snprintf(head, sizeof head, "head %lld, ", (long long)(found.row / rows));
-    return es_fail_file(err, ES_E_NONFINITE, path, -1, "measure.finite",
-                        "remove or replace the value", "%srow %lld, column %lld is %s", head,
-                        (long long)(found.row % rows), (long long)found.col,
-                        isnan(es_view_get(&view, found.row, found.col)) ? "NaN" : "infinite");
-}
-
 es_status measure_load(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
@@ -184,7 +418,7 @@ es_status measure_load(es_job *job, es_error *err)
             ES_TRY(measure_read(job, s->paths[i], &s->arrays[i], err));
     /* NaN in the output of somebody else is a finding, not an obstacle. */
     if (s->p->compare)
-        ES_TRY(es_source_load(s->p->compare, job->exec.budget, &s->arrays[MEASURE_Y], err));
+        ES_TRY(source_load(s->p->compare, job->exec.budget, &s->arrays[MEASURE_Y], err));
     return s->p->tokens ? measure_tokens_load(job, err) : ES_OK;
 }
 

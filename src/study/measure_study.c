@@ -1,4 +1,5 @@
-/* measure_study.c : what attention does with queries, keys and values that the user brings. */
+/* measure_study.c : what attention does with queries, keys and values that the user brings: what is
+ * asked, the stages, files of outputs and per-query statistics, and the order of things. */
 #include "study/measure_study.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "store/file.h"
+#include "study/answer_kit.h"
 
 #define FIELD(member) .field = offsetof(measure_params, member)
 static const es_param params[] = {
@@ -112,12 +114,9 @@ static void put_question(const measure_state *s, es_answer *a)
 {
     es_table *t = es_answer_table(a, &shape_table);
     const int64_t row = es_table_row(t);
-    es_table_count(t, row, "heads", s->heads);
-    es_table_count(t, row, "kv_heads", s->kv_heads);
-    es_table_count(t, row, "queries", s->m);
-    es_table_count(t, row, "keys", s->n);
-    es_table_count(t, row, "dim", s->d);
-    es_table_count(t, row, "value_dim", s->dv);
+    es_put(t, row, {"heads", (double)s->heads}, {"kv_heads", (double)s->kv_heads},
+           {"queries", (double)s->m}, {"keys", (double)s->n}, {"dim", (double)s->d},
+           {"value_dim", (double)s->dv});
     if (s->K)
         es_answer_counts(a, "top_k", s->opts.top_k, s->K);
 }
@@ -169,28 +168,214 @@ static es_status add_stages(es_job *job, es_error *err)
     const char *const *names;
     ES_TRY(name_numbers(job, &names, err));
     ES_TRY(es_job_stage(job,
-                        &(es_stage){.name = "attention",
-                                    .phase = "attending",
-                                    .noun = "heads",
-                                    .cells = s->heads,
-                                    .rows = s->S * s->P,
-                                    .cols = s->numbers,
-                                    .columns = names,
-                                    .tells = true,
-                                    .flops = s->attention_flops,
+                        &(es_stage){"attention", .phase = "attending", .noun = "heads",
+                                    .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
+                                    .columns = names, .tells = true, .flops = s->attention_flops,
                                     .run = measure_head},
                         err));
     return es_job_stage(job,
-                        &(es_stage){.name = "horizons",
-                                    .phase = "covariances",
-                                    .noun = "heads",
-                                    .cells = s->horizon_reason[0] ? 0 : s->heads,
-                                    .rows = 1,
-                                    .cols = MEASURE_HORIZON_NUMBERS,
-                                    .columns = horizon_names,
-                                    .flops = s->horizon_flops,
-                                    .run = run_horizon},
+                        &(es_stage){"horizons", .phase = "covariances", .noun = "heads",
+                                    .cells = s->horizon_reason[0] ? 0 : s->heads, .rows = 1,
+                                    .cols = MEASURE_HORIZON_NUMBERS, .columns = horizon_names,
+                                    .flops = s->horizon_flops, .run = run_horizon},
                         err);
+}
+
+/* ---- files ---- */
+
+enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses */
+enum { TOP_INDEX = 3 };
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t a = strlen(text), b = strlen(end);
+    return a > b && strcmp(text + a - b, end) == 0;
+}
+
+static int64_t cells_of(const measure_state *s) { return s->S * s->P * s->m; }
+
+double measure_files_bytes(const measure_state *s)
+{
+    const double cells = (double)s->heads * (double)cells_of(s);
+    double bytes = 0.0;
+    if (s->p->out)
+        bytes += cells * (double)s->dv * (double)es_dtype_size(s->out_dtype);
+    if (s->p->per_query)
+        bytes += cells * 8.0 * (double)(COLUMNS + s->K);
+    return bytes;
+}
+
+/* (heads, S, P, m, last) without the leading dimensions of size 1; returns the rank. */
+static int file_shape(const measure_state *s, int64_t last, int64_t shape[5])
+{
+    const int64_t leading[] = {s->heads, s->S, s->P};
+    int rank = 0;
+    for (int i = 0; i < 3; i++)
+        if (leading[i] > 1)
+            shape[rank++] = leading[i];
+    shape[rank++] = s->m;
+    shape[rank++] = last;
+    return rank;
+}
+
+static es_status check_rank(const measure_state *s, const char *path, es_error *err)
+{
+    int64_t shape[5];
+    if (file_shape(s, 1, shape) <= ES_ARRAY_RANK)
+        return ES_OK;
+    return es_fail_file(err, ES_E_ARGUMENT, path, -1, "measure.out.rank",
+                        "run one scale or one prefix at a time, or write --per-query FILE.csv",
+                        "several heads, scales and prefixes at once make five dimensions, an array "
+                        "has at most four");
+}
+
+static es_status measure_files_start(measure_state *s, es_error *err)
+{
+    const measure_params *p = s->p;
+    const int64_t cells = s->heads * cells_of(s);
+    void *memory;
+    if (p->out) {
+        ES_TRY(check_rank(s, p->out, err));
+        ES_TRY(es_arena_array(&s->files, cells, s->dv, es_dtype_size(s->out_dtype), "outputs",
+                              &s->outputs, err));
+    }
+    if (!p->per_query)
+        return ES_OK;
+    if (!ends_with(p->per_query, ".csv") && !ends_with(p->per_query, ".npy"))
+        return es_fail_file(err, ES_E_ARGUMENT, p->per_query, -1, "measure.per_query",
+                            "end the name in .csv or .npy", "the name does not say which format");
+    if (ends_with(p->per_query, ".npy"))
+        ES_TRY(check_rank(s, p->per_query, err));
+    ES_TRY(es_arena_array(&s->files, cells, COLUMNS + s->K, sizeof(double), "statistics of queries",
+                          &memory, err));
+    s->per_query = memory;
+    return ES_OK;
+}
+
+void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours)
+{
+    const int64_t cells = cells_of(s), width = COLUMNS + s->K, count = cells * s->dv;
+    for (int64_t i = 0; s->outputs && i < count; i++) {
+        if (s->out_dtype == ES_F32)
+            ((float *)s->outputs)[head * count + i] = (float)ours->output[i];
+        else
+            ((double *)s->outputs)[head * count + i] = ours->output[i];
+    }
+    for (int64_t at = 0; s->per_query && at < cells; at++) {
+        double *to = s->per_query + (head * cells + at) * width;
+        to[0] = ours->lse[at];
+        to[1] = ours->entropy[at];
+        to[2] = ours->top_weight[at];
+        to[TOP_INDEX] = (double)ours->top_index[at];
+        to[4] = ours->sum_squares[at];
+        for (int64_t k = 0; k < s->K; k++)
+            to[COLUMNS + k] = ours->top_mass[at * s->K + k];
+    }
+}
+
+/* Lines on their way into a file. */
+typedef struct csv {
+    es_draft draft;
+    char text[65536];
+    size_t used;
+} csv;
+
+static es_status flush(csv *c, es_error *err)
+{
+    const size_t used = c->used;
+    c->used = 0;
+    return es_draft_write(&c->draft, c->text, used, err);
+}
+
+static void add_count(csv *c, const char *before, int64_t value)
+{
+    c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%lld", before,
+                                (long long)value);
+}
+
+/* With all digits; nothing at all for NaN and infinities. */
+static void add_real(csv *c, double value)
+{
+    c->text[c->used++] = ',';
+    if (isfinite(value))
+        c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%.17g", value);
+}
+
+/* Room for some more numbers. */
+static es_status flush_if_full(csv *c, es_error *err)
+{
+    return c->used + 512 > sizeof c->text ? flush(c, err) : ES_OK;
+}
+
+/* A line for each query of head h at scale and prefix `at`, in the order of the array. */
+static es_status csv_rows(const measure_state *s, csv *c, int64_t h, int64_t at, es_error *err)
+{
+    const int64_t width = COLUMNS + s->K;
+    for (int64_t i = 0; i < measure_queries(s, at % s->P); i++) {
+        const double *from = s->per_query + ((h * s->S * s->P + at) * s->m + i) * width;
+        add_count(c, "", h);
+        add_real(c, s->opts.scales[at / s->P]);
+        add_count(c, ",", s->opts.prefixes[at % s->P]);
+        add_count(c, ",", i);
+        for (int64_t j = 0; j < width; j++) {
+            if (j == TOP_INDEX)
+                add_count(c, ",", (int64_t)from[j]);
+            else
+                add_real(c, from[j]);
+            ES_TRY(flush_if_full(c, err));
+        }
+        c->text[c->used++] = '\n';
+    }
+    return ES_OK;
+}
+
+static es_status csv_all(const measure_state *s, csv *c, es_error *err)
+{
+    c->used = (size_t)snprintf(c->text, sizeof c->text,
+                               "head,scale,n,query,lse,entropy,top_weight,top_index,sum_squares");
+    for (int64_t k = 0; k < s->K; k++) {
+        add_count(c, ",top_mass_", s->opts.top_k[k]);
+        ES_TRY(flush_if_full(c, err));
+    }
+    c->text[c->used++] = '\n';
+    for (int64_t h = 0; h < s->heads; h++)
+        for (int64_t at = 0; at < s->S * s->P; at++)
+            ES_TRY(csv_rows(s, c, h, at, err));
+    return flush(c, err);
+}
+
+static es_status write_csv(const measure_state *s, es_error *err)
+{
+    es_arena scratch = {0};
+    void *memory;
+    ES_TRY(es_arena_array(&scratch, 1, 1, sizeof(csv), "lines", &memory, err));
+    csv *c = memory;
+    es_status status = es_draft_open(s->p->per_query, s->p->force, &c->draft, err);
+    if (status == ES_OK) {
+        status = csv_all(s, c, err);
+        if (status == ES_OK)
+            status = es_draft_publish(&c->draft, err);
+        else
+            es_draft_discard(&c->draft);
+    }
+    es_arena_free(&scratch);
+    return status;
+}
+
+es_status measure_files_finish(const measure_state *s, es_error *err)
+{
+    const measure_params *p = s->p;
+    int64_t shape[5];
+    if (s->outputs) {
+        const int rank = file_shape(s, s->dv, shape);
+        ES_TRY(es_npy_save(p->out, s->out_dtype, rank, shape, s->outputs, p->force, err));
+    }
+    if (!s->per_query)
+        return ES_OK;
+    if (ends_with(p->per_query, ".csv"))
+        return write_csv(s, err);
+    const int rank = file_shape(s, COLUMNS + s->K, shape);
+    return es_npy_save(p->per_query, ES_F64, rank, shape, s->per_query, p->force, err);
 }
 
 /* ---- all of it ---- */
@@ -257,17 +442,16 @@ static const char *const examples[] = {
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json", NULL};
 
 const es_study es_study_measure = {
-    .name = "measure",
+    "measure",
     .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
-    .about =
-        "Computes exact softmax attention of every query against every key, streamed, and reports "
-        "per head, score scale and prefix of the keys: entropy, effective number of keys, largest "
-        "weight, log-sum-exp, mean and covariance of the outputs; and per head the horizon that "
-        "covariances of queries and keys imply, with reach and coupling where --tokens are given. "
-        "Some queries are computed again "
-        "in higher precision, so that the accuracy of the run is measured and not assumed.\n\n"
-        "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .about = "Computes exact softmax attention of every query against every key, streamed, and "
+             "reports per head, score scale and prefix of the keys: entropy, effective number of "
+             "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
+             "the horizon that covariances of queries and keys imply, with reach and coupling "
+             "where --tokens are given. Some queries are computed again in higher precision, so "
+             "that the accuracy of the run is measured and not assumed.\n\n"
+             "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,
     .size = sizeof(measure_params),
@@ -279,5 +463,4 @@ const es_study es_study_measure = {
     .cost = cost,
     .begin = begin,
     .summarise = measure_summarise,
-    .close = close_study,
-};
+    .close = close_study};

@@ -1,13 +1,9 @@
 /* measure_study.h : the parts of the study `measure`.
  *
- *     measure_study.c    parameters, the order of things
+ *     measure_study.c    parameters, stages, files that are written, the order of things
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
- *     measure_tokens.c   queries, keys and values made from tokens
- *     measure_cells.c    attention of one head, and the statistics over its queries
- *     measure_check.c    how accurate the run was: some queries once more, in another way
- *     measure_compare.c  somebody else's output against ours
+ *     measure_cells.c    attention of one head, its accuracy, somebody else's output
  *     measure_horizon.c  horizons of the heads, and what they cost
- *     measure_files.c    outputs and per-query statistics as files
  *     measure_summary.c  tables and findings
  */
 #ifndef ES_STUDY_MEASURE_STUDY_H
@@ -134,30 +130,18 @@ bool measure_stop(const es_exec *exec);
 es_status measure_inspect(es_job *job, es_error *err);
 es_status measure_load(es_job *job, es_error *err);
 
-/*! measure_read() : one array, of finite numbers. */
-es_status measure_read(es_job *job, const char *path, es_array *out, es_error *err);
-
-/*! The same two steps for --tokens, which fill s->info[] and give the views. */
-es_status measure_tokens_inspect(es_job *job, es_error *err);
-es_status measure_tokens_load(es_job *job, es_error *err);
-es_view measure_tokens_view(const measure_state *s, int which, int64_t head);
-
 /*! measure_head() : a cell: (S, P) rows of s->numbers. */
 es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err);
 
 /*! measure_check_plan() : how many queries per head will be computed again (s->checked_rows), and
- *  the memory it takes. measure_check() : compute them again; errors into the rows of `cell`. */
+ *  the memory it takes. */
 void measure_check_plan(measure_state *s, size_t *bytes);
-es_status measure_check(const measure_state *s, int64_t head, const es_attend_out *ours,
-                        const es_exec *exec, double *cell, es_error *err);
 
 /*! measure_worse() : the larger of two errors, NaN if one is. */
 double measure_worse(double a, double b);
 
-/*! measure_compare() : their output of one head against ours. measure_ulps_of() : the number format
- *  of their file, whose units in the last place are counted. */
-es_status measure_compare(const measure_state *s, int64_t head, const double *ours, double *cell,
-                          es_error *err);
+/*! measure_ulps_of() : the number format of their file, whose units in the last place are counted.
+ */
 const char *measure_ulps_of(const measure_state *s);
 
 /*! measure_horizon_plan() : decide whether horizons are computed: they must not take longer than
@@ -172,9 +156,8 @@ es_status measure_horizon_tokens(es_job *job);
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON]);
 
-/*! Files: memory they take, room for them, the results of a head, writing. */
+/*! Files: memory they take, the results of a head, writing. */
 double measure_files_bytes(const measure_state *s);
-es_status measure_files_start(measure_state *s, es_error *err);
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours);
 es_status measure_files_finish(const measure_state *s, es_error *err);
 

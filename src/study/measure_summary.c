@@ -1,9 +1,10 @@
 /* measure_summary.c : the numbers of all heads as tables and sentences. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
+#include "stats/average.h"
+#include "study/answer_kit.h"
 #include "study/measure_study.h"
 
 /* ---- tables ---- */
@@ -22,10 +23,9 @@ static const es_column their_columns[] = {
     {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
     {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
     {0}};
-static const es_table_view their_views[] = {{"Their output against ours (f64 engine)"}, {0}};
-static const es_table_spec their_table = {"compare_heads",   their_columns,
-                                          their_views,       .inside = "compare",
-                                          .nested = "heads", .only_inside = true};
+static const es_table_spec their_table = {
+    "compare_heads",     their_columns,     ES_VIEW("Their output against ours (f64 engine)"),
+    .inside = "compare", .nested = "heads", .only_inside = true};
 
 static const es_column verdict_columns[] = {
     {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
@@ -33,9 +33,8 @@ static const es_column verdict_columns[] = {
     {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
     {"passed", "within it", "", ES_FORMAT_FLAG},
     {0}};
-static const es_table_view verdict_views[] = {{"Verdict", "relative_l2 tolerance passed"}, {0}};
-static const es_table_spec verdict_table = {"compare", verdict_columns, verdict_views,
-                                            .record = true};
+static const es_table_spec verdict_table = {
+    "compare", verdict_columns, ES_VIEW("Verdict", "relative_l2 tolerance passed"), .record = true};
 
 static const es_column row_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -63,13 +62,15 @@ static const es_column row_columns[] = {
     {"mean", "mean output", "", ES_FORMAT_REAL, "(dv), with --moments", .array = true},
     {"cov", "covariance of outputs", "", ES_FORMAT_REAL, "(dv, dv), with --moments", .array = true},
     {0}};
-static const es_table_view row_views[] = {
-    {"Attention weights and outputs",
-     "head scale n queries entropy ess top_weight top_mass lse output_mean_norm output_cov_trace",
-     "A standard error is the spread over queries / sqrt(queries). The queries share one set of\n"
-     "  keys: it says how well the mean over queries is known, not how other keys would do."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW(
+        "Attention weights and outputs",
+        "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
+        "output_cov_trace",
+        "A standard error is the spread over queries / sqrt(queries). The queries share one set "
+        "of\n"
+        "  keys: it says how well the mean over queries is known, not how other keys would do.")};
 
 static const es_column layer_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
@@ -111,15 +112,14 @@ static const es_column head_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {0}};
-static const es_table_view head_views[] = {
-    {"Heads: horizons",
-     "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling rate_worst_case "
-     "horizon_reason",
-     "Covariances are those of the rows given (divisor: their number), the score scale b is the "
-     "first one."},
-    {0}};
-static const es_table_spec heads_table = {"heads", head_columns, head_views, .inside = "layers",
-                                          .nested = "heads"};
+static const es_table_spec heads_table = {
+    "heads", head_columns,
+    ES_VIEW("Heads: horizons",
+            "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
+            "rate_worst_case horizon_reason",
+            "Covariances are those of the rows given (divisor: their number), the score scale b is "
+            "the first one."),
+    .inside = "layers", .nested = "heads"};
 
 static const es_column accuracy_columns[] = {
     {"rows", "rows checked", "per head", ES_FORMAT_COUNT},
@@ -129,12 +129,10 @@ static const es_column accuracy_columns[] = {
     {"lse_abs", "lse error", "nats", ES_FORMAT_SHORT},
     {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
     {0}};
-static const es_table_view accuracy_views[] = {{"Accuracy of this run"}, {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns, accuracy_views,
-                                             .record = true};
+static const es_table_spec accuracy_table = {"accuracy", accuracy_columns,
+                                             ES_VIEW("Accuracy of this run"), .record = true};
 
-/* The summary reads cells and nothing else, so that it does not matter who computed them, or when.
- * Numbers of a head at scale and prefix `at`: */
+/* Numbers of a head at scale and prefix `at`. */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 {
     const measure_state *s = job->state;
@@ -155,16 +153,14 @@ static void put_their_head(const measure_state *s, const double *x, int64_t head
     /* no norm of what is not a number */
     const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
     const double error = x[MEASURE_THEIR_ERROR];
-    es_table_count(t, row, "head", head);
-    es_table_count(t, row, "rows", rows);
-    es_table_real(t, row, "relative_l2",
-                  (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown);
-    es_table_real(t, row, "rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown);
-    es_table_real(t, row, "max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown);
-    es_table_real(t, row, "max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown);
-    es_table_real(t, row, "worst_row", x[MEASURE_THEIR_WORST_ROW]);
-    es_table_real(t, row, "worst_row_relative", x[MEASURE_THEIR_WORST] + unknown);
-    es_table_real(t, row, "nonfinite", x[MEASURE_THEIR_NONFINITE]);
+    es_put(t, row, {"head", (double)head}, {"rows", (double)rows},
+           {"relative_l2", (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown},
+           {"rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown},
+           {"max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown},
+           {"max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown},
+           {"worst_row", x[MEASURE_THEIR_WORST_ROW]},
+           {"worst_row_relative", x[MEASURE_THEIR_WORST] + unknown},
+           {"nonfinite", x[MEASURE_THEIR_NONFINITE]});
 }
 
 static void tell_verdict(es_answer *a, const measure_params *p, double error, double nonfinite)
@@ -199,8 +195,7 @@ static void put_theirs(const es_job *job, es_answer *a)
     const int64_t row = es_table_row(t);
     es_table_real(t, row, "relative_l2", error);
     es_table_text(t, row, "ulp_format", measure_ulps_of(s));
-    es_table_real(t, row, "tolerance", limit);
-    es_table_real(t, row, "passed", isnan(limit) ? (double)NAN : passed);
+    es_put(t, row, {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : passed});
     tell_verdict(a, s->p, error, nonfinite);
     if (isnan(limit) || passed)
         return;
@@ -211,39 +206,19 @@ static void put_theirs(const es_job *job, es_answer *a)
 
 /* ---- rows ---- */
 
-static es_status start_rows(es_job *job, es_table *t, es_error *err)
-{
-    enum { ROOM = 24 };
-    const measure_state *s = job->state;
-    const char **labels;
-    char *texts;
-    ES_TRY(es_job_array(job, s->K, 1, sizeof *labels, &labels, err));
-    ES_TRY(es_job_array(job, s->K, ROOM, 1, &texts, err));
-    for (int64_t k = 0; k < s->K; k++) {
-        labels[k] = texts + k * ROOM;
-        snprintf(texts + k * ROOM, ROOM, "%lld", (long long)s->opts.top_k[k]);
-    }
-    es_table_each(t, "top_mass", labels, s->K);
-    return ES_OK;
-}
-
 static void put_row(const es_job *job, int64_t head, int64_t at, es_table *t)
 {
     const measure_state *s = job->state;
     const double *x = numbers_of(job, head, at), *mass = x + MEASURE_NUMBERS;
     const int64_t row = es_table_row(t);
-    char key[ES_KEY_ROOM];
-    es_table_count(t, row, "head", head);
-    es_table_real(t, row, "scale", s->opts.scales[at / s->P]);
-    es_table_count(t, row, "n", s->opts.prefixes[at % s->P]);
-    es_table_count(t, row, "queries", measure_queries(s, at % s->P));
+    es_put(t, row, {"head", (double)head}, {"scale", s->opts.scales[at / s->P]},
+           {"n", (double)(s->opts.prefixes[at % s->P])},
+           {"queries", (double)measure_queries(s, at % s->P)});
     for (int i = 0; i < MEASURE_STATISTICS; i++)
         es_table_real(t, row, measure_names[i], x[i]);
     for (int64_t k = 0; k < s->K; k++) {
-        snprintf(key, sizeof key, "top_mass.%lld", (long long)k);
-        es_table_real(t, row, key, mass[k]);
-        snprintf(key, sizeof key, "top_mass_se.%lld", (long long)k);
-        es_table_real(t, row, key, mass[s->K + k]);
+        es_put_at(t, row, "top_mass", k, mass[k]);
+        es_put_at(t, row, "top_mass_se", k, mass[s->K + k]);
     }
     if (s->p->moments) {
         es_table_array(t, row, "mean", mass + 2 * s->K, 0, s->dv);
@@ -259,33 +234,25 @@ static void put_horizon(const measure_state *s, const measure_horizon *h, const 
 {
     const double b = s->opts.scales[0], H = b * h->horizon, one_sided = b * h->one_sided;
     const double coupling = s->reach.val * one_sided * one_sided;
-    es_table_real(t, row, "horizon", H);
-    es_table_real(t, row, "horizon_error", b * h->horizon_error);
-    es_table_real(t, row, "horizon_unscaled", h->horizon);
-    es_table_real(t, row, "frobenius", b * h->frobenius);
-    es_table_real(t, row, "score_sd", b * h->score_sd);
-    es_table_real(t, row, "rate_horizon", 0.5 / (1.0 + H * H));
+    es_put(t, row, {"horizon", H}, {"horizon_error", b * h->horizon_error},
+           {"horizon_unscaled", h->horizon}, {"frobenius", b * h->frobenius},
+           {"score_sd", b * h->score_sd}, {"rate_horizon", 0.5 / (1.0 + H * H)});
     es_table_text(t, row, "horizon_reason", *reason ? reason : NULL);
     if (!s->p->tokens)
         return;
-    es_table_real(t, row, "horizon_one_sided", one_sided);
-    es_table_real(t, row, "coupling", coupling);
-    es_table_real(t, row, "rate_worst_case", 0.5 / (1.0 + 32.0 * coupling));
+    es_put(t, row, {"horizon_one_sided", one_sided}, {"coupling", coupling},
+           {"rate_worst_case", 0.5 / (1.0 + 32.0 * coupling)});
 }
 
 static void put_attention(const es_job *job, int64_t head, es_table *t, int64_t row)
 {
     const measure_state *s = job->state;
     const double *x = main_of(job, head);
-    es_table_count(t, row, "n", s->opts.prefixes[s->P - 1]);
-    es_table_real(t, row, "entropy", x[MEASURE_ENTROPY]);
-    es_table_real(t, row, "entropy_se", x[MEASURE_ENTROPY_SE]);
-    es_table_real(t, row, "top_weight", x[MEASURE_TOP_WEIGHT]);
-    es_table_real(t, row, "top_weight_se", x[MEASURE_TOP_WEIGHT_SE]);
-    es_table_real(t, row, "top_mass", x[MEASURE_TOP_WEIGHT]);
-    es_table_real(t, row, "top_mass_se", x[MEASURE_TOP_WEIGHT_SE]);
-    es_table_real(t, row, "ess", x[MEASURE_ESS]);
-    es_table_real(t, row, "ess_se", x[MEASURE_ESS_SE]);
+    es_put(t, row, {"n", (double)(s->opts.prefixes[s->P - 1])}, {"entropy", x[MEASURE_ENTROPY]},
+           {"entropy_se", x[MEASURE_ENTROPY_SE]}, {"top_weight", x[MEASURE_TOP_WEIGHT]},
+           {"top_weight_se", x[MEASURE_TOP_WEIGHT_SE]}, {"top_mass", x[MEASURE_TOP_WEIGHT]},
+           {"top_mass_se", x[MEASURE_TOP_WEIGHT_SE]}, {"ess", x[MEASURE_ESS]},
+           {"ess_se", x[MEASURE_ESS_SE]});
 }
 
 /* A cell holds numbers only: where some are missing, why is found out once more. */
@@ -322,9 +289,8 @@ static es_status put_heads(const es_job *job, es_answer *a)
     }
     es_table_count(layers, layer, "layer", 0);
     if (s->p->tokens) {
-        es_table_real(layers, layer, "reach", s->reach.val);
-        es_table_real(layers, layer, "reach_error", s->reach.err);
-        es_table_real(layers, layer, "trace", s->trace);
+        es_put(layers, layer, {"reach", s->reach.val}, {"reach_error", s->reach.err},
+               {"trace", s->trace});
     }
     es_table_real(layers, layer, "horizon", largest);
     es_table_text(layers, layer, "horizon_reason", first[0] ? first : NULL);
@@ -351,9 +317,8 @@ static void put_accuracy(const es_job *job, es_answer *a)
                   !s->checked_rows ? "not checked: too long for the reference"
                   : f32            ? "f64 engine"
                                    : "f64 reference");
-    es_table_real(t, row, "output_relative_l2", worst[0] + unknown);
-    es_table_real(t, row, "lse_abs", worst[1] + unknown);
-    es_table_real(t, row, "entropy_abs", worst[2] + unknown);
+    es_put(t, row, {"output_relative_l2", worst[0] + unknown}, {"lse_abs", worst[1] + unknown},
+           {"entropy_abs", worst[2] + unknown});
     if (s->checked_rows)
         es_answer_tell(a,
                        "Outputs are right to %.2g (relative L2): %lld queries of each head were "
@@ -365,12 +330,6 @@ static void put_accuracy(const es_job *job, es_answer *a)
 }
 
 /* ---- findings ---- */
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* How many keys the heads really use. */
 static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
@@ -399,14 +358,14 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
         fewest = ess[h] < ess[fewest] ? h : fewest;
         most = ess[h] > ess[most] ? h : most;
     }
-    qsort(ess, (size_t)heads, sizeof *ess, by_size);
-    qsort(top, (size_t)heads, sizeof *top, by_size);
-    es_answer_tell(a,
-                   "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head "
-                   "%lld to %.3g in head %lld; its largest weight is %.3g in the median, %.3g to "
-                   "%.3g.",
-                   n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most,
-                   top[middle], top[0], top[heads - 1]);
+    es_sort_reals(ess, heads);
+    es_sort_reals(top, heads);
+    es_answer_tell(
+        a,
+        "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head %lld to %.3g "
+        "in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
+        n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most, top[middle],
+        top[0], top[heads - 1]);
     return ES_OK;
 }
 
@@ -421,7 +380,7 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
         put_theirs(job, answer);
     ES_TRY(tell_keys(job, answer, err));
     es_table *rows = es_answer_table(answer, &rows_table);
-    ES_TRY(start_rows(job, rows, err));
+    ES_TRY(es_put_each(job, rows, "top_mass", s->p->top_k.reals, s->K, err));
     for (int64_t head = 0; head < s->heads; head++)
         for (int64_t at = 0; at < s->S * s->P; at++)
             put_row(job, head, at, rows);

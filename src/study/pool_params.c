@@ -68,7 +68,7 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
 
 static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
 {
-    return (es_pool_spec){.model = p->model,
+    return (es_pool_spec){p->model,
                           .tokenizer = p->tokenizer,
                           .texts = d->texts.at,
                           .n_texts = d->texts.count,
@@ -100,6 +100,8 @@ static es_status add_costs(const es_job *job, es_pools *p, es_error *err)
 }
 
 /* Sizes of the pools, which decide the defaults that are still open. */
+/* Pools of equal size, or errors of domains could not be compared; and no more than 100000
+ * tokens unless asked, because time grows with them and the limit hardly moves. */
 static es_status size_pools(const es_job *job, es_pool_params *asked, es_pools *p, es_error *err)
 {
     const int64_t most = 100000;
@@ -135,6 +137,8 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
 
 /* ---- folders ---- */
 
+/* One domain in a folder of the user's is that folder; several, or a temporary one, have a
+ * folder each inside it. */
 static es_status name_folders(es_job *job, es_pools *p, es_error *err)
 {
     const char *base = p->asked->folder;

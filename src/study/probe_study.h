@@ -1,9 +1,5 @@
-/* probe_study.h : the parts of the study `probe`.
- *
- *     probe_study.c     parameters, pools, limits and draws: what is asked and measured
- *     probe_tables.c    columns of the answer
- *     probe_summary.c   from errors of all draws to heads, layers, domains and findings
- */
+/* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
+ * of it in probe_summary.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "stats/average.h"
+#include "study/answer_kit.h"
 #include "study/probe_study.h"
 
 /* Tokens of the text, and Gaussian ones of the same covariance. */
@@ -36,6 +37,7 @@ typedef struct making {
                               its standard error, for comparing domains */
 } making;
 
+/* Work on a layer reports shares of itself; people want to know how many layers are done. */
 static bool tell_place(void *user, double done, double total)
 {
     const making *m = user;
@@ -65,6 +67,7 @@ static double limit_error(const es_probe_cell *limit, int which)
                                 : limit->map_error;
 }
 
+/* Draws of one place follow one another, place by place; a row of a cell is a head at a size. */
 static void gather(const making *m, int kind, int which, es_series *to)
 {
     const int stage = kind == TEXT ? PROBE_DRAW : PROBE_CONTROL;
@@ -107,8 +110,7 @@ static void put_errors(const making *m, int kind, int which, const es_series *s)
     char key[ES_KEY_ROOM];
     for (int64_t i = 0; i < s->points; i++) {
         const int64_t row = row_of(m, i);
-        es_table_real(m->rows, row, name, s->summary[i].mean);
-        es_table_real(m->rows, row, es_key(key, name, "_se"), s->summary[i].se);
+        es_put_under(m->rows, row, name, {"", s->summary[i].mean}, {"_se", s->summary[i].se});
         if (kind == TEXT)
             es_table_text(m->rows, row, es_key(key, name, "_flag"),
                           flag_name(s->flags[i], s->summary[i].mean, own));
@@ -124,18 +126,14 @@ static void put_rate(const making *m, const char *name, const es_series *s)
         es_table_text(m->heads, row, es_key(key, name, "_reason"), s->reason);
         return;
     }
-    es_table_real(m->heads, row, name, s->rate.mean.rate);
-    es_table_real(m->heads, row, es_key(key, name, "_se"), s->rate.se);
-    es_table_real(m->heads, row, es_key(key, name, "_ci.0"), s->rate.low);
-    es_table_real(m->heads, row, es_key(key, name, "_ci.1"), s->rate.high);
-    es_table_real(m->heads, row, es_key(key, name, "_p"), s->rate.mean.p_value);
+    es_put_under(m->heads, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
+                 {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.mean.p_value});
 }
 
 static es_status sum_up(making *m, int kind, int which, es_error *err)
 {
     es_series *s = &m->of[kind][which];
-    const es_rate_opts opts = {.seed = m->job->seed,
-                               .experiment = ES_EXPERIMENT_FIT,
+    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
                                .cell = (uint64_t)kind << 40 |
                                        (uint64_t)(number_of(m) * PROBE_ERRORS + which),
                                .exec = &m->exec};
@@ -176,44 +174,23 @@ static es_status put_weights(const making *m, es_error *err)
     es_exponents e;
     ES_TRY(es_exponents_at(h->horizon.val, &e, err));
     const es_probe_local *local = &m->local[m->head];
-    const struct {
-        const char *key;
-        double value;
-    } numbers[] = {{"horizon", h->horizon.val},
-                   {"horizon_error", h->horizon.err},
-                   {"horizon_one_sided", h->one_sided.val},
-                   {"horizon_unscaled", h->unscaled.val},
-                   {"coupling", h->coupling.val},
-                   {"frobenius", h->frobenius.val},
-                   {"rate_horizon", h->rate_horizon},
-                   {"rate_worst_case", h->rate_worst_case},
-                   {"exponent_map", e.query_rms},
-                   {"exponent_mean", e.mean_abs},
-                   {"score_sd", a->score_sd},
-                   {"score_sd_se", a->score_sd_se},
-                   {"freezing", a->freezing},
-                   {"frozen", a->frozen},
-                   {"frozen_se", a->frozen_se},
-                   {"output_rms", a->output_rms},
-                   {"sampling", a->sampling},
-                   {"sampling_error", a->sampling_error},
-                   {"thin", a->thin},
-                   {"tokens_for_tenth", tokens_for_tenth(a, a->sampling)},
-                   {"tokens_for_tenth_error", tokens_for_tenth(a, a->sampling_error)},
-                   {"local_exponent", local->exponent},
-                   {"local_exponent_se", local->exponent_se},
-                   {"beta", local->beta},
-                   {"beta_frozen", local->beta_frozen},
-                   {"sink_first", a->sink_first},
-                   {"sink_first_se", a->sink_first_se},
-                   {"sink_last", a->sink_last},
-                   {"sink_last_se", a->sink_last_se}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        es_table_real(m->heads, number_of(m), numbers[i].key, numbers[i].value);
-    char key[ES_KEY_ROOM];
+    es_put(m->heads, number_of(m), {"horizon", h->horizon.val}, {"horizon_error", h->horizon.err},
+           {"horizon_one_sided", h->one_sided.val}, {"horizon_unscaled", h->unscaled.val},
+           {"coupling", h->coupling.val}, {"frobenius", h->frobenius.val},
+           {"rate_horizon", h->rate_horizon}, {"rate_worst_case", h->rate_worst_case},
+           {"exponent_map", e.query_rms}, {"exponent_mean", e.mean_abs}, {"score_sd", a->score_sd},
+           {"score_sd_se", a->score_sd_se}, {"freezing", a->freezing}, {"frozen", a->frozen},
+           {"frozen_se", a->frozen_se}, {"output_rms", a->output_rms}, {"sampling", a->sampling},
+           {"sampling_error", a->sampling_error}, {"thin", a->thin},
+           {"tokens_for_tenth", tokens_for_tenth(a, a->sampling)},
+           {"tokens_for_tenth_error", tokens_for_tenth(a, a->sampling_error)},
+           {"local_exponent", local->exponent}, {"local_exponent_se", local->exponent_se},
+           {"beta", local->beta}, {"beta_frozen", local->beta_frozen},
+           {"sink_first", a->sink_first}, {"sink_first_se", a->sink_first_se},
+           {"sink_last", a->sink_last}, {"sink_last_se", a->sink_last_se});
     for (int which = 0; which < PROBE_ERRORS; which++)
-        es_table_real(m->heads, number_of(m), es_key(key, names[TEXT][which].error, "_limit"),
-                      limit_error(&a->limit, which));
+        es_put_under(m->heads, number_of(m), names[TEXT][which].error,
+                     {"_limit", limit_error(&a->limit, which)});
     return ES_OK;
 }
 
@@ -223,14 +200,10 @@ static es_status put_context(const making *m, es_error *err)
     es_pool_context c;
     ES_TRY(es_pool_context_of(m->s->pools.domains[m->place / m->s->layers].pool,
                               m->place % m->s->layers, m->head, &c, err));
-    es_table_real(m->heads, row, "entropy", c.entropy);
-    es_table_real(m->heads, row, "entropy_se", c.entropy_se);
-    es_table_real(m->heads, row, "top_mass", c.top_weight);
-    es_table_real(m->heads, row, "top_mass_se", c.top_weight_se);
-    es_table_real(m->heads, row, "ess", c.ess);
-    es_table_real(m->heads, row, "ess_se", c.ess_se);
-    es_table_real(m->heads, row, "inverse_ess", c.sum_squares);
-    es_table_real(m->heads, row, "inverse_ess_se", c.sum_squares_se);
+    es_put(m->heads, row, {"entropy", c.entropy}, {"entropy_se", c.entropy_se},
+           {"top_mass", c.top_weight}, {"top_mass_se", c.top_weight_se}, {"ess", c.ess},
+           {"ess_se", c.ess_se}, {"inverse_ess", c.sum_squares},
+           {"inverse_ess_se", c.sum_squares_se});
     return ES_OK;
 }
 
@@ -246,12 +219,11 @@ static void put_scaled(const making *m)
         const double n = (double)m->s->spec.sizes[i];
         const double left = m->s->spec.without_replacement ? (N - n) / (N - 1.0) : 1.0;
         const int64_t row = row_of(m, i);
-        es_table_real(m->rows, row, "map_error_sampling", sqrt(m->about.sampling * left / n));
-        es_table_real(m->rows, row, "relative_error", map[i].mean / spread);
-        es_table_real(m->rows, row, "relative_error_se", map[i].se / spread);
+        es_put(m->rows, row, {"map_error_sampling", sqrt(m->about.sampling * left / n)},
+               {"relative_error", map[i].mean / spread}, {"relative_error_se", map[i].se / spread});
     }
-    es_table_real(m->heads, head, "relative_error", map[last].mean / spread);
-    es_table_real(m->heads, head, "relative_error_se", map[last].se / spread);
+    es_put(m->heads, head, {"relative_error", map[last].mean / spread},
+           {"relative_error_se", map[last].se / spread});
     m->relative[2 * head] = log(map[last].mean / spread);
     m->relative[2 * head + 1] = map[last].se / map[last].mean;
 }
@@ -264,8 +236,7 @@ static es_status sum_up_head(making *m, es_error *err)
     for (int64_t i = 0; i < m->s->spec.n_sizes; i++) {
         const int64_t row = es_table_row(m->rows);
         name_row(m, m->rows, row);
-        es_table_count(m->rows, row, "head", m->head);
-        es_table_count(m->rows, row, "n", m->s->spec.sizes[i]);
+        es_put(m->rows, row, {"head", (double)m->head}, {"n", (double)m->s->spec.sizes[i]});
     }
     ES_TRY(put_weights(m, err));
     for (int which = 0; which < PROBE_ERRORS; which++)
@@ -284,20 +255,11 @@ static es_status sum_up_head(making *m, es_error *err)
 static void put_joint(const making *m, const char *name, int column)
 {
     const int64_t R = m->p->replicates, row = (m->s->heads + 1) * m->s->spec.n_sizes - 1;
-    double mean = 0.0, spread = 0.0;
-    char key[ES_KEY_ROOM];
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t r = 0; r < R; r++) {
-            const double *cell = es_job_cell(m->job, PROBE_DRAW, m->place * R + r);
-            const double x = cell[row * PROBE_COLUMNS + column];
-            if (pass == 0)
-                mean += x / (double)R;
-            else
-                spread += pow(x - mean, 2.0);
-        }
-    es_table_real(m->layers, m->place, name, mean);
-    es_table_real(m->layers, m->place, es_key(key, name, "_se"),
-                  sqrt(spread / ((double)R * (double)(R - 1))));
+    const double *first = es_job_cell(m->job, PROBE_DRAW, m->place * R);
+    const es_spread x = es_spread_of(first + row * PROBE_COLUMNS + column, R,
+                                     (m->s->heads + 1) * m->s->spec.n_sizes * PROBE_COLUMNS);
+    es_put_under(m->layers, m->place, name, {"", x.mean},
+                 {"_se", sqrt(x.squares / ((double)R * (double)(R - 1)))});
 }
 
 static es_status sum_up_layer(making *m, es_error *err)
@@ -309,12 +271,9 @@ static es_status sum_up_layer(making *m, es_error *err)
     ES_TRY(es_probe_local_of(m->s->probe, m->local, err));
     m->tokens = es_pool_about(m->s->pools.domains[m->place / m->s->layers].pool).tokens;
     name_row(m, m->layers, es_table_row(m->layers));
-    es_table_real(m->layers, m->place, "reach", about.reach.val);
-    es_table_real(m->layers, m->place, "reach_error", about.reach.err);
-    es_table_real(m->layers, m->place, "trace", about.trace);
-    es_table_real(m->layers, m->place, "participation", about.participation);
-    es_table_real(m->layers, m->place, "horizon_unscaled_all_heads",
-                  about.horizon_unscaled_all_heads);
+    es_put(m->layers, m->place, {"reach", about.reach.val}, {"reach_error", about.reach.err},
+           {"trace", about.trace}, {"participation", about.participation},
+           {"horizon_unscaled_all_heads", about.horizon_unscaled_all_heads});
     put_joint(m, "coherence", PROBE_COHERENCE);
     put_joint(m, "layer_error", PROBE_MAP);
     for (m->head = 0; m->head < m->s->heads; m->head++) {
@@ -322,8 +281,7 @@ static es_status sum_up_layer(making *m, es_error *err)
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.frozen / (double)m->s->heads;
     }
-    es_table_real(m->layers, m->place, "horizon", most);
-    es_table_real(m->layers, m->place, "frozen", frozen);
+    es_put(m->layers, m->place, {"horizon", most}, {"frozen", frozen});
     return ES_OK;
 }
 
@@ -345,12 +303,9 @@ static void put_differences(const making *m, es_table *t)
             const int64_t row = es_table_row(t);
             es_table_text(t, row, "domain", domains[d].name);
             es_table_text(t, row, "against", domains[0].name);
-            es_table_count(t, row, "layer", h / heads);
-            es_table_count(t, row, "head", h % heads);
-            es_table_real(t, row, "ratio", exp(here[0] - first[0]));
-            es_table_real(t, row, "ratio_se", exp(here[0] - first[0]) * se);
-            es_table_real(t, row, "z", z);
-            es_table_real(t, row, "p", p);
+            es_put(t, row, {"layer", (double)(h / heads)}, {"head", (double)(h % heads)},
+                   {"ratio", exp(here[0] - first[0])}, {"ratio_se", exp(here[0] - first[0]) * se},
+                   {"z", z}, {"p", p});
             es_table_text(t, row, "differs", p < 0.01 ? "yes" : "no");
         }
 }
@@ -358,6 +313,7 @@ static void put_differences(const making *m, es_table *t)
 /* ---- findings ---- */
 
 /* The finite numbers of a column, in order; how many. */
+/* Heads without a rate have NaN there, which no order has a place for. */
 static int64_t sorted_column(const es_table *t, const char *key, double *out)
 {
     int64_t count = 0;
@@ -385,7 +341,7 @@ static void tell_rates(const making *m, es_answer *a, double *room)
     long long converge = 0, average = 0;
     for (int64_t i = 0; i < es_table_rows(m->heads); i++) {
         const double rate = es_table_get(m->heads, i, "rate_map");
-        const double two = 1.96 * es_table_get(m->heads, i, "rate_map_se");
+        const double two = ES_SIGMAS_95 * es_table_get(m->heads, i, "rate_map_se");
         converge += rate > two;
         average += rate > two && fabs(rate - 0.5) <= two;
     }
@@ -395,15 +351,15 @@ static void tell_rates(const making *m, es_answer *a, double *room)
     const int64_t count = sorted_column(m->heads, "rate_map", room);
     if (count == 0)
         return;
-    es_answer_tell(a,
-                   "Of %lld %s %lld converge: their map rate is above 0 by more than 1.96 standard "
-                   "errors; %lld of these average: it is as close to 1/2. The rate is %.3g in the "
-                   "median and %.3g to %.3g in four fifths of them, each ± %.2g in the median; "
-                   "Gaussian tokens of the same covariance would give %.3g, the paper's exponent "
-                   "is %.3g.",
-                   (long long)es_table_rows(m->heads), counted(m), converge, average,
-                   es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10],
-                   se, predicted, paper);
+    es_answer_tell(
+        a,
+        "Of %lld %s %lld converge: their map rate is above 0 by more than 1.96 standard errors; "
+        "%lld of these average: it is as close to 1/2. The rate is %.3g in the median and %.3g to "
+        "%.3g in four fifths of them, each ± %.2g in the median; Gaussian tokens of the same "
+        "covariance would give %.3g, the paper's exponent is %.3g.",
+        (long long)es_table_rows(m->heads), counted(m), converge, average,
+        es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10], se,
+        predicted, paper);
 }
 
 /* A number of tokens with two digits, which is what is known of it. */
@@ -433,8 +389,8 @@ static void tell_slowest(const making *m, es_answer *a)
     const char *domain = es_table_get_text(m->heads, slowest, "domain");
     es_answer_tell(a,
                    "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
-                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f "
-                   "(± %.0f between halves of the pool)%s.",
+                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f (± "
+                   "%.0f between halves of the pool)%s.",
                    beyond, (long long)es_table_rows(m->heads), counted(m), (long long)tokens,
                    es_table_get(m->heads, slowest, "layer"),
                    es_table_get(m->heads, slowest, "head"), *domain ? " on " : "", domain,
@@ -454,8 +410,8 @@ static void tell_domains(const es_table *t, es_answer *a)
         most = fmax(most, ratio);
     }
     es_answer_tell(a,
-                   "Relative errors of %lld of %lld heads differ from those on the first domain "
-                   "(p below 0.01 for all of them together); ratios are from %.3g to %.3g.",
+                   "Relative errors of %lld of %lld heads differ from those on the first domain (p "
+                   "below 0.01 for all of them together); ratios are from %.3g to %.3g.",
                    differ, (long long)es_table_rows(t), least, most);
 }
 

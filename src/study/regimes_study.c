@@ -115,6 +115,8 @@ static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Where all keys are drawn, time grows with n, and the default stays small; elsewhere 1e12 keys
+ * cost what 1e4 do, and show the limit. */
 static es_status complete(es_job *job, regimes_params *p, es_error *err)
 {
     if (p->law == REGIMES_FILE)
@@ -172,6 +174,8 @@ static const size_t cell_fields[] = {FIELDS(OFFSET)};
 enum { COLUMNS = sizeof cell_fields / sizeof *cell_fields };
 _Static_assert(COLUMNS * sizeof(double) == sizeof(es_regimes_row), "every member is a column");
 
+/* Cells are doubles in a run file and one struct in memory; both are made from one list, so that
+ * neither can gain a number that the other lacks. */
 static void pack(const es_regimes_row *row, double *columns)
 {
     for (int i = 0; i < COLUMNS; i++)
@@ -216,7 +220,7 @@ static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, double *o
     regimes_cell cell;
     es_regimes_row row;
     ES_TRY(regimes_cell_of(job, i, &cell, err));
-    const es_regimes_opts opts = {.seed = job->seed,
+    const es_regimes_opts opts = {job->seed,
                                   .method = p->brute ? ES_REGIMES_BRUTE : ES_REGIMES_NEAREST,
                                   .keys = &cell.keys,
                                   .points = s->points.data ? &s->points.view : NULL,
@@ -264,14 +268,9 @@ static es_status open_study(es_job *job, es_error *err)
     const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
     return es_job_stage(
         job,
-        &(es_stage){.name = "setting",
-                    .phase = "drawing keys",
-                    .noun = "cells",
+        &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
                     .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
-                    .rows = 1,
-                    .cols = COLUMNS,
-                    .columns = cell_columns,
-                    .flops = cell_flops(job),
+                    .rows = 1, .cols = COLUMNS, .columns = cell_columns, .flops = cell_flops(job),
                     .run = run_cell},
         err);
 }
@@ -300,19 +299,18 @@ static const char *const examples[] = {
     NULL};
 
 const es_study es_study_regimes = {
-    .name = "regimes",
+    "regimes",
     .summary = "keys on the sphere: does attention average, select or freeze?",
     .usage = "[options]",
-    .about =
-        "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, beta "
-        "decides: far below the critical scale n^(2/(D-1)) many keys share the weight and the "
-        "output is an average; at that scale a few keys share it, at random for ever; far above, "
-        "the nearest key takes all. For each n and beta this simulates the weights and sets beside "
-        "them what the theory says: the exact expectation for n keys, the limit law for infinitely "
-        "many, and asymptotic forms; it tests the ordered weights against the limit law, and says "
-        "which regime it is and why.\n\n"
-        "Keys are drawn in order, the nearest first, and only as many as count, so that n = 1e12 "
-        "costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
+    .about = "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, "
+             "beta decides: far below the critical scale n^(2/(D-1)) many keys share the weight "
+             "and the output is an average; at that scale a few keys share it, at random for ever; "
+             "far above, the nearest key takes all. For each n and beta this simulates the weights "
+             "and sets beside them what the theory says: the exact expectation for n keys, the "
+             "limit law for infinitely many, and asymptotic forms; it tests the ordered weights "
+             "against the limit law, and says which regime it is and why.\n\n"
+             "Keys are drawn in order, the nearest first, and only as many as count, so that n = "
+             "1e12 costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
     .examples = examples,
     .params = params,
     .size = sizeof(regimes_params),
@@ -321,5 +319,4 @@ const es_study es_study_regimes = {
     .state = sizeof(regimes_state),
     .open = open_study,
     .cost = cost,
-    .summarise = regimes_summarise,
-};
+    .summarise = regimes_summarise};

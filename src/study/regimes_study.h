@@ -1,8 +1,5 @@
-/* regimes_study.h : the parts of the study `regimes`.
- *
- *     regimes_study.c     parameters, cells: what is asked and measured
- *     regimes_summary.c   laws beside what was measured, regimes and findings
- */
+/* regimes_study.h : the study `regimes`: what it asks and measures is in regimes_study.c, what it
+ * makes of it in regimes_summary.c. */
 #ifndef ES_STUDY_REGIMES_STUDY_H
 #define ES_STUDY_REGIMES_STUDY_H
 

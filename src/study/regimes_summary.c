@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "study/answer_kit.h"
 #include "study/regimes_study.h"
 
 #define NEAR_ENOUGH 0.05 /* share by which the limit may be off before the program says so */
@@ -92,9 +93,8 @@ static const es_column columns[] = {
     {0}};
 
 static const es_table_view views[] = {
-    {"Weights of keys on the sphere",
-     "dim n b beta top_weight top_weight_law top_weight_limit inverse_ess inverse_ess_law "
-     "inverse_ess_limit ks_p"},
+    {"Weights of keys on the sphere", "dim n b beta top_weight top_weight_law top_weight_limit "
+                                      "inverse_ess inverse_ess_law inverse_ess_limit ks_p"},
     {"Entropy and output", "dim n beta entropy entropy_law deficit deficit_law deficit_average "
                            "tangential tangential_law normal_p"},
     {"Which regime, and why", "dim n beta freezing_beta regime reason limit_note"},
@@ -111,20 +111,11 @@ typedef struct line {
     es_regimes_row measured;
 } line;
 
-static void put(const line *l, const char *key, double value)
-{
-    es_table_real(l->t, l->row, key, value);
-}
-
 /* key, key_se; the law beside it as key_law, key_law_error, and the distance as key_z. */
 static void put_measured(const line *l, const char *key, es_estimate measured, es_num law)
 {
-    char name[ES_KEY_ROOM];
-    put(l, key, measured.mean);
-    put(l, es_key(name, key, "_se"), measured.se);
-    put(l, es_key(name, key, "_law"), law.val);
-    put(l, es_key(name, key, "_law_error"), law.err);
-    put(l, es_key(name, key, "_z"), (measured.mean - law.val) / measured.se);
+    es_put_under(l->t, l->row, key, {"", measured.mean}, {"_se", measured.se}, {"_law", law.val},
+                 {"_law_error", law.err}, {"_z", (measured.mean - law.val) / measured.se});
 }
 
 static const char *const order_labels[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
@@ -133,23 +124,18 @@ _Static_assert(sizeof order_labels / sizeof *order_labels == ES_REGIMES_TOP, "on
 static void put_tests(const line *l)
 {
     const es_regimes_row *r = &l->measured;
-    char key[ES_KEY_ROOM], at[8];
     for (int k = 0; k < ES_REGIMES_TOP; k++) {
-        snprintf(at, sizeof at, ".%d", k);
-        put(l, es_key(key, "ordered", at), r->top[k].mean);
-        put(l, es_key(key, "ordered_se", at), r->top[k].se);
-        put(l, es_key(key, "ordered_limit", at), r->limit[k].mean);
-        put(l, es_key(key, "ordered_limit_se", at), r->limit[k].se);
-        put(l, es_key(key, "ordered_ks", at), r->law[k].distance);
-        put(l, es_key(key, "ordered_ks_p", at), r->law[k].p);
+        es_put_at(l->t, l->row, "ordered", k, r->top[k].mean);
+        es_put_at(l->t, l->row, "ordered_se", k, r->top[k].se);
+        es_put_at(l->t, l->row, "ordered_limit", k, r->limit[k].mean);
+        es_put_at(l->t, l->row, "ordered_limit_se", k, r->limit[k].se);
+        es_put_at(l->t, l->row, "ordered_ks", k, r->law[k].distance);
+        es_put_at(l->t, l->row, "ordered_ks_p", k, r->law[k].p);
     }
-    put(l, "ks", r->law[0].distance);
-    put(l, "ks_p", r->law[0].p);
-    put(l, "normal_radial_p", r->normal[0].p);
-    put(l, "normal_tangential_p", r->normal[1].p);
-    put(l, "normal_p", fmin(r->normal[0].p, r->normal[1].p));
-    put(l, "bulk_share", r->bulk);
-    put(l, "bulk_normality", r->normality);
+    es_put(l->t, l->row, {"ks", r->law[0].distance}, {"ks_p", r->law[0].p},
+           {"normal_radial_p", r->normal[0].p}, {"normal_tangential_p", r->normal[1].p},
+           {"normal_p", fmin(r->normal[0].p, r->normal[1].p)}, {"bulk_share", r->bulk},
+           {"bulk_normality", r->normality});
 }
 
 /* From which n on the limit would hold, in words. */
@@ -171,8 +157,7 @@ static void put_limit_note(const line *l, const es_weights *law, const es_weight
     char note[200], when[80];
     const double off = limit->squares.val / law->squares.val - 1.0;
     const double needs = es_critical_needs(&c->keys, (double)c->n, c->beta, NEAR_ENOUGH);
-    put(l, "limit_off", off);
-    put(l, "limit_needs_n", needs);
+    es_put(l->t, l->row, {"limit_off", off}, {"limit_needs_n", needs});
     say_needs(needs, when, sizeof when);
     if (c->keys.planted)
         snprintf(note, sizeof note, "none: the planted key is at distance 0 for every n");
@@ -199,12 +184,12 @@ static void put_asymptotic(const line *l, double scaled, es_regime regime)
         es_weights_supercritical(c->cap.alpha, scaled, &top, &squares);
     else if (regime == ES_REGIME_SUBCRITICAL && average)
         squares = a.spread.val / (double)c->n;
-    put(l, "top_weight_asymptotic", top);
-    put(l, "inverse_ess_asymptotic", squares);
-    put(l, "deficit_average", average ? 1.0 - a.mean.val : (double)NAN);
-    put(l, "bias_series", average ? a.series - 1.0 : (double)NAN);
-    put(l, "radial_variance_average", average ? a.radial.val / (double)c->n : (double)NAN);
-    put(l, "tangential_variance_average", average ? a.tangential.val / (double)c->n : (double)NAN);
+    es_put(
+        l->t, l->row, {"top_weight_asymptotic", top}, {"inverse_ess_asymptotic", squares},
+        {"deficit_average", average ? 1.0 - a.mean.val : (double)NAN},
+        {"bias_series", average ? a.series - 1.0 : (double)NAN},
+        {"radial_variance_average", average ? a.radial.val / (double)c->n : (double)NAN},
+        {"tangential_variance_average", average ? a.tangential.val / (double)c->n : (double)NAN});
 }
 
 static void put_regime(const line *l, double top, double squares, es_regime_finding *found)
@@ -236,8 +221,9 @@ static void put_file_cell(const line *l)
     put_all_measured(l, &none);
     put_regime(l, l->measured.top[0].mean, l->measured.squares.mean, &found);
     es_table_text(l->t, l->row, "limit_note", "no law is known of keys in a file");
-    put(l, "freezing_beta",
-        isnan(alpha) ? (double)NAN : es_freezing_scale(alpha, (double)l->cell.n));
+    es_put(l->t, l->row,
+           {"freezing_beta",
+            isnan(alpha) ? (double)NAN : es_freezing_scale(alpha, (double)l->cell.n)});
 }
 
 /* THEORY 6: with T = 1 - <q, k> and P(T <= t) ~ c t^alpha, the points beta T_i become a Poisson
@@ -256,14 +242,12 @@ static es_status put_law_cell(const line *l, es_budget *budget, es_error *err)
         es_weights_critical(c->cap.alpha, scaled, budget, &limit, NULL);
     put_all_measured(l, &law);
     put_regime(l, law.top.val, law.squares.val, &found);
-    put(l, "top_weight_limit", limit.top.val);
-    put(l, "inverse_ess_limit", limit.squares.val);
-    put(l, "deficit_limit", limit.deficit.val / c->beta);
-    put(l, "tangential_limit", limit.tangential.val / c->beta);
-    put(l, "scaled_b", scaled);
-    put(l, "keys_within_reach", reach);
-    put(l, "freezing_beta", es_freezing_scale(c->cap.alpha, (double)c->n));
-    put(l, "law_identity", law.identity);
+    es_put(l->t, l->row, {"top_weight_limit", limit.top.val},
+           {"inverse_ess_limit", limit.squares.val}, {"deficit_limit", limit.deficit.val / c->beta},
+           {"tangential_limit", limit.tangential.val / c->beta}, {"scaled_b", scaled},
+           {"keys_within_reach", reach},
+           {"freezing_beta", es_freezing_scale(c->cap.alpha, (double)c->n)},
+           {"law_identity", law.identity});
     put_asymptotic(l, scaled, found.regime);
     put_limit_note(l, &law, &limit, reach);
     return ES_OK;
@@ -276,11 +260,8 @@ static es_status put_cell(es_job *job, int64_t i, es_table *t, es_error *err)
     ES_TRY(regimes_cell_of(job, i, &l.cell, err));
     regimes_unpack(es_job_cell(job, 0, i), &l.measured);
     l.row = es_table_row(t);
-    es_table_count(t, l.row, "dim", l.cell.dim);
-    es_table_count(t, l.row, "n", l.cell.n);
-    put(&l, "b", l.cell.b);
-    put(&l, "beta", l.cell.beta);
-    put(&l, "alpha", l.cell.cap.alpha);
+    es_put(t, l.row, {"dim", (double)l.cell.dim}, {"n", (double)l.cell.n});
+    es_put(l.t, l.row, {"b", l.cell.b}, {"beta", l.cell.beta}, {"alpha", l.cell.cap.alpha});
     if (p->law == REGIMES_FILE)
         put_file_cell(&l);
     else
@@ -300,12 +281,10 @@ static void tell_row(es_answer *a, const es_table *t, int64_t row)
                      es_table_get(t, row, "top_weight_se"), weight, sizeof weight);
     if (isfinite(law))
         snprintf(exact, sizeof exact, ", exactly %.6g", law);
-    es_answer_tell(a,
-                   "At dim %.0f, n = %.6g and beta = %.4g attention is %s: %s; the largest weight "
-                   "is %s%s.",
-                   es_table_get(t, row, "dim"), es_table_get(t, row, "n"),
-                   es_table_get(t, row, "beta"), es_table_get_text(t, row, "regime"),
-                   es_table_get_text(t, row, "reason"), weight, exact);
+    es_answer_tell(
+        a, "At dim %.0f, n = %.6g and beta = %.4g attention is %s: %s; the largest weight is %s%s.",
+        es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
+        es_table_get_text(t, row, "regime"), es_table_get_text(t, row, "reason"), weight, exact);
 }
 
 /* How many settings there are of each regime. */
@@ -345,19 +324,17 @@ static void tell_agreement(es_answer *a, const es_table *t)
 
 es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    enum { MOST = 4 }; /* sentences; the table has the rest */
     static const char *const each[] = {"ordered", "ordered_limit", "ordered_ks", "ordered_ks_p"};
-    const int64_t cells = job->stages[0].cells, step = cells > MOST ? (cells - 1) / (MOST - 1) : 1;
+    const int64_t cells = job->stages[0].cells, step = es_say_step(cells);
     es_table *t = es_answer_table(answer, &rows_table);
     es_job_phase(job, "computing exact laws", (double)cells * regimes_law_flops);
     for (size_t k = 0; k < sizeof each / sizeof *each; k++)
         es_table_each(t, each[k], order_labels, ES_REGIMES_TOP);
     for (int64_t i = 0; i < cells; i++) {
         ES_TRY(put_cell(job, i, t, err));
-        if (job->exec.progress(job->exec.progress_user, (double)(i + 1), (double)cells))
-            return ES_E_INTERRUPTED;
+        ES_TRY(es_job_tick(job, i + 1, cells));
     }
-    if (cells > MOST)
+    if (step > 1)
         tell_counts(answer, t);
     for (int64_t i = 0; i < cells; i += step)
         tell_row(answer, t, i);

@@ -6,26 +6,25 @@
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "study/answer_kit.h"
 
 typedef struct rope_params {
     es_grid bases, scales, distances;
     int64_t dim, search;
 } rope_params;
 
+#define FIELD(member) .field = offsetof(rope_params, member)
 static const es_param params[] = {
-    {"base", 0, ES_PARAM_REALS, "GRID", "base frequencies", .field = offsetof(rope_params, bases),
-     .min = 1.001, .max = 1e15, .increasing = true, .standard = "10000,500000"},
+    {"base", 0, ES_PARAM_REALS, "GRID", "base frequencies", FIELD(bases), .min = 1.001, .max = 1e15,
+     .increasing = true, .standard = "10000,500000"},
     {"scale", 0, ES_PARAM_REALS, "GRID", "position interpolation: distances are divided by these",
-     .field = offsetof(rope_params, scales), .min = 1.0, .max = 1e6, .increasing = true,
-     .standard = "1"},
-    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a head, even",
-     .field = offsetof(rope_params, dim), .min = 2, .max = 65536, .standard = "128", .alias = "d"},
-    {"distance", 0, ES_PARAM_COUNTS, "GRID", "distances of a query and a key",
-     .field = offsetof(rope_params, distances), .min = 0, .max = 1e8, .increasing = true,
-     .standard = "1..1048576*21", .unit = "tokens"},
+     FIELD(scales), .min = 1.0, .max = 1e6, .increasing = true, .standard = "1"},
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a head, even", FIELD(dim), .min = 2,
+     .max = 65536, .standard = "128", .alias = "d"},
+    {"distance", 0, ES_PARAM_COUNTS, "GRID", "distances of a query and a key", FIELD(distances),
+     .min = 0, .max = 1e8, .increasing = true, .standard = "1..1048576*21", .unit = "tokens"},
     {"search", 0, ES_PARAM_WHOLE, "N", "look for the first negative score up to this distance",
-     .field = offsetof(rope_params, search), .min = 0, .max = 1e7, .standard = "100000",
-     .unit = "tokens"},
+     FIELD(search), .min = 0, .max = 1e7, .standard = "100000", .unit = "tokens"},
     {0}};
 
 /* ---- tables ---- */
@@ -44,16 +43,16 @@ static const es_column reach_columns[] = {
     {"granularity_limit", "limit", "", ES_FORMAT_SHORT,
      "the same for many dimensions, 0.946/ln base at scale 1"},
     {0}};
-static const es_table_view reach_views[] = {{"Rotary embeddings"}, {0}};
-static const es_table_spec reach_table = {"embeddings", reach_columns, reach_views};
+static const es_table_spec reach_table = {"embeddings", reach_columns,
+                                          ES_VIEW("Rotary embeddings")};
 
 static const es_column score_columns[] = {
     {"distance", "distance", "tokens", ES_FORMAT_COUNT},
     {"score", "score", "", ES_FORMAT_SHORT,
      "of all-ones query and key, sqrt(dim) at distance 0, by base and scale", .each = true},
     {0}};
-static const es_table_view score_views[] = {{"Score against distance"}, {0}};
-static const es_table_spec score_table = {"scores", score_columns, score_views};
+static const es_table_spec score_table = {"scores", score_columns,
+                                          ES_VIEW("Score against distance")};
 
 /* The same numbers one to a row, for programs; people have the table above. */
 static const es_column row_columns[] = {
@@ -106,19 +105,14 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "rope.dim", "dimensions turn in pairs", "--dim %lld is odd",
                          (long long)p->dim);
     es_answer_count(job->answer, "dim", p->dim);
-    return es_job_stage(job,
-                        &(es_stage){.name = "embedding",
-                                    .phase = "looking for negative scores",
-                                    .noun = "embeddings",
-                                    .cells = p->bases.count * p->scales.count,
-                                    .rows = 1,
-                                    .cols = COLUMNS,
-                                    .columns = cell_columns,
-                                    .alone = true,
-                                    /* a cosine is some 20 operations */
-                                    .flops = 10.0 * (double)(p->dim * (p->search + 1)),
-                                    .run = run_embedding},
-                        err);
+    return es_job_stage(
+        job,
+        &(es_stage){"embedding", .phase = "looking for negative scores", .noun = "embeddings",
+                    .cells = p->bases.count * p->scales.count, .rows = 1, .cols = COLUMNS,
+                    .columns = cell_columns, .alone = true,
+                    /* a cosine is some 20 operations */
+                    .flops = 10.0 * (double)(p->dim * (p->search + 1)), .run = run_embedding},
+        err);
 }
 
 /* ---- what it says ---- */
@@ -147,8 +141,7 @@ static void put_embeddings(const es_job *job, es_answer *a)
         const es_rope r = embedding(job->params, i);
         const double *cell = es_job_cell(job, 0, i);
         const int64_t row = es_table_row(t);
-        es_table_real(t, row, "base", r.base);
-        es_table_real(t, row, "scale", r.scale);
+        es_put(t, row, {"base", r.base}, {"scale", r.scale});
         for (int k = 0; k < COLUMNS; k++)
             es_table_real(t, row, cell_columns[k], cell[k]);
     }
@@ -167,14 +160,10 @@ static void put_scores(const es_job *job, const char *const *labels, es_answer *
             const es_rope r = embedding(p, i);
             const double score = es_rope_score(&r, p->distances.reals[d]);
             const int64_t row = es_table_row(rows);
-            char key[ES_KEY_ROOM];
-            snprintf(key, sizeof key, "score.%lld", (long long)i);
-            es_table_real(scores, line, key, score);
-            es_table_real(rows, row, "base", r.base);
-            es_table_real(rows, row, "scale", r.scale);
-            es_table_count(rows, row, "distance", p->distances.counts[d]);
-            es_table_real(rows, row, "score", score);
-            es_table_real(rows, row, "continuum", es_rope_continuum(&r, p->distances.reals[d]));
+            es_put_at(scores, line, "score", i, score);
+            es_put(rows, row, {"base", r.base}, {"scale", r.scale},
+                   {"distance", (double)p->distances.counts[d]}, {"score", score},
+                   {"continuum", es_rope_continuum(&r, p->distances.reals[d])});
         }
     }
 }
@@ -182,9 +171,8 @@ static void put_scores(const es_job *job, const char *const *labels, es_answer *
 /* Both distances are exact; that they differ is no error but the swing of a sum of few cosines. */
 static void tell_reach(const es_job *job, const char *const *labels, es_answer *a)
 {
-    enum { MOST = 4 }; /* sentences; the table has the rest */
     const rope_params *p = job->params;
-    const int64_t count = job->stages[0].cells, step = count > MOST ? (count - 1) / (MOST - 1) : 1;
+    const int64_t count = job->stages[0].cells, step = es_say_step(count);
     for (int64_t i = 0; i < count; i += step) {
         const double *cell = es_job_cell(job, 0, i);
         char swing[96];
@@ -217,7 +205,7 @@ static const char *const examples[] = {"esscher rope", "esscher rope --base 1000
                                        "esscher rope --distance 1..1e6*100 --out rope.run", NULL};
 
 const es_study es_study_rope = {
-    .name = "rope",
+    "rope",
     .summary = "how rotary positions attenuate scores with distance, by base frequency",
     .usage = "[options]",
     .about =
@@ -231,5 +219,4 @@ const es_study es_study_rope = {
     .takes = ES_TAKES_THREADS,
     .csv = "rows",
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

@@ -23,6 +23,8 @@ es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_
     return ES_OK;
 }
 
+/* What ends a run. Every other failure of a fit is about its points, and is told beside them: a
+ * run that took hours is not thrown away because one series has no line. */
 static bool stops(es_status status)
 {
     return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY;
@@ -49,6 +51,9 @@ es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err)
     return stops(s->status) ? s->status : ES_OK;
 }
 
+/* Predictions have no errors of their own to weigh them by. With the weights of what was
+ * measured, the fit of a prediction and the fit of the measurement see the same points alike,
+ * and their rates can be compared; without that, curvature alone would make them differ. */
 double es_series_rate_with(const es_series *s, const double *numbers, const double *se)
 {
     void *memory;
@@ -64,7 +69,7 @@ double es_series_rate_with(const es_series *s, const double *numbers, const doub
     return status == ES_OK ? line.rate : (double)NAN;
 }
 
-double es_series_rate(const es_series *s, const double *numbers)
+double es_series_rate_even(const es_series *s, const double *numbers, double relative)
 {
     void *memory;
     if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
@@ -72,22 +77,15 @@ double es_series_rate(const es_series *s, const double *numbers)
     double *se = memory;
     for (int64_t i = 0; i < s->points; i++) {
         const es_fit_summary *m = &s->summary[i];
-        se[i] = numbers[i] * (isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0);
+        const double own = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
+        se[i] = numbers[i] * (isnan(relative) ? own : relative);
     }
     const double rate = es_series_rate_with(s, numbers, se);
     es_mem_free(NULL, memory);
     return rate;
 }
 
-double es_series_rate_even(const es_series *s, const double *numbers, double relative)
+double es_series_rate(const es_series *s, const double *numbers)
 {
-    void *memory;
-    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
-        return (double)NAN;
-    double *se = memory;
-    for (int64_t i = 0; i < s->points; i++)
-        se[i] = numbers[i] * relative;
-    const double rate = es_series_rate_with(s, numbers, se);
-    es_mem_free(NULL, memory);
-    return rate;
+    return es_series_rate_even(s, numbers, (double)NAN);
 }

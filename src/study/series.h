@@ -38,7 +38,7 @@ double es_series_rate(const es_series *s, const double *numbers);
 double es_series_rate_with(const es_series *s, const double *numbers, const double *se);
 
 /*! es_series_rate_even() : the same where every point weighs the same: `relative` is the relative
- *  standard error of each. */
+ *  standard error of each; NaN: that of what was measured there. */
 double es_series_rate_even(const es_series *s, const double *numbers, double relative);
 
 #endif

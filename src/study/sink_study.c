@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "stats/average.h"
-#include "study/sentences.h"
+#include "study/answer_kit.h"
 #include "driver/job.h"
 
 typedef struct sink_params {

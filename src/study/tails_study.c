@@ -1,25 +1,52 @@
-/* tails_study.c : are real tokens as light-tailed as the theory asks? */
-#include "study/tails_study.h"
-
+/* tails_study.c : are real tokens as light-tailed as the theory asks?
+ *
+ * In order: what is asked, what it takes, a layer as a cell, and the answer: directions, kinds of
+ * directions, verdicts. Tokens are those of pools, or the rows of one file. */
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include <esscher/fit.h>
+#include <esscher/tails.h>
 
+#include "base/error.h"
+#include "stats/average.h"
+#include "study/answer_kit.h"
+#include "study/pool_params.h"
+
+typedef struct tails_params {
+    es_pool_params pool;
+    const char *tokens;
+    int64_t principal, random, queries, draws;
+} tails_params;
+
+/* What is looked at: layers of pools, or one matrix. */
+typedef struct tails_state {
+    es_pools pools;
+    es_matrix tokens;   /* data NULL: there are pools */
+    es_tails_spec spec; /* of any layer; pool and exec are the layer's */
+    int64_t layers, n_domains;
+    int64_t count, dim, heads; /* of tokens, where there are pools of the smallest */
+    es_tails_row *rows;        /* (directions) room for a layer */
+    es_tails_control gaussian; /* of so many tokens, once it is known; 0: not yet */
+    int64_t gaussian_tokens;
+} tails_state;
+
+/* The numbers of a direction in a run file, by their names. */
+enum { TAILS_NUMBERS = 19 };
+
+#define FIELD(member) .field = offsetof(tails_params, member)
 static const es_param params[] = {
     ES_POOL_PARAMS(tails_params, pool),
     {"tokens", 0, ES_PARAM_FILE, "FILE",
-     ".npy file (n, d) of tokens of any origin, instead of a model and a text",
-     .field = offsetof(tails_params, tokens)},
-    {"principal", 0, ES_PARAM_WHOLE, "P", "leading principal components",
-     .field = offsetof(tails_params, principal), .min = 1, .max = 4096, .standard = "8"},
-    {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison",
-     .field = offsetof(tails_params, random), .min = 1, .max = 4096, .standard = "8"},
+     ".npy file (n, d) of tokens of any origin, instead of a model and a text", FIELD(tokens)},
+    {"principal", 0, ES_PARAM_WHOLE, "P", "leading principal components", FIELD(principal),
+     .min = 1, .max = 4096, .standard = "8"},
+    {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison", FIELD(random), .min = 1,
+     .max = 4096, .standard = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
-     .field = offsetof(tails_params, queries), .min = 1, .max = 4096, .standard = "4",
-     .unit = "tokens", .was = "queries"},
-    {"draws", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of",
-     .field = offsetof(tails_params, draws), .min = 4, .max = 65536, .standard = "32"},
+     FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
+    {"draws", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
+     .min = 4, .max = 65536, .standard = "32"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -154,7 +181,7 @@ static void pack(const es_tails_row *row, double *out)
         memcpy(&out[i], (const char *)row + numbers[i].at, sizeof *out);
 }
 
-es_tails_row tails_unpack(const double *values)
+static es_tails_row tails_unpack(const double *values)
 {
     es_tails_row row = {0};
     for (int i = 0; i < TAILS_NUMBERS; i++)
@@ -162,7 +189,7 @@ es_tails_row tails_unpack(const double *values)
     return row;
 }
 
-es_tails_spec tails_spec_at(const tails_state *s, int64_t cell)
+static es_tails_spec tails_spec_at(const tails_state *s, int64_t cell)
 {
     es_tails_spec spec = s->spec;
     if (!s->tokens.data)
@@ -205,20 +232,269 @@ static es_status begin(es_job *job, es_error *err)
         columns[i] = numbers[i].name;
     return es_job_stage(
         job,
-        &(es_stage){.name = "layer",
-                    .phase = "looking along directions",
-                    .noun = "layers",
-                    .cells = s->layers * s->n_domains,
-                    .rows = rows,
-                    .cols = TAILS_NUMBERS,
-                    .columns = columns,
-                    .tells = true,
+        &(es_stage){"layer", .phase = "looking along directions", .noun = "layers",
+                    .cells = s->layers * s->n_domains, .rows = rows, .cols = TAILS_NUMBERS,
+                    .columns = columns, .tells = true,
                     .flops = es_tails_cost_of(&spec, s->count, s->dim, s->heads).flops,
                     .run = run_layer},
         err);
 }
 
 static void close_study(es_job *job) { es_pools_close(&((tails_state *)job->state)->pools); }
+
+/* ---- tables ---- */
+
+static const char rule[] =
+    "Verdict. Heavier: proxy or psi2 is at least 10 % above the control's mean with z > 4. "
+    "Lighter: not heavier, and psi2 or Hill is at least 10 % below it with z < -4. Gaussian-like: "
+    "neither. z counts tokens as independent, which tokens of a text are not: it overstates.";
+
+/* The control of a number and the distance from it. */
+#define CONTROL_COLUMNS(key, unit, definition)                                                     \
+    {key "_control", "control", unit, ES_FORMAT_REAL, definition, .error = key "_control_sd"},     \
+    {                                                                                              \
+        key "_z", "z", "sd", ES_FORMAT_SHORT                                                       \
+    }
+
+static const es_column row_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"kind", "kind", "", ES_FORMAT_TEXT,
+     "principal: leading principal components; random: directions uniform on the sphere; norm: |x "
+     "- mean|, whose control are norms of Gaussian vectors of the same covariance; key: of a head, "
+     "the tilt of the queries that move its scores most; score: scores of a token's query over all "
+     "tokens"},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"index", "index", "", ES_FORMAT_COUNT},
+    {"n", "n", "tokens", ES_FORMAT_COUNT},
+    {"variance", "variance", "", ES_FORMAT_SHORT},
+    {"kurtosis", "kurtosis", "", ES_FORMAT_SHORT, "3 for a Gaussian"},
+    CONTROL_COLUMNS("kurtosis", "", NULL),
+    {"proxy", "proxy", "variances", ES_FORMAT_SHORT,
+     "sub-Gaussian variance proxy, sup 2 (K_n(l) - l m) / l^2 over tilts that leave an effective "
+     "sample of 30; at least 1, which is a Gaussian's"},
+    CONTROL_COLUMNS(
+        "proxy", "variances",
+        "mean +- standard deviation of the number before in Gaussian samples of the same size"),
+    {"tilt", "tilt", "1/sd", ES_FORMAT_SHORT, "where that supremum is; 0: in its limit"},
+    {"psi2", "psi2", "sd", ES_FORMAT_SHORT,
+     "least s with mean exp(x^2/s^2) <= 2; 1.633 for a Gaussian"},
+    CONTROL_COLUMNS("psi2", "sd", NULL),
+    {"hill", "Hill", "", ES_FORMAT_REAL,
+     "1/index of the tail of |x - mean|, or of norms, from its n^(2/3) largest",
+     .error = "hill_se"},
+    CONTROL_COLUMNS("hill", "", NULL),
+    {"hill_ci.0", "Hill from", "", ES_FORMAT_REAL, "95 % interval"},
+    {"hill_ci.1", "Hill to", "", ES_FORMAT_REAL},
+    {"hill_k", "Hill's k", "", ES_FORMAT_COUNT, "how many of the largest numbers it is from"},
+    {"hill_half", "Hill, k/2", "", ES_FORMAT_REAL, "from half as many"},
+    {"hill_twice", "Hill, 2k", "", ES_FORMAT_REAL, "from twice as many"},
+    {"plateau", "plateau", "", ES_FORMAT_TEXT,
+     "does Hill stay within its interval with half and twice as many? Only then is it the index of "
+     "a power tail"},
+    {"verdict", "verdict", "", ES_FORMAT_TEXT},
+    {0}};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Tails, direction by direction",
+            "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 "
+            "psi2_z hill hill_z verdict",
+            rule)};
+
+static const es_column kind_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"kind", "kind", "", ES_FORMAT_TEXT},
+    {"directions", "directions", "", ES_FORMAT_COUNT},
+    {"proxy_median", "proxy", "variances", ES_FORMAT_SHORT,
+     "medians over directions, and the largest"},
+    {"proxy_largest", "largest", "variances", ES_FORMAT_SHORT},
+    {"proxy_control", "control", "variances", ES_FORMAT_SHORT},
+    {"psi2_median", "psi2", "sd", ES_FORMAT_SHORT},
+    {"psi2_control", "control", "sd", ES_FORMAT_SHORT},
+    {"hill_median", "Hill", "", ES_FORMAT_SHORT},
+    {"hill_control", "control", "", ES_FORMAT_SHORT},
+    {"lighter", "lighter", "", ES_FORMAT_COUNT, "directions with that verdict"},
+    {"gaussian", "Gaussian", "", ES_FORMAT_COUNT},
+    {"heavier", "heavier", "", ES_FORMAT_COUNT},
+    {0}};
+static const es_table_spec kinds_table = {"kinds", kind_columns, ES_VIEW("Kinds of directions")};
+
+static const es_column verdict_columns[] = {{"verdict", "verdict", "", ES_FORMAT_TEXT},
+                                            {"directions", "directions", "", ES_FORMAT_COUNT},
+                                            {0}};
+static const es_table_spec verdicts_table = {
+    "verdicts", verdict_columns, ES_VIEW("Is it sub-Gaussian, with its variance as proxy?")};
+
+/* What is being made. */
+typedef struct making {
+    const es_job *job;
+    const tails_state *s;
+    es_table *rows, *kinds;
+    int64_t cell;
+    double *proxy, *psi2, *hill; /* (directions) of a kind */
+    int64_t verdicts[ES_TAILS_CONSTANT + 1], directions;
+    double largest;       /* proxy of a direction that varies, */
+    double largest_of[2]; /* its control: mean and standard deviation */
+} making;
+
+static void name_row(const making *m, es_table *t, int64_t row)
+{
+    es_pools_name(&m->s->pools, m->cell / m->s->layers, t, row);
+    if (!m->s->tokens.data)
+        es_table_count(t, row, "layer", m->cell % m->s->layers);
+}
+
+static es_tails_row direction_at(const making *m, int64_t i)
+{
+    return tails_unpack(es_job_cell(m->job, 0, m->cell) + i * TAILS_NUMBERS);
+}
+
+/* ---- directions ---- */
+
+/* A number, its control, and the distance between them. */
+static void put_compared(es_table *t, int64_t row, const char *name, double value,
+                         const es_tails_spread *control, double z)
+{
+    es_put_under(t, row, name, {"", value}, {"_control", control->mean},
+                 {"_control_sd", control->sd}, {"_z", z});
+}
+
+/* A power tail gives the same index for k/2, k and 2k; the variance of xi is xi^2/k. */
+static bool plateau(const es_tails *s)
+{
+    const double most = ES_SIGMAS_95 * s->hill_se;
+    return fabs(s->hill_half - s->hill) < sqrt(2.0) * most && fabs(s->hill_twice - s->hill) < most;
+}
+
+/* The largest proxy is remembered with its own control, because a norm has another control than
+ * a direction. */
+static void put_direction(making *m, const es_tails_direction *direction, const es_tails_row *r)
+{
+    const es_tails *s = &r->sample;
+    const es_tails_control *c = &r->control;
+    es_tails_z z;
+    const es_tails_verdict verdict = es_tails_judge(s, c, &z);
+    es_table *t = m->rows;
+    const int64_t row = es_table_row(t);
+    name_row(m, t, row);
+    es_table_text(t, row, "kind", es_tails_kind_name(direction->kind));
+    if (direction->head >= 0)
+        es_table_count(t, row, "head", direction->head);
+    es_put(t, row, {"index", (double)direction->index}, {"n", (double)((int64_t)s->count)},
+           {"variance", s->variance});
+    put_compared(t, row, "kurtosis", s->kurtosis, &c->kurtosis, z.kurtosis);
+    put_compared(t, row, "proxy", s->proxy, &c->proxy, z.proxy);
+    es_table_real(t, row, "tilt", s->tilt);
+    put_compared(t, row, "psi2", s->psi2, &c->psi2, z.psi2);
+    put_compared(t, row, "hill", s->hill, &c->hill, z.hill);
+    es_put(t, row, {"hill_se", s->hill_se}, {"hill_ci.0", s->hill - ES_SIGMAS_95 * s->hill_se},
+           {"hill_ci.1", s->hill + ES_SIGMAS_95 * s->hill_se},
+           {"hill_k", (double)(es_tails_hill_count((int64_t)s->count))},
+           {"hill_half", s->hill_half}, {"hill_twice", s->hill_twice});
+    es_table_text(t, row, "plateau", plateau(s) ? "yes" : "no");
+    es_table_text(t, row, "verdict", es_tails_verdict_name(verdict));
+    m->verdicts[verdict]++;
+    m->directions++;
+    if (s->proxy > m->largest) {
+        m->largest = s->proxy;
+        m->largest_of[0] = c->proxy.mean;
+        m->largest_of[1] = c->proxy.sd;
+    }
+}
+
+/* ---- kinds ---- */
+
+/* Directions [first, last) of the layer are of one kind. */
+static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t last)
+{
+    int64_t verdicts[ES_TAILS_CONSTANT + 1] = {0}, vary = 0;
+    for (int64_t i = first; i < last; i++) {
+        const es_tails_row r = direction_at(m, i);
+        const es_tails_verdict v = es_tails_judge(&r.sample, &r.control, NULL);
+        verdicts[v]++;
+        if (v == ES_TAILS_CONSTANT)
+            continue;
+        m->proxy[vary] = r.sample.proxy;
+        m->psi2[vary] = r.sample.psi2;
+        m->hill[vary++] = r.sample.hill;
+    }
+    es_sort_reals(m->proxy, vary);
+    es_sort_reals(m->psi2, vary);
+    es_sort_reals(m->hill, vary);
+    const es_tails_control control = direction_at(m, first).control;
+    es_table *t = m->kinds;
+    const int64_t row = es_table_row(t);
+    name_row(m, t, row);
+    es_table_text(t, row, "kind", es_tails_kind_name(kind));
+    es_put(t, row, {"directions", (double)(last - first)},
+           {"proxy_median", es_median_of(m->proxy, vary)},
+           {"proxy_largest", vary ? m->proxy[vary - 1] : (double)NAN},
+           {"proxy_control", control.proxy.mean}, {"psi2_median", es_median_of(m->psi2, vary)},
+           {"psi2_control", control.psi2.mean}, {"hill_median", es_median_of(m->hill, vary)},
+           {"hill_control", control.hill.mean}, {"lighter", (double)verdicts[ES_TAILS_LIGHTER]},
+           {"gaussian", (double)verdicts[ES_TAILS_GAUSSIAN]},
+           {"heavier", (double)verdicts[ES_TAILS_HEAVIER]});
+}
+
+/* Directions of a kind follow one another: a kind is summed up where the next one begins. */
+static void put_layer(making *m)
+{
+    const es_tails_spec spec = tails_spec_at(m->s, m->cell);
+    const int64_t count = es_tails_rows(&spec);
+    int64_t first = 0; /* of the kind */
+    for (int64_t i = 0; i < count; i++) {
+        const es_tails_direction here = es_tails_direction_of(&spec, i);
+        const es_tails_row r = direction_at(m, i);
+        put_direction(m, &here, &r);
+        if (i + 1 < count && es_tails_direction_of(&spec, i + 1).kind == here.kind)
+            continue;
+        put_kind(m, here.kind, first, i + 1);
+        first = i + 1;
+    }
+}
+
+/* ---- all ---- */
+
+static void put_verdicts(const making *m, es_answer *answer)
+{
+    es_table *t = es_answer_table(answer, &verdicts_table);
+    for (int v = ES_TAILS_GAUSSIAN; v <= ES_TAILS_CONSTANT; v++) {
+        if (v == ES_TAILS_CONSTANT && m->verdicts[v] == 0)
+            continue;
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "verdict", es_tails_verdict_name((es_tails_verdict)v));
+        es_table_count(t, row, "directions", m->verdicts[v]);
+    }
+    es_answer_tell(
+        answer,
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones.",
+        (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
+        (long long)m->verdicts[ES_TAILS_LIGHTER]);
+    if (m->largest > 0.0)
+        es_answer_tell(answer,
+                       "The largest variance proxy is %.3g variances; Gaussian samples of the same "
+                       "size have %.3g ± %.2g.",
+                       m->largest, m->largest_of[0], m->largest_of[1]);
+}
+
+static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    making m = {.job = job, .s = job->state};
+    const es_tails_spec spec = tails_spec_at(m.s, 0);
+    const int64_t directions = es_tails_rows(&spec);
+    ES_TRY(es_job_array(job, 3, directions, sizeof *m.proxy, &m.proxy, err));
+    m.psi2 = m.proxy + directions;
+    m.hill = m.psi2 + directions;
+    m.rows = es_answer_table(answer, &rows_table);
+    m.kinds = es_answer_table(answer, &kinds_table);
+    for (m.cell = 0; m.cell < m.s->layers * m.s->n_domains; m.cell++)
+        put_layer(&m);
+    put_verdicts(&m, answer);
+    return ES_OK;
+}
+
+/* ---- the study ---- */
 
 static const char *const examples[] = {
     "esscher tails --model models/minilm --text alice.txt",
@@ -227,17 +503,17 @@ static const char *const examples[] = {
     "esscher tails --tokens X.npy --csv", NULL};
 
 const es_study es_study_tails = {
-    .name = "tails",
+    "tails",
     .summary = "are real tokens as light-tailed as the theory asks?",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
         "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction. For every layer of a BERT checkpoint on real text, or for tokens of "
-        "your own, this measures the proxy, the psi2 norm and Hill's tail index in the directions "
-        "that matter: principal components, the direction to which each head is most sensitive, "
-        "scores of real queries, norms, and random directions for comparison. A finite sample "
-        "bends all of them, so each stands beside a control, the same numbers of Gaussian samples "
-        "of the same size, and the verdict follows from the distance between the two.\n\n"
+        "every direction. For every layer of a BERT checkpoint on real text, or for tokens of your "
+        "own, this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
+        "matter: principal components, the direction to which each head is most sensitive, scores "
+        "of real queries, norms, and random directions for comparison. A finite sample bends all "
+        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
+        "same size, and the verdict follows from the distance between the two.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,
@@ -249,5 +525,4 @@ const es_study es_study_tails = {
     .cost = cost_of,
     .begin = begin,
     .summarise = tails_summarise,
-    .close = close_study,
-};
+    .close = close_study};

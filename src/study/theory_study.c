@@ -4,8 +4,8 @@
 #include <esscher/theory.h>
 
 #include "base/error.h"
-#include "study/head_params.h"
-#include "study/law_params.h"
+#include "study/answer_kit.h"
+#include "study/setting_params.h"
 
 typedef struct theory_params {
     es_law_params law; /* of it: dim, cov, rho */
@@ -20,22 +20,21 @@ typedef struct theory_state {
     es_head_data head;
 } theory_state;
 
+#define FIELD(member) .field = offsetof(theory_params, member)
 static const es_param params[] = {
-    {"cov", 0, ES_PARAM_FILE, "FILE", "covariance S of the tokens, .npy (d, d)",
-     .field = offsetof(theory_params, law.cov)},
+    {"cov", 0, ES_PARAM_FILE, "FILE", "covariance S of the tokens, .npy (d, d)", FIELD(law.cov)},
     ES_LAW_DIM_PARAM(theory_params, law),
     ES_LAW_RHO_PARAM(theory_params, law),
     ES_HEAD_FILE_PARAMS(theory_params, head, "the identity"),
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
      "eigenvalues of S down to -X times their mean count as 0; a covariance that was stored as f32 "
      "may need 1e-5",
-     .field = offsetof(theory_params, tolerance), .min = 0.0, .max = 0.1,
-     .otherwise = "rounding of f64"},
+     FIELD(tolerance), .min = 0.0, .max = 0.1, .otherwise = "rounding of f64"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID",
-     "predict the errors that n Gaussian tokens will show, for each n",
-     .field = offsetof(theory_params, n), .min = 3, .max = 1e12, .unit = "tokens"},
-    {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction",
-     .field = offsetof(theory_params, samples), .min = 16, .max = 4096, .otherwise = "512"},
+     "predict the errors that n Gaussian tokens will show, for each n", FIELD(n), .min = 3,
+     .max = 1e12, .unit = "tokens"},
+    {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),
+     .min = 16, .max = 4096, .otherwise = "512"},
     {0}};
 
 /* ---- tables ---- */
@@ -65,12 +64,11 @@ static const es_column prediction_columns[] = {
     {"sampling", "sampling", "", ES_FORMAT_SHORT,
      "relative standard error that sampled queries leave in mean or covariance"},
     {0}};
-static const es_table_view prediction_views[] = {
-    {"Prediction for n Gaussian tokens",
-     "n query_rms slope_query mean_rms slope_mean cov_rms slope_cov sampling",
-     "From S and the head alone; queries are sampled."},
-    {0}};
-static const es_table_spec prediction_table = {"prediction", prediction_columns, prediction_views};
+static const es_table_spec prediction_table = {
+    "prediction", prediction_columns,
+    ES_VIEW("Prediction for n Gaussian tokens",
+            "n query_rms slope_query mean_rms slope_mean cov_rms slope_cov sampling",
+            "From S and the head alone; queries are sampled.")};
 
 static const es_column horizon_columns[] = {
     {"dim", "dimension d", "", ES_FORMAT_COUNT},
@@ -90,12 +88,11 @@ static const es_column horizon_columns[] = {
      "1/(2(1 + 32 Psi)): error at most n^-rate"},
     {"rate_horizon", "horizon rate", "", ES_FORMAT_REAL, "1/(2(1 + H^2))"},
     {0}};
-static const es_table_view horizon_views[] = {
-    {"Horizons", "dim head_dim reach horizon_one_sided horizon horizon_unscaled coupling frobenius "
-                 "rate_worst_case rate_horizon"},
-    {0}};
-static const es_table_spec horizon_table = {"horizons", horizon_columns, horizon_views,
-                                            .record = true};
+static const es_table_spec horizon_table = {
+    "horizons", horizon_columns,
+    ES_VIEW("Horizons", "dim head_dim reach horizon_one_sided horizon horizon_unscaled coupling "
+                        "frobenius rate_worst_case rate_horizon"),
+    .record = true};
 
 /* Bounds on rounding, not standard errors: they stand by themselves, under the same keys. */
 static const es_table_spec error_table = {"errors", horizon_columns, NULL, .record = true};
@@ -108,31 +105,23 @@ static const es_column exponent_columns[] = {
     {"mean_abs", "mean, E|.|", "", ES_FORMAT_REAL, "the same, typical instead of root mean square"},
     {"cov_bias", "covariance, bias", "", ES_FORMAT_REAL, "of the covariance of outputs"},
     {0}};
-static const es_table_view exponent_views[] = {
-    {"Exponents: error ~ n^-exponent as n grows without bound, Gaussian tokens",
-     "query_rms mean_rms mean_abs cov_bias"},
-    {0}};
-static const es_table_spec exponent_table = {"exponents", exponent_columns, exponent_views,
-                                             .record = true};
+static const es_table_spec exponent_table = {
+    "exponents", exponent_columns,
+    ES_VIEW("Exponents: error ~ n^-exponent as n grows without bound, Gaussian tokens",
+            "query_rms mean_rms mean_abs cov_bias"),
+    .record = true};
 
 /* ---- predictions, one for each n ---- */
 
 enum { SELF = 0, POPULATION = 5, SAMPLING = 10, SLOPE_QUERY, SLOPE_MEAN, SLOPE_COV, COLUMNS };
-static const char *const cell_columns[COLUMNS] = {"query_rms",
-                                                  "mean_rms",
-                                                  "mean_abs",
-                                                  "cov_bias",
-                                                  "cov_rms",
-                                                  "population_query_rms",
-                                                  "population_mean_rms",
-                                                  "population_mean_abs",
-                                                  "population_cov_bias",
-                                                  "population_cov_rms",
-                                                  "sampling",
-                                                  "slope_query",
-                                                  "slope_mean",
-                                                  "slope_cov"};
+/* clang-format off */
+static const char *const cell_columns[COLUMNS] = {
+    "query_rms", "mean_rms", "mean_abs", "cov_bias", "cov_rms", "population_query_rms",
+    "population_mean_rms", "population_mean_abs", "population_cov_bias", "population_cov_rms",
+    "sampling", "slope_query", "slope_mean", "slope_cov"};
+/* clang-format on */
 
+/* In the order of cell_columns, for tokens as queries and for fresh ones alike. */
 static void pack_predicted(const es_predicted *p, double *out)
 {
     out[0] = p->query_rms;
@@ -173,14 +162,9 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(es_head_make(job, &p->head, s->cov.rows, ES_HEAD_REQUIRED, false, &s->head, err));
     const double samples = p->samples ? (double)p->samples : 512.0;
     return es_job_stage(job,
-                        &(es_stage){.name = "prediction",
-                                    .phase = "predicting",
-                                    .noun = "predictions",
-                                    .cells = p->n.count,
-                                    .rows = 1,
-                                    .cols = COLUMNS,
-                                    .columns = cell_columns,
-                                    .alone = true,
+                        &(es_stage){"prediction", .phase = "predicting", .noun = "predictions",
+                                    .cells = p->n.count, .rows = 1, .cols = COLUMNS,
+                                    .columns = cell_columns, .alone = true,
                                     .flops = samples * samples * (4000.0 + (double)s->cov.rows),
                                     .run = run_prediction},
                         err);
@@ -247,23 +231,20 @@ static void put_exponents(const es_exponents *x, es_answer *a)
 {
     es_table *t = es_answer_table(a, &exponent_table);
     es_table_row(t);
-    es_table_real(t, 0, "paper", x->paper);
-    es_table_real(t, 0, "query_rms", x->query_rms);
-    es_table_real(t, 0, "mean_rms", x->mean_rms);
-    es_table_real(t, 0, "mean_abs", x->mean_abs);
-    es_table_real(t, 0, "cov_bias", x->cov_bias);
+    es_put(t, 0, {"paper", x->paper}, {"query_rms", x->query_rms}, {"mean_rms", x->mean_rms},
+           {"mean_abs", x->mean_abs}, {"cov_bias", x->cov_bias});
 }
 
 static void tell(const es_job *job, const es_horizons *h, const es_exponents *x, es_answer *a)
 {
     const es_grid *n = &((const theory_params *)job->params)->n;
-    es_answer_tell(a,
-                   "The horizon is H = %.6g (within %.1g; reach %.4g, coupling %.4g, F = %.4g): as "
-                   "n grows without bound the root mean square error of one output falls like "
-                   "n^-%.3g and that of the mean output like n^-%.3g, typically n^-%.3g; the "
-                   "papers prove n^-%.3g.",
-                   h->horizon.val, h->horizon.err, h->reach.val, h->coupling.val, h->frobenius.val,
-                   x->query_rms, x->mean_rms, x->mean_abs, x->paper);
+    es_answer_tell(
+        a,
+        "The horizon is H = %.6g (within %.1g; reach %.4g, coupling %.4g, F = %.4g): as n grows "
+        "without bound the root mean square error of one output falls like n^-%.3g and that of the "
+        "mean output like n^-%.3g, typically n^-%.3g; the papers prove n^-%.3g.",
+        h->horizon.val, h->horizon.err, h->reach.val, h->coupling.val, h->frobenius.val,
+        x->query_rms, x->mean_rms, x->mean_abs, x->paper);
     if (n->count == 0)
         return;
     const double *cell = es_job_cell(job, 0, n->count - 1);
@@ -297,15 +278,14 @@ static const char *const examples[] = {
     "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --n 1e3..3e4*4", NULL};
 
 const es_study es_study_theory = {
-    .name = "theory",
+    "theory",
     .summary = "horizons, rates and predicted errors from a covariance and a head's weights",
     .usage = "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options]",
-    .about =
-        "Says, without running attention, how fast a head's output on n tokens approaches its "
-        "limit: the norms that the papers' theorems are stated in, and the exponents of n "
-        "that follow for Gaussian tokens. With --n also the errors that an experiment on n tokens "
-        "will measure, and their local slopes, which at any n one can afford differ from the "
-        "exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
+    .about = "Says, without running attention, how fast a head's output on n tokens approaches its "
+             "limit: the norms that the papers' theorems are stated in, and the exponents of n "
+             "that follow for Gaussian tokens. With --n also the errors that an experiment on n "
+             "tokens will measure, and their local slopes, which at any n one can afford differ "
+             "from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
     .examples = examples,
     .params = params,
     .size = sizeof(theory_params),
@@ -313,5 +293,4 @@ const es_study es_study_theory = {
     .keeps_nothing = true,
     .state = sizeof(theory_state),
     .open = open_study,
-    .summarise = summarise,
-};
+    .summarise = summarise};

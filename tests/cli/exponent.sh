@@ -35,7 +35,7 @@ try() {
     echo "rc=$?"
 }
 try
-try --keys K.npy --query q.npy --queries q.npy
+try --keys K.npy --queries q.npy
 try --keys K.npy --beta 1 --scale 1
 try --keys none.npy
 make_npy wide.npy f64 1x5 normal 6
