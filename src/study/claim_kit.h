@@ -57,10 +57,6 @@ static inline es_budget *es_claim_budget(const es_claim_opts *opts)
     return opts->exec ? opts->exec->budget : NULL;
 }
 
-/*! es_claim_array() : zeroed memory of a claim's arena. */
-es_status es_claim_array(es_arena *arena, int64_t rows, int64_t cols, size_t element, void *out,
-                         es_error *err);
-
 /* ---- trials ----
  * A small converge without run file, as several claims need one: run it, ask it for rates, errors
  * and predictions. What is made of the errors is what the study makes of them. */

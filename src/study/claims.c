@@ -137,18 +137,10 @@ void es_finding_conclude(es_finding *f, const char *fmt, ...)
     va_end(args);
 }
 
-es_status es_claim_array(es_arena *arena, int64_t rows, int64_t cols, size_t element, void *out,
-                         es_error *err)
-{
-    void *memory = NULL;
-    ES_TRY(es_arena_array(arena, rows, cols, element, "numbers of a claim", &memory, err));
-    *(void **)out = memory;
-    return ES_OK;
-}
-
 static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    return es_claim_array(&t->arena, rows, cols, sizeof(double), (void *)out, err);
+    return es_arena_array(&t->arena, rows, cols, sizeof(double), "numbers of a claim", (void **)out,
+                          err);
 }
 
 /* ---- trials: the experiment ---- */

@@ -1,6 +1,5 @@
 /* probe_summary.c : from errors of draws to what is said about heads, layers and domains. */
 #include <math.h>
-#include <stdio.h>
 
 #include <esscher/experiment.h>
 

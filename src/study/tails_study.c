@@ -147,33 +147,22 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 
 /* ---- layers ---- */
 
+/* clang-format off */
 /* A number of a direction: its name in run files, and where it is. */
-#define NUMBER(name, member)                                                                       \
-    {                                                                                              \
-        name, offsetof(es_tails_row, member)                                                       \
-    }
+#define NUMBER(name, member) {name, offsetof(es_tails_row, member)}
 static const struct {
     const char *name;
     size_t at;
-} numbers[TAILS_NUMBERS] = {NUMBER("count", sample.count),
-                            NUMBER("mean", sample.mean),
-                            NUMBER("variance", sample.variance),
-                            NUMBER("kurtosis", sample.kurtosis),
-                            NUMBER("proxy", sample.proxy),
-                            NUMBER("tilt", sample.tilt),
-                            NUMBER("psi2", sample.psi2),
-                            NUMBER("hill", sample.hill),
-                            NUMBER("hill_se", sample.hill_se),
-                            NUMBER("hill_half", sample.hill_half),
-                            NUMBER("hill_twice", sample.hill_twice),
-                            NUMBER("kurtosis_control", control.kurtosis.mean),
-                            NUMBER("kurtosis_sd", control.kurtosis.sd),
-                            NUMBER("proxy_control", control.proxy.mean),
-                            NUMBER("proxy_sd", control.proxy.sd),
-                            NUMBER("psi2_control", control.psi2.mean),
-                            NUMBER("psi2_sd", control.psi2.sd),
-                            NUMBER("hill_control", control.hill.mean),
-                            NUMBER("hill_sd", control.hill.sd)};
+} numbers[TAILS_NUMBERS] = {
+    NUMBER("count", sample.count), NUMBER("mean", sample.mean), NUMBER("variance", sample.variance),
+    NUMBER("kurtosis", sample.kurtosis), NUMBER("proxy", sample.proxy), NUMBER("tilt", sample.tilt),
+    NUMBER("psi2", sample.psi2), NUMBER("hill", sample.hill), NUMBER("hill_se", sample.hill_se),
+    NUMBER("hill_half", sample.hill_half), NUMBER("hill_twice", sample.hill_twice),
+    NUMBER("kurtosis_control", control.kurtosis.mean), NUMBER("kurtosis_sd", control.kurtosis.sd),
+    NUMBER("proxy_control", control.proxy.mean), NUMBER("proxy_sd", control.proxy.sd),
+    NUMBER("psi2_control", control.psi2.mean), NUMBER("psi2_sd", control.psi2.sd),
+    NUMBER("hill_control", control.hill.mean), NUMBER("hill_sd", control.hill.sd)};
+/* clang-format on */
 
 static void pack(const es_tails_row *row, double *out)
 {
