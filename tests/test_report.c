@@ -136,7 +136,8 @@ static void what_a_study_found_is_said_first(void **state)
 {
     (void)state;
     static const double n[] = {100, 1000};
-    static const char *const said[] = {"Of 11 heads <5> converge.", "The slowest is layer 0."};
+    static const char *const said[] = {"Of 11 heads <5> converge.",
+                                       "The slowest is layer 0: n^-0.25 (± 0.1), no n^0.5."};
     const es_run_column rows[] = {{"n", ES_RUN_REAL, n, NULL}};
     const es_run_column sentences[] = {{"sentence", ES_RUN_TEXT, NULL, said}};
     const es_run_table tables[] = {
@@ -150,7 +151,8 @@ static void what_a_study_found_is_said_first(void **state)
     assert_ok(es_run_close(run, &err));
     write_and_read(&tables_only);
     assert_says("<p class=\"finding\">Of 11 heads &#60;5&#62; converge.</p>");
-    assert_says("<p class=\"finding\">The slowest is layer 0.</p>");
+    assert_says("<p class=\"finding\">The slowest is layer 0: <i>n</i><sup>−0.25</sup> (± 0.1), no "
+                "<i>n</i><sup>0.5</sup>.</p>");
     assert_true(strstr(page, "The slowest") < strstr(page, "<table"));
 }
 

@@ -183,12 +183,29 @@ static void put_data(es_sink *s, const es_book *book, long long number, page_roo
 }
 
 /* The result of the run in a sentence or two, as its study told it; version 0.1 told none. */
+/* A sentence is plain text, in which powers are written n^-0.512; on a page they can be set. */
+static void put_sentence(es_sink *s, const char *text)
+{
+    char piece[512];
+    const char *power;
+    while ((power = strstr(text, "n^")) && power - text < (ptrdiff_t)sizeof piece) {
+        const size_t length = strspn(power + 2, "-0123456789.");
+        const bool stop = length && power[1 + length] == '.'; /* that of the sentence */
+        snprintf(piece, sizeof piece, "%.*s", (int)(power - text), text);
+        es_sink_text(s, piece);
+        es_sink_format(s, "<i>n</i><sup>%s%.*s</sup>", power[2] == '-' ? "−" : "",
+                       (int)(length - stop) - (power[2] == '-'), power + 2 + (power[2] == '-'));
+        text = power + 2 + length - stop;
+    }
+    es_sink_text(s, text);
+}
+
 static void put_findings(es_sink *s, const es_book *book)
 {
     const es_run_column *sentences = es_book_column_of(&book->findings, "sentence");
     for (int64_t i = 0; sentences && sentences->texts && i < book->findings.rows; i++) {
         es_sink_put(s, "<p class=\"finding\">");
-        es_sink_text(s, sentences->texts[i]);
+        put_sentence(s, sentences->texts[i]);
         es_sink_put(s, "</p>\n");
     }
 }
