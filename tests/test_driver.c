@@ -409,6 +409,38 @@ static void descriptions_are_sound(void **state)
     assert_non_null(es_study_at(0));
 }
 
+/* Numbers, one or several; anything else is its own sort. */
+static int sort_of(es_param_kind kind)
+{
+    return kind == ES_PARAM_WHOLE || kind == ES_PARAM_NUMBER || kind == ES_PARAM_REALS ||
+                   kind == ES_PARAM_COUNTS
+               ? ES_PARAM_WHOLE
+               : (int)kind;
+}
+
+/* A name, and a letter, means one thing in every study: the same sort of value, and never what an
+ * older spelling of another meant. */
+static void names_mean_one_thing_everywhere(void **state)
+{
+    (void)state;
+    const es_study *s, *t;
+    for (int64_t i = 0; (s = es_study_at(i)); i++)
+        for (int64_t j = 0; j < i && (t = es_study_at(j)); j++)
+            for (const es_param *a = s->params; a->name; a++)
+                for (const es_param *b = t->params; b->name; b++) {
+                    const bool same = strcmp(a->name, b->name) == 0;
+                    if (same && sort_of(a->kind) != sort_of(b->kind))
+                        fail_msg("--%s of %s and of %s are of two sorts", a->name, s->name,
+                                 t->name);
+                    if (!same && a->letter && a->letter == b->letter)
+                        fail_msg("-%c is --%s of %s and --%s of %s", a->letter, a->name, s->name,
+                                 b->name, t->name);
+                    if (a->alias && strcmp(a->alias, b->name) == 0)
+                        fail_msg("--%s is another name in %s and itself in %s", b->name, s->name,
+                                 t->name);
+                }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +452,7 @@ int main(void)
         cmocka_unit_test(who_computes_does_not_matter),
         cmocka_unit_test(parameters_are_read_by_their_descriptions),
         cmocka_unit_test(descriptions_are_sound),
+        cmocka_unit_test(names_mean_one_thing_everywhere),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -45,8 +45,8 @@ static const es_param params[] = {
      .max = 4096, .standard = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
      FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
-    {"draws", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
-     .min = 4, .max = 65536, .standard = "32"},
+    {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
+     .min = 4, .max = 65536, .standard = "32", .was = "draws"},
     {0}};
 
 /* ---- what was asked ---- */

@@ -34,7 +34,7 @@ survives '90000 150000 400000' esscher theory --dim 8 --Wq small.npy --Wk small.
 make_npy X.npy f64 3000x64 normal 1
 for threads in 1 2; do
     OPENBLAS_NUM_THREADS=$threads
-    survives '90000 250000 380000 420000 600000' esscher tails --tokens X.npy --draws 4 --threads 8
+    survives '90000 250000 380000 420000 600000' esscher tails --tokens X.npy --control 4 --threads 8
 done
 # with a pool that is there, `probe` multiplies matrices before anything else has asked for room
 mkdir model && make_model model

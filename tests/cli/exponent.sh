@@ -48,4 +48,4 @@ make_npy nan.npy f64 100x4 constant nan
 try --keys nan.npy
 make_npy few.npy f64 3x4 normal 1
 try --keys few.npy --query q.npy
-try --keys K.npy --query q.npy --k 3000
+try --keys K.npy --query q.npy --nearest 3000

@@ -4,7 +4,7 @@ mkdir model tmp && make_model model
 export TMPDIR="$PWD/tmp"
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -16000 >long
 head -100 long >short
-tails() { exec esscher tails --model model --principal 1 --random 1 --query-count 1 --draws 4 --quiet --csv --text "$@"; }
+tails() { exec esscher tails --model model --principal 1 --random 1 --query-count 1 --control 4 --quiet --csv --text "$@"; }
 begun() { # a run of 200000 tokens in the background, once its pool is under way
     (tails long --pool 200000 >out 2>err) &
     pid=$!

@@ -9,7 +9,7 @@ for option in '--pool 100' '--pool-dir pool' '--special keep' '--special drop' -
 done
 esscher tails --tokens few.npy --quiet; echo $?
 esscher tails --tokens absent.npy; echo $?
-esscher tails --tokens X.npy --draws 1; echo $?
+esscher tails --tokens X.npy --control 1; echo $?
 esscher tails --tokens X.npy --max-memory 10K --quiet; echo $?
 mkdir model && make_model model
 esscher tails --model model; echo $?

@@ -2,7 +2,7 @@
 # A bit of the pool that has turned is noticed (pool.checksum).
 mkdir model && make_model model
 awk 'BEGIN { for (i = 0; i < 7000; i++) printf "%s ", i % 5 ? "word" (15 + i * i % 16) : "the cat" }' >text
-asked='--model model --text text --pool 6000 --principal 4 --random 4 --query-count 2 --draws 6 --csv --quiet'
+asked='--model model --text text --pool 6000 --principal 4 --random 4 --query-count 2 --control 6 --csv --quiet'
 # shellcheck disable=SC2086  # words
 run() { exec esscher tails $asked --pool-dir "$@"; }
 (run pool >alone)
