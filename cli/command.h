@@ -103,6 +103,10 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
 /* The dtype that --precision asks for. */
 es_dtype cli_kernels(const cli_session *session);
 
+/* Print the answer now, in the form that was asked for, and give it back: for a command whose
+ * tables are described by what it is about to free. */
+void cli_print(cli_session *session);
+
 /* The answer of a command that is no study: empty at first, with its provenance. */
 es_answer *cli_result(cli_session *session);
 

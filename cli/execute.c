@@ -142,19 +142,6 @@ static bool to_stdout(void *user, const char *bytes, size_t count)
     return fwrite(bytes, 1, count, stdout) == count;
 }
 
-static void print_result(cli_session *s)
-{
-    const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
-                                : s->common.csv ? ES_ANSWER_CSV
-                                                : ES_ANSWER_TEXT;
-    const char *csv = s->command->study ? s->command->study->csv : NULL;
-    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
-                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
-    es_error err;
-    /* what stdout refuses, the end of the program complains of */
-    (void)es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
-}
-
 /* ---- any command ---- */
 
 es_answer *cli_result(cli_session *session)
@@ -185,6 +172,22 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
         return es_cost_tell(cost, &session->exec, cli_kernels(session), cli_result(session), err);
     say_cost(session, cost);
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
+}
+
+void cli_print(cli_session *s)
+{
+    const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
+                                : s->common.csv ? ES_ANSWER_CSV
+                                                : ES_ANSWER_TEXT;
+    const char *csv = s->command->study ? s->command->study->csv : NULL;
+    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
+                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
+    es_error err;
+    /* what stdout refuses, the end of the program complains of */
+    (void)es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
+    es_answer_free(s->result);
+    s->result = NULL;
+    s->printed = true;
 }
 
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
@@ -218,7 +221,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, es_answer **a
     else if (help)
         cli_help_command(command, stdout);
     else if (!answer && !session.printed)
-        print_result(&session);
+        cli_print(&session);
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
     es_log_set(NULL, NULL, ES_LOG_ERROR);

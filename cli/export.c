@@ -1,5 +1,6 @@
 /* esscher export : what a run file holds, as tables, CSV or JSON. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <esscher/run.h>
@@ -284,20 +285,17 @@ static es_status fail_table(es_run *run, const export_options *o, es_error *err)
                     o->table);
 }
 
-/* A spec for a table that only the file knows: columns as the run describes them, one per process.
- */
-static es_status put_table(cli_session *session, const es_run_table *table, es_error *err)
+/* A table that only the file knows: it is described, printed and forgotten. */
+static es_status print_table(cli_session *session, const es_run_table *table, es_error *err)
 {
-    static es_table_spec spec;
-    static es_table_view views[2];
     es_column *columns = cli_alloc_array((size_t)table->cols + 1, sizeof *columns);
+    const es_table_view views[] = {{table->name}, {0}};
+    const es_table_spec spec = {table->name, columns, views};
     for (int64_t j = 0; j < table->cols; j++) {
         const es_run_column *c = &table->columns[j];
         columns[j] = (es_column){c->name, c->name, "",
                                  c->kind == ES_RUN_REAL ? ES_FORMAT_REAL : ES_FORMAT_TEXT};
     }
-    views[0].title = table->name;
-    spec = (es_table_spec){table->name, columns, views};
     es_table *t = es_answer_table(cli_result(session), &spec);
     for (int64_t i = 0; i < table->rows; i++) {
         const int64_t row = es_table_row(t);
@@ -309,20 +307,26 @@ static es_status put_table(cli_session *session, const es_run_table *table, es_e
                 es_table_text(t, row, c->name, c->texts[i]);
         }
     }
-    return es_answer_status(session->result, err);
+    const es_status status = es_answer_status(session->result, err);
+    if (status == ES_OK)
+        cli_print(session);
+    free(columns);
+    return status;
 }
 
 static es_status show_table(cli_session *session, es_run *run, const export_options *o,
                             es_error *err)
 {
-    es_run_table *table = cli_alloc(sizeof *table); /* what is printed at the end points into it */
-    const es_status status = es_run_get_table(run, o->table, &session->budget, table, err);
+    es_run_table table;
+    es_status status = es_run_get_table(run, o->table, &session->budget, &table, err);
     if (status == ES_E_EMPTY)
         return fail_table(run, o, err);
     if (status != ES_OK)
         return status;
-    return session->common.json ? print_json(session, run, table, err)
-                                : put_table(session, table, err);
+    status = session->common.json ? print_json(session, run, &table, err)
+                                  : print_table(session, &table, err);
+    es_run_table_free(&table);
+    return status;
 }
 
 static es_status show_list(cli_session *session, es_run *run, es_error *err)
