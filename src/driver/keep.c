@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "driver/driver.h"
+#include "table/answer.h"
 
 /* ---- the file ---- */
 
@@ -159,15 +160,9 @@ static void say_view(es_table *to, const es_table *t, const es_table_view *view)
 
 static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
 {
-    const size_t length = strlen(c->spec->key);
-    for (const es_table_view *v = spec->views; v && v->title; v++) {
-        if (!v->columns && !c->is_error)
+    for (const es_table_view *v = spec->views; v && v->title && !c->is_error; v++)
+        if (!v->columns || es_words_at(v->columns, c->spec->key) >= 0)
             return true;
-        for (const char *at = v->columns; at && !c->is_error && (at = strstr(at, c->spec->key));
-             at += length)
-            if ((at == v->columns || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
-                return true;
-    }
     return false;
 }
 
@@ -196,14 +191,14 @@ static es_status make_about(const es_answer *answer, es_answer *about, es_error 
     const char *text, *key;
     char value[ES_FORMAT_ROOM];
     es_table *said = es_answer_table(about, &said_table),
-             *lone = es_answer_table(about, &lone_table);
+             *alone = es_answer_table(about, &lone_table);
     es_table *findings = es_answer_table(about, &finding_table);
     for (int64_t i = 0; (t = es_answer_at(answer, i)); i++)
         say_table(said, t);
     for (int64_t i = 0; es_answer_lone(answer, i, &key, value, sizeof value, &text); i++) {
-        const int64_t row = es_table_row(lone);
-        es_table_text(lone, row, "key", key);
-        es_table_text(lone, row, "value", text);
+        const int64_t row = es_table_row(alone);
+        es_table_text(alone, row, "key", key);
+        es_table_text(alone, row, "value", text);
     }
     for (int64_t i = 0; (text = es_answer_finding(answer, i)); i++)
         es_table_text(findings, es_table_row(findings), "sentence", text);

@@ -54,8 +54,9 @@ static double score_of(double n, double q, double offset) { return log(n) + 0.5 
 
 /* ---- measured ---- */
 
-/* ln Z of one set of n keys; scores are shifted by their possible maximum, 8.58 q, only where e^s
- * could overflow: sums of at most 1e7 terms e^{8.58 * 30} need it. */
+/* ln Z of one set of n keys. Scores are counted from the largest there can be, 8.58 q (random.h),
+ * so that no term overflows however wide they spread; what is lost below e^-700 is nothing in the
+ * sum. */
 static es_status log_sum(const es_address *first, int64_t n, double q, double *out, es_error *err)
 {
     enum { CHUNK = 1024 };

@@ -78,8 +78,9 @@ lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t ro
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);
 
-/*! es_words_has() : is `key` one of the words of `list`, which have a space between them? */
-bool es_words_has(const char *list, const char *key);
+/*! es_words_at() : where `key` stands among the words of `list`, which have a space between them:
+ * the byte it begins at, -1 if it is none of them. */
+int64_t es_words_at(const char *list, const char *key);
 
 /*! es_column_shown() : is column j in the views of this table? */
 bool es_column_shown(const es_table *t, int64_t j);

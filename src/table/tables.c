@@ -12,13 +12,13 @@ const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b)
     return out;
 }
 
-bool es_words_has(const char *list, const char *key)
+int64_t es_words_at(const char *list, const char *key)
 {
     const size_t length = strlen(key);
     for (const char *at = list; (at = strstr(at, key)); at += length)
         if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
+            return at - list;
+    return -1;
 }
 
 /* ---- columns ---- */

@@ -207,7 +207,7 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
 {
     es_table_column a, b;
     for (int64_t j = 0; t->spec->link && es_table_column_at(t, j, &b); j++) {
-        if (!es_words_has(t->spec->link, b.key) || !es_table_find(outer, b.key, &a))
+        if (es_words_at(t->spec->link, b.key) < 0 || !es_table_find(outer, b.key, &a))
             continue;
         if (a.texts ? strcmp(a.texts[at], b.texts[row]) != 0 : a.reals[at] != b.reals[row])
             return false;

@@ -67,18 +67,13 @@ static const char *cell_text(sheet *s, const es_table_column *c, int64_t row)
  * are the errors of. */
 static bool is_shown(const es_table_view *view, const es_table_column *c)
 {
-    return !c->is_error && (!view->columns || es_words_has(view->columns, c->spec->key));
+    return !c->is_error && (!view->columns || es_words_at(view->columns, c->spec->key) >= 0);
 }
 
-/* Columns in the order in which the view names them. */
+/* Columns stand in the order in which the view names them. */
 static int64_t place_of(const es_table_view *view, const es_table_column *c)
 {
-    const char *list = view->columns ? view->columns : "", *key = c->spec->key;
-    const size_t length = strlen(key);
-    for (const char *at = list; (at = strstr(at, key)); at += length)
-        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return at - list;
-    return 0;
+    return view->columns ? es_words_at(view->columns, c->spec->key) : 0;
 }
 
 static es_status make_sheet(sheet *s, es_error *err)
