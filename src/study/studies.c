@@ -20,7 +20,8 @@
     STUDY(theory)                                                                                  \
     STUDY(probe)                                                                                   \
     STUDY(tails)                                                                                   \
-    STUDY(measure)
+    STUDY(measure)                                                                                 \
+    STUDY(selfcheck)
 
 #define DECLARE(name) extern const es_study es_study_##name;
 #define LIST(name)    &es_study_##name,

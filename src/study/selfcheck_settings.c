@@ -1,0 +1,154 @@
+/* selfcheck_settings.c : intervals, p-values and verdicts that the program prints, each in a
+ * setting where the truth is known, and small enough to be run hundreds of times. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <esscher/experiment.h>
+#include <esscher/npy.h>
+#include <esscher/random.h>
+
+#include "base/error.h"
+#include "study/selfcheck_study.h"
+
+/* ---- files ---- */
+
+/* The address of a file's numbers; `which` tells files of one setting apart. */
+static es_address address_of(uint64_t seed, uint64_t which)
+{
+    return (es_address){.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK, .cell = which};
+}
+
+typedef es_status (*drawer)(const es_address *first, int64_t tokens, int64_t dim, double *out,
+                            es_error *err);
+
+static es_status write_rows(const char *folder, const char *name, drawer draw, uint64_t seed,
+                            uint64_t which, int64_t rows, int64_t cols, es_error *err)
+{
+    char path[4200];
+    const es_address at = address_of(seed, which);
+    double *x = malloc((size_t)(rows * cols) * sizeof *x);
+    if (!x)
+        return es_fail(err, ES_E_MEMORY, "memory", "", "no memory for %s", name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    es_status status = draw(&at, rows, cols, x, err);
+    if (status == ES_OK)
+        status = es_npy_save(path, ES_F64, 2, (int64_t[]){rows, cols}, x, false, err);
+    free(x);
+    return status;
+}
+
+/* Keys that are uniform on S^8: alpha = 4. Queries are others. */
+static es_status keys_on_a_sphere(const char *folder, uint64_t seed, es_error *err)
+{
+    ES_TRY(write_rows(folder, "a.npy", es_sphere_rows, seed, 0, 4000, 9, err));
+    return write_rows(folder, "b.npy", es_sphere_rows, seed, 1, 64, 9, err);
+}
+
+/* loss = (300/context)^1/2 + 1.8 with normal errors of a known size. */
+static es_status losses(const char *folder, uint64_t seed, es_error *err)
+{
+    char path[4200];
+    double noise[12];
+    const es_address at = address_of(seed, 0);
+    ES_TRY(es_normal_rows(&at, 1, 12, noise, err));
+    snprintf(path, sizeof path, "%s/a.csv", folder);
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return es_fail(err, ES_E_IO, "selfcheck.file", "", "%s cannot be written", path);
+    fprintf(f, "context,loss,se\n");
+    for (int i = 0; i < 12; i++) {
+        const double context = 128.0 * (double)(1 << i);
+        fprintf(f, "%.0f,%.17g,0.01\n", context, sqrt(300.0 / context) + 1.8 + 0.01 * noise[i]);
+    }
+    if (fclose(f) != 0)
+        return es_fail(err, ES_E_IO, "selfcheck.file", "", "%s cannot be written", path);
+    return ES_OK;
+}
+
+/* ---- figures ---- */
+
+#define INTERVAL(t, k, ...)                                                                        \
+    {                                                                                              \
+        ES_FIGURE_INTERVAL, t, k, __VA_ARGS__                                                      \
+    }
+#define ERROR_OF(t, k, ...)                                                                        \
+    {                                                                                              \
+        ES_FIGURE_ERROR, t, k, __VA_ARGS__                                                         \
+    }
+#define P_OF(t, k)                                                                                 \
+    {                                                                                              \
+        ES_FIGURE_P, t, k                                                                          \
+    }
+#define VERDICT(t, k, words)                                                                       \
+    {                                                                                              \
+        ES_FIGURE_VERDICT, t, k, .wrong = words                                                    \
+    }
+
+/* Rates of one law and head; the truth is what 32 replicates give on average over seeds, so that a
+ * bias of few replicates counts against them. */
+#define RATES(like_setting)                                                                        \
+    {                                                                                              \
+        INTERVAL("fits", "rate_mean", .like = like_setting),                                       \
+            INTERVAL("fits", "rate_cov", .like = like_setting),                                    \
+            INTERVAL("fits", "rate_map", .like = like_setting),                                    \
+            INTERVAL("fits", "rate_cov_spectral", .like = like_setting)                            \
+    }
+#define CONVERGE "dim=6 head=identity scales=0.7 n=64..1024*5 queries=population replicates="
+
+/* At a scale of 0 attention is the mean of the tokens, whose error falls like n^-1/2 exactly. */
+#define MEANS "dim=6 head=identity scales=1e-6 n=64..1024*5 replicates="
+#define EXACT_POWER                                                                                \
+    {                                                                                              \
+        INTERVAL("fits", "rate_mean", .truth = 0.5), INTERVAL("fits", "rate_map", .truth = 0.5),   \
+            P_OF("fits", "rate_mean_p"), P_OF("fits", "rate_map_p")                                \
+    }
+
+const es_setting es_settings[] = {
+    {"converge.4", "rates of a head, 4 replicates, nested sizes", "converge", CONVERGE "4",
+     .figures = RATES("converge.32")},
+    {"converge.8", "the same, 8 replicates", "converge", CONVERGE "8",
+     .figures = RATES("converge.32")},
+    {"converge.32", "the same, 32 replicates", "converge", CONVERGE "32",
+     .figures = RATES("converge.32")},
+    {"mean.4", "means of tokens, which follow a power law exactly; 4 replicates", "converge",
+     MEANS "4", .figures = EXACT_POWER},
+    {"mean.8", "the same, 8 replicates", "converge", MEANS "8", .figures = EXACT_POWER},
+    {"mean.32", "the same, 32 replicates", "converge", MEANS "32", .figures = EXACT_POWER},
+    {"ball.16", "the supremum over a ball, d = 1, 16 replicates", "ball",
+     "dim=1 n=500..4000*4 radii=0.5,1 replicates=16",
+     .figures = {INTERVAL("fits", "rate"), P_OF("fits", "rate_p")}},
+    {"hardmax", "the mean of the largest of n, against its exact law", "hardmax",
+     "n=10,1000,100000 replicates=400",
+     .figures = {ERROR_OF("rows", "mean_abs", .exact = "exact", .freedom = 399)}},
+    {"regimes", "weights of n keys on a sphere, against exact integrals", "regimes",
+     "dim=5 n=1000 b=0.1,1,10 replicates=200",
+     .figures = {ERROR_OF("rows", "top_weight", .exact = "top_weight_law", .freedom = 199),
+                 ERROR_OF("rows", "inverse_ess", .exact = "inverse_ess_law", .freedom = 199),
+                 ERROR_OF("rows", "entropy", .exact = "entropy_law", .freedom = 199),
+                 ERROR_OF("rows", "deficit", .exact = "deficit_law", .freedom = 199),
+                 ERROR_OF("rows", "tangential", .exact = "tangential_law", .freedom = 199)}},
+    {"regimes.normal", "is the fluctuation of averaging attention called normal?", "regimes",
+     "dim=5 n=100000 beta=1 replicates=200", .figures = {P_OF("rows", "normal_p")}},
+    {"sink", "weight of a sink, against its exact mean", "sink",
+     "n=100 spread=0.5,2 offset=-2,0,2 replicates=200",
+     .figures = {ERROR_OF("rows", "weight", .exact = "weight_exact", .freedom = 199)}},
+    {"heat", "slope of the drift of infinitely many keys", "heat",
+     "dim=2 beta=10,30 n=4000 replicates=16",
+     .figures = {ERROR_OF("rows", "slope", .exact = "slope_exact", .freedom = 15)}},
+    {"collapse", "the gamma at which tokens merge halfway, at a finite dimension", "collapse",
+     "n=200 dim=64 rho=0.3 replicates=16 query-count=32",
+     .figures = {ERROR_OF("rows", "self_weight_measured", .freedom = 15),
+                 ERROR_OF("rows", "ess_measured", .freedom = 15),
+                 ERROR_OF("rows", "angle_ratio_measured", .freedom = 15)}},
+    {"exponent", "local exponent of keys that are uniform on S^8", "exponent",
+     "keys=@/a.npy query=@/b.npy", keys_on_a_sphere,
+     .figures = {ERROR_OF("estimates", "alpha", .row = 1, .truth = 4.0, .freedom = 63)}},
+    {"context-fit", "a curve of loss against context with known errors", "context-fit",
+     "file=@/a.csv", losses,
+     .figures = {INTERVAL("intervals", "value", .name = "beta", .low = "low", .high = "high",
+                          .row = 1, .truth = 0.5),
+                 INTERVAL("intervals", "value", .name = "gamma", .low = "low", .high = "high",
+                          .row = 2, .truth = 1.8)}},
+};
+const int64_t es_settings_count = sizeof es_settings / sizeof es_settings[0];
