@@ -19,6 +19,8 @@ typedef struct es_sums {
     double tilted;  /* sum w (x - offset): gives the entropy */
     double squares; /* sum w^2 */
     double top;     /* w of the key with the largest score */
+    double open;    /* sum w of the block of keys that has begun */
+    double blocks;  /* sum over the blocks before of (sum w)^2 */
 } es_sums;
 
 /*! es_sums_move() : express the sums relative to another offset (an integer).
@@ -27,8 +29,13 @@ double es_sums_move(es_sums *s, double offset);
 
 struct es_partial {
     int64_t queries, channels, scales, kept;
-    es_sums *sums;  /* (scales, queries) */
-    double *output; /* (scales, queries, channels), sum w v */
+    int64_t around, in_blocks; /* channels + 1 where spreads are wanted, channels where blocks are;
+                                  0 elsewhere */
+    es_sums *sums;             /* (scales, queries) */
+    double *output;            /* (scales, queries, channels), sum w v */
+    double *spread; /* (scales, queries, around) sum w^2 (v - centre), then of |v - centre|^2 */
+    double *cross;  /* (scales, queries, in_blocks) sum over blocks of keys of Z_b N_b */
+    double *square; /* (scales, queries, in_blocks) sum_b N_b^2 */
     double *best; /* (queries) largest score of all, in units of the largest scale; -inf at first */
     int64_t *best_index; /* (queries) its key; -1 at first */
     double *kept_scores; /* (queries, kept) the largest scores, as a heap with the smallest on top;

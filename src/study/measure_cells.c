@@ -64,7 +64,7 @@ void measure_check_plan(measure_state *s, size_t *bytes)
     const int64_t queries = measure_queries(s, s->P - 1), n = s->opts.prefixes[s->P - 1];
     const int64_t rows = affordable_rows(s);
     s->checked_rows = queries < rows ? queries : rows;
-    *bytes = (size_t)(2 * n + 2 * s->d + s->dv) * sizeof(double);
+    *bytes = (size_t)(3 * n + 2 * s->d + s->dv) * sizeof(double);
     if (s->opts.precision == ES_F64 || s->checked_rows == 0)
         return;
     es_attend_opts opts = s->opts;
