@@ -25,7 +25,7 @@ static result result_new(int64_t scales, int64_t prefixes, int64_t m, int64_t dv
     r.out.top_index = calloc(count, sizeof(int64_t));
     r.out.sum_squares = calloc(count, sizeof(double));
     r.out.spread2 = calloc(count, sizeof(double));
-    r.out.block_squares = calloc(count, sizeof(double));
+    r.out.block_powers = calloc(3 * count, sizeof(double));
     r.out.block_spread2 = calloc(count * (size_t)dv, sizeof(double));
     r.out.top_mass = top ? calloc(count * (size_t)top, sizeof(double)) : NULL;
     r.out.moments = calloc((size_t)sets, sizeof(es_moments));
@@ -43,7 +43,7 @@ static void result_free(result *r)
     free(r->out.top_index);
     free(r->out.sum_squares);
     free(r->out.spread2);
-    free(r->out.block_squares);
+    free(r->out.block_powers);
     free(r->out.block_spread2);
     free(r->out.top_mass);
     free(r->out.moments);
@@ -53,9 +53,9 @@ static void result_free(result *r)
 static void without_spreads(result *r)
 {
     free(r->out.spread2);
-    free(r->out.block_squares);
+    free(r->out.block_powers);
     free(r->out.block_spread2);
-    r->out.spread2 = r->out.block_squares = r->out.block_spread2 = NULL;
+    r->out.spread2 = r->out.block_powers = r->out.block_spread2 = NULL;
 }
 
 static int same_bits(const double *a, const double *b, int64_t count)
@@ -73,7 +73,7 @@ static void assert_identical(const result *a, const result *b)
     assert_true(same_bits(a->out.sum_squares, b->out.sum_squares, count));
     assert_memory_equal(a->out.top_index, b->out.top_index, (size_t)count * sizeof(int64_t));
     assert_true(same_bits(a->out.spread2, b->out.spread2, count));
-    assert_true(same_bits(a->out.block_squares, b->out.block_squares, count));
+    assert_true(same_bits(a->out.block_powers, b->out.block_powers, 3 * count));
     assert_true(same_bits(a->out.block_spread2, b->out.block_spread2, count * a->dv));
     if (a->top)
         assert_true(same_bits(a->out.top_mass, b->out.top_mass, count * a->top));
@@ -112,8 +112,10 @@ static bounds bounds_for(es_dtype precision, double largest_score, int64_t n)
 static void assert_spreads_agree(const result *a, const result *ref, int64_t i, const bounds *bound)
 {
     const double *x = a->out.block_spread2 + i * a->dv, *y = ref->out.block_spread2 + i * a->dv;
-    const double blocks = ref->out.block_squares[i], off2 = pow(5.0 * bound->output, 2.0) * blocks;
-    assert_near(a->out.block_squares[i], blocks, 2.0 * bound->weight * blocks);
+    const double *powers = ref->out.block_powers + 3 * i;
+    const double blocks = powers[0], off2 = pow(5.0 * bound->output, 2.0) * blocks;
+    for (int k = 0; k < 3; k++)
+        assert_near(a->out.block_powers[3 * i + k], powers[k], (2 + k) * bound->weight * powers[k]);
     for (int64_t c = 0; c < a->dv; c++)
         assert_near(x[c], y[c],
                     4.0 * bound->weight * y[c] + 2.0 * sqrt(y[c] * off2) + off2 +
@@ -131,7 +133,7 @@ static void assert_agree(const result *a, const result *ref, const bounds *bound
                 assert_true(isnan(a->out.lse[i]) && isnan(a->out.entropy[i]) &&
                             isnan(a->out.output[i * a->dv]));
                 if (a->out.spread2)
-                    assert_true(isnan(a->out.spread2[i]) && isnan(a->out.block_squares[i]) &&
+                    assert_true(isnan(a->out.spread2[i]) && isnan(a->out.block_powers[3 * i]) &&
                                 isnan(a->out.block_spread2[i * a->dv]));
                 assert_int_equal(a->out.top_index[i], -1);
                 continue;
@@ -463,20 +465,21 @@ static void spreads_by_hand(void **state)
     /* n = 2: y = 1, (1/4)(1 + 1). n = 3: y = 2/3, (1/9)(4/9 + 16/9 + 4/9). n = 4: y = 1, 4/16.
      * Blocks of two sum to Z = 1/2, N = 1/2 = Z y at n = 4; at n = 3 the second is {0}, Z = 1/3. */
     const double spread[] = {0.5, 24.0 / 81.0, 0.25}, blocks[] = {0.0, 8.0 / 81.0, 0.0};
-    const double squares[] = {1.0, 5.0 / 9.0, 0.5};
+    const double z[] = {1.0, 2.0 / 3.0, 0.5}; /* of the first block; the second has the rest */
     for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
-        double s[3], b[3], z[3];
+        double s[3], b[3], powers[9];
         const es_attend_opts opts = {.precision = precision,
                                      .prefixes = prefixes,
                                      .n_prefixes = 3,
                                      .spread = true,
                                      .block = 2};
-        const es_attend_out out = {.spread2 = s, .block_spread2 = b, .block_squares = z};
+        const es_attend_out out = {.spread2 = s, .block_spread2 = b, .block_powers = powers};
         assert_ok(es_attend(&vq, &vk, &vv, &opts, &out, &err));
         for (int i = 0; i < 3; i++) {
             assert_near(s[i], spread[i], 1e-6);
             assert_near(b[i], blocks[i], 1e-6);
-            assert_near(z[i], squares[i], 1e-6);
+            for (int e = 0; e < 3; e++)
+                assert_near(powers[3 * i + e], pow(z[i], 2 + e) + pow(1.0 - z[i], 2 + e), 1e-6);
         }
     }
     es_attend_opts wrong = {.block = 48};

@@ -9,7 +9,7 @@
  *   - per query: the output, log-sum-exp, entropy, the largest weight and its index, sum of squared
  * weights, mass of the k largest weights;
  *   - per query: how far its output may be from that of infinitely many such keys, from the spread
- * of what keys, or blocks of consecutive keys, contribute;
+ * of what keys, or blocks of consecutive keys, contribute (esscher/error_bar.h makes bars of it);
  *   - over queries: mean and covariance of the outputs;
  *   - all of it for every prefix n_1 < ... < n_P of the keys and for several score scales at once.
  *
@@ -75,8 +75,8 @@ typedef struct es_attend_out {
     double *top_mass;    /* (S, P, m, n_top_k)  mass of the k largest weights */
     /* Of key j: w_j. Of a block b of keys: Z_b = sum w_j, N_b = sum w_j v_j. THEORY 9 (E2) */
     double *spread2;       /* (S, P, m)  sum_j w_j^2 |v_j - output|^2; needs opts.spread */
-    double *block_spread2; /* (S, P, m, dv)  sum_b (N_b - Z_b output)^2, by channel; opts.block */
-    double *block_squares; /* (S, P, m)  sum_b Z_b^2 = 1 / effective number of blocks; opts.block */
+    double *block_spread2; /* (S, P, m, dv)  sum_b (N_b - Z_b output)^2, by channel; the same */
+    double *block_powers;  /* (S, P, m, 3)  sums over b of Z_b^2, Z_b^3, Z_b^4; needs opts.block */
     es_moments *moments;   /* (S, P)  of the outputs over the queries; initialised by the callee,
                               freed by the caller */
 } es_attend_out;

@@ -116,7 +116,7 @@ static es_status merge_chunk(void *job_, int64_t chunk, int thread, es_error *er
 static bool wants_only_output(const es_attend_out *out)
 {
     return !out->entropy && !out->top_weight && !out->top_index && !out->sum_squares &&
-           !out->top_mass && !out->spread2 && !out->block_spread2 && !out->block_squares;
+           !out->top_mass && !out->spread2 && !out->block_spread2 && !out->block_powers;
 }
 
 static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
@@ -184,8 +184,8 @@ static void hand_over_moments(job *j)
 
 static void blank_query(const es_problem *p, const es_attend_out *out, int64_t at)
 {
-    double *const scalars[] = {out->lse,         out->entropy, out->top_weight,
-                               out->sum_squares, out->spread2, out->block_squares};
+    double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares,
+                               out->spread2};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
         if (scalars[i])
             scalars[i][at] = NAN;
@@ -193,6 +193,8 @@ static void blank_query(const es_problem *p, const es_attend_out *out, int64_t a
         out->top_index[at] = -1;
     for (int64_t c = 0; out->output && c < p->dv; c++)
         out->output[at * p->dv + c] = NAN;
+    for (int64_t i = 0; out->block_powers && i < 3; i++)
+        out->block_powers[3 * at + i] = NAN;
     for (int64_t c = 0; out->block_spread2 && c < p->dv; c++)
         out->block_spread2[at * p->dv + c] = NAN;
     for (int64_t c = 0; out->top_mass && c < p->n_top_k; c++)

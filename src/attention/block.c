@@ -280,8 +280,7 @@ static void close_keys(es_block *b, int64_t at)
     for (int64_t lane = 0; lane < lanes; lane++) {
         es_sums *sums = &b->sums[at + lane];
         b->open[lane] = sums->open;
-        sums->blocks += sums->open * sums->open;
-        sums->open = 0.0;
+        es_sums_close(sums, sums->open);
     }
     b->kernels->close(real_at(b, b->output, first), b->open, b->channels4, b->folded + first,
                       b->cross + first, b->square + first);
@@ -407,8 +406,7 @@ static void store_spreads(const es_block *b, es_partial *out, int64_t at, int64_
     for (int64_t lane = 0; lane < here; lane++) {
         const int64_t query = to + lane;
         const double open = b->sums[at + lane].open;
-        out->sums[query].blocks += open * open;
-        out->sums[query].open = 0.0;
+        es_sums_close(&out->sums[query], open);
         for (int64_t c = 0; c < dv; c++) {
             const double n = real_get(b, b->output, first + c * lanes + lane);
             out->output[query * dv + c] += n;

@@ -7,6 +7,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+void es_sums_close(es_sums *s, double open)
+{
+    double power = open;
+    for (int i = 0; i < 3; i++)
+        s->blocks[i] += power *= open;
+    s->open = 0.0;
+}
+
 double es_sums_move(es_sums *s, double offset)
 {
     if (s->offset == offset)
@@ -24,7 +32,8 @@ double es_sums_move(es_sums *s, double offset)
     s->squares *= factor * factor;
     s->top *= factor;
     s->open *= factor;
-    s->blocks *= factor * factor;
+    for (int i = 0; i < 3; i++)
+        s->blocks[i] *= pow(factor, 2 + i); /* a power of two: exact */
     s->offset = offset;
     return factor;
 }
@@ -142,7 +151,8 @@ static void join_row(es_partial *into, int64_t a, const es_partial *from, int64_
     x->weight += y.weight;
     x->tilted += y.tilted;
     x->squares += y.squares;
-    x->blocks += y.blocks;
+    for (int i = 0; i < 3; i++)
+        x->blocks[i] += y.blocks[i];
     if (b_is_best)
         x->top = y.top;
     add_scaled(into->output + a * channels, fx, from->output + b * channels, fy, channels);
@@ -257,13 +267,13 @@ static void emit_spreads(const es_partial *partial, const es_problem *p, int64_t
     const double whole = s->weight * s->weight;
     if (out->spread2)
         out->spread2[at] = spread_of(partial, p, row, y);
-    if (out->block_squares)
-        out->block_squares[at] = fmin(1.0, s->blocks / whole);
+    for (int i = 0; out->block_powers && i < 3; i++)
+        out->block_powers[3 * at + i] = fmin(1.0, s->blocks[i] / pow(s->weight, 2 + i));
     const double *cross = partial->cross + row * partial->in_blocks,
                  *square = partial->square + row * partial->in_blocks;
     for (int64_t c = 0; out->block_spread2 && c < channels; c++)
         out->block_spread2[at * channels + c] =
-            fmax(0.0, (square[c] + y[c] * (y[c] * s->blocks - 2.0 * cross[c])) / whole);
+            fmax(0.0, (square[c] + y[c] * (y[c] * s->blocks[0] - 2.0 * cross[c])) / whole);
 }
 
 void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row, int64_t count,
@@ -272,7 +282,7 @@ void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row
 {
     const int64_t channels = partial->channels;
     const bool wants_output =
-        out->output || moments || out->spread2 || out->block_spread2 || out->block_squares;
+        out->output || moments || out->spread2 || out->block_spread2 || out->block_powers;
     for (int64_t s = 0; s < partial->scales; s++) {
         const double relative_scale = es_problem_relative_scale(p, s);
         for (int64_t i = 0; i < count; i++) {

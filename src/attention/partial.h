@@ -14,14 +14,17 @@
 
 /* Sums over the keys met, for one query at one scale; x and w = 2^(x - offset) of each key. */
 typedef struct es_sums {
-    double offset;  /* an integer, or -inf while no key has been met */
-    double weight;  /* sum w */
-    double tilted;  /* sum w (x - offset): gives the entropy */
-    double squares; /* sum w^2 */
-    double top;     /* w of the key with the largest score */
-    double open;    /* sum w of the block of keys that has begun */
-    double blocks;  /* sum over the blocks before of (sum w)^2 */
+    double offset;    /* an integer, or -inf while no key has been met */
+    double weight;    /* sum w */
+    double tilted;    /* sum w (x - offset): gives the entropy */
+    double squares;   /* sum w^2 */
+    double top;       /* w of the key with the largest score */
+    double open;      /* sum w of the block of keys that has begun */
+    double blocks[3]; /* sums over the blocks before of the powers 2, 3, 4 of their sum w */
 } es_sums;
+
+/*! es_sums_close() : a block of keys with sum `open` of weights has ended. */
+void es_sums_close(es_sums *s, double open);
 
 /*! es_sums_move() : express the sums relative to another offset (an integer).
  *  @return : the factor that the query's output must be multiplied with. */

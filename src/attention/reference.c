@@ -70,12 +70,13 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
                            const double *y, const es_attend_out *out)
 {
     const int64_t block = p->block ? p->block : n;
-    double spread = 0.0, squares = 0.0;
+    double spread = 0.0, powers[3] = {0.0, 0.0, 0.0};
     for (int64_t first = 0; first < n; first += block) {
         double z = 0.0;
         for (int64_t j = first; j < first + block && j < n; j++)
             z += w[j];
-        squares += z * z;
+        for (int i = 0; i < 3; i++)
+            powers[i] += pow(z, 2 + i);
     }
     for (int64_t c = 0; c < p->dv; c++) {
         double blocks = 0.0;
@@ -93,8 +94,8 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
     }
     if (out->spread2)
         out->spread2[at] = spread;
-    if (out->block_squares)
-        out->block_squares[at] = squares;
+    if (out->block_powers)
+        memcpy(out->block_powers + 3 * at, powers, sizeof powers);
 }
 
 typedef struct workspace {
