@@ -15,9 +15,9 @@
  *
  * What is claimed: the root mean square error of the output is sqrt(factor sum_c s_c), and a
  * channel is within t standard errors of its limit in 95 of 100 contexts. Errors are skew along the
- * query: there it is 91 to 95 (THEORY 9 (E3)). The distance of the whole output is below t times the
- * root mean square in at least 95: the worst case is an error in one direction only (Szekely and
- * Bakirov 2003).
+ * query: there it is 91 to 95 (THEORY 9 (E3)). The distance of the whole output is below t times
+ * the root mean square in at least 95: the worst case is an error in one direction only (Szekely
+ * and Bakirov 2003).
  */
 #ifndef ESSCHER_ERROR_BAR_H
 #define ESSCHER_ERROR_BAR_H
@@ -32,10 +32,11 @@ extern "C" {
 #endif
 
 typedef struct es_error_bar {
-    double factor; /* variance of a channel of the output / its block_spread2; NaN if unknown */
+    double
+        factor; /* variance of a channel of the output / its block_spread2; NaN below two blocks */
     double
         freedom; /* of Student's t: about the number of blocks that the variance comes from - 1 */
-    double t;    /* half of a 95 % interval, in standard errors; NaN if unknown */
+    double t;    /* half of a 95 % interval, in standard errors; NaN likewise */
     bool told;   /* the claims above hold: see es_error_bar_of() */
 } es_error_bar;
 

@@ -228,15 +228,27 @@ static void TILE(centre)(const void *values_, int64_t rows, int64_t channels, co
                          void *out_)
 {
     const REAL *values = values_;
-    REAL *out = out_, *length = out + channels / ES_GROUP * rows * ES_GROUP + channels % ES_GROUP;
-    for (int64_t i = 0; i < (channels + ES_GROUP) / ES_GROUP * ES_GROUP * rows; i++)
-        out[i] = 0;
-    for (int64_t c = 0; c < channels; c++) {
-        const int64_t at = c / ES_GROUP * rows * ES_GROUP + c % ES_GROUP;
-        for (int64_t r = 0; r < rows; r++) {
-            const REAL x = values[at + r * ES_GROUP] - (REAL)centre[c];
-            out[at + r * ES_GROUP] = x;
-            length[r * ES_GROUP] += x * x;
+    REAL *out = out_;
+    const int64_t groups = (channels + ES_GROUP - 1) / ES_GROUP, last = channels % ES_GROUP;
+    REAL *length =
+        out + channels / ES_GROUP * rows * ES_GROUP; /* its group, then its place there */
+    for (int64_t i = 0; i < rows * ES_GROUP; i++)
+        length[i] = 0;
+    length += last;
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t at = g * rows * ES_GROUP, here = channels - g * ES_GROUP;
+        REAL c[ES_GROUP];
+        for (int64_t k = 0; k < ES_GROUP; k++)
+            c[k] = k < here ? (REAL)centre[g * ES_GROUP + k] : 0;
+        for (int64_t r = at; r < at + rows * ES_GROUP; r += ES_GROUP) {
+            REAL x[ES_GROUP], sum = 0;
+            for (int64_t k = 0; k < ES_GROUP; k++) {
+                x[k] = values[r + k] - c[k]; /* beyond the channels both are zero */
+                sum += x[k] * x[k];
+            }
+            for (int64_t k = 0; k < (here < ES_GROUP ? here : ES_GROUP); k++)
+                out[r + k] = x[k];
+            length[r - at] += sum;
         }
     }
 }
