@@ -24,6 +24,9 @@ static result result_new(int64_t scales, int64_t prefixes, int64_t m, int64_t dv
     r.out.top_weight = calloc(count, sizeof(double));
     r.out.top_index = calloc(count, sizeof(int64_t));
     r.out.sum_squares = calloc(count, sizeof(double));
+    r.out.spread2 = calloc(count, sizeof(double));
+    r.out.block_powers = calloc(3 * count, sizeof(double));
+    r.out.block_spread2 = calloc(count * (size_t)dv, sizeof(double));
     r.out.top_mass = top ? calloc(count * (size_t)top, sizeof(double)) : NULL;
     r.out.moments = calloc((size_t)sets, sizeof(es_moments));
     return r;
@@ -39,8 +42,20 @@ static void result_free(result *r)
     free(r->out.top_weight);
     free(r->out.top_index);
     free(r->out.sum_squares);
+    free(r->out.spread2);
+    free(r->out.block_powers);
+    free(r->out.block_spread2);
     free(r->out.top_mass);
     free(r->out.moments);
+}
+
+/* For those who cannot answer this. */
+static void without_spreads(result *r)
+{
+    free(r->out.spread2);
+    free(r->out.block_powers);
+    free(r->out.block_spread2);
+    r->out.spread2 = r->out.block_powers = r->out.block_spread2 = NULL;
 }
 
 static int same_bits(const double *a, const double *b, int64_t count)
@@ -57,6 +72,9 @@ static void assert_identical(const result *a, const result *b)
     assert_true(same_bits(a->out.top_weight, b->out.top_weight, count));
     assert_true(same_bits(a->out.sum_squares, b->out.sum_squares, count));
     assert_memory_equal(a->out.top_index, b->out.top_index, (size_t)count * sizeof(int64_t));
+    assert_true(same_bits(a->out.spread2, b->out.spread2, count));
+    assert_true(same_bits(a->out.block_powers, b->out.block_powers, 3 * count));
+    assert_true(same_bits(a->out.block_spread2, b->out.block_spread2, count * a->dv));
     if (a->top)
         assert_true(same_bits(a->out.top_mass, b->out.top_mass, count * a->top));
     for (int64_t i = 0; i < a->sets; i++) {
@@ -86,6 +104,26 @@ static bounds bounds_for(es_dtype precision, double largest_score, int64_t n)
                     .weight = 24.0 * eps + 4.0 * score_error + reference};
 }
 
+/* Spreads of query i, of standard normal values (below 5 in size). What a block adds, N - Z y, is
+ * wrong by `output` of 5 Z at most, whose squares sum to (5 output)^2 sum Z^2, and Cauchy-Schwarz
+ * does the rest, but
+ * for the three sums of squares, whose difference it is, in f64; terms of the spread of keys are
+ * w^2 |v - y|^2 < 100 w^2 dv. */
+static void assert_spreads_agree(const result *a, const result *ref, int64_t i, const bounds *bound)
+{
+    const double *x = a->out.block_spread2 + i * a->dv, *y = ref->out.block_spread2 + i * a->dv;
+    const double *powers = ref->out.block_powers + 3 * i;
+    const double blocks = powers[0], off2 = pow(5.0 * bound->output, 2.0) * blocks;
+    for (int k = 0; k < 3; k++)
+        assert_near(a->out.block_powers[3 * i + k], powers[k], (2 + k) * bound->weight * powers[k]);
+    for (int64_t c = 0; c < a->dv; c++)
+        assert_near(x[c], y[c],
+                    4.0 * bound->weight * y[c] + 2.0 * sqrt(y[c] * off2) + off2 +
+                        8.0 * 0x1p-53 * 25.0 * blocks);
+    assert_near(a->out.spread2[i], ref->out.spread2[i],
+                2.0 * bound->weight * 100.0 * (double)a->dv * ref->out.sum_squares[i]);
+}
+
 static void assert_agree(const result *a, const result *ref, const bounds *bound)
 {
     for (int64_t set = 0; set < a->sets; set++) {
@@ -94,6 +132,9 @@ static void assert_agree(const result *a, const result *ref, const bounds *bound
             if (isnan(ref->out.lse[i])) { /* self mode: no such query at this prefix */
                 assert_true(isnan(a->out.lse[i]) && isnan(a->out.entropy[i]) &&
                             isnan(a->out.output[i * a->dv]));
+                if (a->out.spread2)
+                    assert_true(isnan(a->out.spread2[i]) && isnan(a->out.block_powers[3 * i]) &&
+                                isnan(a->out.block_spread2[i * a->dv]));
                 assert_int_equal(a->out.top_index[i], -1);
                 continue;
             }
@@ -108,6 +149,8 @@ static void assert_agree(const result *a, const result *ref, const bounds *bound
                         bound->weight * ref->out.top_weight[i]);
             assert_near(a->out.sum_squares[i], ref->out.sum_squares[i],
                         2.0 * bound->weight * ref->out.sum_squares[i]);
+            if (a->out.spread2)
+                assert_spreads_agree(a, ref, i, bound);
             for (int64_t t = i * a->top; t < (i + 1) * a->top; t++)
                 assert_near(a->out.top_mass[t], ref->out.top_mass[t],
                             bound->weight * ref->out.top_mass[t]);
@@ -138,7 +181,7 @@ static void assert_agree(const result *a, const result *ref, const bounds *bound
 typedef struct problem {
     int64_t m, n, d, dv, n_scales, n_prefixes;
     double scales[4];
-    int64_t prefixes[5], top_k[2];
+    int64_t prefixes[5], top_k[2], block;
     bool self, exclude_self;
     double *q, *k, *v;
     es_view vq, vk, vv;
@@ -162,6 +205,7 @@ static problem problem_random(void)
         p.scales[s] = uniform() < 0.1 ? 0.0 : pow(10.0, -2.0 + 2.5 * uniform()) / sqrt((double)p.d);
     p.top_k[0] = between(1, 5);
     p.top_k[1] = between(1, 40);
+    p.block = uniform() < 0.5 ? 0 : (int64_t)1 << between(0, 10);
     p.q = normals(p.m * p.d);
     p.k = normals(p.n * p.d);
     p.v = normals(p.n * p.dv);
@@ -189,6 +233,8 @@ static es_attend_opts options(const problem *p, es_dtype precision, const es_exe
                             .exclude_self = p->exclude_self,
                             .top_k = p->top_k,
                             .n_top_k = 2,
+                            .spread = p->block > 0,
+                            .block = p->block,
                             .exec = exec};
 }
 
@@ -223,6 +269,8 @@ static void engine_agrees_with_the_reference(void **state) /* NU14 */
         const es_exec one = {.threads = 1};
         es_attend_opts opts = options(&p, ES_F64, &one);
         result ref = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
+        if (!p.block)
+            without_spreads(&ref);
         assert_ok(es_attend_reference(&p.vq, &p.vk, &p.vv, &opts, &ref.out, &err));
         for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
             if (!es_isa_available(every_isa[i]))
@@ -231,6 +279,8 @@ static void engine_agrees_with_the_reference(void **state) /* NU14 */
                 const es_exec exec = {.threads = 2, .isa = every_isa[i]};
                 opts = options(&p, precision, &exec);
                 result fast = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
+                if (!p.block)
+                    without_spreads(&fast);
                 assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &fast.out, &err));
                 const bounds bound = bounds_for(precision, largest, p.n);
                 assert_agree(&fast, &ref, &bound);
@@ -262,8 +312,10 @@ static void threads_do_not_change_a_bit(void **state)
                      .n_prefixes = 3,
                      .scales = {0.3, 0.9},
                      .top_k = {1, 10},
+                     .block = 128, /* whole blocks in prefixes: else keys would not be cut */
                      .self = shapes[i].self};
-        p.prefixes[0] = p.n / 7, p.prefixes[1] = p.n / 2, p.prefixes[2] = p.n;
+        p.prefixes[0] = p.n / 7 / 128 * 128 + 128, p.prefixes[1] = p.n / 2 / 128 * 128;
+        p.prefixes[2] = p.n;
         p.q = normals(p.m * p.d), p.k = normals(p.n * p.d), p.v = normals(p.n * p.dv);
         p.vq = es_view_f64(p.q, p.m, p.d), p.vk = es_view_f64(p.k, p.n, p.d),
         p.vv = es_view_f64(p.v, p.n, p.dv);
@@ -335,6 +387,111 @@ static void any_layout_gives_the_same_answer(void **state)
     free(v);
 }
 
+/* ---- spreads ---- */
+
+/* Few queries: keys are cut among threads, and no block of keys may be. */
+static void blocks_of_keys_stay_whole(void **state)
+{
+    (void)state;
+    static const int64_t prefixes[] = {1024, 20224, 40037}; /* 4 and 79 blocks, and 101 keys more */
+    state_of_rng = 2024;
+    problem p = {.m = 3,
+                 .n = 40037,
+                 .d = 5,
+                 .dv = 3,
+                 .n_scales = 2,
+                 .n_prefixes = 3,
+                 .block = 256,
+                 .scales = {0.2, 1.0},
+                 .top_k = {1, 10}};
+    memcpy(p.prefixes, prefixes, sizeof prefixes);
+    p.q = normals(p.m * p.d), p.k = normals(p.n * p.d), p.v = normals(p.n * p.dv);
+    p.vq = es_view_f64(p.q, p.m, p.d), p.vk = es_view_f64(p.k, p.n, p.d);
+    p.vv = es_view_f64(p.v, p.n, p.dv);
+    const double largest = largest_score(&p);
+    result ref = result_new(2, 3, p.m, p.dv, 2);
+    es_attend_opts opts = options(&p, ES_F64, NULL);
+    assert_ok(es_attend_reference(&p.vq, &p.vk, &p.vv, &opts, &ref.out, &err));
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        opts = options(&p, precision, NULL);
+        es_attend_plan plan;
+        assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
+        assert_true(plan.segments > 8);
+        result fast = result_new(2, 3, p.m, p.dv, 2);
+        assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &fast.out, &err));
+        const bounds bound = bounds_for(precision, largest, p.n);
+        assert_agree(&fast, &ref, &bound);
+        result_free(&fast);
+    }
+    result_free(&ref);
+    problem_free(&p);
+}
+
+/* Values far from zero and near each other, 1000 +- 1: in f32 the sum of w^2 |v|^2 alone has lost
+ * six of seven digits of what is wanted. v itself is rounded by 3e-5, which is all that remains. */
+static void a_spread_far_from_zero_is_seen(void **state)
+{
+    (void)state;
+    enum { M = 5, N = 700, D = 4, DV = 3 };
+    state_of_rng = 7;
+    double *q = normals(M * D), *k = normals(N * D), *v = normals(N * DV);
+    for (int i = 0; i < N * DV; i++)
+        v[i] += 1000.0;
+    const es_view vq = es_view_f64(q, M, D), vk = es_view_f64(k, N, D), vv = es_view_f64(v, N, DV);
+    const es_attend_opts opts = {.spread = true, .block = 32};
+    result a = result_new(1, 1, M, DV, 0), ref = result_new(1, 1, M, DV, 0);
+    assert_ok(es_attend(&vq, &vk, &vv, &opts, &a.out, &err));
+    assert_ok(es_attend_reference(&vq, &vk, &vv, &opts, &ref.out, &err));
+    for (int i = 0; i < M; i++)
+        assert_near(a.out.spread2[i], ref.out.spread2[i], 1e-4 * ref.out.spread2[i]);
+    for (int i = 0; i < M * DV; i++) /* sums of a block: 32 weights of 1/700, times 1000, in f32 */
+        assert_near(sqrt(a.out.block_spread2[i]), sqrt(ref.out.block_spread2[i]),
+                    1e-3 * sqrt(ref.out.block_spread2[i]));
+    result_free(&a);
+    result_free(&ref);
+    free(q);
+    free(k);
+    free(v);
+}
+
+/* Weights by hand: two keys of weights 1/2 and values 0, 2; then two more that repeat them. */
+static void spreads_by_hand(void **state)
+{
+    (void)state;
+    const double q[1] = {0.0}, k[4] = {1.0, 2.0, 3.0, 4.0}, v[4] = {0.0, 2.0, 0.0, 2.0};
+    const es_view vq = es_view_f64((double *)q, 1, 1), vk = es_view_f64((double *)k, 4, 1),
+                  vv = es_view_f64((double *)v, 4, 1);
+    const int64_t prefixes[] = {2, 3, 4};
+    /* n = 2: y = 1, (1/4)(1 + 1). n = 3: y = 2/3, (1/9)(4/9 + 16/9 + 4/9). n = 4: y = 1, 4/16.
+     * Blocks of two sum to Z = 1/2, N = 1/2 = Z y at n = 4; at n = 3 the second is {0}, Z = 1/3. */
+    const double spread[] = {0.5, 24.0 / 81.0, 0.25}, blocks[] = {0.0, 8.0 / 81.0, 0.0};
+    const double z[] = {1.0, 2.0 / 3.0, 0.5}; /* of the first block; the second has the rest */
+    for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
+        double s[3], b[3], powers[9];
+        const es_attend_opts opts = {.precision = precision,
+                                     .prefixes = prefixes,
+                                     .n_prefixes = 3,
+                                     .spread = true,
+                                     .block = 2};
+        const es_attend_out out = {.spread2 = s, .block_spread2 = b, .block_powers = powers};
+        assert_ok(es_attend(&vq, &vk, &vv, &opts, &out, &err));
+        for (int i = 0; i < 3; i++) {
+            assert_near(s[i], spread[i], 1e-6);
+            assert_near(b[i], blocks[i], 1e-6);
+            for (int e = 0; e < 3; e++)
+                assert_near(powers[3 * i + e], pow(z[i], 2 + e) + pow(1.0 - z[i], 2 + e), 1e-6);
+        }
+    }
+    es_attend_opts wrong = {.block = 48};
+    double s[1];
+    const es_attend_out out = {.spread2 = s};
+    assert_int_equal(es_attend(&vq, &vk, &vv, &wrong, &out, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "attend.block");
+    wrong.block = 0; /* asked for, but not by the options */
+    assert_int_equal(es_attend(&vq, &vk, &vv, &wrong, &out, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "attend.spread");
+}
+
 /* ---- memory ---- */
 
 static void memory_stays_within_the_plan(void **state)
@@ -352,8 +509,13 @@ static void memory_stays_within_the_plan(void **state)
         const es_exec exec = {.threads = 2, .budget = &budget};
         const double scales[2] = {0.1, 0.2};
         const int64_t prefixes[2] = {n / 3, n};
-        const es_attend_opts opts = {
-            .scales = scales, .n_scales = 2, .prefixes = prefixes, .n_prefixes = 2, .exec = &exec};
+        const es_attend_opts opts = {.scales = scales,
+                                     .n_scales = 2,
+                                     .prefixes = prefixes,
+                                     .n_prefixes = 2,
+                                     .spread = true,
+                                     .block = 16 << i,
+                                     .exec = &exec};
         es_attend_plan plan;
         assert_ok(es_attend_plan_for(m, n, d, dv, &opts, true, &plan, &err));
         result r = result_new(2, 2, m, dv, 0);
@@ -389,6 +551,8 @@ static void partial_states_merge_to_the_whole(void **state)
     const es_attend_opts opts = {
         .precision = ES_F64, .scales = scales, .n_scales = 2, .top_k = top_k, .n_top_k = 2};
     result whole = result_new(2, 1, M, DV, 2), merged = result_new(2, 1, M, DV, 2);
+    without_spreads(&whole);
+    without_spreads(&merged);
     assert_ok(es_attend_reference(&vq, &vk, &vv, &opts, &whole.out, &err));
 
     static const int64_t cuts[] = {0, 1, 250, 251, 900};
@@ -485,6 +649,9 @@ int main(void)
         cmocka_unit_test(engine_agrees_with_the_reference),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(any_layout_gives_the_same_answer),
+        cmocka_unit_test(blocks_of_keys_stay_whole),
+        cmocka_unit_test(a_spread_far_from_zero_is_seen),
+        cmocka_unit_test(spreads_by_hand),
         cmocka_unit_test(memory_stays_within_the_plan),
         cmocka_unit_test(partial_states_merge_to_the_whole),
         cmocka_unit_test(f32_and_f64_keep_their_promises),

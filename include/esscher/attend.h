@@ -8,6 +8,8 @@
  * es_attend() computes, in one pass over the keys and without ever holding an (m, n) matrix,
  *   - per query: the output, log-sum-exp, entropy, the largest weight and its index, sum of squared
  * weights, mass of the k largest weights;
+ *   - per query: how far its output may be from that of infinitely many such keys, from the spread
+ * of what keys, or blocks of consecutive keys, contribute (esscher/error_bar.h makes bars of it);
  *   - over queries: mean and covariance of the outputs;
  *   - all of it for every prefix n_1 < ... < n_P of the keys and for several score scales at once.
  *
@@ -38,6 +40,8 @@
 extern "C" {
 #endif
 
+enum { ES_ATTEND_BLOCK = 1024 }; /* keys per block, at most: sums of a block are the kernel's */
+
 /* What to compute. Zero-initialise; every zero means the default. */
 typedef struct es_attend_opts {
     es_dtype precision;   /* ES_F32 (default) or ES_F64 */
@@ -50,6 +54,11 @@ typedef struct es_attend_opts {
     bool exclude_self;    /* query i does not see key i */
     const int64_t *top_k; /* (n_top_k) sizes k >= 1 for out->top_mass; NULL: none */
     int64_t n_top_k;
+    bool spread;         /* out->spread2 is wanted: about one more product with the values */
+    int64_t block;       /* keys per block for out->block_spread2: a power of two up to
+                            ES_ATTEND_BLOCK; 0: not wanted. Block b is keys bB..bB+B-1, whatever
+                            else cuts the keys; a prefix may end inside one. Prefixes that are no
+                            multiples of B keep the keys from being cut among threads */
     const es_exec *exec; /* threads, memory, progress; NULL: defaults */
 } es_attend_opts;
 
@@ -64,8 +73,12 @@ typedef struct es_attend_out {
     int64_t *top_index;  /* (S, P, m)  a key that attains it: the first with the largest score */
     double *sum_squares; /* (S, P, m)  sum w^2 = 1 / effective number of keys */
     double *top_mass;    /* (S, P, m, n_top_k)  mass of the k largest weights */
-    es_moments *moments; /* (S, P)  of the outputs over the queries; initialised by the callee,
-                            freed by the caller */
+    /* Of key j: w_j. Of a block b of keys: Z_b = sum w_j, N_b = sum w_j v_j. THEORY 9 (E2) */
+    double *spread2;       /* (S, P, m)  sum_j w_j^2 |v_j - output|^2; needs opts.spread */
+    double *block_spread2; /* (S, P, m, dv)  sum_b (N_b - Z_b output)^2, by channel; the same */
+    double *block_powers;  /* (S, P, m, 3)  sums over b of Z_b^2, Z_b^3, Z_b^4; needs opts.block */
+    es_moments *moments;   /* (S, P)  of the outputs over the queries; initialised by the callee,
+                              freed by the caller */
 } es_attend_out;
 
 /*! es_attend() : attention of every query against every key, with statistics, in one pass.
@@ -119,8 +132,8 @@ ES_API es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
 typedef struct es_partial es_partial;
 
 /*! es_partial_new() : m queries that have met no key. Uses scales, top_k, precision and exec of
- * opts; prefixes, self and exclude_self must be unset. scales must be given. Release with
- * es_partial_free(). */
+ * opts; prefixes, self, exclude_self, spread and block must be unset. scales must be given. Release
+ * with es_partial_free(). */
 ES_API es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_partial **out,
                                 es_error *err);
 ES_API void es_partial_free(es_partial *p);

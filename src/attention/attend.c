@@ -116,7 +116,7 @@ static es_status merge_chunk(void *job_, int64_t chunk, int thread, es_error *er
 static bool wants_only_output(const es_attend_out *out)
 {
     return !out->entropy && !out->top_weight && !out->top_index && !out->sum_squares &&
-           !out->top_mass;
+           !out->top_mass && !out->spread2 && !out->block_spread2 && !out->block_powers;
 }
 
 static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
@@ -184,7 +184,8 @@ static void hand_over_moments(job *j)
 
 static void blank_query(const es_problem *p, const es_attend_out *out, int64_t at)
 {
-    double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares};
+    double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares,
+                               out->spread2};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
         if (scalars[i])
             scalars[i][at] = NAN;
@@ -192,6 +193,10 @@ static void blank_query(const es_problem *p, const es_attend_out *out, int64_t a
         out->top_index[at] = -1;
     for (int64_t c = 0; out->output && c < p->dv; c++)
         out->output[at * p->dv + c] = NAN;
+    for (int64_t i = 0; out->block_powers && i < 3; i++)
+        out->block_powers[3 * at + i] = NAN;
+    for (int64_t c = 0; out->block_spread2 && c < p->dv; c++)
+        out->block_spread2[at * p->dv + c] = NAN;
     for (int64_t c = 0; out->top_mass && c < p->n_top_k; c++)
         out->top_mass[at * p->n_top_k + c] = NAN;
 }
@@ -203,6 +208,26 @@ void es_attend_out_blank(const es_problem *p, const es_attend_out *out)
     for (int64_t set = 0; set < p->n_scales * p->n_prefixes; set++)
         for (int64_t i = es_problem_queries_at(p, set % p->n_prefixes); i < p->m; i++)
             blank_query(p, out, set * p->m + i);
+}
+
+/* A point near the values: the mean of the first thousand. Sums around it keep the spread of values
+ * that are far from zero and near each other. In f32, so that every kernel has the same. */
+static es_status choose_centre(es_problem *p, es_error *err)
+{
+    const int64_t rows = p->n < 1024 ? p->n : 1024;
+    void *memory;
+    if (!p->spread)
+        return ES_OK;
+    ES_TRY(es_mem_array(p->budget, p->dv, 1, sizeof(double), "a centre", &memory, err));
+    double *centre = memory;
+    for (int64_t c = 0; c < p->dv; c++) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < rows; j++)
+            sum += es_view_get(p->v, j, c) / (double)rows;
+        centre[c] = (double)(float)sum;
+    }
+    p->centre = centre;
+    return ES_OK;
 }
 
 static es_status attend(job *j, const es_kernels *kernels, es_error *err)
@@ -231,6 +256,7 @@ es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
     es_attend_plan plan;
     const es_kernels *kernels;
     ES_TRY(es_problem_data(&p, q, k, v, opts, err));
+    ES_TRY(es_problem_wants(&p, out, err));
     ES_TRY(es_plan_make(&p, out->moments != NULL, &plan, &kernels, err));
     es_log(ES_LOG_DEBUG,
            "attend: %s, %d threads, %lld blocks of %lld queries, tiles of %lld keys, %lld key "
@@ -239,7 +265,10 @@ es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
            (long long)plan.tile, (long long)plan.segments);
     job j = {
         .p = &p, .plan = &plan, .out = out, .queries = es_problem_queries_at(&p, p.n_prefixes - 1)};
-    const es_status status = attend(&j, kernels, err);
+    es_status status = choose_centre(&p, err);
+    if (status == ES_OK)
+        status = attend(&j, kernels, err);
     job_free(&j);
+    es_mem_free(p.budget, (void *)(uintptr_t)p.centre);
     return status;
 }

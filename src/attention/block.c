@@ -17,13 +17,15 @@ typedef struct block_buffer {
     size_t element;
 } block_buffer;
 
-enum { BUFFERS = 14 };
+enum { BUFFERS = 21 };
 
 static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
                          int64_t tile, block_buffer out[BUFFERS])
 {
     const int64_t lanes = kernels->lanes, rows = (queries + lanes - 1) / lanes * lanes;
     const int64_t channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
+    const int64_t around4 = p->spread ? (p->dv + ES_GROUP) / ES_GROUP * ES_GROUP : 0;
+    const int64_t all = p->n_scales * rows, in_blocks = p->block ? all * channels4 : 0;
     const int64_t tile4 = (tile + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
     const size_t real = es_dtype_size(kernels->dtype);
     const block_buffer list[BUFFERS] = {
@@ -34,10 +36,17 @@ static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t
         {offsetof(es_block, weights), p->n_scales > 1 ? tile4 * lanes : 0, real},
         {offsetof(es_block, tile_top), lanes, sizeof(double)},
         {offsetof(es_block, tile_sums), 3 * lanes, sizeof(double)},
-        {offsetof(es_block, offsets), p->n_scales * rows, real},
-        {offsetof(es_block, output), p->n_scales * rows * channels4, real},
-        {offsetof(es_block, folded), p->n_scales * rows * channels4, sizeof(double)},
-        {offsetof(es_block, sums), p->n_scales * rows, sizeof(es_sums)},
+        {offsetof(es_block, offsets), all, real},
+        {offsetof(es_block, output), all * channels4, real},
+        {offsetof(es_block, folded), all * channels4, sizeof(double)},
+        {offsetof(es_block, weights2), p->spread ? tile4 * lanes : 0, real},
+        {offsetof(es_block, values_around), tile4 * around4, real},
+        {offsetof(es_block, spread), all * around4, real},
+        {offsetof(es_block, spread_folded), all * around4, sizeof(double)},
+        {offsetof(es_block, cross), in_blocks, sizeof(double)},
+        {offsetof(es_block, square), in_blocks, sizeof(double)},
+        {offsetof(es_block, open), lanes, sizeof(double)},
+        {offsetof(es_block, sums), all, sizeof(es_sums)},
         {offsetof(es_block, best), rows, sizeof(double)},
         {offsetof(es_block, best_index), rows, sizeof(int64_t)},
         {offsetof(es_block, kept), rows * p->kept, sizeof(double)}};
@@ -64,6 +73,7 @@ es_status es_block_new(es_block *b, const es_problem *p, const es_kernels *kerne
                     .tile = tile,
                     .panels = (queries + lanes - 1) / lanes,
                     .channels4 = (p->dv + ES_GROUP - 1) / ES_GROUP * ES_GROUP,
+                    .around4 = p->spread ? (p->dv + ES_GROUP) / ES_GROUP * ES_GROUP : 0,
                     .real = es_dtype_size(kernels->dtype)};
     block_buffer list[BUFFERS];
     list_buffers(p, kernels, queries, tile, list);
@@ -133,6 +143,15 @@ void es_block_begin(es_block *b, int64_t first, int64_t count)
         b->sums[i] = (es_sums){.offset = -INFINITY};
     memset(b->output, 0, (size_t)(p->n_scales * rows * b->channels4) * b->real);
     memset(b->folded, 0, (size_t)(p->n_scales * rows * b->channels4) * sizeof *b->folded);
+    if (p->spread) {
+        memset(b->spread, 0, (size_t)(p->n_scales * rows * b->around4) * b->real);
+        memset(b->spread_folded, 0,
+               (size_t)(p->n_scales * rows * b->around4) * sizeof *b->spread_folded);
+    }
+    if (p->block) {
+        memset(b->cross, 0, (size_t)(p->n_scales * rows * b->channels4) * sizeof *b->cross);
+        memset(b->square, 0, (size_t)(p->n_scales * rows * b->channels4) * sizeof *b->square);
+    }
     for (int64_t i = 0; i < rows; i++) {
         b->best[i] = -INFINITY;
         b->best_index[i] = -1;
@@ -184,6 +203,19 @@ static void keep_largest(es_block *b, int64_t panel, int64_t keys)
     }
 }
 
+/* Lane `lane` of `count` sums in f64 (NULL: none), and of those in the kernel's precision, times a
+ * power of two. */
+static void scale_lane(const es_block *b, double *wide, char *narrow, int64_t count, int64_t lane,
+                       double factor)
+{
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t c = lane; c < count * lanes; c += lanes) {
+        wide[c] *= factor;
+        if (narrow)
+            real_set(b, narrow, c, factor * real_get(b, narrow, c));
+    }
+}
+
 /* Move the offsets of the queries whose largest score in this tile is too far above. An offset is
  * an integer, so the move multiplies everything summed so far by a power of two. */
 static void move_offsets(es_block *b, int64_t panel, int64_t scale, double relative_scale)
@@ -197,11 +229,14 @@ static void move_offsets(es_block *b, int64_t panel, int64_t scale, double relat
             continue;
         const double factor = es_sums_move(sums, ceil(top));
         real_set(b, offsets, lane, sums->offset);
-        char *output = real_at(b, b->output, at * b->channels4);
-        double *folded = b->folded + at * b->channels4;
-        for (int64_t c = 0; c < b->channels4; c++) {
-            real_set(b, output, c * lanes + lane, factor * real_get(b, output, c * lanes + lane));
-            folded[c * lanes + lane] *= factor;
+        const int64_t first = at * b->channels4;
+        scale_lane(b, b->folded + first, real_at(b, b->output, first), b->channels4, lane, factor);
+        if (b->p->spread)
+            scale_lane(b, b->spread_folded + at * b->around4,
+                       real_at(b, b->spread, at * b->around4), b->around4, lane, factor * factor);
+        if (b->p->block) {
+            scale_lane(b, b->cross + first, NULL, b->channels4, lane, factor * factor);
+            scale_lane(b, b->square + first, NULL, b->channels4, lane, factor * factor);
         }
     }
 }
@@ -212,6 +247,7 @@ static void add_tile_sums(es_block *b, int64_t at)
     for (int64_t lane = 0; lane < lanes; lane++) {
         es_sums *sums = &b->sums[at + lane];
         sums->weight += b->tile_sums[lane];
+        sums->open += b->tile_sums[lane];
         if (b->plain)
             continue;
         sums->tilted += b->tile_sums[lanes + lane];
@@ -219,9 +255,40 @@ static void add_tile_sums(es_block *b, int64_t at)
     }
 }
 
+/* ---- spreads ---- */
+
+/* Keys from `at` on, below `end`, that belong to one block of keys; all of them, if there are none.
+ */
+static int64_t keys_together(const es_problem *p, int64_t at, int64_t end)
+{
+    const int64_t rest = p->block ? p->block - at % p->block : end - at;
+    return rest < end - at ? rest : end - at;
+}
+
+/* spread += (weights^2)' (values around the centre), of `keys` keys from `key` of the tile on. */
+static void add_spread(es_block *b, int64_t at, const char *weights, int64_t key, int64_t keys)
+{
+    b->kernels->square(weights, keys, b->weights2);
+    b->kernels->product(b->weights2, real_at(b, b->values_around, key * b->around4), keys,
+                        b->around4 / ES_GROUP, true, real_at(b, b->spread, at * b->around4));
+}
+
+/* A block of keys has ended: what it added is squared before it joins the rest. */
+static void close_keys(es_block *b, int64_t at)
+{
+    const int64_t lanes = b->kernels->lanes, first = at * b->channels4;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        es_sums *sums = &b->sums[at + lane];
+        b->open[lane] = sums->open;
+        es_sums_close(sums, sums->open);
+    }
+    b->kernels->close(real_at(b, b->output, first), b->open, b->channels4, b->folded + first,
+                      b->cross + first, b->square + first);
+}
+
 /* Scores (keys, lanes) are computed once; per scale, weights (keys, lanes) overwrite the previous
  * scale's. pass 1: scores = q.k' in units of log 2. pass 2: weights = 2^(score - offset). pass 3:
- * output += weights' v. */
+ * output += weights' v. Passes 2 and 3 go block by block, if there are blocks of keys. */
 static void meet(es_block *b, int64_t panel, int64_t from, int64_t keys, int64_t first_index)
 {
     const es_problem *p = b->p;
@@ -242,30 +309,58 @@ static void meet(es_block *b, int64_t panel, int64_t from, int64_t keys, int64_t
         const int64_t at = (s * b->panels + panel) * lanes;
         const double relative_scale = es_problem_relative_scale(p, s);
         move_offsets(b, panel, s, relative_scale);
-        kernels->tilt(b->scores, keys, relative_scale, real_at(b, b->offsets, at), b->plain,
-                      weights, b->tile_sums);
-        add_tile_sums(b, at);
-        kernels->product(weights, b->values, keys, b->channels4 / ES_GROUP, true,
-                         real_at(b, b->output, at * b->channels4));
+        for (int64_t key = 0, some; key < keys; key += some) {
+            some = keys_together(p, from + key, from + keys);
+            char *w = real_at(b, weights, key * lanes);
+            kernels->tilt(real_at(b, b->scores, key * lanes), some, relative_scale,
+                          real_at(b, b->offsets, at), b->plain, w, b->tile_sums);
+            add_tile_sums(b, at);
+            kernels->product(w, real_at(b, b->values, key * b->channels4), some,
+                             b->channels4 / ES_GROUP, true,
+                             real_at(b, b->output, at * b->channels4));
+            if (p->spread)
+                add_spread(b, at, w, key, some);
+            if (p->block && (from + key + some) % p->block == 0)
+                close_keys(b, at);
+        }
     }
 }
 
+/* Outputs of blocks of keys are folded where a block ends. */
 static void fold(es_block *b)
 {
-    b->kernels->fold(b->output, b->p->n_scales * b->panels * b->kernels->lanes * b->channels4,
-                     b->folded);
+    const int64_t all = b->p->n_scales * b->panels * b->kernels->lanes;
+    if (!b->p->block)
+        b->kernels->fold(b->output, all * b->channels4, b->folded);
+    if (b->p->spread)
+        b->kernels->fold(b->spread, all * b->around4, b->spread_folded);
     b->since_fold = 0;
+}
+
+/* Values of keys [from, from+keys), packed for the product, block of keys by block of keys. */
+static void pack_values(es_block *b, int64_t from, int64_t keys)
+{
+    const es_problem *p = b->p;
+    for (int64_t key = 0, some; key < keys; key += some) {
+        some = keys_together(p, from + key, from + keys);
+        const es_view v = es_view_rows(p->v, from + key, some), channels = es_view_transpose(&v);
+        char *values = real_at(b, b->values, key * b->channels4);
+        es_pack(&channels, ES_GROUP, 1.0, b->kernels->dtype, values);
+        if (p->spread)
+            b->kernels->centre(values, some, p->dv, p->centre,
+                               real_at(b, b->values_around, key * b->around4));
+    }
 }
 
 void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
 {
     const es_problem *p = b->p;
-    for (int64_t key = from; key < to; key += b->tile) {
-        const int64_t keys = to - key < b->tile ? to - key : b->tile;
-        const es_view k = es_view_rows(p->k, key, keys), v = es_view_rows(p->v, key, keys);
-        const es_view channels = es_view_transpose(&v);
+    for (int64_t key = from, keys; key < to; key += keys) {
+        keys = p->block ? b->tile - key % b->tile : b->tile; /* so that tiles and blocks nest */
+        keys = to - key < keys ? to - key : keys;
+        const es_view k = es_view_rows(p->k, key, keys);
         es_pack(&k, ES_GROUP, 1.0, b->kernels->dtype, b->keys);
-        es_pack(&channels, ES_GROUP, 1.0, b->kernels->dtype, b->values);
+        pack_values(b, key, keys);
         for (int64_t panel = 0; panel < b->panels; panel++)
             meet(b, panel, key, keys, index_base + key);
         b->since_fold += keys;
@@ -287,6 +382,40 @@ static void weigh_best(es_block *b, int64_t panel, int64_t at, double relative_s
                      b->tile_sums);
 }
 
+/* Sums (channels, lanes) as rows of queries (here, channels). */
+static void store_lanes(const double *from, int64_t lanes, int64_t here, int64_t channels,
+                        double *to)
+{
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t lane = 0; lane < here; lane++)
+            to[lane * channels + c] = from[c * lanes + lane];
+}
+
+/* What spreads and blocks are made of. A block of keys that has begun counts as it is; the state
+ * takes a copy, so that the block can go on. */
+static void store_spreads(const es_block *b, es_partial *out, int64_t at, int64_t here, int64_t to)
+{
+    const int64_t lanes = b->kernels->lanes, dv = b->p->dv, first = at * b->channels4;
+    if (b->p->spread)
+        store_lanes(b->spread_folded + at * b->around4, lanes, here, dv + 1,
+                    out->spread + to * (dv + 1));
+    if (!b->p->block)
+        return;
+    store_lanes(b->cross + first, lanes, here, dv, out->cross + to * dv);
+    store_lanes(b->square + first, lanes, here, dv, out->square + to * dv);
+    for (int64_t lane = 0; lane < here; lane++) {
+        const int64_t query = to + lane;
+        const double open = b->sums[at + lane].open;
+        es_sums_close(&out->sums[query], open);
+        for (int64_t c = 0; c < dv; c++) {
+            const double n = real_get(b, b->output, first + c * lanes + lane);
+            out->output[query * dv + c] += n;
+            out->cross[query * dv + c] += open * n;
+            out->square[query * dv + c] += n * n;
+        }
+    }
+}
+
 void es_block_store(es_block *b, es_partial *out, int64_t row)
 {
     const es_problem *p = b->p;
@@ -304,10 +433,8 @@ void es_block_store(es_block *b, es_partial *out, int64_t row)
                 out->sums[to + lane] = b->sums[at + lane];
                 out->sums[to + lane].top = b->plain ? 0.0 : real_get(b, b->scores, lane);
             }
-            for (int64_t c = 0; c < dv; c++)
-                for (int64_t lane = 0; lane < here; lane++)
-                    out->output[(to + lane) * dv + c] =
-                        b->folded[at * b->channels4 + c * lanes + lane];
+            store_lanes(b->folded + at * b->channels4, lanes, here, dv, out->output + to * dv);
+            store_spreads(b, out, at, here, to);
         }
     }
     memcpy(out->best + row, b->best, (size_t)b->count * sizeof *b->best);

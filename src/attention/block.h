@@ -20,6 +20,7 @@ typedef struct es_block {
     int64_t panels;    /* panels of `lanes` queries */
     int64_t tile;      /* keys per tile, at most */
     int64_t channels4; /* channels rounded up to whole groups */
+    int64_t around4;   /* the same of one channel more */
     size_t real;       /* bytes per element of the kernel's precision */
 
     int64_t first, count; /* the queries it stands for */
@@ -34,6 +35,14 @@ typedef struct es_block {
     char *offsets;       /* (scales, panels, lanes) copy of sums[].offset for the kernel */
     char *output;        /* (scales, panels, channels4, lanes) since the last fold */
     double *folded;      /* (scales, panels, channels4, lanes) before it */
+    char *weights2;      /* (tile, lanes) squared weights, where spreads are wanted */
+    char *values_around; /* values around the centre, and their squared lengths */
+    char *spread; /* (scales, panels, around4, lanes) sum w^2 of those, since the last fold */
+    double *spread_folded; /* before it */
+    double *cross;       /* (scales, panels, channels4, lanes) sum_b Z_b N_b, if there are blocks of
+                            keys; `output` is then what the block that has begun adds */
+    double *square;      /* (scales, panels, channels4, lanes) sum_b N_b^2 */
+    double *open;        /* (lanes) Z_b of the block that ends */
     es_sums *sums;       /* (scales, panels, lanes) */
     double *best;        /* (panels, lanes) */
     int64_t *best_index; /* (panels, lanes) */

@@ -48,6 +48,22 @@ typedef struct es_kernels {
     /* Move sums kept in the kernel's precision into f64: wide[i] += narrow[i], narrow[i] = 0. */
     void (*fold)(void *narrow, int64_t count, double *wide);
 
+    /* Squares of weights, w (rows, lanes) -> out; exact zeros where w^2 would be no normal number.
+     */
+    void (*square)(const void *w, int64_t rows, void *out);
+
+    /* Values around a centre: values (., rows, 4) packed, channels in groups of 4, centre
+     * (channels)
+     * -> out (., rows, 4), channels v - centre and one more, its squared length; the rest of the
+     * last group is zero. */
+    void (*centre)(const void *values, int64_t rows, int64_t channels, const double *centre,
+                   void *out);
+
+    /* A block of keys ends: n (channels, lanes) of the kernel's precision, z (lanes) its weights;
+     * all others (channels, lanes): wide += n, cross += z n, square += n^2, n = 0. */
+    void (*close)(void *n, const double *z, int64_t channels, double *wide, double *cross,
+                  double *square);
+
     /* steps * 12 * lanes/3 multiply-adds in registers, for measuring the machine's peak. The result
      * means nothing. */
     double (*burn)(int64_t steps);

@@ -24,9 +24,10 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
                          es_error *err)
 {
     *out = NULL;
-    if (!opts || !opts->scales || opts->prefixes || opts->self || opts->exclude_self)
+    if (!opts || !opts->scales || opts->prefixes || opts->self || opts->exclude_self ||
+        opts->spread || opts->block)
         return es_fail(err, ES_E_ARGUMENT, "partial.opts",
-                       "give scales; prefixes and self make no sense here",
+                       "give scales; prefixes, self, spread and block make no sense here",
                        "options do not describe a partial state");
     es_problem p;
     ES_TRY(es_problem_shape(&p, m, 1, 1, dv, opts, err)); /* keys and their dimension come later */
@@ -148,6 +149,7 @@ es_status es_partial_finish(const es_partial *partial, const es_attend_out *out,
     const es_attend_opts opts = options_of(partial);
     es_problem p;
     ES_TRY(es_problem_shape(&p, partial->queries, 1, 1, partial->channels, &opts, err));
+    ES_TRY(es_problem_wants(&p, out, err));
     if (partial->sums[0].weight == 0.0)
         return es_fail(err, ES_E_EMPTY, "partial.keys", "call es_partial_attend() first",
                        "no key has been met");

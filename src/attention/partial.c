@@ -7,6 +7,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+void es_sums_close(es_sums *s, double open)
+{
+    double power = open;
+    for (int i = 0; i < 3; i++)
+        s->blocks[i] += power *= open;
+    s->open = 0.0;
+}
+
 double es_sums_move(es_sums *s, double offset)
 {
     if (s->offset == offset)
@@ -23,6 +31,9 @@ double es_sums_move(es_sums *s, double offset)
     s->weight *= factor;
     s->squares *= factor * factor;
     s->top *= factor;
+    s->open *= factor;
+    for (int i = 0; i < 3; i++)
+        s->blocks[i] *= pow(factor, 2 + i); /* a power of two: exact */
     s->offset = offset;
     return factor;
 }
@@ -48,7 +59,9 @@ void es_heap_offer(double *heap, int64_t kept, double score)
 
 double es_partial_bytes(const es_problem *p, int64_t queries)
 {
-    const double per_scale = (double)(sizeof(es_sums) + (size_t)p->dv * sizeof(double));
+    const double channels = (double)p->dv, spread = p->spread ? channels + 1.0 : 0.0;
+    const double per_scale =
+        (double)sizeof(es_sums) + 8.0 * (channels + spread + (p->block ? 2.0 * channels : 0.0));
     return (double)queries * ((double)p->n_scales * per_scale + 16.0 + 8.0 * (double)p->kept);
 }
 
@@ -58,36 +71,42 @@ es_status es_partial_init(es_partial *partial, const es_problem *p, int64_t quer
                             .channels = p->dv,
                             .scales = p->n_scales,
                             .kept = p->kept,
+                            .around = p->spread ? p->dv + 1 : 0,
+                            .in_blocks = p->block ? p->dv : 0,
                             .budget = p->budget};
-    static const char what[] = "partial attention states";
-    void *sums = NULL, *output = NULL, *best = NULL, *index = NULL, *kept = NULL;
-    es_status status =
-        es_mem_array(p->budget, p->n_scales, queries, sizeof(es_sums), what, &sums, err);
-    if (status == ES_OK)
-        status = es_mem_array(p->budget, p->n_scales * p->dv, queries, sizeof(double), what,
-                              &output, err);
-    if (status == ES_OK)
-        status = es_mem_array(p->budget, queries, 1, sizeof(double), what, &best, err);
-    if (status == ES_OK)
-        status = es_mem_array(p->budget, queries, 1, sizeof(int64_t), what, &index, err);
-    if (status == ES_OK)
-        status = es_mem_array(p->budget, queries, p->kept, sizeof(double), what, &kept, err);
-    partial->sums = sums;
-    partial->output = output;
-    partial->best = best;
-    partial->best_index = index;
-    partial->kept_scores = kept;
-    if (status != ES_OK)
-        es_partial_clear(partial);
-    else
-        es_partial_forget(partial);
-    return status;
+    const struct {
+        void *to;
+        int64_t each; /* per query */
+        size_t element;
+    } arrays[] = {{&partial->sums, p->n_scales, sizeof(es_sums)},
+                  {&partial->output, p->n_scales * p->dv, sizeof(double)},
+                  {&partial->spread, p->n_scales * partial->around, sizeof(double)},
+                  {&partial->cross, p->n_scales * partial->in_blocks, sizeof(double)},
+                  {&partial->square, p->n_scales * partial->in_blocks, sizeof(double)},
+                  {&partial->best, 1, sizeof(double)},
+                  {&partial->best_index, 1, sizeof(int64_t)},
+                  {&partial->kept_scores, p->kept, sizeof(double)}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        void *memory;
+        const es_status status = es_mem_array(p->budget, arrays[i].each, queries, arrays[i].element,
+                                              "partial attention states", &memory, err);
+        if (status != ES_OK) {
+            es_partial_clear(partial);
+            return status;
+        }
+        memcpy(arrays[i].to, &memory, sizeof memory);
+    }
+    es_partial_forget(partial);
+    return ES_OK;
 }
 
 void es_partial_clear(es_partial *partial)
 {
     es_mem_free(partial->budget, partial->sums);
     es_mem_free(partial->budget, partial->output);
+    es_mem_free(partial->budget, partial->spread);
+    es_mem_free(partial->budget, partial->cross);
+    es_mem_free(partial->budget, partial->square);
     es_mem_free(partial->budget, partial->best);
     es_mem_free(partial->budget, partial->best_index);
     es_mem_free(partial->budget, partial->kept_scores);
@@ -101,6 +120,10 @@ void es_partial_forget(es_partial *partial)
     memset(partial->output, 0,
            (size_t)(partial->scales * partial->queries * partial->channels) *
                sizeof *partial->output);
+    const size_t rows = (size_t)(partial->scales * partial->queries) * sizeof(double);
+    memset(partial->spread, 0, rows * (size_t)partial->around);
+    memset(partial->cross, 0, rows * (size_t)partial->in_blocks);
+    memset(partial->square, 0, rows * (size_t)partial->in_blocks);
     for (int64_t i = 0; i < partial->queries; i++) {
         partial->best[i] = -INFINITY;
         partial->best_index[i] = -1;
@@ -109,35 +132,47 @@ void es_partial_forget(es_partial *partial)
         partial->kept_scores[i] = -INFINITY;
 }
 
-/* One query at one scale: bring both states to the higher offset, then add. */
-static void join_sums(es_sums *a, double *out_a, es_sums b, const double *out_b, int64_t channels,
-                      bool b_is_best)
+static void add_scaled(double *a, double factor_a, const double *b, double factor_b, int64_t count)
 {
-    if (b.offset == -INFINITY)
+    for (int64_t c = 0; c < count; c++)
+        a[c] = factor_a * a[c] + factor_b * b[c];
+}
+
+/* Row a of `into` and row b of `from`, one query at one scale: bring both states to the higher
+ * offset, then add. What is quadratic in weights goes with the factor's square. */
+static void join_row(es_partial *into, int64_t a, const es_partial *from, int64_t b, bool b_is_best)
+{
+    es_sums *x = &into->sums[a], y = from->sums[b];
+    if (y.offset == -INFINITY)
         return;
-    const double offset = fmax(a->offset, b.offset);
-    const double factor_a = es_sums_move(a, offset), factor_b = es_sums_move(&b, offset);
-    a->weight += b.weight;
-    a->tilted += b.tilted;
-    a->squares += b.squares;
+    const int64_t channels = into->channels;
+    const double offset = fmax(x->offset, y.offset);
+    const double fx = es_sums_move(x, offset), fy = es_sums_move(&y, offset);
+    x->weight += y.weight;
+    x->tilted += y.tilted;
+    x->squares += y.squares;
+    for (int i = 0; i < 3; i++)
+        x->blocks[i] += y.blocks[i];
     if (b_is_best)
-        a->top = b.top;
-    for (int64_t c = 0; c < channels; c++)
-        out_a[c] = factor_a * out_a[c] + factor_b * out_b[c];
+        x->top = y.top;
+    add_scaled(into->output + a * channels, fx, from->output + b * channels, fy, channels);
+    const int64_t around = into->around, in_blocks = into->in_blocks;
+    add_scaled(into->spread + a * around, fx * fx, from->spread + b * around, fy * fy, around);
+    add_scaled(into->cross + a * in_blocks, fx * fx, from->cross + b * in_blocks, fy * fy,
+               in_blocks);
+    add_scaled(into->square + a * in_blocks, fx * fx, from->square + b * in_blocks, fy * fy,
+               in_blocks);
 }
 
 void es_partial_join(es_partial *into, int64_t row, const es_partial *from, int64_t from_row,
                      int64_t count)
 {
-    const int64_t channels = into->channels, kept = into->kept;
+    const int64_t kept = into->kept;
     for (int64_t i = 0; i < count; i++) {
         const int64_t a = row + i, b = from_row + i;
         const bool b_is_best = from->best[b] > into->best[a];
-        for (int64_t s = 0; s < into->scales; s++) {
-            const int64_t at_a = s * into->queries + a, at_b = s * from->queries + b;
-            join_sums(&into->sums[at_a], into->output + at_a * channels, from->sums[at_b],
-                      from->output + at_b * channels, channels, b_is_best);
-        }
+        for (int64_t s = 0; s < into->scales; s++)
+            join_row(into, s * into->queries + a, from, s * from->queries + b, b_is_best);
         if (b_is_best) {
             into->best[a] = from->best[b];
             into->best_index[a] = from->best_index[b];
@@ -208,12 +243,46 @@ static void emit_scalars(const es_sums *s, int64_t index, int64_t at, const es_a
         out->sum_squares[at] = fmin(1.0, s->squares / (s->weight * s->weight));
 }
 
+/* sum w^2 |v - y|^2 / (sum w)^2 of row `row` with output y: around the centre c, where v - c is
+ * small, sum w^2 |v-c|^2 - 2 (y-c).sum w^2 (v-c) + |y-c|^2 sum w^2 loses little. */
+static double spread_of(const es_partial *partial, const es_problem *p, int64_t row,
+                        const double *y)
+{
+    const es_sums *s = &partial->sums[row];
+    const double *x = partial->spread + row * partial->around;
+    double sum = x[partial->channels];
+    for (int64_t c = 0; c < partial->channels; c++) {
+        const double off = y[c] - p->centre[c];
+        sum += off * (off * s->squares - 2.0 * x[c]);
+    }
+    return fmax(0.0, sum / (s->weight * s->weight));
+}
+
+/* The same of blocks, by channel; sums of a block are added in f64, so that no centre is needed. */
+static void emit_spreads(const es_partial *partial, const es_problem *p, int64_t row, int64_t at,
+                         const double *y, const es_attend_out *out)
+{
+    const es_sums *s = &partial->sums[row];
+    const int64_t channels = partial->channels;
+    const double whole = s->weight * s->weight;
+    if (out->spread2)
+        out->spread2[at] = spread_of(partial, p, row, y);
+    for (int i = 0; out->block_powers && i < 3; i++)
+        out->block_powers[3 * at + i] = fmin(1.0, s->blocks[i] / pow(s->weight, 2 + i));
+    const double *cross = partial->cross + row * partial->in_blocks,
+                 *square = partial->square + row * partial->in_blocks;
+    for (int64_t c = 0; out->block_spread2 && c < channels; c++)
+        out->block_spread2[at * channels + c] =
+            fmax(0.0, (square[c] + y[c] * (y[c] * s->blocks[0] - 2.0 * cross[c])) / whole);
+}
+
 void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row, int64_t count,
                      int64_t first, int64_t prefix, const es_attend_out *out, es_moments *moments,
                      const es_emit_scratch *scratch)
 {
     const int64_t channels = partial->channels;
-    const bool wants_output = out->output || moments;
+    const bool wants_output =
+        out->output || moments || out->spread2 || out->block_spread2 || out->block_powers;
     for (int64_t s = 0; s < partial->scales; s++) {
         const double relative_scale = es_problem_relative_scale(p, s);
         for (int64_t i = 0; i < count; i++) {
@@ -235,6 +304,7 @@ void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row
                     y[c] = o[c] / sums->weight;
                 if (out->output)
                     memcpy(out->output + at * channels, y, (size_t)channels * sizeof *y);
+                emit_spreads(partial, p, s * partial->queries + row + i, at, y, out);
             }
         }
         if (moments)

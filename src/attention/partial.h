@@ -14,12 +14,17 @@
 
 /* Sums over the keys met, for one query at one scale; x and w = 2^(x - offset) of each key. */
 typedef struct es_sums {
-    double offset;  /* an integer, or -inf while no key has been met */
-    double weight;  /* sum w */
-    double tilted;  /* sum w (x - offset): gives the entropy */
-    double squares; /* sum w^2 */
-    double top;     /* w of the key with the largest score */
+    double offset;    /* an integer, or -inf while no key has been met */
+    double weight;    /* sum w */
+    double tilted;    /* sum w (x - offset): gives the entropy */
+    double squares;   /* sum w^2 */
+    double top;       /* w of the key with the largest score */
+    double open;      /* sum w of the block of keys that has begun */
+    double blocks[3]; /* sums over the blocks before of the powers 2, 3, 4 of their sum w */
 } es_sums;
+
+/*! es_sums_close() : a block of keys with sum `open` of weights has ended. */
+void es_sums_close(es_sums *s, double open);
 
 /*! es_sums_move() : express the sums relative to another offset (an integer).
  *  @return : the factor that the query's output must be multiplied with. */
@@ -27,8 +32,13 @@ double es_sums_move(es_sums *s, double offset);
 
 struct es_partial {
     int64_t queries, channels, scales, kept;
-    es_sums *sums;  /* (scales, queries) */
-    double *output; /* (scales, queries, channels), sum w v */
+    int64_t around, in_blocks; /* channels + 1 where spreads are wanted, channels where blocks are;
+                                  0 elsewhere */
+    es_sums *sums;             /* (scales, queries) */
+    double *output;            /* (scales, queries, channels), sum w v */
+    double *spread; /* (scales, queries, around) sum w^2 (v - centre), then of |v - centre|^2 */
+    double *cross;  /* (scales, queries, in_blocks) sum over blocks of keys of Z_b N_b */
+    double *square; /* (scales, queries, in_blocks) sum_b N_b^2 */
     double *best; /* (queries) largest score of all, in units of the largest scale; -inf at first */
     int64_t *best_index; /* (queries) its key; -1 at first */
     double *kept_scores; /* (queries, kept) the largest scores, as a heap with the smallest on top;

@@ -55,7 +55,8 @@ int64_t es_plan_cut(const es_problem *p, const es_attend_plan *plan, int64_t seg
         if (segment < count) {
             int64_t first, last;
             es_part(p->prefixes[i] - start, count, segment, &first, &last);
-            return start + first;
+            /* No cut goes through a block of keys; pieces are longer than blocks. */
+            return segment > 0 && p->block ? (start + first) / p->block * p->block : start + first;
         }
         segment -= count;
         start = p->prefixes[i];
@@ -70,6 +71,8 @@ static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_
     const int64_t by_packing = PACKED_BYTES / ((p->d + p->dv) * real);
     plan->tile =
         clamp(by_scores < by_packing ? by_scores : by_packing, 64, MOST_KEYS) / ES_GROUP * ES_GROUP;
+    if (p->block) /* a power of two: tiles and blocks nest */
+        plan->tile = plan->tile >= 128 ? 128 : 64;
 }
 
 /* Blocks of about m*cuts/UNITS queries, but not so few that packing the keys for them would show.
@@ -83,6 +86,15 @@ static void shrink_blocks(const es_problem *p, const es_kernels *kernels, es_att
     plan->blocks = ceil_div(p->m, block);
     plan->block = round_up(ceil_div(p->m, plan->blocks), lanes); /* all of nearly the same size */
     plan->blocks = ceil_div(p->m, plan->block);
+}
+
+/* May keys be cut at prefixes? A state does not know blocks that have begun elsewhere. */
+static bool prefixes_end_blocks(const es_problem *p)
+{
+    for (int64_t i = 0; p->block && i + 1 < p->n_prefixes; i++)
+        if (p->prefixes[i] % p->block)
+            return false;
+    return true;
 }
 
 /* Cut the keys so that blocks * cuts comes to UNITS, if there are enough keys and the states can be
@@ -106,10 +118,11 @@ static void plan_blocks(const es_problem *p, const es_kernels *kernels, es_atten
     plan->block = clamp(by_cache / lanes * lanes, lanes, MOST_QUERIES / lanes * lanes);
     plan->blocks = ceil_div(p->m, plan->block);
     plan->cuts = plan->segments = 1;
-    if (!p->self && p->prefixes[p->n_prefixes - 1] >= MANY_KEYS)
+    const bool may_cut = !p->self && prefixes_end_blocks(p);
+    if (may_cut && p->prefixes[p->n_prefixes - 1] >= MANY_KEYS)
         cut_keys(p, plan);
     shrink_blocks(p, kernels, plan);
-    if (!p->self && plan->cuts == 1)
+    if (may_cut && plan->cuts == 1)
         cut_keys(p, plan);
 }
 

@@ -62,6 +62,26 @@ static es_status check_top_k(es_problem *p, const es_attend_opts *opts, es_error
     return ES_OK;
 }
 
+static es_status check_spread(es_problem *p, const es_attend_opts *opts, es_error *err)
+{
+    const int64_t block = opts->block;
+    p->spread = opts->spread;
+    p->block = block;
+    if (block < 0 || block > ES_ATTEND_BLOCK || (block & (block - 1)))
+        return es_fail(err, ES_E_ARGUMENT, "attend.block",
+                       "a power of two from 1 to 1024; 0 for no blocks", "blocks of %lld keys",
+                       (long long)block);
+    return ES_OK;
+}
+
+es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err)
+{
+    if ((out->spread2 && !p->spread) || ((out->block_spread2 || out->block_powers) && !p->block))
+        return es_fail(err, ES_E_ARGUMENT, "attend.spread", "set opts.spread, opts.block",
+                       "the spread of keys or blocks is asked for, but not by the options");
+    return ES_OK;
+}
+
 es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64_t dv,
                            const es_attend_opts *opts, es_error *err)
 {
@@ -95,6 +115,7 @@ es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64
                        "%lld queries but %lld keys", (long long)m, (long long)n);
     ES_TRY(check_scales(p, opts, err));
     ES_TRY(check_prefixes(p, opts, err));
+    ES_TRY(check_spread(p, opts, err));
     return check_top_k(p, opts, err);
 }
 
@@ -116,6 +137,12 @@ static es_status check_range(const es_problem *p, const es_scan *q, const es_sca
     if (v->max_abs >= most / ((double)(2 * ES_FOLD_KEYS) * exp2(ES_OFFSET_SLACK)))
         return es_fail(err, ES_E_RANGE, "attend.range.value", hint,
                        "values up to %.3g do not fit %s", v->max_abs, es_dtype_name(p->precision));
+    /* squared weights times squared distances from the centre, which is as long as a value */
+    if (p->spread &&
+        2.0 * log2(2.0 * v->max_norm) >= log2(most) - log2(2 * ES_FOLD_KEYS) - 2 * ES_OFFSET_SLACK)
+        return es_fail(err, ES_E_RANGE, "attend.range.spread", hint,
+                       "squares of values up to %.3g do not fit %s", v->max_norm,
+                       es_dtype_name(p->precision));
     return ES_OK;
 }
 

@@ -17,9 +17,12 @@ typedef struct es_problem {
     bool self, exclude_self;
     const int64_t *top_k; /* (n_top_k) */
     int64_t n_top_k;
-    int64_t kept;        /* scores kept per query: the largest top_k */
-    const es_exec *exec; /* may be NULL */
-    es_budget *budget;   /* exec's, may be NULL */
+    bool spread;          /* sum w^2 |v - output|^2 is wanted */
+    int64_t block;        /* keys per block, 0: no blocks */
+    const double *centre; /* (dv) near the values, in f32: spreads are summed around it */
+    int64_t kept;         /* scores kept per query: the largest top_k */
+    const es_exec *exec;  /* may be NULL */
+    es_budget *budget;    /* exec's, may be NULL */
 
     double default_scale;   /* what scales points at when the caller gave none */
     int64_t default_prefix; /* likewise */
@@ -59,6 +62,9 @@ static inline int64_t es_problem_queries_at(const es_problem *p, int64_t prefix)
 {
     return p->self ? p->prefixes[prefix] : p->m;
 }
+
+/*! es_problem_wants() : does the problem compute what *out asks for? */
+es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err);
 
 /*! es_attend_out_blank() : NaN (index -1) wherever a query does not exist at a prefix. */
 void es_attend_out_blank(const es_problem *p, const es_attend_out *out);

@@ -20,7 +20,7 @@ static double dot(const double *a, const double *b, int64_t d)
  * not see. pass 1: the largest score. pass 2: Z = sum exp(score - largest). pass 3: weights and
  * what follows from them. */
 static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
-                   const es_attend_out *out, double *y)
+                   const es_attend_out *out, double *y, double *weights)
 {
     int64_t top = 0;
     for (int64_t j = 1; j < n; j++)
@@ -33,7 +33,7 @@ static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
     double entropy = 0.0, squares = 0.0;
     memset(y, 0, (size_t)p->dv * sizeof *y);
     for (int64_t j = 0; j < n; j++) {
-        const double w = exp(score[j] - score[top]) / z;
+        const double w = weights[j] = exp(score[j] - score[top]) / z;
         if (w == 0.0)
             continue;
         entropy -= w * (score[j] - score[top] - log(z)); /* -w ln w */
@@ -64,11 +64,46 @@ static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
     }
 }
 
+/* How much keys, and blocks of keys, differ in what they contribute, given the weights and the
+ * output y; z and r are sums of a block over its keys, of w and of w (v - y). */
+static void answer_spreads(const es_problem *p, const double *w, int64_t n, int64_t at,
+                           const double *y, const es_attend_out *out)
+{
+    const int64_t block = p->block ? p->block : n;
+    double spread = 0.0, powers[3] = {0.0, 0.0, 0.0};
+    for (int64_t first = 0; first < n; first += block) {
+        double z = 0.0;
+        for (int64_t j = first; j < first + block && j < n; j++)
+            z += w[j];
+        for (int i = 0; i < 3; i++)
+            powers[i] += pow(z, 2 + i);
+    }
+    for (int64_t c = 0; c < p->dv; c++) {
+        double blocks = 0.0;
+        for (int64_t first = 0; first < n; first += block) {
+            double r = 0.0;
+            for (int64_t j = first; j < first + block && j < n; j++) {
+                const double off = w[j] * (es_view_get(p->v, j, c) - y[c]);
+                r += off;
+                spread += off * off;
+            }
+            blocks += r * r;
+        }
+        if (out->block_spread2)
+            out->block_spread2[at * p->dv + c] = blocks;
+    }
+    if (out->spread2)
+        out->spread2[at] = spread;
+    if (out->block_powers)
+        memcpy(out->block_powers + 3 * at, powers, sizeof powers);
+}
+
 typedef struct workspace {
     double *q, *k; /* (d) one query, one key */
     double *dots;  /* (n) q.k */
     double *score; /* (n) scale * q.k */
     double *y;     /* (dv) */
+    double *w;     /* (n) weights */
 } workspace;
 
 static es_status reference(const es_problem *p, const workspace *w, const es_attend_out *out,
@@ -90,7 +125,9 @@ static es_status reference(const es_problem *p, const workspace *w, const es_att
                 const int64_t n = p->prefixes[prefix], set = s * p->n_prefixes + prefix;
                 for (int64_t j = 0; j < n; j++)
                     w->score[j] = p->exclude_self && j == i ? -INFINITY : p->scales[s] * w->dots[j];
-                answer(p, w->score, n, set * p->m + i, out, w->y);
+                answer(p, w->score, n, set * p->m + i, out, w->y, w->w);
+                if (p->spread || p->block)
+                    answer_spreads(p, w->w, n, set * p->m + i, w->y, out);
                 if (out->moments)
                     es_moments_add(&out->moments[set], w->y, 1);
             }
@@ -109,14 +146,16 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
     es_problem p;
     ES_TRY(es_problem_data(&p, q, k, v, &exact, err));
     void *memory;
-    ES_TRY(es_mem_array(p.budget, 2 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
+    ES_TRY(es_problem_wants(&p, out, err));
+    ES_TRY(es_mem_array(p.budget, 3 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
                         &memory, err));
     double *x = memory;
     const workspace w = {.q = x,
                          .k = x + p.d,
                          .dots = x + 2 * p.d,
                          .score = x + 2 * p.d + p.n,
-                         .y = x + 2 * p.d + 2 * p.n};
+                         .w = x + 2 * p.d + 2 * p.n,
+                         .y = x + 2 * p.d + 3 * p.n};
     const es_status status = reference(&p, &w, out, err);
     es_mem_free(p.budget, memory);
     if (status != ES_OK && out->moments)

@@ -114,11 +114,13 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
  * (f64). */
 #ifdef TILE_F32
 #define TILE_LOWEST -127.0f
+#define TILE_ROOT   0x1p-63f
 #define V_MAGIC     0x1.8p23f
 static const float TILE(series)[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
                                      0x1.ebf9bcp-3f,  0x1.62e42ap-1f, 1.0f};
 #else
 #define TILE_LOWEST -1023.0
+#define TILE_ROOT   0x1p-511
 #define V_MAGIC     0x1.8p52
 static const double TILE(series)[] = {
     0x1.e79a444922f47p-32, 0x1.e61b467f4e86ap-28, 0x1.b5267ca532ce7p-24, 0x1.62bfc7a0670cbp-20,
@@ -212,6 +214,65 @@ static void TILE(fold)(void *narrow_, int64_t count, double *wide)
     }
 }
 
+/* Weights below TILE_ROOT count as zero: their squares would be denormal, which is slow, and are
+ * too small to matter beside the largest, which is at least 1/4. */
+static void TILE(square)(const void *w_, int64_t rows, void *out_)
+{
+    const REAL *w = w_;
+    REAL *out = out_;
+    for (int64_t i = 0; i < rows * TILE(lanes); i++)
+        out[i] = w[i] < TILE_ROOT ? 0 : w[i] * w[i];
+}
+
+static void TILE(centre)(const void *values_, int64_t rows, int64_t channels, const double *centre,
+                         void *out_)
+{
+    const REAL *values = values_;
+    REAL *out = out_;
+    const int64_t groups = (channels + ES_GROUP - 1) / ES_GROUP, last = channels % ES_GROUP;
+    REAL *length =
+        out + channels / ES_GROUP * rows * ES_GROUP; /* its group, then its place there */
+    for (int64_t i = 0; i < rows * ES_GROUP; i++)
+        length[i] = 0;
+    length += last;
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t at = g * rows * ES_GROUP, here = channels - g * ES_GROUP;
+        REAL c[ES_GROUP];
+        for (int64_t k = 0; k < ES_GROUP; k++)
+            c[k] = k < here ? (REAL)centre[g * ES_GROUP + k] : 0;
+        for (int64_t r = at; r < at + rows * ES_GROUP; r += ES_GROUP) {
+            REAL x[ES_GROUP], sum = 0;
+            for (int64_t k = 0; k < ES_GROUP; k++) {
+                x[k] = values[r + k] - c[k]; /* beyond the channels both are zero */
+                sum += x[k] * x[k];
+            }
+            for (int64_t k = 0; k < (here < ES_GROUP ? here : ES_GROUP); k++)
+                out[r + k] = x[k];
+            length[r - at] += sum;
+        }
+    }
+}
+
+static void TILE(close)(void *n_, const double *restrict z, int64_t channels, double *restrict wide,
+                        double *restrict cross, double *restrict square)
+{
+    enum { lanes = TILE(lanes) };
+    REAL *restrict n = n_;
+    for (int64_t c = 0; c < channels; c++) {
+        for (int lane = 0; lane < lanes; lane++) {
+            const double x = (double)n[lane];
+            wide[lane] += x;
+            cross[lane] += z[lane] * x;
+            square[lane] += x * x;
+            n[lane] = 0;
+        }
+        n += lanes;
+        wide += lanes;
+        cross += lanes;
+        square += lanes;
+    }
+}
+
 /* Twelve independent chains of FMAs that touch no memory: what the product tile would reach if
  * nothing else existed. */
 static double TILE(burn)(int64_t steps)
@@ -241,6 +302,7 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_X
 #undef TILE_TILT_PAIR
 #undef TILE_LOWEST
+#undef TILE_ROOT
 #undef TILE
 #undef TILE_F32
 #undef TILE_F64

@@ -11,7 +11,8 @@ extern const es_kernels es_kernels_avx512[2];
 #define ES_TILES(prefix, isa_, dtype_)                                                             \
     {                                                                                              \
         .isa = (isa_), .dtype = (dtype_), .lanes = prefix##_lanes, .product = prefix##_product,    \
-        .top = prefix##_top, .tilt = prefix##_tilt, .fold = prefix##_fold, .burn = prefix##_burn   \
+        .top = prefix##_top, .tilt = prefix##_tilt, .fold = prefix##_fold, .burn = prefix##_burn,  \
+        .square = prefix##_square, .centre = prefix##_centre, .close = prefix##_close              \
     }
 
 #endif

@@ -12,7 +12,8 @@ const char *const measure_names[MEASURE_NUMBERS] = {
     "sum_squares_se", "top_weight", "top_weight_se", "lse", "lse_se", "output_mean_norm",
     "output_mean_norm_se", "output_cov_trace", "check_output", "check_lse", "check_entropy",
     "compare_error", "compare_total", "compare_max_abs", "compare_max_ulps", "compare_worst",
-    "compare_worst_row", "compare_nonfinite"};
+    "compare_worst_row", "compare_nonfinite", "error_bar", "error_bar_independent",
+    "design_effect", "error_bar_relative", "error_bar_t", "error_bar_told"};
 /* clang-format on */
 
 bool measure_stop(const es_exec *exec)
@@ -64,13 +65,14 @@ void measure_check_plan(measure_state *s, size_t *bytes)
     const int64_t queries = measure_queries(s, s->P - 1), n = s->opts.prefixes[s->P - 1];
     const int64_t rows = affordable_rows(s);
     s->checked_rows = queries < rows ? queries : rows;
-    *bytes = (size_t)(2 * n + 2 * s->d + s->dv) * sizeof(double);
+    *bytes = (size_t)(3 * n + 2 * s->d + s->dv) * sizeof(double);
     if (s->opts.precision == ES_F64 || s->checked_rows == 0)
         return;
     es_attend_opts opts = s->opts;
     opts.prefixes = NULL;
     opts.top_k = NULL;
-    opts.self = false;
+    opts.self = opts.spread = false;
+    opts.block = 0;
     es_attend_plan plan;
     es_error err;
     const es_dtype both[] = {ES_F32, ES_F64};
@@ -109,6 +111,8 @@ static es_status start_sample(const measure_state *s, int64_t head, const es_exe
     c->opts = s->opts;
     c->opts.prefixes = NULL;
     c->opts.top_k = NULL;
+    c->opts.spread = false;
+    c->opts.block = 0;
     c->opts.self = false; /* the tokens of a prefix see exactly the keys of the prefix */
     c->opts.exec = exec;
     const int64_t cells = s->S * c->rows;
@@ -362,6 +366,9 @@ static es_status make_room(const measure_state *s, es_arena *scratch, es_attend_
                   {&out->moments, cells, 1, sizeof(es_moments)},
                   {cov, s->dv, s->dv, sizeof(double)},
                   {s->K ? &out->top_mass : NULL, each, s->K, sizeof(double)},
+                  {s->p->block ? &out->spread2 : NULL, each, 1, sizeof(double)},
+                  {s->p->block ? &out->block_powers : NULL, each, 3, sizeof(double)},
+                  {s->p->block ? &out->block_spread2 : NULL, each, s->dv, sizeof(double)},
                   {s->keeps_output ? &out->output : NULL, each, s->dv, sizeof(double)}};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
         if (pieces[i].to)
@@ -376,7 +383,7 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     es_attend_out out = {0};
     es_attend_opts opts = s->opts;
     es_view v[3];
-    double *cov;
+    double *cov, *bars;
     opts.exec = exec;
     ES_TRY(make_room(s, scratch, &out, &cov, err));
     measure_views(s, head, v);
@@ -388,7 +395,8 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     ES_TRY(measure_check(s, head, &out, exec, cell, err));
     if (s->p->compare)
         ES_TRY(measure_compare(s, head, out.output, cell, err));
-    measure_files_head(s, head, &out);
+    ES_TRY(measure_bars(s, &out, scratch, cell, &bars, err));
+    measure_files_head(s, head, &out, bars);
     return ES_OK;
 }
 

@@ -365,6 +365,8 @@ static void choose_grids(es_job *job)
                          .exclude_self = p->exclude_self,
                          .top_k = p->top_k.counts,
                          .n_top_k = s->K,
+                         .spread = p->block > 0,
+                         .block = p->block,
                          .exec = &job->exec};
 }
 
@@ -385,6 +387,8 @@ static es_status estimate(measure_state *s, es_error *err)
     s->cost.output_bytes = cells * (double)s->m * 8.0 * (double)(5 + s->K) + measure_files_bytes(s);
     if (s->keeps_output)
         s->cost.output_bytes += cells * (double)s->m * (double)s->dv * 8.0;
+    if (s->p->block) /* what error bars are made of, and they */
+        s->cost.output_bytes += cells * (double)s->m * 8.0 * (double)(s->dv + 4 + MEASURE_BARS);
     /* The moments of all cells live on after es_attend() until their numbers are taken. */
     s->cost.work_bytes = (double)(plan.bytes > check_bytes ? plan.bytes : check_bytes) +
                          cells * (double)es_moments_bytes(s->dv) +

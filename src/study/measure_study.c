@@ -46,6 +46,12 @@ static const es_param params[] = {
     {"exclude-self", 0, ES_PARAM_FLAG, NULL, "query i does not see key i", FIELD(exclude_self)},
     {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
+    {"error-bar", 0, ES_PARAM_WHOLE, "B",
+     "error bars: how far outputs are from those of infinitely many such keys, from how much "
+     "blocks "
+     "of B consecutive keys differ in this one context. A power of two, long against what "
+     "neighbouring keys share",
+     FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .otherwise = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},
     {"out", 'o', ES_PARAM_OUTPUT, "FILE",
@@ -54,7 +60,9 @@ static const es_param params[] = {
      FIELD(out)},
     {"per-query", 0, ES_PARAM_OUTPUT, "FILE",
      "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
-     "lse, entropy, top weight, top index, sum of squares, top-k masses",
+     "lse, entropy, top weight, top index, sum of squares, top-k masses, and 6 more with "
+     "--error-bar: the bar, that of independent keys, design effect, relative bar, t, told (1 or "
+     "0)",
      FIELD(per_query)},
     {"compare", 0, ES_PARAM_FILE, "FILE",
      "an output for the same inputs, (m, dv) or (heads, m, dv), made by another program: report "
@@ -95,6 +103,8 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
         return refuse("leave --precision f32 out", "--compare is judged by the f64 engine", err);
     if (!isnan(p->tolerance) && !p->compare)
         return refuse("name their output with --compare", "--tolerance without --compare", err);
+    if (p->block & (p->block - 1))
+        return refuse("use 16, 64, 256 ...", "--error-bar takes a power of two", err);
     if (p->out && p->per_query && strcmp(p->out, p->per_query) == 0)
         return refuse("give two names", "--out and --per-query name the same file", err);
     return ES_OK;
@@ -183,13 +193,18 @@ static es_status add_stages(es_job *job, es_error *err)
 
 /* ---- files ---- */
 
-enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses */
+enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses and error bars */
 enum { TOP_INDEX = 3 };
 
 static bool ends_with(const char *text, const char *end)
 {
     const size_t a = strlen(text), b = strlen(end);
     return a > b && strcmp(text + a - b, end) == 0;
+}
+
+static int64_t columns_of(const measure_state *s)
+{
+    return COLUMNS + s->K + (s->p->block ? MEASURE_BARS : 0);
 }
 
 static int64_t cells_of(const measure_state *s) { return s->S * s->P * s->m; }
@@ -201,7 +216,7 @@ double measure_files_bytes(const measure_state *s)
     if (s->p->out)
         bytes += cells * (double)s->dv * (double)es_dtype_size(s->out_dtype);
     if (s->p->per_query)
-        bytes += cells * 8.0 * (double)(COLUMNS + s->K);
+        bytes += cells * 8.0 * (double)columns_of(s);
     return bytes;
 }
 
@@ -246,15 +261,16 @@ static es_status measure_files_start(measure_state *s, es_error *err)
                             "end the name in .csv or .npy", "the name does not say which format");
     if (ends_with(p->per_query, ".npy"))
         ES_TRY(check_rank(s, p->per_query, err));
-    ES_TRY(es_arena_array(&s->files, cells, COLUMNS + s->K, sizeof(double), "statistics of queries",
+    ES_TRY(es_arena_array(&s->files, cells, columns_of(s), sizeof(double), "statistics of queries",
                           &memory, err));
     s->per_query = memory;
     return ES_OK;
 }
 
-void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours)
+void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
+                        const double *bars)
 {
-    const int64_t cells = cells_of(s), width = COLUMNS + s->K, count = cells * s->dv;
+    const int64_t cells = cells_of(s), width = columns_of(s), count = cells * s->dv;
     for (int64_t i = 0; s->outputs && i < count; i++) {
         if (s->out_dtype == ES_F32)
             ((float *)s->outputs)[head * count + i] = (float)ours->output[i];
@@ -270,6 +286,8 @@ void measure_files_head(measure_state *s, int64_t head, const es_attend_out *our
         to[4] = ours->sum_squares[at];
         for (int64_t k = 0; k < s->K; k++)
             to[COLUMNS + k] = ours->top_mass[at * s->K + k];
+        for (int i = 0; bars && i < MEASURE_BARS; i++)
+            to[COLUMNS + s->K + i] = bars[at * MEASURE_BARS + i];
     }
 }
 
@@ -310,7 +328,7 @@ static es_status flush_if_full(csv *c, es_error *err)
 /* A line for each query of head h at scale and prefix `at`, in the order of the array. */
 static es_status csv_rows(const measure_state *s, csv *c, int64_t h, int64_t at, es_error *err)
 {
-    const int64_t width = COLUMNS + s->K;
+    const int64_t width = columns_of(s);
     for (int64_t i = 0; i < measure_queries(s, at % s->P); i++) {
         const double *from = s->per_query + ((h * s->S * s->P + at) * s->m + i) * width;
         add_count(c, "", h);
@@ -337,6 +355,9 @@ static es_status csv_all(const measure_state *s, csv *c, es_error *err)
         add_count(c, ",top_mass_", s->opts.top_k[k]);
         ES_TRY(flush_if_full(c, err));
     }
+    for (int i = 0; s->p->block && i < MEASURE_BARS; i++)
+        c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, ",%s",
+                                    measure_bar_names[i]);
     c->text[c->used++] = '\n';
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t at = 0; at < s->S * s->P; at++)
@@ -374,7 +395,7 @@ es_status measure_files_finish(const measure_state *s, es_error *err)
         return ES_OK;
     if (ends_with(p->per_query, ".csv"))
         return write_csv(s, err);
-    const int rank = file_shape(s, COLUMNS + s->K, shape);
+    const int rank = file_shape(s, columns_of(s), shape);
     return es_npy_save(p->per_query, ES_F64, rank, shape, s->per_query, p->force, err);
 }
 
@@ -388,7 +409,7 @@ static es_status open_study(es_job *job, es_error *err)
     for (int i = 0; i < 3; i++)
         s->paths[i] = p->paths[i];
     s->paths[MEASURE_Y] = p->compare;
-    s->keeps_output = p->out || p->compare;
+    s->keeps_output = p->out || p->compare || p->block;
     ES_TRY(check(job, p, err));
     /* Refuse existing outputs before looking at the inputs: the cheapest mistake first. */
     if (p->out)
@@ -439,7 +460,9 @@ static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
     "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy --tolerance 1e-5",
-    "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json", NULL};
+    "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
+    "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
+    NULL};
 
 const es_study es_study_measure = {
     "measure",

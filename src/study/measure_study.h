@@ -3,6 +3,7 @@
  *     measure_study.c    parameters, stages, files that are written, the order of things
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
  *     measure_cells.c    attention of one head, its accuracy, somebody else's output
+ *     measure_bars.c     error bars of outputs from one context
  *     measure_horizon.c  horizons of the heads, and what they cost
  *     measure_summary.c  tables and findings
  */
@@ -24,7 +25,20 @@ typedef struct measure_params {
     bool self, exclude_self, moments, force;
     const char *out, *per_query, *compare;
     double tolerance; /* NaN: not given */
+    int64_t block;    /* keys per block of error bars; 0: none are wanted */
 } measure_params;
+
+/* Error bar of an output, also columns of per-query files. */
+enum {
+    MEASURE_BAR,             /* root mean square error of the output, from blocks of keys */
+    MEASURE_BAR_INDEPENDENT, /* the same were keys independent */
+    MEASURE_BAR_DESIGN,      /* ratio of their squares */
+    MEASURE_BAR_RELATIVE,    /* MEASURE_BAR over the length of the output */
+    MEASURE_BAR_T,           /* 95 % intervals are so many standard errors */
+    MEASURE_BAR_TOLD,        /* 1 if these claims hold, 0 if it cannot be told */
+    MEASURE_BARS
+};
+extern const char *const measure_bar_names[MEASURE_BARS];
 
 enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
 enum { MEASURE_ATTENTION, MEASURE_HORIZONS }; /* stages; a cell of either is a head */
@@ -60,7 +74,9 @@ enum {
     MEASURE_THEIR_WORST,
     MEASURE_THEIR_WORST_ROW,
     MEASURE_THEIR_NONFINITE,
-    MEASURE_NUMBERS
+    /* with --error-bar: medians over the queries that can tell, and their share */
+    MEASURE_FIRST_BAR,
+    MEASURE_NUMBERS = MEASURE_FIRST_BAR + MEASURE_BARS
 };
 extern const char *const measure_names[MEASURE_NUMBERS];
 
@@ -105,7 +121,7 @@ typedef struct measure_state {
     es_dtype out_dtype;
     es_arena files;    /* what leaves in files; counted as results, not as work */
     void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --out */
-    double *per_query; /* (heads, S, P, m, 5+K), for --per-query */
+    double *per_query; /* (heads, S, P, m, 5+K), for --per-query; error bars come last */
 
     int64_t checked_rows; /* accuracy: queries recomputed per head */
 
@@ -133,6 +149,11 @@ es_status measure_load(es_job *job, es_error *err);
 /*! measure_head() : a cell: (S, P) rows of s->numbers. */
 es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err);
 
+/*! measure_bars() : *bars (S, P, m, MEASURE_BARS) of a head in `scratch`, NULL unless asked for;
+ * what they come to is put into the cell. */
+es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
+                       double *cell, double **bars, es_error *err);
+
 /*! measure_check_plan() : how many queries per head will be computed again (s->checked_rows), and
  *  the memory it takes. */
 void measure_check_plan(measure_state *s, size_t *bytes);
@@ -158,7 +179,8 @@ es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec
 
 /*! Files: memory they take, the results of a head, writing. */
 double measure_files_bytes(const measure_state *s);
-void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours);
+void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
+                        const double *bars);
 es_status measure_files_finish(const measure_state *s, es_error *err);
 
 /*! measure_clock() : seconds, of a clock that only goes forward. */

@@ -72,6 +72,34 @@ static const es_table_spec rows_table = {
         "of\n"
         "  keys: it says how well the mean over queries is known, not how other keys would do.")};
 
+static const es_column bar_columns[] = {
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"scale", "scale", "", ES_FORMAT_REAL, "b of the weights w = exp(b q.k) / sum exp(b q.k)"},
+    {"n", "n", "keys", ES_FORMAT_COUNT},
+    {"error_bar", "error bar", "", ES_FORMAT_SHORT,
+     "root mean square distance of a query's output from that of infinitely many such keys, from "
+     "blocks of keys; all columns are medians over the queries that can tell"},
+    {"error_bar_relative", "relative", "", ES_FORMAT_SHORT, "the same over the output's length"},
+    {"error_bar_t", "t of 95 %", "", ES_FORMAT_SHORT,
+     "a coordinate of the output is within t of its standard errors in 95 of 100 such contexts, "
+     "the "
+     "whole output within t error bars in at least as many"},
+    {"error_bar_independent", "if independent", "", ES_FORMAT_SHORT,
+     "the error bar were keys independent, sum w^2 |v - output|^2"},
+    {"design_effect", "design effect", "", ES_FORMAT_SHORT,
+     "ratio of the squares: how many times the variance of independent keys"},
+    {"error_bar_told", "queries that can tell", "", ES_FORMAT_SHORT,
+     "share with at least five effective blocks and an entropy above (3/4) ln n; for the others "
+     "the "
+     "largest weights decide, and one context cannot tell"},
+    {0}};
+static const es_table_spec bars_table = {
+    "error_bars", bar_columns,
+    ES_VIEW(
+        "Error bars of outputs, from this one context", NULL,
+        "Heuristic, to first order: right if blocks are long against what keys share with their "
+        "neighbours.\n  Longer blocks whose bars grow say that they are not yet.")};
+
 static const es_column layer_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"reach", "reach", "", ES_FORMAT_REAL, "|S| of the tokens, the norm of their covariance",
@@ -224,6 +252,61 @@ static void put_row(const es_job *job, int64_t head, int64_t at, es_table *t)
         es_table_array(t, row, "mean", mass + 2 * s->K, 0, s->dv);
         es_table_array(t, row, "cov", mass + 2 * s->K + s->dv, s->dv, s->dv);
     }
+}
+
+/* ---- error bars ---- */
+
+static void put_bars(const es_job *job, es_answer *a)
+{
+    const measure_state *s = job->state;
+    es_table *t = es_answer_table(a, &bars_table);
+    for (int64_t head = 0; head < s->heads; head++)
+        for (int64_t at = 0; at < s->S * s->P; at++) {
+            const double *x = numbers_of(job, head, at) + MEASURE_FIRST_BAR;
+            const int64_t row = es_table_row(t);
+            es_put(t, row, {"head", (double)head}, {"scale", s->opts.scales[at / s->P]},
+                   {"n", (double)(s->opts.prefixes[at % s->P])});
+            for (int i = 0; i < MEASURE_BARS; i++)
+                es_table_real(t, row, measure_bar_names[i], x[i]);
+        }
+}
+
+/* Of the median head that can tell, at the first scale and the longest prefix. */
+static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
+{
+    const measure_state *s = job->state;
+    double *values[3], told = 0.0;
+    const int bars[3] = {MEASURE_BAR_RELATIVE, MEASURE_BAR_DESIGN, MEASURE_BAR_T};
+    int64_t count = 0;
+    for (int i = 0; i < 3; i++)
+        ES_TRY(es_job_array(job, s->heads, 1, sizeof **values, &values[i], err));
+    for (int64_t h = 0; h < s->heads; h++) {
+        const double *x = main_of(job, h) + MEASURE_FIRST_BAR;
+        told += x[MEASURE_BAR_TOLD] / (double)s->heads;
+        if (isnan(x[MEASURE_BAR_RELATIVE]))
+            continue;
+        for (int i = 0; i < 3; i++)
+            values[i][count] = x[bars[i]];
+        count++;
+    }
+    for (int i = 0; i < 3; i++)
+        es_sort_reals(values[i], count);
+    const double relative = es_median_of(values[0], count);
+    if (count)
+        es_answer_tell(
+            a,
+            "In the median an output is %.2g %% of its length away from that of "
+            "infinitely many such keys (root mean square), and below %.2g %% in at least "
+            "95 of 100 such contexts; blocks of %lld keys vary %.3g times as much as "
+            "independent keys would.",
+            100.0 * relative, 100.0 * relative * es_median_of(values[2], count),
+            (long long)s->p->block, es_median_of(values[1], count));
+    if (told < 1.0)
+        es_answer_tell(a,
+                       "For %.3g %% of the queries one context cannot tell its error: fewer than "
+                       "five blocks decide, or an entropy below (3/4) ln n.",
+                       100.0 * (1.0 - told));
+    return ES_OK;
 }
 
 /* ---- heads ---- */
@@ -384,6 +467,10 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     for (int64_t head = 0; head < s->heads; head++)
         for (int64_t at = 0; at < s->S * s->P; at++)
             put_row(job, head, at, rows);
+    if (s->p->block) {
+        put_bars(job, answer);
+        ES_TRY(tell_bars(job, answer, err));
+    }
     ES_TRY(put_heads(job, answer));
     put_accuracy(job, answer);
     es_answer_fact_real(answer, "seconds", seconds);

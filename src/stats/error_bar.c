@@ -1,0 +1,19 @@
+#include <esscher/error_bar.h>
+
+#include <math.h>
+
+#include "stats/special.h"
+
+es_error_bar es_error_bar_of(const double powers[3], int64_t n, double entropy)
+{
+    const double s2 = powers[0], s3 = powers[1], s4 = powers[2];
+    const double seen = 1.0 - 2.0 * s3 / s2 + s2; /* share of the variance that is left to see */
+    const double freedom = s2 * s2 / s4 - 1.0;
+    es_error_bar bar = {.factor = NAN, .freedom = fmax(0.0, freedom), .t = NAN};
+    if (!(seen > 0.0) || !(freedom > 0.999)) /* hardly two blocks have it all */
+        return bar;
+    bar.factor = 1.0 / seen;
+    bar.t = es_student_quantile(freedom, 0.025);
+    bar.told = freedom >= 4.0 && entropy >= 0.75 * log((double)n);
+    return bar;
+}
