@@ -25,6 +25,7 @@ typedef struct heat_params {
 
 enum { HEAT_REPLICATES, HEAT_PARTICLES };         /* stages */
 enum { HEAT_BLOCK = 16 };                         /* replicates of a cell */
+enum { FINITE_BYTES = 300000 };                   /* a thread of es_heat_finite_of() */
 enum { HEAT_DENSITY, HEAT_LENGTH, HEAT_NUMBERS }; /* of a bin of the particles after a step */
 
 typedef struct heat_state {
@@ -32,8 +33,9 @@ typedef struct heat_state {
     es_law *parts;
     double *weights;
     es_matrix modes;
-    double *queries;      /* (queries, dim) */
-    es_heat_exact *exact; /* (betas) */
+    double *queries;        /* (queries, dim) */
+    es_heat_exact *exact;   /* (betas) */
+    es_heat_finite *finite; /* (betas) */
 } heat_state;
 
 static const char *const heat_keys[] = {"uniform", "vmf", "mixture", NULL};
@@ -254,7 +256,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
                      .work_bytes = 8.0 * (threads * (2.0 * n * d + B * m * (d + 1.0)) +
                                           (R + HEAT_BLOCK) * B * 4.0 + B * m * d + 2.0 * N * d +
                                           HEAT_NUMBERS * bins + (double)p->bins) +
-                                   threads * 4e6 + (double)plan.bytes + 16384.0};
+                                   (R > 0.0 ? FINITE_BYTES * (double)job->exec.threads : 0.0) +
+                                   40.0 * B * m + threads * 4e6 + (double)plan.bytes + 16384.0};
     return ES_OK;
 }
 
@@ -266,6 +269,10 @@ static es_status begin(es_job *job, es_error *err)
     ES_TRY(es_job_array(job, p->queries, p->dim, sizeof *s->queries, &s->queries, err));
     ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *s->exact, &s->exact, err));
     ES_TRY(es_sphere_rows(&at, p->queries, p->dim, s->queries, err));
+    ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *s->finite, &s->finite, err));
+    if (p->replicates)
+        ES_TRY(es_heat_finite_of(&s->law, s->queries, p->queries, p->beta.reals, p->beta.count,
+                                 p->n, &job->exec, s->finite, err));
     return es_heat_exact_of(&s->law, s->queries, p->queries, p->beta.reals, p->beta.count, s->exact,
                             err);
 }
@@ -277,6 +284,9 @@ static const es_column row_columns[] = {
     {"slope", "measured", "slope", ES_FORMAT_REAL,
      "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n keys",
      .error = "slope_se"},
+    {"slope_finite", "n keys", "slope", ES_FORMAT_REAL,
+     "what n keys give on average, exactly: above that of infinitely many by about 1/(2 ESS) of it",
+     .standing = ES_STANDING_PROVED},
     {"slope_exact", "exact", "slope", ES_FORMAT_REAL,
      "infinitely many keys: grad log of the density smoothed by vMF(beta)",
      .standing = ES_STANDING_PROVED},
@@ -285,6 +295,8 @@ static const es_column row_columns[] = {
     {"rate", "rate", "", ES_FORMAT_SHORT, "its exponent in 1/beta, from one row to the next: 1",
      .standing = ES_STANDING_PROVED},
     {"radial", "radial", "", ES_FORMAT_REAL, "1 - <output, query>, n keys", .error = "radial_se"},
+    {"radial_finite", "n keys", "", ES_FORMAT_SHORT, "its expectation, exactly",
+     .standing = ES_STANDING_PROVED},
     {"radial_exact", "exact", "", ES_FORMAT_SHORT, "1 - <output, query>, infinitely many keys",
      .standing = ES_STANDING_PROVED},
     {"radial_leading", "(d-1)/(2 beta)", "", ES_FORMAT_SHORT, "its leading term",
@@ -350,23 +362,54 @@ static void put_rows(const heat_params *p, const heat_state *s, const es_heat_ro
         if (!p->replicates)
             continue;
         es_put(t, row, {"slope", rows[b].mean.slope}, {"slope_se", rows[b].se.slope},
+               {"slope_finite", s->finite[b].slope}, {"radial_finite", s->finite[b].radial},
                {"radial", rows[b].mean.radial}, {"radial_se", rows[b].se.radial},
                {"noise", sqrt(rows[b].mean.noise2)}, {"ess", rows[b].mean.ess});
     }
 }
 
-/* Standard errors between n keys and infinitely many. */
+/* Standard errors between what was measured and what n keys give on average. */
 static double distance(const heat_state *s, const es_heat_row *rows, int64_t b)
 {
-    return fabs(rows[b].mean.slope - s->exact[b].slope) / rows[b].se.slope;
+    return fabs(rows[b].mean.slope - s->finite[b].slope) / rows[b].se.slope;
+}
+
+/* What finitely many keys do to the slope, where they do it most; and whether the measurement
+ * agrees, over all beta. */
+static void tell_bias(es_answer *a, const heat_params *p, const heat_state *s,
+                      const es_heat_row *rows)
+{
+    int64_t biased = 0, far = 0;
+    for (int64_t b = 1; b < p->beta.count; b++) {
+        const double bias = s->finite[b].slope - s->exact[b].slope;
+        if (fabs(bias) > fabs(s->finite[biased].slope - s->exact[biased].slope))
+            biased = b;
+        if (distance(s, rows, b) > distance(s, rows, far))
+            far = b;
+    }
+    if (isnan(s->finite[biased].slope))
+        return;
+    es_answer_tell(
+        a,
+        "Because few keys share a weight the slope is biased by %+.2g at beta = %.3g, "
+        "where 1/E sum w^2 is %.3g keys: %lld keys give %.4g on average, infinitely many "
+        "%.4g.",
+        s->finite[biased].slope - s->exact[biased].slope, p->beta.reals[biased],
+        1.0 / s->finite[biased].squares, (long long)p->n, s->finite[biased].slope,
+        s->exact[biased].slope);
+    if (rows[far].se.slope > 0.0)
+        es_answer_tell(a,
+                       "The measured slopes are at most %.2g standard errors from those "
+                       "averages.",
+                       distance(s, rows, far));
 }
 
 /* Backward heat is seen between two errors: beta must be large for the limit, and then a query sees
- * few keys. So: the slope where both together, squared, are smallest; and where a bias shows. */
+ * few keys. So: the slope where both together, squared, are smallest. */
 static void tell_measured(es_answer *a, const heat_params *p, const heat_state *s,
                           const es_heat_row *rows)
 {
-    int64_t best = 0, biased = 0;
+    int64_t best = 0;
     double least = (double)INFINITY;
     char slope[ES_FORMAT_ROOM];
     for (int64_t b = 0; b < p->beta.count; b++) {
@@ -375,8 +418,6 @@ static void tell_measured(es_answer *a, const heat_params *p, const heat_state *
             least = off * off + se * se;
             best = b;
         }
-        if (distance(s, rows, b) > distance(s, rows, biased))
-            biased = b;
     }
     es_format_number(ES_FORMAT_REAL, rows[best].mean.slope, rows[best].se.slope, slope,
                      sizeof slope);
@@ -384,14 +425,7 @@ static void tell_measured(es_answer *a, const heat_params *p, const heat_state *
                    "The slope of beta times the drift on grad log f is %s at beta = %.3g, with "
                    "%lld keys; infinitely many give %.4g, backward heat is 1.",
                    slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
-    if (distance(s, rows, biased) > 3.0)
-        es_answer_tell(a,
-                       "At beta = %.3g it is %.2g standard errors from that of infinitely many "
-                       "keys: a query sees only %.3g keys there, and the bias is of order 1/ESS.",
-                       p->beta.reals[biased], distance(s, rows, biased), rows[biased].mean.ess);
-    else if (rows[0].se.slope > 0.0)
-        es_answer_tell(a, "No bias shows: at every beta the slope agrees with that of infinitely "
-                          "many keys within 3 standard errors.");
+    tell_bias(a, p, s, rows);
 }
 
 static void tell_exact(es_answer *a, const heat_params *p, const heat_state *s)

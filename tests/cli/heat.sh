@@ -2,7 +2,7 @@
 esscher heat --n 5000 --query-count 8 --replicates 4 --beta 10,100,1000 --json --quiet >a.json || exit 1
 get_json a.json command dim keys kappa n replicates
 for row in 0 1 2; do
-    for key in slope slope_se slope_exact error radial radial_se radial_exact radial_leading noise ess; do
+    for key in slope slope_se slope_finite slope_exact error radial radial_se radial_finite radial_exact radial_leading noise ess; do
         get_json a.json rows.$row.$key >value && grep -q '[0-9]' value || echo "rows.$row.$key: $(cat value)"
     done
 done
