@@ -270,7 +270,7 @@ static void bias_of_many_keys_is_the_delta_methods(void **state)
 static void few_keys_are_biased_as_predicted(void **state)
 {
     (void)state;
-    enum { R = 4000, M = 4 };
+    enum { R = 2000, M = 4 };
     const es_law law = mixture(5, 2.0);
     const double beta = 30.0;
     static es_heat_draw draws[R];
@@ -299,21 +299,21 @@ static void finite_values_are_sure_of_themselves(void **state)
     (void)state;
     const es_law law = mixture(3, 2.0);
     const double beta[3] = {0.01, 40.0, 1e9};
-    double q[6 * 3];
+    double q[2 * 3];
     es_heat_finite one[3], many[3];
-    points_on(3, 6, q);
+    points_on(3, 2, q);
     for (int threads = 1; threads <= 3; threads += 2) {
         const es_exec exec = {.threads = threads};
         assert_ok(
-            es_heat_finite_of(&law, q, 6, beta, 3, 1000, &exec, threads > 1 ? many : one, &err));
+            es_heat_finite_of(&law, q, 2, beta, 3, 1000, &exec, threads > 1 ? many : one, &err));
     }
     assert_memory_equal(one, many, 2 * sizeof *one);
     assert_true(one[0].defect < 1e-9 && one[1].defect < 1e-9);
     assert_near(one[0].squares, 1e-3, 1e-7); /* all keys alike, to beta^2 */
     assert_true(isnan(one[2].slope) && !(one[2].defect < ES_HEAT_DEFECT));
-    assert_int_equal(es_heat_finite_of(&law, q, 6, beta, 3, 1, NULL, one, &err), ES_E_RANGE);
+    assert_int_equal(es_heat_finite_of(&law, q, 2, beta, 3, 1, NULL, one, &err), ES_E_RANGE);
     assert_int_equal(es_heat_finite_of(&law, q, 0, beta, 3, 9, NULL, one, &err), ES_E_EMPTY);
-    assert_int_equal(es_heat_finite_of(NULL, q, 6, beta, 3, 9, NULL, one, &err), ES_E_ARGUMENT);
+    assert_int_equal(es_heat_finite_of(NULL, q, 2, beta, 3, 9, NULL, one, &err), ES_E_ARGUMENT);
 }
 
 static void draws_depend_on_their_replicate_alone(void **state)
