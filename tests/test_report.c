@@ -100,21 +100,21 @@ static void a_table_that_was_described_twice_is_shown_twice(void **state)
     static const char *const table[] = {"rows", "rows", "rows"},
                              *const title[] = {"Zeta", "Zeta", "Alpha"},
                              *const key[] = {"x", "t", "y"}, *const header[] = {"EX", "TEE", "WHY"},
-                             *const hidden[] = {"yes", "yes", "no"};
+                             *const hidden[] = {"yes", "yes", "no"},
+                             *const standing[] = {"", "", "heuristic"};
     const es_run_column columns[] = {
         {"x", ES_RUN_REAL, x, NULL}, {"y", ES_RUN_REAL, y, NULL}, {"t", ES_RUN_TEXT, NULL, texts}};
-    const es_run_column said[] = {{"table", ES_RUN_TEXT, NULL, table},
-                                  {"title", ES_RUN_TEXT, NULL, title},
-                                  {"key", ES_RUN_TEXT, NULL, key},
-                                  {"header", ES_RUN_TEXT, NULL, header},
-                                  {"hidden", ES_RUN_TEXT, NULL, hidden}};
+    const es_run_column said[] = {
+        {"table", ES_RUN_TEXT, NULL, table},   {"title", ES_RUN_TEXT, NULL, title},
+        {"key", ES_RUN_TEXT, NULL, key},       {"header", ES_RUN_TEXT, NULL, header},
+        {"hidden", ES_RUN_TEXT, NULL, hidden}, {"standing", ES_RUN_TEXT, NULL, standing}};
     const es_run_spec spec = {"something", NULL, 0, NULL, 0};
     es_run *run;
     assert_ok(es_run_create(run_path, &spec, true, &run, &err));
     assert_ok(es_run_put_table(
         run, &(es_run_table){.name = "rows", .rows = 1, .cols = 3, .columns = columns}, &err));
     assert_ok(es_run_put_table(
-        run, &(es_run_table){.name = "_columns", .rows = 3, .cols = 5, .columns = said}, &err));
+        run, &(es_run_table){.name = "_columns", .rows = 3, .cols = 6, .columns = said}, &err));
     assert_ok(es_run_close(run, &err));
     write_and_read(&tables_only);
     const char *zeta = strstr(page, ">Zeta</h3>"), *alpha = strstr(page, ">Alpha</h3>");
@@ -122,6 +122,7 @@ static void a_table_that_was_described_twice_is_shown_twice(void **state)
     assert_says("<th scope=\"col\">TEE</th>");
     assert_says("<th scope=\"col\" class=\"n\">WHY</th>");
     assert_null(strstr(page, ">EX</th>"));
+    assert_says("<dt>WHY</dt><dd>[heuristic]</dd>");
     const char *runs[] = {run_path};
     es_report_size size;
     assert_ok(es_report_write(runs, 1, page_path, &tables_only, &size, &err));

@@ -13,12 +13,13 @@ static const es_column columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"name", "name", "", ES_FORMAT_TEXT},
     {"error", "error", "nats", ES_FORMAT_REAL, "how far off", .error = "error_se"},
-    {"predicted.rate", "rate", "", ES_FORMAT_SHORT},
+    {"predicted.rate", "rate", "", ES_FORMAT_SHORT, .standing = ES_STANDING_PROVED},
     {"rate_ci.0", "from", "", ES_FORMAT_REAL},
     {"rate_ci.1", "to", "", ES_FORMAT_REAL},
-    {"mass", "mass of", "", ES_FORMAT_REAL, .each = true, .error = "mass_se"},
+    {"mass", "mass of", "", ES_FORMAT_REAL, .each = true, .error = "mass_se",
+     .standing = ES_STANDING_NUMERICAL},
     {"sure", "sure", "", ES_FORMAT_FLAG},
-    {"never", "never", "", ES_FORMAT_REAL},
+    {"never", "never", "", ES_FORMAT_REAL, .standing = ES_STANDING_CITED},
     {0}};
 static const es_table_view views[] = {
     {"Errors", "name error sure", "A note."}, {"Masses", "layer mass"}, {0}};
@@ -132,6 +133,10 @@ static void json_nests_and_keeps_every_digit(void **state)
     assert_int_equal(json_integer_value(json_object_get(j, "seed")), 7);
     assert_string_equal(json_string_value(json_array_get(json_object_get(j, "findings"), 0)),
                         "It is 42.");
+    const json_t *standing = json_object_get(json_object_get(j, "standing"), "rows");
+    assert_int_equal(json_object_size(standing), 2); /* "never" has no value, and is not there */
+    assert_string_equal(json_string_value(json_object_get(standing, "predicted.rate")), "proved");
+    assert_string_equal(json_string_value(json_object_get(standing, "mass")), "numerical");
     json_decref(j);
     es_answer_free(a);
 }
@@ -158,6 +163,7 @@ static void people_get_sentences_then_tables(void **state)
                                                          "    0  0.250 ± 0.010       0.75\n"
                                                          "    0  0.250 ± 0.010       0.75\n"
                                                          "    1  0.250 ± 0.010       0.75\n"
+                                                         "  mass of: [numerical]\n"
                                                          "  ±: one standard error\n");
     assert_non_null(strstr(write_as(a, ES_ANSWER_MARKDOWN, &t), "| c\\|d |"));
     es_table_show(es_answer_table(a, &spec), (const char *const[]){"Masses", NULL});

@@ -62,6 +62,25 @@ ES_API void es_heat_average(const es_heat_draw *draws, int64_t count, int64_t be
 ES_API es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_exec *exec,
                               es_error *err);
 
+/* Clusters of particles. */
+typedef struct es_heat_clusters {
+    int64_t count;   /* particles of a largest set, chosen greedily, that are pairwise farther apart
+                        than the angle: its leaders */
+    int64_t largest; /* most particles that have the same leader nearest */
+} es_heat_clusters;
+
+/*! es_heat_clusters_of() : clusters of particles x (n, dim), unit vectors. A particle, in their
+ * order, leads unless one that leads is within `angle`. So no particle is farther than that from a
+ * leader, no two leaders are nearer; of points that are apart by more than the angle, or by
+ * nothing, it is the number of points. Chains, of which single linkage makes one cluster, are cut:
+ * a cloud without clusters counts as many as it has room for, and the count falls as it sharpens.
+ * The kernel e^{beta <x, y>} has width 1/sqrt(beta): an angle of that size tells what attracts at
+ * once from what waits e^{beta angle^2/2} times as long. O(n count dim) time, O(n) memory.
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_RANGE for dim outside [2, 64], n < 1 or an angle outside
+ * (0, pi]; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
+                                     es_budget *budget, es_heat_clusters *out, es_error *err);
+
 /*! es_heat_histogram() : density of particles x (n, dim) relative to the uniform law, density
  * (bins). dim 2: by the angle from -pi to pi, 0 along the first axis. dim > 2: by the cosine with
  * the first axis, in bins of equal width from -1 to 1.

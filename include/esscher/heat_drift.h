@@ -55,6 +55,36 @@ ES_API es_status es_heat_exact_of(const es_law *law, const double *queries, int6
                                   const double *beta, int64_t betas, es_heat_exact *exact,
                                   es_error *err);
 
+/*! es_heat_fastest() : the degree l of the spherical harmonics that grow fastest out of a uniform
+ * density of particles which move by their own attention, and their growth in one step to first
+ * order,
+ *     l (l+d-2)/beta A_d(beta) A_{d+2}(beta) ... A_{d+2l-2}(beta),
+ * which on the circle is l^2/beta I_l(beta)/I_0(beta): about sqrt(2 beta) waves (THEORY 6). That
+ * so many clusters form is a heuristic. growth may be NULL. O(sqrt(beta) + dim) time.
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_RANGE for dim outside [2, 64] or beta outside (0, 1e6]. */
+#define ES_HEAT_MOST_FASTEST 1e6
+ES_API es_status es_heat_fastest(int64_t dim, double beta, int64_t *degree, double *growth,
+                                 es_error *err);
+
+/* What n keys give on average, over the same queries. Weights that few keys share are biased: the
+ * slope is above that of infinitely many keys by about 1/(2 ESS) of itself (THEORY 6). */
+typedef struct es_heat_finite {
+    double slope, radial; /* expectations of those of es_heat_draw */
+    double squares;       /* E sum w^2, mean over the queries */
+    double defect;        /* of sum w = 1, the largest; all others are NaN if it is not below
+                             ES_HEAT_DEFECT, as where the nearest key takes all */
+} es_heat_finite;
+
+#define ES_HEAT_DEFECT 1e-5
+
+/*! es_heat_finite_of() : out (betas) for n independent keys, by quadrature to about 1e-8. Some 2 ms
+ * for a query and a beta, up to 50 ms where weights freeze; same bits for any number of threads.
+ *  @return : as es_heat_at(); ES_E_EMPTY if m or betas < 1; ES_E_RANGE for n outside [2, 10^15];
+ * ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED. */
+ES_API es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
+                                   const double *beta, int64_t betas, int64_t n,
+                                   const es_exec *exec, es_heat_finite *out, es_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -45,6 +45,20 @@ extern "C" {
 
 /* ---- what a table is ---- */
 
+/* How far a number that theory says may be trusted, as docs/THEORY.md marks it; what was measured
+ * has no standing. Numbers never change. */
+typedef enum es_standing {
+    ES_STANDING_NONE = 0,
+    ES_STANDING_PROVED = 1,    /* [P]: follows from the model by a proof, and is computed as exactly
+                                  as it is printed; of a bound or a limit: that it is one */
+    ES_STANDING_HEURISTIC = 2, /* [H]: a large-deviation, scaling or leading-order argument */
+    ES_STANDING_NUMERICAL = 3, /* [N]: seen in simulations or tables; nobody has derived it */
+    ES_STANDING_CITED = 4      /* [A] to [D]: a paper states it; it is not proved again here */
+} es_standing;
+
+/*! es_standing_name() : "proved", "heuristic", "numerical", "cited"; "" of none. */
+ES_API const char *es_standing_name(es_standing standing);
+
 typedef struct es_column {
     const char *key;        /* for programs; NULL ends a list */
     const char *title;      /* for people */
@@ -55,6 +69,7 @@ typedef struct es_column {
                                the list; NULL: none */
     bool each;              /* one column for each label given to es_table_each() */
     bool array;             /* a cell is a list or a matrix of numbers: for JSON alone */
+    es_standing standing;   /* of what theory says; every view but CSV tells it */
 } es_column;
 
 /* What people are shown of a table at a time. */

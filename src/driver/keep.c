@@ -104,17 +104,13 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
 
 /* What is said about columns: one row for each column of each view, in the order of the view; and
  * for those in no view, so that every column of the file is explained. */
-static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
-                                         {"title", "", "", ES_FORMAT_TEXT},
-                                         {"note", "", "", ES_FORMAT_TEXT},
-                                         {"key", "", "", ES_FORMAT_TEXT},
-                                         {"header", "", "", ES_FORMAT_TEXT},
-                                         {"unit", "", "", ES_FORMAT_TEXT},
-                                         {"format", "", "", ES_FORMAT_TEXT},
-                                         {"definition", "", "", ES_FORMAT_TEXT},
-                                         {"error", "", "", ES_FORMAT_TEXT},
-                                         {"hidden", "", "", ES_FORMAT_TEXT},
-                                         {0}};
+static const es_column said_columns[] = {
+    {"table", "", "", ES_FORMAT_TEXT},    {"title", "", "", ES_FORMAT_TEXT},
+    {"note", "", "", ES_FORMAT_TEXT},     {"key", "", "", ES_FORMAT_TEXT},
+    {"header", "", "", ES_FORMAT_TEXT},   {"unit", "", "", ES_FORMAT_TEXT},
+    {"format", "", "", ES_FORMAT_TEXT},   {"definition", "", "", ES_FORMAT_TEXT},
+    {"standing", "", "", ES_FORMAT_TEXT}, {"error", "", "", ES_FORMAT_TEXT},
+    {"hidden", "", "", ES_FORMAT_TEXT},   {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
 
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
@@ -134,6 +130,7 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
                                   c->is_error           ? "one standard error"
                                   : c->spec->definition ? c->spec->definition
                                                         : "",
+                                  es_standing_name(c->is_error ? 0 : c->spec->standing),
                                   error,
                                   hidden ? "yes" : "no"};
     for (int i = 0; said_columns[i].key; i++)

@@ -196,6 +196,62 @@ es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_
     return status;
 }
 
+/* ---- clusters ---- */
+
+static double chord2(const double *a, const double *b, int64_t d)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < d; c++)
+        sum += (a[c] - b[c]) * (a[c] - b[c]);
+    return sum;
+}
+
+/* The leader nearest to p: its place in `leaders`, -1 if there is none, and the squared chord. */
+static int64_t nearest_of(const double *x, const double *p, int64_t d, const int64_t *leaders,
+                          int64_t count, double *near)
+{
+    int64_t best = -1;
+    *near = (double)INFINITY;
+    for (int64_t k = 0; k < count; k++) {
+        const double here = chord2(x + leaders[k] * d, p, d);
+        if (here < *near) {
+            *near = here;
+            best = k;
+        }
+    }
+    return best;
+}
+
+es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
+                              es_budget *budget, es_heat_clusters *out, es_error *err)
+{
+    if (!x || !out)
+        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or out is NULL");
+    ES_TRY(check_dim(n, dim, err));
+    if (!(angle > 0.0 && angle <= 3.141592653589793))
+        return es_fail(err, ES_E_RANGE, "heat.angle", "above 0, at most pi", "the angle is %g",
+                       angle);
+    const double far = 4.0 * sin(0.5 * angle) * sin(0.5 * angle); /* as a squared chord */
+    int64_t *leaders, *members;
+    double near;
+    ES_TRY(es_mem_array(budget, 2, n, sizeof *leaders, "clusters", (void **)&leaders, err));
+    members = leaders + n;
+    *out = (es_heat_clusters){0};
+    for (int64_t i = 0; i < n; i++) {
+        nearest_of(x, x + i * dim, dim, leaders, out->count, &near);
+        if (near > far)
+            leaders[out->count++] = i;
+    }
+    memset(members, 0, (size_t)n * sizeof *members);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t of = nearest_of(x, x + i * dim, dim, leaders, out->count, &near);
+        if (++members[of] > out->largest)
+            out->largest = members[of];
+    }
+    es_mem_free(budget, leaders);
+    return ES_OK;
+}
+
 /* ---- histogram ---- */
 
 /* P(U_1 <= u) for the first coordinate of a uniform point: (1+U_1)/2 is Beta(a,a), a = (d-1)/2. */

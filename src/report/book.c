@@ -77,6 +77,7 @@ static es_book_column describe(const es_book *book, const es_book_table *t, int6
                         .header = es_book_text(said, "header", row),
                         .unit = es_book_text(said, "unit", row),
                         .definition = es_book_text(said, "definition", row),
+                        .standing = es_book_text(said, "standing", row),
                         .format = ES_FORMAT_REAL};
     es_format_parse(es_book_text(said, "format", row), &c.format);
     const es_run_column *e = *error ? es_book_column_of(&t->data, error) : NULL;
@@ -141,6 +142,7 @@ static void choose_all(es_book_table *t)
                              .header = c->name,
                              .unit = "",
                              .definition = "",
+                             .standing = "",
                              .format = c->kind == ES_RUN_TEXT ? ES_FORMAT_TEXT : ES_FORMAT_REAL};
     }
 }

@@ -19,8 +19,8 @@ enum {
 /* A column as people see it. */
 typedef struct es_book_column {
     const es_run_column *value;
-    const es_run_column *error; /* standard error; NULL: none */
-    const char *header, *unit, *definition;
+    const es_run_column *error;                        /* standard error; NULL: none */
+    const char *header, *unit, *definition, *standing; /* "": none */
     es_format format;
 } es_book_column;
 

@@ -148,12 +148,17 @@ static void put_definitions(es_sink *s, const es_book_table *t)
     for (int64_t j = 0; j < t->shown; j++) {
         const es_book_column *c = &t->columns[j];
         errors = errors || c->error;
-        if (!*c->definition)
+        if (!*c->definition && !*c->standing)
             continue;
         es_sink_put(s, any ? "<div><dt>" : "<dl class=\"definitions\"><div><dt>");
         es_sink_text(s, c->header);
         es_sink_put(s, "</dt><dd>");
         es_sink_text(s, c->definition);
+        if (*c->standing) {
+            es_sink_put(s, *c->definition ? " [" : "[");
+            es_sink_text(s, c->standing);
+            es_sink_put(s, "]");
+        }
         es_sink_put(s, "</dd></div>\n");
         any = true;
     }

@@ -34,14 +34,15 @@ static const es_column reach_columns[] = {
     {"scale", "scale", "", ES_FORMAT_SHORT, "distances are divided by it"},
     {"reach", "reach", "tokens", ES_FORMAT_REAL,
      "distance at which the score of all-ones vectors, with many dimensions, first is zero: 0.6165 "
-     "base scale"},
+     "base scale",
+     .standing = ES_STANDING_PROVED},
     {"first_negative", "negative at", "tokens", ES_FORMAT_COUNT,
      "first distance at which it is negative with --dim dimensions, where it swings; empty: none "
      "up to --search"},
     {"granularity", "granularity", "", ES_FORMAT_SHORT,
      "mean sine of the angle between neighbouring positions: how well they are told apart"},
     {"granularity_limit", "limit", "", ES_FORMAT_SHORT,
-     "the same for many dimensions, 0.946/ln base at scale 1"},
+     "the same for many dimensions, 0.946/ln base at scale 1", .standing = ES_STANDING_PROVED},
     {0}};
 static const es_table_spec reach_table = {"embeddings", reach_columns,
                                           ES_VIEW("Rotary embeddings")};
@@ -61,7 +62,8 @@ static const es_column row_columns[] = {
     {"distance", "distance", "tokens", ES_FORMAT_COUNT},
     {"score", "score", "", ES_FORMAT_REAL, "of all-ones query and key with --dim dimensions"},
     {"continuum", "continuum", "", ES_FORMAT_REAL,
-     "the same for many dimensions: sqrt(dim) (Ci(D) - Ci(D/base))/ln base"},
+     "the same for many dimensions: sqrt(dim) (Ci(D) - Ci(D/base))/ln base",
+     .standing = ES_STANDING_PROVED},
     {0}};
 static const es_table_spec row_table = {"rows", row_columns, NULL};
 

@@ -42,9 +42,11 @@ static const es_column columns[] = {
     {"score", "score", "nats", ES_FORMAT_SHORT, "of the sink"},
     {"weight", "weight", "", ES_FORMAT_REAL, "of the sink, mean over replicates",
      .error = "weight_se"},
-    {"weight_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by quadrature"},
+    {"weight_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by quadrature",
+     .standing = ES_STANDING_PROVED},
     {"weight_leading", "leading", "", ES_FORMAT_SHORT,
-     "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n"},
+     "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n",
+     .standing = ES_STANDING_HEURISTIC},
     {"z", "z", "errors", ES_FORMAT_SHORT, "weight less exact, in standard errors"},
     {0}};
 static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};

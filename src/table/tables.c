@@ -12,6 +12,13 @@ const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b)
     return out;
 }
 
+const char *es_standing_name(es_standing standing)
+{
+    static const char *const names[] = {"", "proved", "heuristic", "numerical", "cited"};
+    const size_t at = (size_t)standing;
+    return at < sizeof names / sizeof *names ? names[at] : "";
+}
+
 int64_t es_words_at(const char *list, const char *key)
 {
     const size_t length = strlen(key);

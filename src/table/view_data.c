@@ -338,6 +338,47 @@ static void json_provenance(const es_answer *a, es_pen *pen)
     es_pen_put(pen, "}");
 }
 
+/* Was a column of this spec given a value? */
+static bool is_used(const es_table *t, const es_column *spec)
+{
+    for (int64_t j = 0; j < t->count; j++)
+        if (t->columns[j].used && t->columns[j].about.spec == spec)
+            return true;
+    return false;
+}
+
+/* Which columns are theory's, and how far to trust them: {"rows": {"slope_exact": "proved"}}. */
+static void json_standings(const es_answer *a, es_pen *pen, bool *first)
+{
+    bool none = true;
+    for (int64_t i = 0; i < a->tables_count; i++) {
+        const es_table *t = a->tables[i];
+        bool no_column = true;
+        for (const es_column *c = t->spec->columns; c->key; c++) {
+            if (!c->standing || !is_used(t, c))
+                continue;
+            if (none) {
+                json_key(pen, "standing", 1, first);
+                es_pen_put(pen, "{");
+            }
+            if (no_column) {
+                json_key(pen, t->spec->key, 2, &none);
+                es_pen_put(pen, "{");
+            }
+            json_key(pen, c->key, 3, &no_column);
+            json_text(pen, es_standing_name(c->standing));
+        }
+        if (!no_column) {
+            indent(pen, 2);
+            es_pen_put(pen, "}");
+        }
+    }
+    if (!none) {
+        indent(pen, 1);
+        es_pen_put(pen, "}");
+    }
+}
+
 void es_answer_json_view(const es_answer *a, es_pen *pen)
 {
     bool first = true;
@@ -361,6 +402,7 @@ void es_answer_json_view(const es_answer *a, es_pen *pen)
         if (i < a->tables_count)
             json_table(a, a->tables[i], pen, &first);
     }
+    json_standings(a, pen, &first);
     if (a->findings_count) {
         json_key(pen, "findings", 1, &first);
         es_pen_put(pen, "[");

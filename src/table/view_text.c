@@ -206,9 +206,12 @@ static void put_foot(const sheet *s)
     es_pen_put(s->pen, s->markdown ? "\n" : "");
     for (int64_t j = 0; j < s->count; j++) {
         const es_column *c = s->columns[j].spec;
-        if (c->definition && c != before) {
+        if ((c->definition || c->standing) && c != before) {
             es_pen_format(s->pen, "%s%s: ", head, c->title);
-            es_pen_put(s->pen, c->definition);
+            es_pen_put(s->pen, c->definition ? c->definition : "");
+            if (c->standing)
+                es_pen_format(s->pen, "%s[%s]", c->definition ? " " : "",
+                              es_standing_name(c->standing));
             es_pen_put(s->pen, "\n");
         }
         errors = errors || error_of(s->table, &s->columns[j], &error);

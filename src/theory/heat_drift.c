@@ -168,3 +168,33 @@ es_status es_heat_exact_of(const es_law *law, const double *queries, int64_t m, 
     }
     return ES_OK;
 }
+
+/* ---- waves ---- */
+
+/* f = 1 + e Y_l has f_beta = 1 + e r_l Y_l, r_l = E of the l-th (Gegenbauer) polynomial under
+ * vMF(beta), a product of Bessel ratios; and -div (1/beta) grad ln f_beta = e r_l l(l+d-2)/beta
+ * Y_l. */
+es_status es_heat_fastest(int64_t dim, double beta, int64_t *degree, double *growth, es_error *err)
+{
+    if (!degree)
+        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "degree is NULL");
+    if (dim < 2 || dim > ES_HEAT_MOST_DIM)
+        return es_fail(err, ES_E_RANGE, "heat.dim", "from 2 to 64", "dim is %lld", (long long)dim);
+    if (!(beta > 0.0 && beta <= ES_HEAT_MOST_FASTEST))
+        return es_fail(err, ES_E_RANGE, "heat.beta", "above 0, at most 1e6", "beta is %g", beta);
+    double best = 0.0, kept = 1.0; /* r_l */
+    *degree = 1;
+    for (int64_t l = 1;; l++) { /* up to sqrt(2 beta) or so: 1400, of the 2000 that ratios have */
+        es_num ratio;
+        ES_TRY(es_bessel_ratio(dim + 2 * l - 2, beta, &ratio, err));
+        kept *= ratio.val;
+        const double here = (double)l * (double)(l + dim - 2) / beta * kept;
+        if (here < best)
+            break;
+        best = here;
+        *degree = l;
+    }
+    if (growth)
+        *growth = best;
+    return ES_OK;
+}

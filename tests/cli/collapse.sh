@@ -35,3 +35,7 @@ esscher collapse --seed 3 --n 100,200 --replicates 5 --csv --quiet --out r.run -
 esscher collapse --seed 3 --n 100,200 --replicates 6 --csv --quiet --out r.run --resume 2>/dev/null
 echo "rc=$?"
 esscher export r.run --table rows --csv --quiet | wc -l | tr -d ' '
+# eta of n = d = 60 at the critical scale: 0.301 exactly, 0.258 for d to infinity (THEORY 7); with d < n there are no such tokens.
+esscher collapse --n 60 --dim 60 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact rows.0.gradient |
+    awk '{ printf "%.3f\n", $1 }'
+esscher collapse --n 60 --dim 59 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact

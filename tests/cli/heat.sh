@@ -2,7 +2,7 @@
 esscher heat --n 5000 --query-count 8 --replicates 4 --beta 10,100,1000 --json --quiet >a.json || exit 1
 get_json a.json command dim keys kappa n replicates
 for row in 0 1 2; do
-    for key in slope slope_se slope_exact error radial radial_se radial_exact radial_leading noise ess; do
+    for key in slope slope_se slope_finite slope_exact error radial radial_se radial_finite radial_exact radial_leading noise ess; do
         get_json a.json rows.$row.$key >value && grep -q '[0-9]' value || echo "rows.$row.$key: $(cat value)"
     done
 done
@@ -16,10 +16,14 @@ done
 esscher heat --key-law uniform --replicates 0 --beta 10 --json --quiet >u.json && get_json u.json rows.0.slope_exact rows.0.error
 # Particles: the mean grows as heat says for a while; the density sharpens.
 esscher heat --particles 400 --steps 4 --bins 12 --replicates 0 --json --quiet >p.json || exit 1
-get_json p.json steps.0.step steps.4.step steps.4.time shown
+get_json p.json steps.0.step steps.4.step steps.4.time shown particle_sets
+get_json p.json steps.0.clusters steps.4.clusters steps.4.clusters_se steps.4.largest | awk '{ print ($1 > 0) }'
+# A uniform density breaks into waves; one set has no standard error.
+esscher heat --particles 50 --steps 1 --bins 2 --particle-sets 1 --key-law uniform --replicates 0 --beta 10 --json --quiet >w.json
+get_json w.json fastest_degree steps.0.clusters_se standing.steps
 esscher heat --particles 400 --steps 4 --bins 12 --replicates 0 --csv --quiet | awk -F, 'NR > 1 { sum[$1] += $4 } END { printf "%.6f %.6f %d\n", sum[0] / 12, sum[4] / 12, NR - 1 }'
 # Sentences first: the slope against 1, then what the particles did; the CSV of a plain run has every column once.
-esscher heat --particles 200 --steps 2 --replicates 0 --beta 10 --quiet | head -3
+esscher heat --particles 200 --steps 2 --replicates 0 --beta 10 --quiet | head -4
 esscher heat --n 5000 --replicates 4 --beta 10,100 --quiet | head -2
 esscher heat --n 500 --replicates 2 --beta 10 --csv --quiet | head -1
 for threads in 1 2 3; do
@@ -39,6 +43,7 @@ try() {
 try --dim 1
 try --beta 0
 try --n 1
+try --particles 5 --cluster-angle 4
 try --key-law vmf --modes M.npy --quiet
 try --dim 3 --modes M.npy --quiet
 try --key-law gauss
