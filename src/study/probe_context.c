@@ -1,6 +1,7 @@
 /* probe_context.c : windows of the text beside tokens drawn from it: what the order of a text costs
  * a head, as a design effect, and how many independent tokens a context is worth. */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "stats/average.h"
@@ -177,7 +178,7 @@ static double tokens_worth(const making *m, double mean_square, bool *beyond)
 
 /* A share of the error of a window that its own part of the limit hides. A window of n is n/N of
  * the pool; and the square of the pool's own error, from its halves, is what every mean square
- * error against the pool is short of. Both are lower bounds where far tokens are alike, too. */
+ * error against the pool is short of (THEORY 9). Lower bounds, where far tokens are alike, too. */
 static double lost_at(const making *m, int64_t i, double mean_square)
 {
     const double own = es_table_get(m->known, number_of(m), "map_error_limit");
@@ -326,30 +327,44 @@ static void put_context(const making *m, int64_t domain, int64_t i, double *room
 
 /* ---- findings ---- */
 
-/* About the largest context that is a small part of the pool. */
-static void tell_domain(const making *m, int64_t domain, es_answer *a)
+static double median_growth(const making *m, int64_t domain, double *room)
 {
-    const int64_t sizes = m->s->spec.n_sizes, first = domain * sizes;
-    int64_t row = first + sizes - 1;
+    const int64_t heads = m->s->layers * m->s->heads;
+    int64_t count = 0;
+    for (int64_t h = 0; h < heads; h++) {
+        room[count] = es_table_get(m->heads, domain * heads + h, "growth");
+        count += isfinite(room[count]) ? 1 : 0;
+    }
+    es_sort_reals(room, count);
+    return es_median_of(room, count);
+}
+
+/* About the largest context that is a small part of the pool. */
+static void tell_domain(const making *m, int64_t domain, double *room, es_answer *a)
+{
+    static const char *const keys[] = {"effective_tokens", "effective_tokens_low",
+                                       "effective_tokens_high"};
+    const int64_t first = domain * m->s->spec.n_sizes;
+    int64_t row = first + m->s->spec.n_sizes - 1;
     while (row > first && es_table_get(m->contexts, row, "lost") > 0.1)
         row--;
-    char worth[3][ES_SAY_ROOM];
-    const char *const keys[] = {"effective_tokens", "effective_tokens_low",
-                                "effective_tokens_high"};
+    char worth[3][ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
     for (int k = 0; k < 3; k++)
         es_say_size(rint(es_table_get(m->contexts, row, keys[k])), worth[k]);
+    const double power = median_growth(m, domain, room);
+    if (isfinite(power))
+        snprintf(growth, sizeof growth, "; it grows like n^%.2g", power);
     const char *name = es_table_get_text(m->contexts, row, "domain");
-    const double lost = es_table_get(m->contexts, row, "lost");
     es_answer_tell(
         a,
         "A context of %.0f tokens of this text%s%s is worth %s independent tokens to the median "
         "head, %s to %s to four fifths of them: the mean square error of its windows is %.3g times "
-        "(%.3g to %.3g) that of independent tokens%s.",
+        "(%.3g to %.3g) that of independent tokens%s%s.",
         es_table_get(m->contexts, row, "n"), *name ? ", " : "", name, worth[0], worth[1], worth[2],
         es_table_get(m->contexts, row, "design_effect"),
         es_table_get(m->contexts, row, "design_effect_low"),
-        es_table_get(m->contexts, row, "design_effect_high"),
-        lost > 0.1 ? ", and more against a larger pool" : "");
+        es_table_get(m->contexts, row, "design_effect_high"), growth,
+        es_table_get(m->contexts, row, "lost") > 0.1 ? ", and is more against a larger pool" : "");
 }
 
 static void tell_windows(const making *m, es_answer *a)
@@ -398,7 +413,7 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
         for (int64_t i = 0; i < m.s->spec.n_sizes; i++)
             put_context(&m, d, i, room);
     for (int64_t d = 0; d < domains; d++)
-        tell_domain(&m, d, answer);
+        tell_domain(&m, d, room, answer);
     tell_windows(&m, answer);
     return ES_OK;
 }
