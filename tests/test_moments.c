@@ -3,7 +3,9 @@
 
 #include "stats/average.h"
 
+#include <esscher/experiment.h>
 #include <esscher/moments.h>
+#include <esscher/random.h>
 
 #include "numbers.h"
 
@@ -101,10 +103,51 @@ static void the_error_of_a_mean_over_blocks(void **state)
     assert_true(isnan(es_block_se(1.0, 5.0, 1)));
 }
 
+/* Means of numbers distributed like chi^2 of few degrees over few replicates, whose ratio is known:
+ * the interval must cover it 95 times in 100. 4 standard errors of a count of 3000 are 1.6 points;
+ * what the logarithm of so few numbers still lacks is 1.5. */
+static void the_interval_of_a_ratio_covers_it(void **state)
+{
+    (void)state;
+    enum { TRIALS = 3000 };
+    static const struct {
+        int64_t replicates, above, below; /* degrees of freedom */
+    } cases[] = {{4, 4, 4}, {8, 3, 20}, {16, 8, 8}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const int64_t R = cases[c].replicates, a = cases[c].above, b = cases[c].below;
+        double z[16 * 28], x[2][16];
+        int covered = 0;
+        for (uint64_t t = 0; t < TRIALS; t++) {
+            const es_address at = {
+                .seed = 5, .experiment = ES_EXPERIMENT_FREE, .cell = c, .token = t * 16};
+            assert_ok(es_normal_rows(&at, R, a + b, z, &err));
+            for (int64_t r = 0; r < R; r++) {
+                x[0][r] = x[1][r] = 0.0;
+                for (int64_t j = 0; j < a + b; j++)
+                    x[j < a ? 0 : 1][r] += pow(z[r * (a + b) + j], 2.0);
+            }
+            const es_mean_ratio got = es_ratio_of_means(es_average_column(x[0], R, 1), (double)R,
+                                                        es_average_column(x[1], R, 1), (double)R);
+            covered += got.low <= (double)a / (double)b && (double)a / (double)b <= got.high;
+        }
+        assert_near(covered / (double)TRIALS, 0.95, 0.016 + 0.015);
+    }
+    /* by hand: freedom of equal spreads is that of both, t(6) = 2.4469 */
+    const es_mean_ratio r =
+        es_ratio_of_means((es_measured){6.0, 0.6}, 4.0, (es_measured){2.0, 0.2}, 4.0);
+    assert_near(r.value, 3.0, 1e-15);
+    assert_near(r.se, 3.0 * 0.1 * sqrt(2.0), 1e-15);
+    assert_near(r.high, 3.0 * exp(2.446911851144969 * 0.1 * sqrt(2.0)), 1e-12);
+    assert_near(r.low * r.high, 9.0, 1e-12);
+    assert_true(
+        isnan(es_ratio_of_means((es_measured){6.0, 0.6}, 1.0, (es_measured){2.0, 0.2}, 4.0).high));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_error_of_a_mean_over_blocks),
+        cmocka_unit_test(the_interval_of_a_ratio_covers_it),
         cmocka_unit_test(batches_and_merges_agree_with_the_definition),
         cmocka_unit_test(too_few_rows_have_no_covariance),
     };

@@ -44,6 +44,16 @@ typedef struct es_blocks {
     es_budget *budget;
 } es_blocks;
 
+/* A control for what the order of a text does: what was read is put into another order before the
+ * model sees it. The same tokens in as many blocks as long as before, whatever the order. */
+typedef enum es_text_shuffle {
+    ES_SHUFFLE_NONE = 0,
+    ES_SHUFFLE_WORD = 1,     /* words, as the tokenizer divides: punctuation is one, too */
+    ES_SHUFFLE_SENTENCE = 2, /* sentences: up to . ! ? and what closes after it before white space,
+                                or a blank line; abbreviations end one, too */
+    ES_SHUFFLE_BLOCK = 3     /* blocks, which the model sees as they were */
+} es_text_shuffle;
+
 typedef struct es_blocks_spec {
     const es_tokenizer *tokenizer;
     const char *const *texts; /* (n_texts) files, UTF-8; each begins a new block */
@@ -55,10 +65,13 @@ typedef struct es_blocks_spec {
     es_text_invalid invalid; /* bytes that are no UTF-8 */
     bool counted;            /* only to be counted: the remark on such bytes is left to whoever
                                 reads the blocks for good */
+    es_text_shuffle shuffle; /* a pure function of seed and text */
+    uint64_t seed;
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
- *  O(text) time; memory of the ids. Release with es_blocks_free().
+ *  O(text) time; memory of the ids, six times as much while they are shuffled. Release with
+ *  es_blocks_free().
  *  @return : ES_OK; ES_E_EMPTY (pool.short) if there are fewer tokens than wanted and repeat is
  *  false, or none at all; what es_text_check() and the tokenizer return; ES_E_IO; ES_E_RANGE
  *  (pool.length). */
@@ -81,6 +94,8 @@ typedef struct es_pool_spec {
     es_text_invalid invalid;
     es_pool_store store;
     const char *folder;
+    es_text_shuffle shuffle; /* before the model reads it */
+    uint64_t seed;           /* of the shuffle */
 } es_pool_spec;
 
 /* What a pool will take. */

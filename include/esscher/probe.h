@@ -17,6 +17,7 @@
  *     es_probe_head_of(probe, head, &about, &err);                 horizons, freezing, prediction
  *     es_probe_replicate(probe, r, cells, joint, &err);            (heads, sizes): errors
  *     es_probe_control(probe, r, cells, &err);                     those of Gaussian tokens
+ *     es_probe_window(probe, r, R, cells, joint, &err);            those of R stretches of text
  *
  * Before any draw the pool tells how many tokens a head needs: for tokens drawn independently, n
  * times its mean square error tends to `sampling`, so that the map error is below e from
@@ -168,6 +169,28 @@ ES_API es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es
  */
 ES_API es_status es_probe_control(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
                                   es_error *err);
+
+/* ---- contexts ---- */
+
+/*! es_probe_window_first() : the row of the pool at which window `replicate` of `windows` begins:
+ *  n consecutive rows, n the largest size, in the order of the text; after the last row of the pool
+ *  comes the first, so that every token is equally likely to be at every place of a window, and the
+ *  mean over starts is the limit to first order. Windows are spread over the pool as evenly as it
+ *  goes; neighbours share no token while windows (n + block) <= tokens; a pure function of (seed,
+ *  replicate, windows), the same for all layers.
+ *  @return : ES_OK; ES_E_RANGE (probe.window) unless 0 <= replicate < windows <= 2^32 and n is at
+ *  most the pool's tokens. */
+ES_API es_status es_probe_window_first(const es_probe *probe, int64_t replicate, int64_t windows,
+                                       int64_t *first, es_error *err);
+
+/*! es_probe_window() : es_probe_replicate() with a window's tokens in place of drawn ones: what a
+ *  context of the text is off by. Queries and limit are the same, so that the ratio of mean square
+ *  errors, the *design effect*, is what the order of the text costs: 1 for independent tokens, L
+ *  for tokens that come in runs of L equal ones. The limit is the pool's, of which a window of n is
+ *  a part: of the square of its error a share of n/tokens is missing, or more where far tokens are
+ *  alike, too. @return : as es_probe_window_first() and es_probe_replicate(). */
+ES_API es_status es_probe_window(const es_probe *probe, int64_t replicate, int64_t windows,
+                                 es_probe_cell *cells, es_probe_joint *joint, es_error *err);
 
 #ifdef __cplusplus
 }

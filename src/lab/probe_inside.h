@@ -4,6 +4,7 @@
  *     probe_limit.c      the walk through the pool; how many keys lie near a query
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
+ *     probe_window.c     which tokens are a context
  */
 #ifndef ES_LAB_PROBE_INSIDE_H
 #define ES_LAB_PROBE_INSIDE_H
@@ -19,7 +20,8 @@ enum {
     ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE,
     ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1,
     ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
-    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3
+    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3,
+    ES_PROBE_WINDOW = ES_EXPERIMENT_PROBE + 4
 };
 
 /* Far beyond any memory, and products with it fit int64_t. */
@@ -118,6 +120,10 @@ es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head);
 /*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);
+
+/*! es_probe_window_rows() : the rows (n) of a window, n the largest size. */
+es_status es_probe_window_rows(const es_probe *probe, int64_t replicate, int64_t windows,
+                               int64_t *rows, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

@@ -1,5 +1,5 @@
-/* probe_replicate.c : n tokens drawn from the pool, every head, every n, against the limit; then
- * the same with Gaussian tokens. */
+/* probe_replicate.c : n tokens drawn from the pool, or a window of it, every head, every n, against
+ * the limit; then the same with Gaussian tokens. */
 #include "lab/probe_inside.h"
 
 #include <math.h>
@@ -114,6 +114,7 @@ static es_status attend(const es_probe *probe, int64_t head, const float *keys, 
 typedef struct draw {
     const es_probe *probe;
     int64_t n;                /* tokens: the largest size */
+    int64_t windows;          /* how many there are; 0: tokens are drawn one by one */
     int64_t *rows;            /* (n) of the pool */
     float *x, *keys, *values; /* (n, H) */
     double *outputs;          /* (sizes, queries, k) of a head */
@@ -124,6 +125,8 @@ static es_status choose(draw *d, int64_t replicate, es_error *err)
 {
     const es_probe *p = d->probe;
     const int64_t tokens = p->pool.tokens;
+    if (d->windows)
+        return es_probe_window_rows(p, replicate, d->windows, d->rows, err);
     const es_address at = {.seed = p->spec.seed,
                            .experiment = ES_PROBE_TOKENS,
                            .cell = (uint64_t)p->layer << 32 | (uint64_t)replicate};
@@ -247,17 +250,31 @@ static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_p
     return join_heads(d, joint, err);
 }
 
-es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
-                             es_probe_joint *joint, es_error *err)
+static es_status measure_draw(const es_probe *probe, int64_t replicate, int64_t windows,
+                              es_probe_cell *cells, es_probe_joint *joint, es_error *err)
 {
     ES_TRY(check_replicate(replicate, err));
-    draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1]};
+    draw d = {.probe = probe, .n = probe->spec.sizes[probe->spec.n_sizes - 1], .windows = windows};
     const es_status status = run_draw(&d, replicate, cells, joint, err);
     es_mem_free(probe->exec.budget, d.errors);
     es_mem_free(probe->exec.budget, d.outputs);
     es_mem_free(probe->exec.budget, d.x);
     es_mem_free(probe->exec.budget, d.rows);
     return status;
+}
+
+es_status es_probe_replicate(const es_probe *probe, int64_t replicate, es_probe_cell *cells,
+                             es_probe_joint *joint, es_error *err)
+{
+    return measure_draw(probe, replicate, 0, cells, joint, err);
+}
+
+es_status es_probe_window(const es_probe *probe, int64_t replicate, int64_t windows,
+                          es_probe_cell *cells, es_probe_joint *joint, es_error *err)
+{
+    int64_t first;
+    ES_TRY(es_probe_window_first(probe, replicate, windows, &first, err)); /* windows > 0 */
+    return measure_draw(probe, replicate, windows, cells, joint, err);
 }
 
 /* ==== control ====

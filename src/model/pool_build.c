@@ -59,7 +59,9 @@ static es_status read_blocks(build *b, bool counted, es_error *err)
                                  .tokens = s->tokens,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
-                                 .counted = counted};
+                                 .counted = counted,
+                                 .shuffle = s->shuffle,
+                                 .seed = s->seed};
     ES_TRY(es_model_check_vocab(s->model, info.size, err));
     ES_TRY(es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
     b->prefix = s->drop_specials ? info.prefix_count : 0;
@@ -105,17 +107,18 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
         .disk_bytes = (double)b.rows * H * L * item + cells,
         .run_bytes = cells,
         .held_bytes = 8.0 * L * (double)b.rows,
-        /* hidden states and sums of a batch; per thread what a block needs, generously; ids */
+        /* hidden states and sums of a batch; per thread what a block needs, generously; ids, and
+         * what shuffling them takes */
         .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
                           threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
-                          16e6 * threads + 16.0 * n)};
+                          16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
     es_blocks_free(&b.blocks);
     return ES_OK;
 }
 
 /* ---- what determines the numbers ---- */
 
-enum { PARAMS = 9, TEXT = 96 };
+enum { PARAMS = 10, TEXT = 96 };
 
 /* A column for each layer. */
 static es_status add_sums(build *b, es_error *err)
@@ -169,14 +172,18 @@ static es_status open_run(build *b, es_error *err)
     snprintf(text[6], TEXT, "%s", s->repeat ? "yes" : "no");
     snprintf(text[7], TEXT, "%s", es_dtype_name(es_model_precision(s->model)));
     snprintf(text[8], TEXT, "%s", ES_POOL_FORMAT);
-    static const char *const keys[PARAMS] = {"model",  "texts",     "ids",
-                                             "tokens", "specials",  "store",
-                                             "repeat", "precision", ES_POOL_FORMAT_KEY};
+    static const char *const shuffles[] = {"none", "word", "sentence", "block"};
+    snprintf(text[9], TEXT, "%s, seed %llu", shuffles[s->shuffle], (unsigned long long)s->seed);
+    static const char *const keys[PARAMS] = {
+        "model", "texts",  "ids",       "tokens",           "specials",
+        "store", "repeat", "precision", ES_POOL_FORMAT_KEY, "shuffle"};
+    /* the last is left out of a text as it is: pools were made before it could be shuffled */
+    const int params_count = s->shuffle ? PARAMS : PARAMS - 1;
     es_run_pair params[PARAMS];
     for (int i = 0; i < PARAMS; i++)
         params[i] = (es_run_pair){keys[i], text[i]};
     const es_run_pair facts[] = {{"version", es_version()}, {"folder", es_model_folder(s->model)}};
-    const es_run_spec spec = {"pool", params, PARAMS, facts, sizeof facts / sizeof facts[0]};
+    const es_run_spec spec = {"pool", params, params_count, facts, sizeof facts / sizeof facts[0]};
     es_pool_run_path(s->folder, path);
     struct stat there;
     if (mkdir(s->folder, 0777) != 0 && errno != EEXIST)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/text_shuffle.h"
 #include "store/file.h"
 
 /* Ids and starts that grow, and the block being filled. */
@@ -13,8 +14,9 @@ typedef struct cutter {
     es_tokenizer_info info;
     es_blocks *out;
     int64_t ids_room, starts_room;
-    bool open; /* a block has been begun */
-    bool full; /* as many as were wanted */
+    bool open;            /* a block has been begun */
+    bool full;            /* as many as were wanted */
+    es_text_units *units; /* to be shuffled; NULL: none */
 } cutter;
 
 /* Specials count as tokens of a block, for they are: keys and queries like any other. */
@@ -78,12 +80,16 @@ static es_status end_block(cutter *c, es_error *err)
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     cutter *c = user;
+    if (c->units)
+        es_text_units_word(c->units, tokens, count);
     for (int64_t i = 0; i < count && !c->full; i++) {
         if (!c->open)
             ES_TRY(begin_block(c, err));
         if (c->full)
             break;
         ES_TRY(push(c, tokens[i].id, err));
+        if (c->units)
+            ES_TRY(es_text_units_token(c->units, err));
         const es_blocks *b = c->out;
         const int64_t used = b->start[b->count + 1] - b->start[b->count];
         if (used + c->info.suffix_count == room_of_block(c))
@@ -109,6 +115,8 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
         status = es_file_read(&file, at, bytes, size, err);
         if (status == ES_OK && at == 0)
             status = es_text_check(bytes, size, path, err);
+        if (status == ES_OK && c->units)
+            status = es_text_units_bytes(c->units, at, bytes, size, err);
         if (status == ES_OK)
             status = es_token_stream_write(stream, bytes, size, err);
         at += size;
@@ -180,8 +188,10 @@ static es_status check_enough(const cutter *c, es_error *err)
 es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                          es_error *err)
 {
+    es_text_units units = {.tokenizer = spec->tokenizer, .how = spec->shuffle, .budget = budget};
     *out = (es_blocks){.budget = budget};
     cutter c = {.spec = spec, .info = es_tokenizer_describe(spec->tokenizer), .out = out};
+    c.units = spec->shuffle ? &units : NULL;
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
     if (spec->length <= specials_of(&c.info))
@@ -193,6 +203,9 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
         status = read_all(&c, err);
     if (status == ES_OK)
         status = check_enough(&c, err);
+    if (status == ES_OK && c.units)
+        status = es_text_units_shuffle(&units, spec->seed, out, err);
+    es_text_units_free(&units);
     if (status != ES_OK)
         es_blocks_free(out);
     return status;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "stats/special.h"
+
 es_measured es_average_column(const double *x, int64_t count, int64_t stride)
 {
     const double R = (double)count;
@@ -62,6 +64,16 @@ es_measured es_measured_rms(const double *x, int64_t count, int64_t stride)
     }
     const double rms = sqrt(mean);
     return (es_measured){rms, sqrt(spread) / (2.0 * rms)};
+}
+
+es_mean_ratio es_ratio_of_means(es_measured above, double n_above, es_measured below,
+                                double n_below)
+{
+    const double value = above.value / below.value;
+    const double a = pow(above.se / above.value, 2.0), b = pow(below.se / below.value, 2.0);
+    const double freedom = (a + b) * (a + b) / (a * a / (n_above - 1.0) + b * b / (n_below - 1.0));
+    const double reach = exp(sqrt(a + b) * es_student_quantile(freedom, 0.025));
+    return (es_mean_ratio){value, value * sqrt(a + b), value / reach, value * reach};
 }
 
 es_measured es_measured_slope(const double *x, const double *y, int64_t count)

@@ -50,6 +50,19 @@ es_measured es_measured_rms(const double *x, int64_t count, int64_t stride);
  *  from the residuals, NaN of two points. */
 es_measured es_measured_slope(const double *x, const double *y, int64_t count);
 
+/* A ratio of two means of positive numbers; its 95 % interval. */
+typedef struct es_mean_ratio {
+    double value, se, low, high;
+} es_mean_ratio;
+
+/*! es_ratio_of_means() : above/below, which are means over so many independent replicates (not a
+ * whole number where some overlap). Positive numbers that spread by their own size, such as squares
+ * of errors, have logarithms near a normal law, and so many standard errors of the logarithm make
+ * the interval as Student's t of Welch's and Satterthwaite's freedom says. For numbers distributed
+ * like chi^2 of 2 to 20 degrees it covers 93 to 97 % from 4 replicates on. NaN of one replicate. */
+es_mean_ratio es_ratio_of_means(es_measured above, double n_above, es_measured below,
+                                double n_below);
+
 /*! es_sort_reals() : increasing; there must be no NaN among them. */
 void es_sort_reals(double *values, int64_t count);
 

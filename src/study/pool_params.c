@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
+const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
 
 /* ---- texts and domains ---- */
@@ -76,7 +77,9 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .repeat = p->asked->repeat,
                           .drop_specials = p->asked->special == 1,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
-                          .folder = d->folder};
+                          .folder = d->folder,
+                          .shuffle = (es_text_shuffle)p->asked->shuffle,
+                          .seed = p->seed};
 }
 
 /* What the pools of all domains take, and the tokens of the smallest. */
@@ -123,7 +126,7 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
 {
     const es_model_opts opts = {.budget = job->exec.budget,
                                 .allow_trailing = asked->allow_trailing};
-    *pools = (es_pools){.asked = asked, .scratch = {.fd = -1}};
+    *pools = (es_pools){.asked = asked, .seed = job->seed, .scratch = {.fd = -1}};
     if (!asked->model)
         return refuse("--model MODEL", "there is no model", err);
     ES_TRY(read_domains(job, pools, err));
@@ -183,6 +186,7 @@ static void put_pools(const es_pools *p, es_answer *a)
     }
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
+    es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);
     es_answer_text(a, "store", es_pool_stores[p->asked->store]);
 }
 

@@ -20,12 +20,14 @@ typedef struct es_pool_params {
     const char *model, *folder;
     es_texts texts, domains;
     int64_t tokens;
-    int special, store; /* store: -1 until it is known how much that takes */
+    int special, shuffle;
+    int store; /* store: -1 until it is known how much that takes */
     bool repeat, allow_trailing;
 } es_pool_params;
 
-extern const char *const es_pool_special[]; /* "keep", "drop" */
-extern const char *const es_pool_stores[];  /* "f32", "f16" */
+extern const char *const es_pool_special[];  /* "keep", "drop" */
+extern const char *const es_pool_shuffles[]; /* as es_text_shuffle */
+extern const char *const es_pool_stores[];   /* "f32", "f16" */
 
 /* clang-format off */
 /* Rows of a parameter list for member `pool` of struct `type`. */
@@ -47,6 +49,10 @@ extern const char *const es_pool_stores[];  /* "f32", "f16" */
      .field = offsetof(type, pool.special), .choices = es_pool_special, .standard = "keep"},       \
     {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",\
      .field = offsetof(type, pool.repeat)},                                                        \
+    {"shuffle", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
+     "words, sentences or blocks of what is read change places before the model reads it: a control "\
+     "for what the order of the text does",                                                        \
+     .field = offsetof(type, pool.shuffle), .choices = es_pool_shuffles, .standard = "none"},      \
     {"store", 0, ES_PARAM_CHOICE, "f32|f16", "numbers of the pool on disk",                        \
      .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \
      .otherwise = "f32, or f16 where that takes more than 4 GiB"},                                 \
@@ -68,6 +74,7 @@ typedef struct es_domain {
 
 typedef struct es_pools {
     const es_pool_params *asked;
+    uint64_t seed; /* the job's */
     es_model *model;
     const es_model_config *config;
     es_tokenizer *tokenizer;

@@ -8,13 +8,14 @@
 #include "base/error.h"
 #include "study/answer_kit.h"
 
-static const char *const draw_choices[] = {"with", "without", NULL};
+static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
     ES_POOL_PARAMS(probe_params, pool),
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens that are drawn", FIELD(sizes), .min = 2,
-     .max = 1e7, .increasing = true, .otherwise = "100..10000*7, at most half of the pool",
+     .max = 1e7, .increasing = true,
+     .otherwise = "100..10000*7, at most half of the pool, or a tenth of it if contiguous",
      .unit = "tokens"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws", FIELD(replicates), .min = 2,
      .max = 65536, .standard = "8"},
@@ -23,20 +24,24 @@ static const es_param params[] = {
      .min = 0, .max = 65536, .standard = "4"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens of the pool whose outputs are compared",
      FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
-    {"draw", 0, ES_PARAM_CHOICE, "HOW", "tokens with or without replacement", FIELD(draw),
-     .choices = draw_choices, .standard = "with"},
+    {"draw", 0, ES_PARAM_CHOICE, "HOW",
+     "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
+     "replacement",
+     FIELD(draw), .choices = draw_choices, .standard = "with"},
     {0}};
 
 /* ---- what was asked ---- */
 
 /* Half of the pool at most: beyond that, draws without replacement have little left to differ
- * in, and those with replacement repeat themselves. */
+ * in, and those with replacement repeat themselves. A tenth for windows: the limit is the pool, and
+ * a window that is a good part of it looks better than it is. */
 static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es_error *err)
 {
     char text[64];
     if (p->sizes.count)
         return ES_OK;
-    const int64_t most = tokens / 2 < 10000 ? tokens / 2 : 10000;
+    const int64_t part = tokens / (p->draw == PROBE_CONTIGUOUS ? 10 : 2);
+    const int64_t most = part < 10000 ? part : 10000;
     snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4,
              (long long)(most < 16 ? 16 : most));
     return es_params_set(job->given, "n", text, err);
@@ -47,6 +52,7 @@ static es_status open_study(es_job *job, es_error *err)
     probe_params *p = job->params;
     probe_state *s = job->state;
     s->pools.scratch.fd = -1;
+    s->window_stage = -1;
     if (p->control == 1)
         return es_refuse(err, "probe.control", "0, or 2 and more",
                          "one draw of Gaussian tokens has no standard error");
@@ -59,13 +65,24 @@ static es_status open_study(es_job *job, es_error *err)
                               .n_sizes = p->sizes.count,
                               .queries = p->queries < s->pools.cost.tokens ? p->queries
                                                                            : s->pools.cost.tokens,
-                              .without_replacement = p->draw == 1,
+                              .without_replacement = p->draw == PROBE_WITHOUT,
                               .seed = job->seed};
+    if (p->draw == PROBE_CONTIGUOUS && p->sizes.counts[p->sizes.count - 1] > s->pools.cost.tokens)
+        return es_refuse(err, "probe.window", "smaller n, or a larger pool",
+                         "a context of %lld tokens from a pool of %lld",
+                         (long long)p->sizes.counts[p->sizes.count - 1],
+                         (long long)s->pools.cost.tokens);
     es_answer_text(job->answer, "draw", draw_choices[p->draw]);
     es_answer_count(job->answer, "queries", s->spec.queries);
     es_answer_count(job->answer, "replicates", p->replicates);
     es_answer_count(job->answer, "control", p->control);
     return es_probe_cost_of(&s->spec, s->pools.cost.tokens, &s->cost, err);
+}
+
+/* Draws of all kinds of the text's tokens at one place. */
+static double draws_of(const probe_params *p)
+{
+    return (double)p->replicates * (p->draw == PROBE_CONTIGUOUS ? 2.0 : 1.0);
 }
 
 static int64_t places_of(const probe_state *s) { return s->pools.n_domains * s->layers; }
@@ -79,7 +96,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const es_pool_cost *pools = &s->pools.cost;
     const double places = (double)places_of(s), hidden = (double)s->pools.config->hidden;
     const double points = (double)(s->heads * s->spec.n_sizes);
-    const double R = (double)p->replicates, C = (double)p->control;
+    const double R = draws_of(p), C = (double)p->control;
     const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells = 8.0 * places * (limit + draws + C * PROBE_ERRORS * points);
@@ -138,14 +155,10 @@ static void pack_errors(const es_probe_cell *cell, double *out)
     out[PROBE_MAP] = cell->map_error;
 }
 
-static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                          es_error *err)
+/* What a draw or a window has left in s->cells and s->joint. */
+static void pack_draw(const probe_state *s, double *out)
 {
-    const int64_t R = ((const probe_params *)job->params)->replicates;
-    probe_state *s = job->state;
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
-    ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
-    ES_TRY(es_probe_replicate(s->probe, cell % R, s->cells, s->joint, err));
     for (int64_t i = 0; i < points; i++, out += PROBE_COLUMNS) {
         pack_errors(&s->cells[i], out);
         out[PROBE_COHERENCE] = (double)NAN;
@@ -155,6 +168,27 @@ static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double
         out[PROBE_MAP] = s->joint[i].map_error;
         out[PROBE_COHERENCE] = s->joint[i].coherence;
     }
+}
+
+static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                          es_error *err)
+{
+    const int64_t R = ((const probe_params *)job->params)->replicates;
+    const probe_state *s = job->state;
+    ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
+    ES_TRY(es_probe_replicate(s->probe, cell % R, s->cells, s->joint, err));
+    pack_draw(s, out);
+    return ES_OK;
+}
+
+static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                            es_error *err)
+{
+    const int64_t R = ((const probe_params *)job->params)->replicates;
+    const probe_state *s = job->state;
+    ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
+    ES_TRY(es_probe_window(s->probe, cell % R, R, s->cells, s->joint, err));
+    pack_draw(s, out);
     return ES_OK;
 }
 
@@ -178,7 +212,7 @@ static es_status add_stages(es_job *job, es_error *err)
     static const char *const columns[PROBE_COLUMNS] = {"mean_error", "cov_error", "map_error",
                                                        "coherence"};
     const probe_params *p = job->params;
-    const probe_state *s = job->state;
+    probe_state *s = job->state;
     const es_probe_spec spec = spec_at(s, 0, &job->exec);
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
     es_stage stage = {"limit",
@@ -203,6 +237,7 @@ static es_status add_stages(es_job *job, es_error *err)
                        .flops = s->cost.replicate_flops,
                        .run = run_draw};
     ES_TRY(es_job_stage(job, &stage, err));
+    const es_stage draws = stage;
     stage = (es_stage){"control",
                        .phase = "drawing Gaussian tokens",
                        .noun = "draws of Gaussian tokens",
@@ -213,6 +248,15 @@ static es_status add_stages(es_job *job, es_error *err)
                        .tells = true,
                        .flops = s->cost.control_flops,
                        .run = run_control};
+    ES_TRY(es_job_stage(job, &stage, err));
+    if (p->draw != PROBE_CONTIGUOUS)
+        return ES_OK;
+    s->window_stage = job->n_stages;
+    stage = draws;
+    stage.name = "window";
+    stage.phase = "attending over windows of the text";
+    stage.noun = "windows";
+    stage.run = run_window;
     return es_job_stage(job, &stage, err);
 }
 
@@ -428,6 +472,8 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --domain prose=moby-dick.txt --domain code=python.txt",
     "esscher probe --model models/minilm --text wiki.txt --pool 1000000 --n 1e3..1e5*12 --pool-dir "
     "pool --out probe.run",
+    "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
+    "--replicates 16",
     NULL};
 
 const es_study es_study_probe = {
@@ -442,6 +488,10 @@ const es_study es_study_probe = {
         "exponents they predict, how many tokens a head needs, how many queries are frozen, what "
         "Gaussian tokens of the same covariance would do, entropy and sinks of attention in the "
         "text's own blocks, and how independently the heads of a layer err.\n\n"
+        "Tokens of a context are not drawn independently. --draw contiguous also attends over "
+        "windows of the text and gives the design effect, the mean square error of windows over "
+        "that of independent tokens, and how many independent tokens a context is worth; "
+        "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
         "on. Layers and heads count from 0.",
     .examples = examples,

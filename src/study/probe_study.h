@@ -1,5 +1,5 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
- * of it in probe_summary.c. */
+ * of it in probe_summary.c, and of contexts in probe_context.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 
@@ -31,11 +31,15 @@ enum {
     PROBE_COLUMNS
 };
 
+/* How tokens are drawn. Contiguous: windows of the text beside tokens with replacement. */
+enum { PROBE_WITH, PROBE_WITHOUT, PROBE_CONTIGUOUS };
+
 typedef struct probe_state {
     es_pools pools;
     es_probe_spec spec; /* of any layer; pool and exec are the layer's */
     int64_t layers, heads;
     es_probe_cost cost;
+    int window_stage;      /* cells like those of a draw, of windows; -1: none */
     es_exec exec;          /* of the layer that is open */
     es_probe *probe;       /* the layer that is open; NULL: none */
     int64_t place;         /* which it is */
@@ -47,6 +51,10 @@ typedef struct probe_state {
  *  all that is known of it. Cells come in order, so that it is opened anew only now and then. */
 es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, const es_exec *exec,
                            es_error *err);
+
+/*! probe_put_contexts() : tables and findings about windows, beside those of draws. `heads` is the
+ *  table of heads, full. */
+es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err);
 

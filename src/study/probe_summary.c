@@ -447,5 +447,7 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     tell_slowest(&m, answer);
     if (differences)
         tell_domains(differences, answer);
+    if (m.s->window_stage >= 0)
+        ES_TRY(probe_put_contexts(job, m.heads, answer, err));
     return ES_OK;
 }
