@@ -328,7 +328,8 @@ static void questions_that_make_no_sense(void **state)
     /* more queries than tokens: as many as there are */
     spec = good;
     spec.queries = tokens + 5;
-    assert_int_equal(es_probe_numbers(&spec), H + H * H + tokens * H + ES_PROBE_ABOUT * HEADS);
+    assert_int_equal(es_probe_numbers(&spec),
+                     H + H * H + tokens * (H + HEADS) + ES_PROBE_ABOUT * HEADS);
 }
 
 int main(void)

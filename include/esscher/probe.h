@@ -19,9 +19,9 @@
  *     es_probe_control(probe, r, cells, &err);                     those of Gaussian tokens
  *     es_probe_window(probe, r, R, cells, joint, &err);            those of R stretches of text
  *
- * Before any draw the pool tells how many tokens a head needs: for tokens drawn independently, n
- * times its mean square error tends to `sampling`, so that the map error is below e from
- * n = sampling/e^2 on.
+ * Before any draw the pool tells what draws will show: the mean square error of n tokens drawn
+ * independently is an integral over the weights that a query gives the pool (draw_risk.h), exact
+ * for every n; es_probe_exact() takes it for some of the queries. n times it tends to `sampling`.
  *
  * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
  * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the
@@ -43,6 +43,7 @@ typedef struct es_probe_spec {
     const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P: prefixes of one draw */
     int64_t n_sizes;
     int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
+    int64_t exact;            /* the first of them, whose error is computed; 0: 64 */
     bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
     bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
                                  most of its time */
@@ -64,11 +65,12 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
 
-/* What the limit of one layer takes, one replicate, one of Gaussian tokens, and opening the layer
- * for predictions. */
+/* What the limit of one layer takes, one replicate, one of Gaussian tokens, opening the layer for
+ * predictions, and exact errors. */
 typedef struct es_probe_cost {
-    double limit_flops, replicate_flops, control_flops, open_flops;
-    size_t bytes; /* upper bound on memory at one time */
+    double limit_flops, replicate_flops, control_flops, open_flops, exact_flops;
+    double exact_numbers; /* as es_probe_exact_numbers() */
+    size_t bytes;         /* upper bound on memory at one time */
 } es_probe_cost;
 
 /*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not looked at.
@@ -97,9 +99,18 @@ typedef struct es_probe_layer {
 
 ES_API es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error *err);
 
+/* How concentrated the weights are that queries give to tokens. */
+typedef struct es_probe_focus {
+    double ess, ess_low;  /* effective number of tokens, 1/sum w^2: median over queries; share of
+                             queries with less than 2 */
+    double top, top_high; /* largest weight: median; share of queries with more than 1/2 */
+} es_probe_focus;
+
 /* The errors of one head: of the limit, or of one replicate at one n. */
 typedef struct es_probe_cell {
     double mean_error, cov_error, map_error;
+    double few;           /* map error over the `exact` queries alone; of replicates */
+    es_probe_focus focus; /* over the n tokens; of es_probe_replicate() */
 } es_probe_cell;
 
 /* What is known of a head before anything is drawn. */
@@ -113,9 +124,12 @@ typedef struct es_probe_head {
      * and the share of queries for which fewer than 100 of its tokens count, 1/sum w^2: they may
      * miss what the pool has missed. */
     double sampling, sampling_error, thin;
+    es_probe_focus focus; /* over all of the pool */
 
     /* q, the standard deviation of a query's scores, root mean square over queries; median over
-     * queries of u = q / sqrt(2 ln n), n the largest size; share of queries with u > 1. */
+     * queries of u = q / sqrt(2 ln n), n the largest size; share of queries with u > 1, for which a
+     * few of n Gaussian scores would have all the weight. Scores of real tokens have other tails:
+     * `focus` is what they do. */
     double score_sd, score_sd_se, freezing, frozen, frozen_se;
 
     /* Weight on a block's first token ([CLS]) and on its last ([SEP]), mean over the queries of the
@@ -126,6 +140,48 @@ typedef struct es_probe_head {
 /*! es_probe_head_of() : O(hidden^3). @return : ES_OK; ES_E_RANGE; as es_horizons_of(). */
 ES_API es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_head *out,
                                   es_error *err);
+
+/* ---- what n independent tokens do, exactly ---- */
+
+/*! es_probe_exact_numbers() : how many numbers es_probe_exact() makes of a layer. */
+ES_API int64_t es_probe_exact_numbers(const es_probe_spec *spec);
+
+/*! es_probe_exact() : for the first spec->exact queries of every head the mean square error of n
+ *  tokens drawn independently from the pool, and from either half of it, at the spec's sizes and at
+ *  powers of two, into exact (es_probe_exact_numbers()). `numbers` are the layer's. O(tokens hidden
+ *  (hidden + queries)) time, 100 ns for each token, query and head; memory: 4 heads' grids of
+ *  scores, 0.5 MB for each query. Progress counts heads.
+ *  @return : as es_probe_measure(). */
+ES_API es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double *numbers,
+                                double *exact, es_error *err);
+
+/* The map error at one n for tokens drawn independently. */
+typedef struct es_probe_point {
+    double map_error;      /* over all queries, from the exact ones (below) */
+    double map_error_se;   /* by which these may miss all */
+    double map_error_pool; /* half of its difference between the halves of the pool */
+    double few;            /* over the exact queries alone: nothing is estimated */
+} es_probe_point;
+
+/* From how many tokens on the map error is below some level. */
+typedef struct es_probe_need {
+    double tokens;
+    double queries_se; /* the scatter of queries, which are a sample of the text's tokens */
+    double pool_error; /* half of its difference between the halves of the pool */
+} es_probe_need;
+
+/*! es_probe_curve() : what `exact` says about a head, at every size: out (n_sizes). All queries
+ *  have a rough error, 1/(n/sampling + 1/apart) with `apart` the mean square distance of values
+ *  from the output; the exact errors of some are carried over to all by their line on it.
+ *  @return : ES_OK; ES_E_RANGE; ES_E_MEMORY. */
+ES_API es_status es_probe_curve(const es_probe *probe, int64_t head, const double *exact,
+                                es_probe_point *out, es_error *err);
+
+/*! es_probe_needs() : from which n on the map error is below `level` > 0. @return : likewise. */
+ES_API es_status es_probe_needs(const es_probe *probe, int64_t head, const double *exact,
+                                double level, es_probe_need *out, es_error *err);
+
+/* ---- what Gaussian tokens would do ---- */
 
 /*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give
  *  these very queries (es_rem_moments(), interpolated to 1e-4), into out (n_sizes).

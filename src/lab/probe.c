@@ -127,7 +127,8 @@ es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
     at.cov = at.mean + H;
     at.limit = at.cov + H * H;
     at.about = at.limit + es_probe_queries_of(spec) * H;
-    at.count = at.about + ES_PROBE_ABOUT * c->heads;
+    at.sampling = at.about + ES_PROBE_ABOUT * c->heads;
+    at.count = at.sampling + es_probe_queries_of(spec) * c->heads;
     return at;
 }
 
@@ -138,9 +139,10 @@ static es_status check_question(const es_probe_spec *spec, int64_t tokens, es_er
 {
     if (!spec || !spec->model || !spec->sizes || spec->n_sizes < 1)
         return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "model or sizes are missing");
-    if (spec->queries < 0)
-        return es_fail(err, ES_E_RANGE, "probe.queries", "1 or more; 0 for 1024", "%lld queries",
-                       (long long)spec->queries);
+    if (spec->queries < 0 || spec->exact < 0)
+        return es_fail(err, ES_E_RANGE, "probe.queries",
+                       "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",
+                       (long long)spec->queries, (long long)spec->exact);
     for (int64_t i = 0; i < spec->n_sizes; i++)
         if (spec->sizes[i] < 2 || spec->sizes[i] > ES_PROBE_SIZE_MOST ||
             (i && spec->sizes[i] <= spec->sizes[i - 1]))
@@ -180,6 +182,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
     const double n = (double)spec->sizes[spec->n_sizes - 1], P = (double)spec->n_sizes;
     const double m = (double)es_probe_queries_among(spec, tokens);
     const double keys = fmin(N, ES_PROBE_KEYS);
+    const double few = (double)es_probe_exact_of(spec, es_probe_queries_among(spec, tokens));
     const double heads = (double)c->heads;
     /* both products of attention, that with values for every scale, and an exponential, which takes
      * as long as some 40 operations */
@@ -193,11 +196,15 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
         .control_flops = n * (H * (8.0 * k + 200.0) + once) + P * m * H * 8.0 * k,
         /* tables of exact expectations, 100 points of 1 ms for each size */
         .open_flops = 1.5e10 * P,
+        /* 250 ns for each token, query and head; a few ms for each query and head */
+        .exact_flops = N * 4.0 * H * H + heads * few * (1500.0 * N + 1e8),
+        .exact_numbers = heads * few * ES_PROBE_SETS * (P + ES_PROBE_POWERS),
         /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
          * are sought; errors and outputs; numbers of a layer twice; engine */
         .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
                                8.0 * keys * (H + 1.0)) +
-                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
+                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6 +
+                          fmin(heads, ES_PROBE_GROUP) * few * (k + 3.0) * 8.0 * 4096.0)};
     return ES_OK;
 }
 
@@ -216,6 +223,7 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
     p->cov = p->numbers + at.cov;
     p->limit = p->numbers + at.limit;
     p->about = p->numbers + at.about;
+    p->sampling = p->numbers + at.sampling;
     ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
                         (void **)&p->tables, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));

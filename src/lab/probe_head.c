@@ -373,7 +373,8 @@ es_status es_probe_head_of(const es_probe *probe, int64_t head, es_probe_head *o
                            .output_rms = output_rms(probe, head),
                            .sampling = about[3],
                            .sampling_error = about[4],
-                           .thin = about[5]};
+                           .thin = about[5],
+                           .focus = {about[6], about[7], about[8], about[9]}};
     ES_TRY(es_horizons_of(&cov, 0.0, &(es_head){.Wq = &wq, .Wk = &wk}, probe->exec.budget,
                           &out->horizons, err));
     ES_TRY(freezing_of(probe, head, out, err));

@@ -2,6 +2,7 @@
  *
  *     probe.c            a layer's matrices; what was asked, checked; a layer that is ready
  *     probe_limit.c      the walk through the pool; how many keys lie near a query
+ *     probe_exact.c      the error of n independent tokens, exactly, for some queries
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
  *     probe_window.c     which tokens are a context
@@ -59,23 +60,30 @@ struct es_probe {
     const double *mean;     /* (H) into numbers, */
     const double *cov;      /* (H, H), */
     const double *limit;    /* (queries, H) outputs over the whole pool, */
-    const double *about;    /* (heads, ES_PROBE_ABOUT): error of the limit, sampling */
+    const double *about;    /* (heads, ES_PROBE_ABOUT): error of the limit, sampling, focus */
+    const double *sampling; /* (heads, queries) */
     double *grams;          /* (heads, 3, k, k), see es_probe_gram_of() */
     es_probe_table *tables; /* (sizes) */
 };
 
 /*! es_probe_layout_of() : where the parts are in `numbers`. */
 typedef struct es_probe_layout {
-    int64_t mean, cov, limit, about, count;
+    int64_t mean, cov, limit, about, sampling, count;
 } es_probe_layout;
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec);
 
 /* Numbers of a head beside its outputs: mean, covariance and map error of the limit; sampling, its
- * error, thin. */
-enum { ES_PROBE_ABOUT = 6 };
+ * error, thin; focus. */
+enum { ES_PROBE_ABOUT = 10 };
 
 /* With fewer tokens than this, one that was not drawn into the pool might be missed. */
 #define ES_PROBE_THIN 100.0
+
+/* Exact errors are of all of the pool and of its halves, at the sizes that were asked and at powers
+ * of two up to 2^22, between which the curve is a line in logarithms (to 0.1 % in n) and beyond
+ * which it falls like 1/n. Grids of so many heads are held at a time: more take more memory, fewer
+ * read the pool more often. */
+enum { ES_PROBE_SETS = 3, ES_PROBE_POWERS = 23, ES_PROBE_GROUP = 4 };
 
 /* Keys among which the neighbours of a query are sought, at most. */
 enum { ES_PROBE_KEYS = 16384 };
@@ -91,10 +99,23 @@ static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
     return es_probe_queries_among(spec, es_pool_about(spec->pool).tokens);
 }
 
+/* Queries whose error is computed. */
+static inline int64_t es_probe_exact_of(const es_probe_spec *spec, int64_t queries)
+{
+    const int64_t wanted = spec->exact ? spec->exact : 64;
+    return wanted < queries ? wanted : queries;
+}
+
 static inline es_budget *es_probe_budget(const es_probe_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
 }
+
+/*! es_probe_strip() : tokens of a strip of the pool; strips alternate between its halves. */
+int64_t es_probe_strip(int64_t tokens);
+
+/*! es_probe_focus_of() : from sum w^2 and the largest weight of every query, which are sorted. */
+es_probe_focus es_probe_focus_of(double *squares, double *top, int64_t queries);
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
 

@@ -17,12 +17,13 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/average.h"
 
 enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
 
 /* Strips alternate between the halves: an even number of them, all of one length but the last, so
  * that the halves are alike in size, and so many that both see all of the text. */
-static int64_t strip_of(int64_t tokens)
+int64_t es_probe_strip(int64_t tokens)
 {
     const int64_t wanted = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
     const int64_t strips = wanted < STRIPS_LEAST ? STRIPS_LEAST : wanted;
@@ -143,8 +144,11 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 /* Outputs of a head over some tokens, their logarithms of sum exp(score), both for scores as they
  * are and doubled. */
 typedef struct seen {
-    double *output; /* (2, queries, k + 1) */
-    double *lse;    /* (2, queries) */
+    double *output;   /* (2, queries, k + 1) */
+    double *lse;      /* (2, queries) */
+    double *top;      /* (2, queries) largest weights */
+    double *squares;  /* (2, queries) sum w^2 */
+    double *sampling; /* (queries) */
     int64_t tokens;
 } seen;
 
@@ -162,7 +166,8 @@ static double sampling_of(const walk *w, const seen *s, double *thin)
         double apart = doubled[k];
         for (int64_t j = 0; j < k; j++)
             apart += output[j] * (output[j] - 2.0 * doubled[j]);
-        sum += N * squares * fmax(apart, 0.0) / (double)m;
+        s->sampling[i] = N * squares * fmax(apart, 0.0);
+        sum += s->sampling[i] / (double)m;
         *thin += squares * ES_PROBE_THIN > 1.0 ? 1.0 / (double)m : 0.0;
     }
     return sum;
@@ -170,14 +175,31 @@ static double sampling_of(const walk *w, const seen *s, double *thin)
 
 static es_status look(es_partial *partial, const seen *s, es_error *err)
 {
-    return es_partial_finish(partial, &(es_attend_out){.output = s->output, .lse = s->lse}, err);
+    const es_attend_out out = {
+        .output = s->output, .lse = s->lse, .top_weight = s->top, .sum_squares = s->squares};
+    return es_partial_finish(partial, &out, err);
+}
+
+es_probe_focus es_probe_focus_of(double *squares, double *top, int64_t queries)
+{
+    es_probe_focus f = {0};
+    for (int64_t i = 0; i < queries; i++) {
+        f.ess_low += squares[i] > 0.5 ? 1.0 / (double)queries : 0.0;
+        f.top_high += top[i] > 0.5 ? 1.0 / (double)queries : 0.0;
+    }
+    es_sort_reals(squares, queries);
+    es_sort_reals(top, queries);
+    f.ess = 1.0 / es_median_of(squares, queries);
+    f.top = es_median_of(top, queries);
+    return f;
 }
 
 /* Outputs over the pool into limit; half the distance between the halves, and what sampling adds,
  * into `about`. The error of a pool of one token is not known. */
-static es_status finish_head(walk *w, int64_t head, seen half[2], double *limit, double *about,
-                             es_error *err)
+static es_status finish_head(walk *w, int64_t head, seen half[2], double *numbers, es_error *err)
 {
+    const es_probe_layout at = es_probe_layout_of(w->spec);
+    double *limit = numbers + at.limit, *about = numbers + at.about + ES_PROBE_ABOUT * head;
     const int64_t k = w->weights.width, H = w->weights.hidden, m = w->queries;
     es_partial *even = w->partial[head], *odd = w->partial[w->weights.heads + head];
     es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
@@ -191,33 +213,44 @@ static es_status finish_head(walk *w, int64_t head, seen half[2], double *limit,
         ES_TRY(es_partial_merge(even, odd, err));
         ES_TRY(look(even, &half[0], err));
     }
-    const seen all = {half[0].output, half[0].lse, half[0].tokens + half[1].tokens};
+    seen all = half[0];
+    all.tokens += half[1].tokens;
     for (int64_t i = 0; i < m; i++)
         memcpy(limit + i * H + head * k, all.output + i * (k + 1), (size_t)k * sizeof *limit);
     const double sampling = sampling_of(w, &all, &thin);
-    const double numbers[ES_PROBE_ABOUT] = {apart.mean_error / 2.0, apart.cov_error / 2.0,
-                                            apart.map_error / 2.0,  sampling,
-                                            difference / 2.0,       thin};
-    memcpy(about, numbers, sizeof numbers);
+    memcpy(numbers + at.sampling + head * m, all.sampling, (size_t)m * sizeof *numbers);
+    const es_probe_focus f = es_probe_focus_of(all.squares, all.top, m);
+    const double of_head[ES_PROBE_ABOUT] = {apart.mean_error / 2.0,
+                                            apart.cov_error / 2.0,
+                                            apart.map_error / 2.0,
+                                            sampling,
+                                            difference / 2.0,
+                                            thin,
+                                            f.ess,
+                                            f.ess_low,
+                                            f.top,
+                                            f.top_high};
+    memcpy(about, of_head, sizeof of_head);
     return ES_OK;
 }
 
 static es_status finish(walk *w, double *numbers, es_error *err)
 {
-    const int64_t m = w->queries, size = m * (w->weights.width + 2), strip = w->strip;
+    const int64_t m = w->queries, outputs = 2 * m * (w->weights.width + 1), strip = w->strip;
     const int64_t tokens = es_pool_about(w->spec->pool).tokens;
-    const es_probe_layout at = es_probe_layout_of(w->spec);
     double *room;
-    ES_TRY(es_mem_array(es_probe_budget(w->spec), 4, size, sizeof *room, "outputs", (void **)&room,
-                        err));
-    seen half[2] = {{.output = room, .lse = room + 2 * (size - m)},
-                    {.output = room + 2 * size, .lse = room + 4 * size - 2 * m}};
+    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, outputs + 7 * m, sizeof *room, "outputs",
+                        (void **)&room, err));
+    seen half[2];
+    for (int i = 0; i < 2; i++) {
+        double *at = room + i * (outputs + 7 * m), *lse = at + outputs;
+        half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
+    }
     for (int64_t first = 0; first < tokens; first += strip)
         half[first / strip % 2].tokens += tokens - first < strip ? tokens - first : strip;
     es_status status = ES_OK;
     for (int64_t h = 0; h < w->weights.heads && status == ES_OK; h++)
-        status = finish_head(w, h, half, numbers + at.limit,
-                             numbers + at.about + ES_PROBE_ABOUT * h, err);
+        status = finish_head(w, h, half, numbers, err);
     es_mem_free(es_probe_budget(w->spec), room);
     return status;
 }
@@ -242,7 +275,7 @@ es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *num
     walk w = {.spec = spec,
               .layer = layer,
               .queries = es_probe_queries_of(spec),
-              .strip = strip_of(es_pool_about(spec->pool).tokens)};
+              .strip = es_probe_strip(es_pool_about(spec->pool).tokens)};
     es_status status = prepare_walk(&w, err);
     if (status == ES_OK)
         status = walk_pool(&w, numbers, err);

@@ -75,9 +75,16 @@ static es_status compare_size(void *user, int64_t i, int thread, es_error *err)
 {
     const comparison *c = user;
     const int64_t m = c->probe->queries, k = c->probe->weights.width;
+    const int64_t few = es_probe_exact_of(&c->probe->spec, m);
+    double sum = 0.0;
     (void)thread;
-    return es_probe_errors(c->probe->exec.budget, c->outputs + i * m * k, k, c->limit,
-                           c->limit_stride, m, k, &c->cells[i], err);
+    ES_TRY(es_probe_errors(c->probe->exec.budget, c->outputs + i * m * k, k, c->limit,
+                           c->limit_stride, m, k, &c->cells[i], err));
+    for (int64_t j = 0; j < few; j++)
+        sum += pow(es_lab_distance(c->outputs + (i * m + j) * k, c->limit + j * c->limit_stride, k),
+                   2.0);
+    c->cells[i].few = sqrt(sum / (double)few);
+    return ES_OK;
 }
 
 /* es_probe_errors() at every size: outputs (sizes, queries, k) into cells (sizes). */
@@ -92,9 +99,9 @@ static es_status compare(const es_probe *probe, const double *outputs, const dou
 /* ---- one draw ---- */
 
 /* The queries of one head over n tokens, their keys and values (n, k) with rows `stride` numbers
- * apart, into outputs (sizes, queries, k). */
+ * apart, into out: (sizes, queries) of what it has room for. */
 static es_status attend(const es_probe *probe, int64_t head, const float *keys, const float *values,
-                        int64_t stride, double *outputs, es_error *err)
+                        int64_t stride, const es_attend_out *out, es_error *err)
 {
     const int64_t k = probe->weights.width, n = probe->spec.sizes[probe->spec.n_sizes - 1];
     const double scale = 1.0 / sqrt((double)k);
@@ -108,7 +115,7 @@ static es_status attend(const es_probe *probe, int64_t head, const float *keys, 
     es_view K = es_view_f32(keys, n, k), V = es_view_f32(values, n, k);
     q.row_stride = probe->weights.hidden * (int64_t)sizeof(float);
     K.row_stride = V.row_stride = stride * (int64_t)sizeof(float);
-    return es_attend(&q, &K, &V, &opts, &(es_attend_out){.output = outputs}, err);
+    return es_attend(&q, &K, &V, &opts, out, err);
 }
 
 typedef struct draw {
@@ -117,7 +124,8 @@ typedef struct draw {
     int64_t windows;          /* how many there are; 0: tokens are drawn one by one */
     int64_t *rows;            /* (n) of the pool */
     float *x, *keys, *values; /* (n, H) */
-    double *outputs;          /* (sizes, queries, k) of a head */
+    double *outputs;          /* (sizes, queries, k) of a head, */
+    double *top, *squares;    /* (sizes, queries) its largest weights and sums of w^2 */
     float *errors;            /* (sizes, queries, H) of all heads, in columns of their own */
 } draw;
 
@@ -143,12 +151,17 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
 {
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
-    ES_TRY(attend(p, head, d->keys + head * k, d->values + head * k, H, d->outputs, err));
+    const es_attend_out out = {
+        .output = d->outputs, .top_weight = d->top, .sum_squares = d->squares};
+    ES_TRY(attend(p, head, d->keys + head * k, d->values + head * k, H, &out, err));
     const double *limit = p->limit + head * k;
     for (int64_t i = 0; i < p->spec.n_sizes * m; i++)
         for (int64_t l = 0; l < k; l++)
             d->errors[i * H + head * k + l] = (float)(d->outputs[i * k + l] - limit[i % m * H + l]);
-    return compare(p, d->outputs, limit, H, cells, err);
+    ES_TRY(compare(p, d->outputs, limit, H, cells, err));
+    for (int64_t i = 0; i < p->spec.n_sizes; i++)
+        cells[i].focus = es_probe_focus_of(d->squares + i * m, d->top + i * m, m);
+    return ES_OK;
 }
 
 /* ---- all heads ---- */
@@ -228,8 +241,10 @@ static es_status prepare_draw(draw *d, es_error *err)
     ES_TRY(es_mem_array(budget, 3 * d->n, H, sizeof(float), "drawn tokens", (void **)&d->x, err));
     d->keys = d->x + d->n * H;
     d->values = d->keys + d->n * H;
-    ES_TRY(es_mem_array(budget, outputs, p->weights.width, sizeof(double), "outputs",
+    ES_TRY(es_mem_array(budget, outputs, p->weights.width + 2, sizeof(double), "outputs",
                         (void **)&d->outputs, err));
+    d->top = d->outputs + outputs * p->weights.width;
+    d->squares = d->top + outputs;
     return es_mem_array(budget, outputs, H, sizeof(float), "errors", (void **)&d->errors, err);
 }
 
@@ -380,7 +395,8 @@ static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es
     ES_TRY(es_parallel_run(&quiet, (c->n + STRIP - 1) / STRIP, draw_strip, c, err));
     ES_TRY(
         es_probe_project(&quiet, c->normals, c->n, c->factor, NULL, 2 * k, 2 * k, c->pairs, err));
-    ES_TRY(attend(p, head, c->pairs, c->pairs + k, 2 * k, c->outputs, err));
+    ES_TRY(attend(p, head, c->pairs, c->pairs + k, 2 * k, &(es_attend_out){.output = c->outputs},
+                  err));
     limit_of(c, head);
     return compare(p, c->outputs, c->limit, k, cells, err);
 }

@@ -24,6 +24,9 @@ static const es_param params[] = {
      .min = 0, .max = 65536, .standard = "4"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens of the pool whose outputs are compared",
      FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
+    {"exact-queries", 0, ES_PARAM_WHOLE, "M",
+     "of them, those whose error for independent tokens is computed exactly", FIELD(exact),
+     .min = 2, .max = 1e6, .standard = "64", .unit = "tokens"},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement",
@@ -65,6 +68,7 @@ static es_status open_study(es_job *job, es_error *err)
                               .n_sizes = p->sizes.count,
                               .queries = p->queries < s->pools.cost.tokens ? p->queries
                                                                            : s->pools.cost.tokens,
+                              .exact = p->exact,
                               .without_replacement = p->draw == PROBE_WITHOUT,
                               .seed = job->seed};
     if (p->draw == PROBE_CONTIGUOUS && p->sizes.counts[p->sizes.count - 1] > s->pools.cost.tokens)
@@ -74,6 +78,8 @@ static es_status open_study(es_job *job, es_error *err)
                          (long long)s->pools.cost.tokens);
     es_answer_text(job->answer, "draw", draw_choices[p->draw]);
     es_answer_count(job->answer, "queries", s->spec.queries);
+    es_answer_count(job->answer, "exact_queries",
+                    p->exact < s->spec.queries ? p->exact : s->spec.queries);
     es_answer_count(job->answer, "replicates", p->replicates);
     es_answer_count(job->answer, "control", p->control);
     return es_probe_cost_of(&s->spec, s->pools.cost.tokens, &s->cost, err);
@@ -99,11 +105,13 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double R = draws_of(p), C = (double)p->control;
     const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
-    const double cells = 8.0 * places * (limit + draws + C * PROBE_ERRORS * points);
+    const double cells =
+        8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
     (void)err;
-    *out = (es_cost){.flops = pools->flops +
-                              places * (s->cost.limit_flops + s->cost.open_flops +
-                                        R * s->cost.replicate_flops + C * s->cost.control_flops),
+    *out = (es_cost){.flops =
+                         pools->flops +
+                         places * (s->cost.limit_flops + s->cost.open_flops + s->cost.exact_flops +
+                                   R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
                      .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
@@ -160,11 +168,18 @@ static void pack_draw(const probe_state *s, double *out)
 {
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
     for (int64_t i = 0; i < points; i++, out += PROBE_COLUMNS) {
+        const es_probe_focus *f = &s->cells[i].focus;
         pack_errors(&s->cells[i], out);
         out[PROBE_COHERENCE] = (double)NAN;
+        out[PROBE_FEW] = s->cells[i].few;
+        out[PROBE_ESS] = f->ess;
+        out[PROBE_ESS_LOW] = f->ess_low;
+        out[PROBE_TOP] = f->top;
+        out[PROBE_TOP_HIGH] = f->top_high;
     }
     for (int64_t i = 0; i < sizes; i++, out += PROBE_COLUMNS) {
-        out[PROBE_MEAN] = out[PROBE_COV] = (double)NAN;
+        for (int column = 0; column < PROBE_COLUMNS; column++)
+            out[column] = (double)NAN;
         out[PROBE_MAP] = s->joint[i].map_error;
         out[PROBE_COHERENCE] = s->joint[i].coherence;
     }
@@ -204,13 +219,24 @@ static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, dou
     return ES_OK;
 }
 
+/* ---- exact errors ---- */
+
+static es_status run_exact(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    const probe_state *s = job->state;
+    const es_probe_spec spec = spec_at(s, cell, exec);
+    return es_probe_exact(&spec, cell % s->layers, es_job_cell(job, PROBE_LIMIT, cell), out, err);
+}
+
 /* ---- all together ---- */
 
 static es_status add_stages(es_job *job, es_error *err)
 {
     static const char *const number[] = {"number"};
-    static const char *const columns[PROBE_COLUMNS] = {"mean_error", "cov_error", "map_error",
-                                                       "coherence"};
+    static const char *const columns[PROBE_COLUMNS] = {
+        "mean_error", "cov_error",     "map_error",  "coherence",     "map_error_exact_few",
+        "ess_median", "ess_below_two", "top_median", "top_above_half"};
     const probe_params *p = job->params;
     probe_state *s = job->state;
     const es_probe_spec spec = spec_at(s, 0, &job->exec);
@@ -248,6 +274,17 @@ static es_status add_stages(es_job *job, es_error *err)
                        .tells = true,
                        .flops = s->cost.control_flops,
                        .run = run_control};
+    ES_TRY(es_job_stage(job, &stage, err));
+    stage = (es_stage){"exact",
+                       .phase = "integrating over draws",
+                       .noun = "layers",
+                       .cells = places_of(s),
+                       .rows = es_probe_exact_numbers(&spec),
+                       .cols = 1,
+                       .columns = number,
+                       .tells = true,
+                       .flops = s->cost.exact_flops,
+                       .run = run_exact};
     ES_TRY(es_job_stage(job, &stage, err));
     if (p->draw != PROBE_CONTIGUOUS)
         return ES_OK;
@@ -291,8 +328,12 @@ static const es_column layer_columns[] = {
     {"horizon_unscaled_all_heads", "H all heads", "", ES_FORMAT_SHORT,
      "of all heads as one and without 1/sqrt(k), as public code reports it; it has no meaning for "
      "several heads"},
-    {"frozen", "frozen", "share", ES_FORMAT_SHORT,
-     "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n"},
+    {"frozen", "u > 1", "share", ES_FORMAT_SHORT,
+     "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n, where Gaussian "
+     "tokens would freeze"},
+    {"top_high", "top > 1/2", "share", ES_FORMAT_SHORT,
+     "of queries, over all heads: one of n tokens has more than half of the weight, measured at "
+     "the largest n"},
     {"coherence", "coherence", "", ES_FORMAT_REAL,
      "squared error of the layer's attention output over the sum of its heads' own: 1 if heads err "
      "independently",
@@ -303,7 +344,7 @@ static const es_column layer_columns[] = {
 const es_table_spec probe_layers_table = {
     "layers", layer_columns,
     ES_VIEW("Layers", "domain layer reach trace participation horizon horizon_unscaled_all_heads "
-                      "frozen coherence layer_error")};
+                      "frozen top_high coherence layer_error")};
 
 /* ---- columns: heads ---- */
 
@@ -337,9 +378,30 @@ static const es_column head_columns[] = {
      "root mean square over queries of q, the standard deviation of a query's scores",
      .error = "score_sd_se"},
     {"freezing", "u", "", ES_FORMAT_SHORT,
-     "median over queries of q/sqrt(2 ln n) at the largest n; frozen above 1"},
-    {"frozen", "frozen", "share", ES_FORMAT_SHORT,
-     "of queries with q > sqrt(2 ln n) at the largest n", .error = "frozen_se"},
+     "median over queries of q/sqrt(2 ln n) at the largest n; above 1 Gaussian tokens would "
+     "freeze"},
+    {"frozen", "u > 1", "share", ES_FORMAT_SHORT,
+     "of queries with q > sqrt(2 ln n) at the largest n: for them a few of n Gaussian tokens of "
+     "the "
+     "same covariance would have all the weight. What the text's tokens do: ESS, top weight",
+     .error = "frozen_se"},
+    {"ess_pool", "ESS pool", "tokens", ES_FORMAT_SHORT,
+     "effective number of tokens, 1/sum w^2, of queries over the whole pool: median over queries"},
+    {"ess_pool_low", "ESS < 2", "share", ES_FORMAT_SHORT,
+     "of queries whose effective number of tokens of the pool is below 2"},
+    {"top_pool", "top pool", "", ES_FORMAT_SHORT,
+     "largest weight of a query over the whole pool: median over queries"},
+    {"top_pool_high", "top > 1/2", "share", ES_FORMAT_SHORT,
+     "of queries that give one token of the pool more than half of the weight"},
+    {"ess_n", "ESS at n", "tokens", ES_FORMAT_SHORT,
+     "effective number of the n tokens of a draw at the largest n: median over queries",
+     .error = "ess_n_se"},
+    {"ess_n_low", "ESS at n < 2", "share", ES_FORMAT_SHORT, "of queries, at the largest n",
+     .error = "ess_n_low_se"},
+    {"top_n", "top at n", "", ES_FORMAT_SHORT,
+     "largest weight at the largest n: median over queries", .error = "top_n_se"},
+    {"top_n_high", "top at n > 1/2", "share", ES_FORMAT_SHORT, "of queries, at the largest n",
+     .error = "top_n_high_se"},
     {"local_exponent", "alpha", "", ES_FORMAT_REAL,
      "local exponent: P(1 - cos(query, key) <= t) ~ c t^alpha, for keys less their mean; twice it "
      "is in how many dimensions keys vary near a query",
@@ -347,7 +409,8 @@ static const es_column head_columns[] = {
     {"beta", "beta", "", ES_FORMAT_SHORT,
      "inverse temperature |query| |key|/sqrt(k), root mean square"},
     {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
-     "the beta at which the nearest of n such keys takes over, at the largest n"},
+     "the beta at which the nearest of n keys of that exponent would take over, at the largest n: "
+     "theory; measured are ESS and top weight"},
     RATE_COLUMNS("rate_mean", "mean rate",
                  "error ~ n^-rate; standard errors from the jackknife over replicates"),
     RATE_COLUMNS("rate_cov", "cov rate", NULL),
@@ -361,14 +424,19 @@ static const es_column head_columns[] = {
      "n times the squared map error once n is large, by the weights that queries give the pool"},
     {"sampling_error", "sampling error", "", ES_FORMAT_SHORT,
      "half of its difference between the halves of the pool"},
+    {"tokens_for_tenth_sign", "", "", ES_FORMAT_TEXT,
+     "\">\": thin is above 0.1, and 10 % is likely to be reached later than it says"},
     {"tokens_for_tenth", "10 % from", "tokens", ES_FORMAT_SHORT,
-     "n from which the relative error is below a tenth for tokens drawn independently, by the "
-     "weights that queries give the pool's tokens; CSV and JSON have its error"},
-    {"tokens_for_tenth_error", "10 % error", "tokens", ES_FORMAT_SHORT,
-     "half of its difference between the halves of the pool"},
+     "n from which the relative error is below a tenth for tokens drawn independently: where the "
+     "exact curve falls to it",
+     .error = "tokens_for_tenth_error"},
+    {"tokens_for_tenth_queries", "10 % queries", "tokens", ES_FORMAT_SHORT,
+     "standard error of that from the scatter of queries"},
+    {"tokens_for_tenth_pool", "10 % pool", "tokens", ES_FORMAT_SHORT,
+     "half of its difference between the halves of the pool; its error is both together"},
     {"thin", "thin", "share", ES_FORMAT_SHORT,
-     "of queries for which fewer than 100 tokens of the pool count: for them the pool is too small "
-     "to tell, and 10 % is reached later than it says"},
+     "of queries for which fewer than 100 tokens of the pool count (1/sum w^2): what they would "
+     "find in more text the pool cannot tell"},
     {"mean_error_limit", "limit's mean error", "", ES_FORMAT_SHORT,
      "distance between the pool and its text, from its two halves"},
     {"cov_error_limit", "limit's cov error", "", ES_FORMAT_SHORT},
@@ -379,7 +447,9 @@ static const es_column head_columns[] = {
     RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
     RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
     {"rate_map_predicted", "predicted", "", ES_FORMAT_SHORT,
-     "that map rate from exact integrals, nothing drawn"},
+     "that map rate of Gaussian tokens from exact integrals, nothing drawn"},
+    {"rate_map_exact", "exact rate", "", ES_FORMAT_SHORT,
+     "map rate of the exact curve, which knows the pool's tokens, at the same n"},
     {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent"},
     {"rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
      "the exponent of the paper's first version"},
@@ -398,10 +468,14 @@ static const es_column head_columns[] = {
     {"sink_last", "on [SEP]", "", ES_FORMAT_REAL, "and on its last", .error = "sink_last_se"},
     {0}};
 static const es_table_view head_views[] = {
-    {"Heads: convergence to the limit", "domain layer head horizon score_sd frozen rate_mean "
-                                        "rate_cov rate_map relative_error tokens_for_tenth thin"},
-    {"Heads: freezing, and Gaussian tokens of the same covariance",
-     "domain layer head frobenius freezing local_exponent beta beta_frozen rate_mean_gaussian "
+    {"Heads: convergence to the limit",
+     "domain layer head horizon score_sd rate_mean rate_cov rate_map rate_map_exact relative_error "
+     "tokens_for_tenth_sign tokens_for_tenth thin"},
+    {"Heads: how many tokens count", "domain layer head freezing frozen ess_pool ess_pool_low "
+                                     "top_pool top_pool_high ess_n ess_n_low "
+                                     "top_n top_n_high"},
+    {"Heads: Gaussian tokens of the same covariance",
+     "domain layer head frobenius local_exponent beta beta_frozen rate_mean_gaussian "
      "rate_cov_gaussian rate_map_gaussian rate_map_predicted rate_horizon"},
     {"Heads: attention in the text's own blocks",
      "domain layer head entropy top_mass ess sink_first sink_last"},
@@ -425,15 +499,31 @@ static const es_column row_columns[] = {
      .error = "map_error_se"},
     {"relative_error", "relative", "", ES_FORMAT_REAL, "map error over the spread of the outputs",
      .error = "relative_error_se"},
+    {"map_error_exact", "exact", "", ES_FORMAT_REAL,
+     "the map error expected for independent tokens, exact for every n, from the weights that "
+     "queries give the pool's tokens, nothing drawn; its error is by how much the queries that are "
+     "computed may miss all. Without replacement times the square root of (N - n)/(N - 1)",
+     .error = "map_error_exact_se"},
+    {"map_error_exact_pool", "exact, pool", "", ES_FORMAT_SHORT,
+     "half of its difference between the halves of the pool"},
+    {"exact_ratio", "measured/exact", "", ES_FORMAT_REAL,
+     "root mean square of the measured map error of the very queries whose error is computed, over "
+     "that; its error is that of the draws",
+     .error = "exact_ratio_se"},
     {"map_error_sampling", "sampling", "", ES_FORMAT_SHORT,
-     "the map error expected for large n from the weights that queries give the pool's tokens"},
+     "the form of the exact map error for large n"},
+    {"ess", "ESS", "tokens", ES_FORMAT_SHORT,
+     "effective number of the n tokens, 1/sum w^2: median over queries, mean over replicates",
+     .error = "ess_se"},
+    {"top_weight", "top weight", "", ES_FORMAT_SHORT, "largest weight, likewise",
+     .error = "top_weight_se"},
     {"mean_error_gaussian", "Gaussian mean", "", ES_FORMAT_SHORT,
      "the same error of Gaussian tokens of the same covariance, drawn, and the same queries",
      .error = "mean_error_gaussian_se"},
     {"cov_error_gaussian", "cov", "", ES_FORMAT_SHORT, .error = "cov_error_gaussian_se"},
     {"map_error_gaussian", "map", "", ES_FORMAT_SHORT, .error = "map_error_gaussian_se"},
     {"map_error_predicted", "predicted", "", ES_FORMAT_SHORT,
-     "that map error from exact integrals, nothing drawn"},
+     "that map error of Gaussian tokens from exact integrals, nothing drawn"},
     {"mean_error_flag", "mean flag", "", ES_FORMAT_TEXT, "as that of the map error"},
     {"cov_error_flag", "cov flag", "", ES_FORMAT_TEXT, "likewise"},
     {"map_error_flag", "flag", "", ES_FORMAT_TEXT,
@@ -443,10 +533,10 @@ static const es_column row_columns[] = {
     {0}};
 const es_table_spec probe_rows_table = {
     "rows", row_columns,
-    ES_VIEW(
-        "Distance from the pool's limit",
-        "domain layer head n mean_error cov_error map_error map_error_sampling mean_error_gaussian "
-        "cov_error_gaussian map_error_gaussian map_error_predicted map_error_flag")};
+    ES_VIEW("Distance from the pool's limit",
+            "domain layer head n mean_error cov_error map_error map_error_exact exact_ratio "
+            "mean_error_gaussian cov_error_gaussian map_error_gaussian map_error_predicted "
+            "map_error_flag")};
 
 /* ---- columns: domains ---- */
 
@@ -484,10 +574,11 @@ const es_study es_study_probe = {
         "Runs text through the model and keeps what every layer is given: the pool, a sample of "
         "real tokens. Attention of some of them over the whole pool stands for infinitely many "
         "tokens; attention over n tokens drawn from the pool is measured against it, head by head, "
-        "with rates, their intervals, and the pool's own error. Beside it: horizons and the "
-        "exponents they predict, how many tokens a head needs, how many queries are frozen, what "
-        "Gaussian tokens of the same covariance would do, entropy and sinks of attention in the "
-        "text's own blocks, and how independently the heads of a layer err.\n\n"
+        "with rates, their intervals, and the pool's own error. Beside it: the exact error of n "
+        "independent tokens by the weights that queries give the pool, and how many tokens a head "
+        "needs; horizons and the exponents they predict; how many tokens count, and what Gaussian "
+        "tokens of the same covariance would do; entropy and sinks of attention in the text's own "
+        "blocks; how independently the heads of a layer err.\n\n"
         "Tokens of a context are not drawn independently. --draw contiguous also attends over "
         "windows of the text and gives the design effect, the mean square error of windows over "
         "that of independent tokens, and how many independent tokens a context is worth; "

@@ -10,24 +10,29 @@
 
 typedef struct probe_params {
     es_pool_params pool;
-    int64_t replicates, control, queries;
+    int64_t replicates, control, queries, exact;
     es_grid sizes;
     int draw;
 } probe_params;
 
-/* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens. A *place* is a
- * layer of a domain. */
-enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL };
+/* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
+ * of some queries of a layer. A *place* is a layer of a domain. */
+enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT };
 
 /* Columns of a draw. Its first heads x sizes rows are errors of single heads, which have no
- * coherence; then come `sizes` rows of all heads together, which have only the last two. A control
- * has the first three columns, and no rows of all heads. */
+ * coherence; then come `sizes` rows of all heads together, which have only that and the map error.
+ * A control has the first three columns, and no rows of all heads. */
 enum {
     PROBE_MEAN,
     PROBE_COV,
     PROBE_MAP,
     PROBE_ERRORS,
     PROBE_COHERENCE = PROBE_ERRORS,
+    PROBE_FEW, /* map error of the exact queries */
+    PROBE_ESS, /* and the rest of es_probe_focus */
+    PROBE_ESS_LOW,
+    PROBE_TOP,
+    PROBE_TOP_HIGH,
     PROBE_COLUMNS
 };
 

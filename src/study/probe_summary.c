@@ -32,6 +32,7 @@ typedef struct making {
     es_probe_head about;
     es_probe_local *local; /* (heads) */
     double *predicted;     /* (sizes) */
+    es_probe_point *exact; /* (sizes) */
     double *relative;      /* (places, heads, 2): ln of the relative map error at the largest n, and
                               its standard error, for comparing domains */
 } making;
@@ -155,11 +156,91 @@ static es_status put_prediction(making *m, es_error *err)
     return ES_OK;
 }
 
-/* From how many tokens on the map error, sqrt(sampling / n), is a tenth of the outputs' spread:
- * sampling = N sum w^2 |v - output|^2 over the pool, to first order in 1/n (THEORY 9). */
-static double tokens_for_tenth(const es_probe_head *a, double sampling)
+/* Where more queries than this have fewer than 100 tokens, a larger pool of the same text needs
+ * more tokens (docs/PREDICTION.md). */
+static const double THIN = 0.1;
+
+static const double *exact_of(const making *m)
 {
-    return 100.0 * sampling / (a->output_rms * a->output_rms);
+    return es_job_cell(m->job, PROBE_EXACT, m->place);
+}
+
+/* A draw of n of the pool's N tokens without replacement has (N - n)/(N - 1) of the variance of
+ * independent ones (THEORY 9). */
+static double left_at(const making *m, int64_t i)
+{
+    const double N = (double)m->tokens, n = (double)m->s->spec.sizes[i];
+    return m->s->spec.without_replacement ? (N - n) / (N - 1.0) : 1.0;
+}
+
+/* From how many tokens on the map error is a tenth of the outputs' spread. */
+static es_status put_need(const making *m, es_error *err)
+{
+    es_probe_need need = {0};
+    if (m->about.output_rms > 0.0)
+        ES_TRY(es_probe_needs(m->s->probe, m->head, exact_of(m), 0.1 * m->about.output_rms, &need,
+                              err));
+    es_put(m->heads, number_of(m), {"tokens_for_tenth", need.tokens},
+           {"tokens_for_tenth_queries", need.queries_se},
+           {"tokens_for_tenth_pool", need.pool_error},
+           {"tokens_for_tenth_error", hypot(need.queries_se, need.pool_error)});
+    es_table_text(m->heads, number_of(m), "tokens_for_tenth_sign", m->about.thin > THIN ? ">" : "");
+    return ES_OK;
+}
+
+/* What draws of column `column` say at size i: mean and standard error over replicates. */
+static es_measured drawn(const making *m, int64_t i, int column, bool squared)
+{
+    const int64_t R = m->p->replicates, sizes = m->s->spec.n_sizes;
+    const int64_t stride = (m->s->heads + 1) * sizes * PROBE_COLUMNS;
+    const double *first = es_job_cell(m->job, PROBE_DRAW, m->place * R) +
+                          (m->head * sizes + i) * PROBE_COLUMNS + column;
+    if (squared)
+        return es_measured_rms(first, R, stride);
+    const es_spread x = es_spread_of(first, R, stride);
+    return (es_measured){x.mean, sqrt(x.squares / ((double)R * (double)(R - 1)))};
+}
+
+/* The exact curve, beside what was measured: expectations are of squares, so measured are root mean
+ * squares here, of the same queries. */
+static es_status put_exact(const making *m, es_error *err)
+{
+    const int64_t sizes = m->s->spec.n_sizes;
+    ES_TRY(es_probe_curve(m->s->probe, m->head, exact_of(m), m->exact, err));
+    for (int64_t i = 0; i < sizes; i++) {
+        const es_probe_point *e = &m->exact[i];
+        const double left = sqrt(left_at(m, i)), few = e->few * left;
+        const es_measured got = drawn(m, i, PROBE_FEW, true);
+        const es_measured ess = drawn(m, i, PROBE_ESS, false), top = drawn(m, i, PROBE_TOP, false);
+        m->predicted[i] = e->map_error * left;
+        es_put(m->rows, row_of(m, i), {"map_error_exact", e->map_error * left},
+               {"map_error_exact_se", e->map_error_se * left},
+               {"map_error_exact_pool", e->map_error_pool * left}, {"exact_ratio", got.value / few},
+               {"exact_ratio_se", got.se / few}, {"ess", ess.value}, {"ess_se", ess.se},
+               {"top_weight", top.value}, {"top_weight_se", top.se});
+    }
+    es_table_real(m->heads, number_of(m), "rate_map_exact",
+                  es_series_rate_even(&m->of[TEXT][PROBE_MAP], m->predicted, 0.01));
+    return put_need(m, err);
+}
+
+/* How many tokens count: over the pool, and over the n of a draw. */
+static void put_focus(const making *m)
+{
+    static const struct {
+        const char *key;
+        int column;
+    } of_draws[] = {{"ess_n", PROBE_ESS},
+                    {"ess_n_low", PROBE_ESS_LOW},
+                    {"top_n", PROBE_TOP},
+                    {"top_n_high", PROBE_TOP_HIGH}};
+    const es_probe_focus *f = &m->about.focus;
+    es_put(m->heads, number_of(m), {"ess_pool", f->ess}, {"ess_pool_low", f->ess_low},
+           {"top_pool", f->top}, {"top_pool_high", f->top_high});
+    for (size_t i = 0; i < sizeof of_draws / sizeof *of_draws; i++) {
+        const es_measured x = drawn(m, m->s->spec.n_sizes - 1, of_draws[i].column, false);
+        es_put_under(m->heads, number_of(m), of_draws[i].key, {"", x.value}, {"_se", x.se});
+    }
 }
 
 static es_status put_weights(const making *m, es_error *err)
@@ -177,8 +258,6 @@ static es_status put_weights(const making *m, es_error *err)
            {"score_sd_se", a->score_sd_se}, {"freezing", a->freezing}, {"frozen", a->frozen},
            {"frozen_se", a->frozen_se}, {"output_rms", a->output_rms}, {"sampling", a->sampling},
            {"sampling_error", a->sampling_error}, {"thin", a->thin},
-           {"tokens_for_tenth", tokens_for_tenth(a, a->sampling)},
-           {"tokens_for_tenth_error", tokens_for_tenth(a, a->sampling_error)},
            {"local_exponent", local->exponent}, {"local_exponent_se", local->exponent_se},
            {"beta", local->beta}, {"beta_frozen", local->beta_frozen},
            {"sink_first", a->sink_first}, {"sink_first_se", a->sink_first_se},
@@ -203,16 +282,15 @@ static es_status put_context(const making *m, es_error *err)
 }
 
 /* What the pool's own weights say draws of it will show once n is large, and errors relative to the
- * spread of the head's outputs, which are comparable between heads. A draw of n of the pool's N
- * tokens without replacement has (N - n)/(N - 1) of the variance of independent ones (THEORY 9). */
+ * spread of the head's outputs, which are comparable between heads. */
 static void put_scaled(const making *m)
 {
     const es_fit_summary *map = m->of[TEXT][PROBE_MAP].summary;
-    const double N = (double)m->tokens, spread = m->about.output_rms;
+    const double spread = m->about.output_rms;
     const int64_t last = m->s->spec.n_sizes - 1, head = number_of(m);
     for (int64_t i = 0; i <= last; i++) {
         const double n = (double)m->s->spec.sizes[i];
-        const double left = m->s->spec.without_replacement ? (N - n) / (N - 1.0) : 1.0;
+        const double left = left_at(m, i);
         const int64_t row = row_of(m, i);
         es_put(m->rows, row, {"map_error_sampling", sqrt(m->about.sampling * left / n)},
                {"relative_error", map[i].mean / spread}, {"relative_error_se", map[i].se / spread});
@@ -237,6 +315,8 @@ static es_status sum_up_head(making *m, es_error *err)
     for (int which = 0; which < PROBE_ERRORS; which++)
         ES_TRY(sum_up(m, TEXT, which, err));
     ES_TRY(put_prediction(m, err));
+    ES_TRY(put_exact(m, err));
+    put_focus(m);
     for (int which = 0; which < PROBE_ERRORS && m->p->control; which++)
         ES_TRY(sum_up(m, GAUSSIAN, which, err));
     ES_TRY(put_context(m, err));
@@ -260,7 +340,7 @@ static void put_joint(const making *m, const char *name, int column)
 static es_status sum_up_layer(making *m, es_error *err)
 {
     es_probe_layer about;
-    double most = 0.0, frozen = 0.0;
+    double most = 0.0, frozen = 0.0, top = 0.0;
     ES_TRY(probe_open_layer(m->job, m->place, false, &m->exec, err));
     ES_TRY(es_probe_layer_of(m->s->probe, &about, err));
     ES_TRY(es_probe_local_of(m->s->probe, m->local, err));
@@ -275,8 +355,9 @@ static es_status sum_up_layer(making *m, es_error *err)
         ES_TRY(sum_up_head(m, err));
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.frozen / (double)m->s->heads;
+        top += drawn(m, m->s->spec.n_sizes - 1, PROBE_TOP_HIGH, false).value / (double)m->s->heads;
     }
-    es_put(m->layers, m->place, {"horizon", most}, {"frozen", frozen});
+    es_put(m->layers, m->place, {"horizon", most}, {"frozen", frozen}, {"top_high", top});
     return ES_OK;
 }
 
@@ -385,13 +466,13 @@ static void tell_slowest(const making *m, es_answer *a)
     es_answer_tell(a,
                    "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
                    "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f (± "
-                   "%.0f between halves of the pool)%s.",
+                   "%.0f, by the queries and the halves of the pool)%s.",
                    beyond, (long long)es_table_rows(m->heads), counted(m), (long long)tokens,
                    es_table_get(m->heads, slowest, "layer"),
                    es_table_get(m->heads, slowest, "head"), *domain ? " on " : "", domain,
                    rounded(most),
                    rounded(es_table_get(m->heads, slowest, "tokens_for_tenth_error")),
-                   es_table_get(m->heads, slowest, "thin") > 0.5 ? " or more" : "");
+                   es_table_get(m->heads, slowest, "thin") > THIN ? " or more" : "");
 }
 
 static void tell_domains(const es_table *t, es_answer *a)
@@ -422,6 +503,7 @@ static es_status prepare(making *m, es_error *err)
     }
     ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->local, &m->local, err));
     ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->predicted, &m->predicted, err));
+    ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err));
     return es_job_array(m->job, places * heads, 2, sizeof *m->relative, &m->relative, err);
 }
 
