@@ -38,7 +38,7 @@ static es_status run_ball(const es_claim_opts *opts, ball_trial *t, es_error *er
 {
     *t = (ball_trial){.law = {.kind = ES_LAW_GAUSSIAN, .dim = 1, .size = 1.0},
                       .A = es_view_f64(&one, 1, 1),
-                      .replicates = es_effort_pick(opts, 160, 4000),
+                      .replicates = es_effort_pick(opts, 160, 2000),
                       .arena = {.budget = es_claim_budget(opts)}};
     t->head = (es_head){.A = &t->A};
     const es_ball_spec spec = {

@@ -493,7 +493,7 @@ static es_status gather_heat(const es_claim_opts *opts, int64_t dim, int64_t rep
 static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const int64_t dims[] = {2, 3, 8};
-    const int64_t replicates = es_effort_pick(opts, 8, 32);
+    const int64_t replicates = es_effort_pick(opts, 8, 16);
     es_heat_draw *sample;
     ES_TRY(es_mem_array(es_claim_budget(opts), replicates, COUNT(betas), sizeof *sample,
                         "draws of a claim", (void **)&sample, err));
