@@ -176,9 +176,10 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
 
 void cli_print(cli_session *s)
 {
-    const es_answer_form form = s->common.json  ? ES_ANSWER_JSON
-                                : s->common.csv ? ES_ANSWER_CSV
-                                                : ES_ANSWER_TEXT;
+    const es_answer_form form = s->common.json       ? ES_ANSWER_JSON
+                                : s->common.csv      ? ES_ANSWER_CSV
+                                : s->common.markdown ? ES_ANSWER_MARKDOWN
+                                                     : ES_ANSWER_TEXT;
     const char *csv = s->command->study ? s->command->study->csv : NULL;
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};

@@ -58,6 +58,9 @@ static const struct {
      {"csv", 0, CLI_FLAG, NULL, "print the main table as CSV, full precision",
       .field = offsetof(cli_common, csv)}},
     {CLI_TAKES_FORMAT,
+     {"markdown", 0, CLI_FLAG, NULL, "print findings and tables as Markdown",
+      .field = offsetof(cli_common, markdown)}},
+    {CLI_TAKES_FORMAT,
      {"quiet", 0, CLI_FLAG, NULL, "say nothing on stderr but errors and warnings",
       .field = offsetof(cli_common, quiet)}},
     {CLI_TAKES_FORMAT,
@@ -249,9 +252,9 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
                (char *)es_params_values(out->operand) + command->operand->field,
                command->operand->kind == ES_PARAM_TEXTS ? sizeof(es_texts) : sizeof(char *));
     const cli_common *common = es_params_values(out->common);
-    if (common->json && common->csv)
+    if (common->json + common->csv + common->markdown > 1)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "--json and --csv at once");
+                        "two of --json, --csv and --markdown at once");
     if (!common->quiet)
         tell_merged(command, out->own);
     return ES_OK;

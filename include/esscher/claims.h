@@ -5,8 +5,13 @@
  * verdict follows from the standard errors alone:
  *
  *     holds       every piece agrees, and the errors are small enough that it could have failed
- *     fails       at least one piece disagrees by more than ES_CLAIM_SIGMAS standard errors
+ *     fails       at least one piece disagrees by more than its errors allow
  *     undecided   the errors are too large to tell: more effort is needed
+ *
+ * What errors allow is chosen so that a true claim is refused with a probability of at most
+ * ES_CLAIM_LEVEL: its pieces share that level, and each is a test of Student's, since an error that
+ * was estimated from few draws is itself uncertain. The conclusion is made from verdict and numbers
+ * and says nothing that the verdict does not.
  *
  * Some claims are expected to fail: an asymptotic exponent read as a prediction, a horizon without
  * its 1/sqrt(k). They are here because people rely on them.
@@ -29,10 +34,9 @@
 extern "C" {
 #endif
 
-enum {
-    ES_CLAIM_SIGMAS = 4,   /* a claim with 30 pieces is then wrongly refused once in 500 seeds */
-    ES_CLAIM_EVIDENCE = 16 /* pieces that one claim can have */
-};
+#define ES_CLAIM_LEVEL 0.002 /* a true claim is refused once in so many seeds, or less often */
+
+enum { ES_CLAIM_EVIDENCE = 32 }; /* pieces that one claim can have */
 
 typedef enum es_verdict {
     ES_VERDICT_UNDECIDED = 0,
@@ -44,8 +48,8 @@ typedef enum es_verdict {
 ES_API const char *es_verdict_name(es_verdict verdict);
 
 typedef enum es_effort {
-    ES_EFFORT_QUICK = 0, /* all claims in less than two minutes on two cores */
-    ES_EFFORT_PAPER = 1  /* the papers' sizes: hours */
+    ES_EFFORT_QUICK = 0, /* all claims in some two minutes on two cores */
+    ES_EFFORT_PAPER = 1  /* the papers' numbers of tokens: less than half an hour */
 } es_effort;
 
 typedef struct es_claim {
@@ -53,30 +57,43 @@ typedef struct es_claim {
     const char *source;    /* which paper or code says so */
     const char *statement; /* in our words */
     es_verdict expected;   /* HOLDS, or FAILS for what we know to mislead */
+    const char *limits;    /* what this check cannot tell; NULL: nothing to add */
 } es_claim;
 
 /* How a measurement relates to its prediction when the claim is true. */
 typedef enum es_relation {
     ES_RELATION_EQUAL = 1,
     ES_RELATION_AT_LEAST = 2,
-    ES_RELATION_AT_MOST = 3
+    ES_RELATION_AT_MOST = 3,
+    ES_RELATION_ABOUT = 4 /* equal, but for an allowance of more than a thousandth of it */
 } es_relation;
+
+/*! es_relation_name() : "=", ">=", "<=", "~"; "" for a number that is none. */
+ES_API const char *es_relation_name(es_relation relation);
 
 typedef struct es_evidence {
     char label[80];
     es_relation relation;
     double predicted;
-    double slack; /* what the prediction itself may be off by, from theory */
-    double measured, se;
+    double allowance;    /* what the prediction itself may be off by, from theory; 0 of a bound */
+    double resolution;   /* what a measurement must be able to tell apart, or nothing is decided */
+    double measured, se; /* se 0: computed, not sampled */
+    int64_t tries;       /* independent draws that `se` is estimated from; 0: computed */
+    /* what follows from these */
+    double sigmas;   /* standard errors by which it may be outside before it fails */
+    double slack;    /* how far inside what is claimed, below 0: outside, as a part of |predicted|;
+                        NaN where that is 0, or less than the allowance */
+    double slack_se; /* the same in standard errors; NaN of what is computed */
     es_verdict verdict;
 } es_evidence;
 
 typedef struct es_finding {
     es_evidence evidence[ES_CLAIM_EVIDENCE];
     int count;
-    int decisive; /* the piece that speaks for all: the worst, or the first if all agree */
+    int decisive; /* the piece that speaks for all: the one nearest to refuting the claim */
     es_verdict verdict;
-    char conclusion[320]; /* one line: what to conclude */
+    char remark[352];     /* what to make of it, written for the verdict that is expected */
+    char conclusion[640]; /* the verdict and the decisive piece in words; the remark if it fits */
 } es_finding;
 
 /*! es_claims_count(), es_claim_at() : the claims, in a fixed order; NULL outside. */

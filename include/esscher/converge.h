@@ -89,6 +89,33 @@ ES_API void es_converge_limit_size(const es_converge_limit *limit, int64_t s, do
 ES_API es_status es_converge_replicate(const es_converge_spec *spec, const es_converge_limit *limit,
                                        int64_t replicate, es_converge_cell *out, es_error *err);
 
+/* ---- laws without a limit ----
+ * Student's t has no exponential moments, laws with exponential tails (Laplace, logistic) none
+ * beyond an edge, and some of their own tokens ask from beyond it. Attention over such tokens does
+ * not converge: its largest terms decide, and the output grows with n. */
+
+/* What is measured of one replicate at one scale and n, averaged over those of the first
+ * map_queries queries at whose tilt the log-MGF is infinite; all 0 if there are none. */
+typedef struct es_converge_failure {
+    double log_norm, norm; /* means of ln|Gamma_n(x)| and |Gamma_n(x)| */
+    double top_weight, sum_squares, ess;
+    double beyond; /* share of the queries that have no limit */
+    /* what extreme-value theory says of the same queries for n to infinity, heuristic (THEORY 9) */
+    double predicted_squares; /* of sum_squares */
+    double predicted_step;    /* growth of |Gamma_n| when ln n grows by 1; 0: a power of n */
+} es_converge_failure;
+
+/*! es_converge_fails() : is this a law without a limit for queries of its own? */
+ES_API bool es_converge_fails(const es_law *law);
+
+/*! es_converge_failing() : one replicate of such a law: out (n_scales, n_sizes). `independent` and
+ *  `reference` of the spec are not looked at. Queries are the first tokens, or fresh ones.
+ *  O(n_max map_queries (k + n_scales channels)) time, O(n_max dim) memory.
+ *  @return : as es_converge_replicate(); ES_E_ARGUMENT (converge.failing) for other laws.
+ *  es_converge_failing_cost() : what one takes; nothing is due before the first. */
+ES_API es_status es_converge_failing(const es_converge_spec *spec, int64_t replicate,
+                                     es_converge_failure *out, es_error *err);
+
 /* Operations of attention, as es_attend_plan counts them, and upper bounds on memory at one time.
  */
 typedef struct es_converge_cost {
@@ -102,6 +129,8 @@ typedef struct es_converge_cost {
  * es_converge_limit_new() does. */
 ES_API es_status es_converge_cost_of(const es_converge_spec *spec, es_converge_cost *out,
                                      es_error *err);
+ES_API es_status es_converge_failing_cost(const es_converge_spec *spec, es_converge_cost *out,
+                                          es_error *err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
  *
  *     converge.c             the question, checked; limits, or a sample in their place
  *     converge_replicate.c   one sample; one replicate: attention, errors; cost
+ *     converge_failing.c     one replicate where there is no limit
  */
 #ifndef ES_LAB_CONVERGE_INSIDE_H
 #define ES_LAB_CONVERGE_INSIDE_H

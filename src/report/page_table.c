@@ -51,6 +51,22 @@ static void put_measure(es_sink *s, const char *label, double value, double erro
     es_sink_put(s, "</td>");
 }
 
+/* "≥ 0.25" */
+static void put_relation(es_sink *s, const char *relation, double predicted)
+{
+    char text[ES_FORMAT_ROOM];
+    const char *sign = strcmp(relation, ">=") == 0   ? "≥ "
+                       : strcmp(relation, "<=") == 0 ? "≤ "
+                       : strcmp(relation, "~") == 0  ? "≈ "
+                                                     : "";
+    es_sink_put(s, "<td class=\"n\" role=\"cell\" data-label=\"predicted\">");
+    es_sink_put(s, isfinite(predicted) ? sign : "–");
+    if (isfinite(predicted))
+        es_sink_put(s,
+                    es_format_number(ES_FORMAT_SHORT, predicted, (double)NAN, text, sizeof text));
+    es_sink_put(s, "</td>");
+}
+
 static void put_claim(es_sink *s, const es_run_table *t, int64_t row)
 {
     es_sink_put(s, "<tr role=\"row\"><td role=\"cell\" data-label=\"verdict\">");
@@ -60,9 +76,12 @@ static void put_claim(es_sink *s, const es_run_table *t, int64_t row)
     put_paragraph(s, "conclusion", es_book_text(t, "conclusion", row));
     put_paragraph(s, "quiet", es_book_text(t, "source", row));
     es_sink_put(s, "</td>");
-    put_measure(s, "predicted", es_book_real(t, "predicted", row), (double)NAN);
+    put_relation(s, es_book_text(t, "relation", row), es_book_real(t, "predicted", row));
     put_measure(s, "measured", es_book_real(t, "measured", row),
                 es_book_real(t, "measured_se", row));
+    put_measure(s, "slack", es_book_real(t, "slack", row), (double)NAN);
+    put_measure(s, "slack in standard errors", es_book_real(t, "slack_se", row), (double)NAN);
+    put_measure(s, "tries", es_book_real(t, "tries", row), (double)NAN);
     es_sink_put(s, "</tr>\n");
 }
 
@@ -78,13 +97,18 @@ void es_page_claims_html(es_sink *s, const es_book_table *t, const char *id)
                    "<th scope=\"col\" role=\"columnheader\">statement, conclusion and source</th>"
                    "<th scope=\"col\" role=\"columnheader\" class=\"n\">predicted</th>"
                    "<th scope=\"col\" role=\"columnheader\" class=\"n\">measured</th>"
+                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">slack</th>"
+                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">in se</th>"
+                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">tries</th>"
                    "</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++)
         put_claim(s, &t->data, i);
     es_sink_put(s, "</tbody>\n</table>\n<p class=\"note\">Numbers are those of the piece of "
-                   "evidence that decides, ± one standard error. A claim does not hold where a "
-                   "piece of evidence is off by more than 4 standard errors; it is not decided "
-                   "where they are too large to tell.</p>\n</div>\n");
+                   "evidence that is nearest to refuting the claim, ± one standard error. Slack is "
+                   "how far it is inside what is claimed, in units of the prediction and in "
+                   "standard errors; below 0 it is outside. All pieces of a claim together "
+                   "refuse it wrongly with a probability of at most 0.2 %; it is not decided "
+                   "where errors are too large to tell.</p>\n</div>\n");
 }
 
 /* ---- cells ---- */

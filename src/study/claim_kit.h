@@ -26,24 +26,29 @@ extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_clai
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
     es_claims_average[], es_claims_collapse[], es_claims_rope[];
 
-/*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `slack`. A
- * standard error with which a difference of `resolution` would go unnoticed leaves it undecided. */
-void es_evidence_equal(es_finding *f, double predicted, double slack, double resolution,
-                       es_measured m, const char *fmt, ...) ES_PRINTF(6, 7);
+/*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `allowance`.
+ * A standard error with which a difference of `resolution` would go unnoticed leaves it undecided.
+ * `tries` independent draws are behind that error; 0: the number is computed, its error 0. */
+void es_evidence_equal(es_finding *f, double predicted, double allowance, double resolution,
+                       es_measured m, int64_t tries, const char *fmt, ...) ES_PRINTF(7, 8);
 
 /*! es_evidence_at_least(), es_evidence_at_most() : measured should not be on the wrong side of
  * `bound`; one that is within its error of the bound leaves it undecided. */
-#define es_evidence_at_least(f, bound, m, ...)                                                     \
-    es_evidence_bound(f, ES_RELATION_AT_LEAST, bound, m, __VA_ARGS__)
-#define es_evidence_at_most(f, bound, m, ...)                                                      \
-    es_evidence_bound(f, ES_RELATION_AT_MOST, bound, m, __VA_ARGS__)
+#define es_evidence_at_least(f, bound, m, tries, ...)                                              \
+    es_evidence_bound(f, ES_RELATION_AT_LEAST, bound, m, tries, __VA_ARGS__)
+#define es_evidence_at_most(f, bound, m, tries, ...)                                               \
+    es_evidence_bound(f, ES_RELATION_AT_MOST, bound, m, tries, __VA_ARGS__)
 void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
-                       const char *fmt, ...) ES_PRINTF(5, 6);
+                       int64_t tries, const char *fmt, ...) ES_PRINTF(6, 7);
 
-/*! es_finding_decide() : the verdict from the evidence: the worst piece's, or the first's if all
- * agree. es_finding_conclude() : the same, and the conclusion. */
+/*! es_finding_remark() : what to make of the numbers, for the verdict that is expected: it is shown
+ * only beside that. */
+void es_finding_remark(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
+
+/*! es_finding_decide() : the verdict of every piece, and of the finding: that of the gravest.
+ * es_finding_conclude() : the same, and the conclusion. */
 void es_finding_decide(es_finding *f);
-void es_finding_conclude(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
+void es_finding_conclude(es_finding *f, es_verdict expected);
 
 /*! es_effort_pick() : `quick` or `paper`, as the effort says. */
 static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, int64_t paper)
@@ -103,6 +108,12 @@ es_status es_trial_rate(es_trial *trial, int64_t s, es_trial_error which, es_mea
 /*! es_trial_rms() : root mean square over replicates of an error, at scale s and size i. */
 es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error which,
                        es_measured *out, es_error *err);
+
+/*! es_trial_above() : the mean error at the largest n over C n^-exponent, with C from the mean
+ * error at the smallest; its standard error is that of a ratio of means over the same replicates.
+ */
+es_status es_trial_above(es_trial *trial, int64_t s, es_trial_error which, double exponent,
+                         es_measured *out, es_error *err);
 
 /*! es_trial_horizons() : of the head at scale s. */
 es_status es_trial_horizons(es_trial *trial, int64_t s, es_horizons *out, es_error *err);

@@ -1,9 +1,5 @@
-/* claims.c : the list of claims, the rules of a verdict, and trials, which many claims are made of.
- *
- * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. */
+/* claims.c : the list of claims, and trials, which many claims are made of. */
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include <esscher/claims.h>
 #include <esscher/experiment.h>
@@ -41,13 +37,6 @@ const es_claim *es_claim_at(int64_t index)
     return e ? &e->claim : NULL;
 }
 
-const char *es_verdict_name(es_verdict verdict)
-{
-    return verdict == ES_VERDICT_HOLDS   ? "holds"
-           : verdict == ES_VERDICT_FAILS ? "does not hold"
-                                         : "not decided";
-}
-
 es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
@@ -57,84 +46,9 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
         return es_fail(err, ES_E_RANGE, "claims.index", "see es_claims_count()",
                        "there is no claim %lld", (long long)index);
     *out = (es_finding){0};
-    return e->check(opts, out, err);
-}
-
-/* ---- evidence ---- */
-
-/* A claim fails only where the distance is beyond four standard errors and the slack that theory
- * allows itself. It holds only if the measurement could have told: with an error larger than the
- * resolution anything would agree, and nothing is decided. */
-static es_verdict judge(const es_evidence *e, double resolution)
-{
-    const double margin = ES_CLAIM_SIGMAS * e->se;
-    const double above = e->measured - e->predicted;
-    if (!isfinite(above) || !isfinite(margin))
-        return ES_VERDICT_UNDECIDED;
-    if (e->relation == ES_RELATION_EQUAL)
-        return fabs(above) > margin + e->slack ? ES_VERDICT_FAILS
-               : margin > resolution           ? ES_VERDICT_UNDECIDED
-                                               : ES_VERDICT_HOLDS;
-    const double side = e->relation == ES_RELATION_AT_LEAST ? above : -above;
-    return side > margin    ? ES_VERDICT_HOLDS
-           : side < -margin ? ES_VERDICT_FAILS
-                            : ES_VERDICT_UNDECIDED;
-}
-
-static void add(es_finding *f, es_evidence e, double resolution, const char *fmt, va_list args)
-{
-    if (f->count == ES_CLAIM_EVIDENCE)
-        return;
-    vsnprintf(e.label, sizeof e.label, fmt, args);
-    e.verdict = judge(&e, resolution);
-    f->evidence[f->count++] = e;
-}
-
-void es_evidence_equal(es_finding *f, double predicted, double slack, double resolution,
-                       es_measured m, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    add(f,
-        (es_evidence){.relation = ES_RELATION_EQUAL,
-                      .predicted = predicted,
-                      .slack = slack,
-                      .measured = m.value,
-                      .se = m.se},
-        resolution, fmt, args);
-    va_end(args);
-}
-
-void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
-                       const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    add(f, (es_evidence){.relation = relation, .predicted = bound, .measured = m.value, .se = m.se},
-        0.0, fmt, args);
-    va_end(args);
-}
-
-/* One failure outweighs everything, one open question outweighs agreement: the verdict is that
- * of the gravest piece. */
-void es_finding_decide(es_finding *f)
-{
-    static const int gravity[] = {
-        [ES_VERDICT_HOLDS] = 0, [ES_VERDICT_UNDECIDED] = 1, [ES_VERDICT_FAILS] = 2};
-    f->decisive = 0;
-    for (int i = 1; i < f->count; i++)
-        if (gravity[f->evidence[i].verdict] > gravity[f->evidence[f->decisive].verdict])
-            f->decisive = i;
-    f->verdict = f->count ? f->evidence[f->decisive].verdict : ES_VERDICT_UNDECIDED;
-}
-
-void es_finding_conclude(es_finding *f, const char *fmt, ...)
-{
-    va_list args;
-    es_finding_decide(f);
-    va_start(args, fmt);
-    vsnprintf(f->conclusion, sizeof f->conclusion, fmt, args);
-    va_end(args);
+    ES_TRY(e->check(opts, out, err));
+    es_finding_conclude(out, e->claim.expected);
+    return ES_OK;
 }
 
 static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
@@ -224,6 +138,23 @@ es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error whi
     es_series series;
     ES_TRY(gather(trial, s, which, &series, err));
     *out = es_measured_rms(series.errors + i, series.replicates, series.points);
+    return ES_OK;
+}
+
+/* To first order the relative variance of a ratio of two means is that of the mean difference of
+ * the numbers, each over its own mean. */
+es_status es_trial_above(es_trial *trial, int64_t s, es_trial_error which, double exponent,
+                         es_measured *out, es_error *err)
+{
+    es_series x;
+    ES_TRY(gather(trial, s, which, &x, err));
+    const int64_t R = x.replicates, P = x.points, last = P - 1;
+    const double first_mean = es_spread_of(x.errors, R, P).mean;
+    const double last_mean = es_spread_of(x.errors + last, R, P).mean;
+    const double ratio = last_mean / first_mean * pow(x.at[last] / x.at[0], exponent);
+    for (int64_t r = 0; r < R; r++) /* into the first column, which is not needed any more */
+        x.errors[r * P] = x.errors[r * P + last] / last_mean - x.errors[r * P] / first_mean;
+    *out = (es_measured){ratio, ratio * es_average_column(x.errors, R, P).se};
     return ES_OK;
 }
 

@@ -1,14 +1,15 @@
 /* claims_context.c : what keeps tokens apart in a long context. Critical attention scaling in
  * long-context transformers: the score scale; Effective Long-Context Scaling of Foundation Models:
- * rotary positions. Sums of cosines are no random numbers, but their terms turn so fast that head
- * sizes serve as replicates. */
+ * rotary positions. */
 #include <math.h>
 
 #include <esscher/collapse.h>
 #include <esscher/experiment.h>
+#include <esscher/random.h>
 #include <esscher/rope.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "study/claim_kit.h"
 
 /* ======== the score scale ======== */
@@ -94,13 +95,14 @@ static es_status check_threshold(const es_claim_opts *opts, es_finding *out, es_
         /* slack: cosines spread in 1024 dimensions, which asks for more by kappa L/(2d); a
          * heuristic, hence twice */
         es_evidence_equal(out, 1.0, kappa(t.rho) * L / (double)t.dim, 0.2, average(&t, crossing),
+                          t.replicates,
                           "scale at which the own weight is 1/2, over 1/(1-rho), rho = %g", t.rho);
-        es_evidence_at_most(out, 0.15, average(&t, ratio_half),
+        es_evidence_at_most(out, 0.15, average(&t, ratio_half), t.replicates,
                             "angle ratio at half of that scale, rho = %g", t.rho);
-        es_evidence_at_least(out, 0.85, average(&t, ratio_beyond),
+        es_evidence_at_least(out, 0.85, average(&t, ratio_beyond), t.replicates,
                              "angle ratio at one and a half of it, rho = %g", t.rho);
     }
-    es_finding_conclude(
+    es_finding_remark(
         out,
         "beta = ln n/(1-rho) divides collapse from identity: %d tokens at rho = 0.5 keep %.2f of "
         "their angle at half of it, %.3f at one and a half; they cross at %.3f +- %.3f of it.",
@@ -125,7 +127,8 @@ static es_status check_value(const es_claim_opts *opts, es_finding *out, es_erro
          */
         es_evidence_equal(out, limit, fabs(at_dim - 4.0 * t.rho / (1.0 + 3.0 * t.rho)) + L / 1024.0,
                           0.1, (es_measured){average(&t, cosine).value, average(&t, cosine_off).se},
-                          "cosine of outputs at gamma_c, rho = %g, n = %d", t.rho, (int)t.n);
+                          t.replicates, "cosine of outputs at gamma_c, rho = %g, n = %d", t.rho,
+                          (int)t.n);
     }
     for (int64_t i = 0; i < COUNT(rhos); i++) {
         const int64_t n = INT64_C(1000000000000);
@@ -135,13 +138,13 @@ static es_status check_value(const es_claim_opts *opts, es_finding *out, es_erro
         ES_TRY(es_collapse_exact(&tokens, &exact, err));
         /* slack: p is 1/2 + 1/(4n), rounding of beta included */
         es_evidence_equal(out, 4.0 * rhos[i] / (1.0 + 3.0 * rhos[i]), 1e-11, 0.1,
-                          (es_measured){exact.cosine, 0.0},
-                          "the same, exactly equal angles, rho = %g, n = 10^12", rhos[i]);
+                          (es_measured){exact.cosine, 0.0}, 0,
+                          "cosine at gamma_c, exactly equal angles, rho = %g, n = 10^12", rhos[i]);
     }
-    es_finding_conclude(out,
-                        "At gamma_c tokens come nearer and do not collapse: rho = 0.5 becomes %.3f "
-                        "+- %.3f, 4 rho/(1+3 rho) says %.3f.",
-                        out->evidence[1].measured, out->evidence[1].se, out->evidence[1].predicted);
+    es_finding_remark(out,
+                      "At gamma_c tokens come nearer and do not collapse: rho = 0.5 becomes %.3f "
+                      "+- %.3f, 4 rho/(1+3 rho) says %.3f.",
+                      out->evidence[1].measured, out->evidence[1].se, out->evidence[1].predicted);
     return ES_OK;
 }
 
@@ -163,13 +166,14 @@ static es_status check_window(const es_claim_opts *opts, es_finding *out, es_err
             out, odds / L, odds / L * (2.0 * kappa(t.rho) * L / (double)t.dim + 0.02),
             0.2 * odds / L,
             (es_measured){odds / climb.value, odds * climb.se / (climb.value * climb.value)},
-            "width of the window in gamma/gamma_c, rho = %g, n = %d", t.rho, (int)t.n);
+            t.replicates, "width of the window in gamma/gamma_c, rho = %g, n = %d", t.rho,
+            (int)t.n);
     }
-    es_finding_conclude(out,
-                        "The transition is not sharp at contexts in use: from an own weight of 0.1 "
-                        "to 0.9 gamma/gamma_c climbs by 4.4/ln n: %.2f at n = 64, %.2f at n = "
-                        "4096; a million tokens would have 0.32.",
-                        out->evidence[0].measured, out->evidence[2].measured);
+    es_finding_remark(out,
+                      "The transition is not sharp at contexts in use: from an own weight of 0.1 "
+                      "to 0.9 gamma/gamma_c climbs by 4.4/ln n: %.2f at n = 64, %.2f at n = "
+                      "4096; a million tokens would have 0.32.",
+                      out->evidence[0].measured, out->evidence[2].measured);
     return ES_OK;
 }
 
@@ -200,7 +204,7 @@ static es_status check_nominal(const es_claim_opts *opts, es_finding *out, es_er
                                       .dim = dims[i], .tokens = 16,
                                       .rows = -1,     .exec = opts->exec};
         ES_TRY(es_collapse_sample(&how, n, rho, &beta, 1, 0, count, draws, err));
-        es_evidence_equal(out, 0.0, 0.0, 0.5, regress(draws, count, beta),
+        es_evidence_equal(out, 0.0, 0.0, 0.5, regress(draws, count, beta), count,
                           "own log-odds against a batch's mean cosine, over beta, d = %d",
                           (int)dims[i]);
         for (int64_t r = 0; r < count && i == 0; r++) {
@@ -208,11 +212,11 @@ static es_status check_nominal(const es_claim_opts *opts, es_finding *out, es_er
             highest = fmax(highest, draws[r].self_weight);
         }
     }
-    es_finding_conclude(out,
-                        "Each batch has the threshold of its own mean cosine rho^: at the same "
-                        "beta, in d = 64, a token's weight on itself ranges from %.2f to %.2f "
-                        "between batches. Plot against 1/(1-rho^).",
-                        lowest, highest);
+    es_finding_remark(out,
+                      "Each batch has the threshold of its own mean cosine rho^: at the same "
+                      "beta, in d = 64, a token's weight on itself ranges from %.2f to %.2f "
+                      "between batches. Plot against 1/(1-rho^).",
+                      lowest, highest);
     return ES_OK;
 }
 
@@ -239,44 +243,72 @@ const es_claim_entry es_claims_collapse[] = {
 
 /* ======== rotary positions ======== */
 
-enum { SIZES = 64, SMALLEST = 128, LARGE = 4096 };
+enum { PLACES = ES_EXPERIMENT_CLAIMS + 7, SIZES = 64, SMALLEST = 128, LARGE = 4096 };
 
 static const char paper_d[] = "Effective Long-Context Scaling of Foundation Models";
 static const double old_base = 10000.0, new_base = 500000.0;
 
-/* s(D)/sqrt d, averaged over the head sizes 128, 130, ... 254. */
-static es_measured mean_score(double base, double distance)
+/* The sum swings around the integral, and swings are no random numbers; but places are. Every draw
+ * has a head size of 128, 130, ... 254 and a distance within a factor e^{1/2} of D of its own, and
+ * knows nothing of the others, so that their mean has a standard error. What the integral itself
+ * changes between D and the draw's distance is taken off. */
+static double score_near(double base, double distance, const double place[2])
 {
-    double x[SIZES];
-    for (int64_t i = 0; i < SIZES; i++) {
-        const es_rope rope = {.dim = SMALLEST + 2 * i, .base = base};
-        x[i] = es_rope_score(&rope, distance) / sqrt((double)rope.dim);
+    const es_rope rope = {.dim = SMALLEST + 2 * (int64_t)(place[0] * SIZES), .base = base};
+    const double near = distance * exp(place[1] - 0.5);
+    return (es_rope_score(&rope, near) - es_rope_continuum(&rope, near) +
+            es_rope_continuum(&rope, distance)) /
+           sqrt((double)rope.dim);
+}
+
+/* `places` (count, 2) and `scores` (count) are to work in. */
+static es_status mean_score(const es_claim_opts *opts, uint64_t cell, double base, double distance,
+                            int64_t count, double *places, double *scores, es_measured *out,
+                            es_error *err)
+{
+    const es_address at = {.seed = opts->seed, .experiment = PLACES, .cell = cell};
+    ES_TRY(es_uniform_rows(&at, count, 2, places, err));
+    for (int64_t i = 0; i < count; i++)
+        scores[i] = score_near(base, distance, places + 2 * i);
+    *out = es_measured_mean(scores, count);
+    return ES_OK;
+}
+
+static es_status gather_decay(const es_claim_opts *opts, int64_t count, double *work,
+                              es_finding *out, es_error *err)
+{
+    static const double bases[] = {1e4, 1e5, 5e5, 1e6};
+    static const double parts[] = {0.03, 0.2, 1.0}; /* of D_0 */
+    for (int64_t i = 0; i < COUNT(bases) * COUNT(parts); i++) {
+        const double base = bases[i / COUNT(parts)], part = parts[i % COUNT(parts)];
+        const es_rope rope = {.dim = SMALLEST, .base = base};
+        const double D = round(part * es_rope_reach(&rope));
+        es_measured score;
+        ES_TRY(mean_score(opts, (uint64_t)i, base, D, count, work, work + 2 * count, &score, err));
+        /* allowance: a sum is no integral; its slowest pair counts half too little, 1/d at most */
+        es_evidence_equal(out, es_rope_continuum(&rope, D) / sqrt(SMALLEST), 1.0 / SMALLEST, 0.1,
+                          score, count, "score over sqrt d, base %.0e, near %.0f tokens (%g D_0)",
+                          base, D, part);
     }
-    return es_measured_mean(x, SIZES);
+    return ES_OK;
 }
 
 static es_status check_decay(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    static const double bases[] = {1e4, 1e5, 5e5, 1e6};
-    static const double parts[] = {0.03, 0.2, 1.0}; /* of D_0 */
-    (void)opts, (void)err;
-    for (int64_t i = 0; i < COUNT(bases); i++)
-        for (int64_t k = 0; k < COUNT(parts); k++) {
-            const es_rope rope = {.dim = SMALLEST, .base = bases[i]};
-            const double D = round(parts[k] * es_rope_reach(&rope));
-            /* slack: a sum is no integral; its first and last term count half too much */
-            es_evidence_equal(out, es_rope_continuum(&rope, D) / sqrt(SMALLEST), 2.0 / SMALLEST,
-                              0.1, mean_score(bases[i], D),
-                              "score over sqrt d, base %.0e, %.0f tokens away (%g D_0)", bases[i],
-                              D, parts[k]);
-        }
-    es_finding_conclude(out,
-                        "On average the score of equal vectors falls with the logarithm of the "
-                        "distance and vanishes at D_0 = 0.6165 base: %.0f tokens for base 10^4, "
-                        "%.0f for 5 10^5 (measured there %.3f and %.3f of sqrt d).",
-                        es_rope_reach(&(es_rope){.dim = SMALLEST, .base = old_base}),
-                        es_rope_reach(&(es_rope){.dim = SMALLEST, .base = new_base}),
-                        out->evidence[2].measured, out->evidence[8].measured);
+    const int64_t count = es_effort_pick(opts, 1000, 20000);
+    double *work;
+    ES_TRY(es_mem_array(es_claim_budget(opts), count, 3, sizeof *work, "places of a claim",
+                        (void **)&work, err));
+    const es_status status = gather_decay(opts, count, work, out, err);
+    es_mem_free(es_claim_budget(opts), work);
+    ES_TRY(status);
+    es_finding_remark(out,
+                      "On average the score of equal vectors falls with the logarithm of the "
+                      "distance and vanishes at D_0 = 0.6165 base: %.0f tokens for base 10^4, "
+                      "%.0f for 5 10^5 (measured there %.3f and %.3f of sqrt d).",
+                      es_rope_reach(&(es_rope){.dim = SMALLEST, .base = old_base}),
+                      es_rope_reach(&(es_rope){.dim = SMALLEST, .base = new_base}),
+                      out->evidence[2].measured, out->evidence[8].measured);
     return ES_OK;
 }
 
@@ -291,12 +323,12 @@ static es_status check_first(const es_claim_opts *opts, es_finding *out, es_erro
     /* slack: the zero of the sum is below that of the integral by ln(base)/d of itself */
     es_evidence_equal(
         out, ratio, ratio * log(ratio) / SMALLEST, ratio, (es_measured){(double)b / (double)a, 0.0},
-        "first distance with a negative score, base 5e5 over base 1e4, d = %d", SMALLEST);
-    es_finding_conclude(out,
-                        "The sum swings around its mean by about 1, more than is left of it long "
-                        "before D_0: with d = 128 a score first turns negative at %lld tokens for "
-                        "base 10^4 and at %lld for 5 10^5, %.0f times as far, not 50.",
-                        (long long)a, (long long)b, (double)b / (double)a);
+        0, "first distance with a negative score, base 5e5 over base 1e4, d = %d", SMALLEST);
+    es_finding_remark(out,
+                      "The sum swings around its mean by about 1, more than is left of it long "
+                      "before D_0: with d = 128 a score first turns negative at %lld tokens for "
+                      "base 10^4 and at %lld for 5 10^5, %.0f times as far, not 50.",
+                      (long long)a, (long long)b, (double)b / (double)a);
     return ES_OK;
 }
 
@@ -308,11 +340,11 @@ static es_status check_granularity(const es_claim_opts *opts, es_finding *out, e
         const es_rope rope = {.dim = LARGE, .base = bases[i]};
         /* slack: the sum's first term counts half too much */
         es_evidence_equal(out, 1.0 / log(bases[i]), sin(1.0) / LARGE, 0.1,
-                          (es_measured){es_rope_granularity(&rope), 0.0},
+                          (es_measured){es_rope_granularity(&rope), 0.0}, 0,
                           "mean turn between neighbours, base %g, d = %d", bases[i], LARGE);
     }
     const es_rope small = {.dim = SMALLEST, .base = bases[0]};
-    es_finding_conclude(
+    es_finding_remark(
         out,
         "The sum tends to Si(1)/ln b = 0.946/ln b, so 1/ln b is 5.7 %% high; at d = 128 the sum is "
         "itself %.1f %% above its limit and 1/ln b happens to be near. That it falls like 1/ln b "

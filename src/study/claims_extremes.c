@@ -38,7 +38,7 @@ static es_status run_ball(const es_claim_opts *opts, ball_trial *t, es_error *er
 {
     *t = (ball_trial){.law = {.kind = ES_LAW_GAUSSIAN, .dim = 1, .size = 1.0},
                       .A = es_view_f64(&one, 1, 1),
-                      .replicates = es_effort_pick(opts, 160, 4000),
+                      .replicates = es_effort_pick(opts, 160, 2000),
                       .arena = {.budget = es_claim_budget(opts)}};
     t->head = (es_head){.A = &t->A};
     const es_ball_spec spec = {
@@ -75,11 +75,11 @@ static es_status gather_rate(ball_trial *t, es_finding *out, es_error *err)
             return es_fail(err, line.status, "claims.rate", "", "%s", line.reason);
         /* slack: the next order of the field, e^{2 R^2}/n at the smallest n */
         es_evidence_equal(out, 0.5, 0.01 + exp(2.0 * radii[k] * radii[k]) / line.at[0], 0.25,
-                          (es_measured){line.rate.mean.rate, line.rate.se},
+                          (es_measured){line.rate.mean.rate, line.rate.se}, t->replicates,
                           "rate of the supremum over |x| <= %.1f, d = 1", radii[k]);
     }
-    es_finding_conclude(out, "Even the worst query of a ball converges like 1/sqrt(n), as long as "
-                             "the ball is small for that n.");
+    es_finding_remark(out, "Even the worst query of a ball converges like 1/sqrt(n), as long as "
+                           "the ball is small for that n.");
     return ES_OK;
 }
 
@@ -136,12 +136,12 @@ static es_status check_growth(const es_claim_opts *opts, es_finding *out, es_err
     }
     if (status == ES_OK) {
         const es_measured growth = measured_slope(&t);
-        es_evidence_at_most(out, 1.0, growth,
+        es_evidence_at_most(out, 1.0, growth, t.replicates,
                             "growth of log sup in R^2 against the bound's H1^2, d = 1");
         /* slack: 4096 draws of the field, about 1 % of each constant */
-        es_evidence_equal(out, slope(predicted), 0.03, 0.5, growth,
-                          "the same against the limit field's own");
-        es_finding_conclude(
+        es_evidence_equal(out, slope(predicted), 0.03, 0.5, growth, t.replicates,
+                          "growth of log sup in R^2 against the limit field's own, d = 1");
+        es_finding_remark(
             out,
             "The bound e^(R^2 H1^2) is safe and pessimistic: the constant grows like e^(%.2f R^2) "
             "here, as the limiting Gaussian field says (%.2f), towards half the bound's exponent.",
@@ -165,49 +165,63 @@ const es_claim_entry es_claims_ball[] = {
 enum { HARDMAX_EXPERIMENT = ES_EXPERIMENT_CLAIMS + 1, SIZES = 3 };
 static const int64_t sizes[SIZES] = {1000, 1000000, 1000000000};
 
-static es_status simulate_hardmax(const es_claim_opts *opts, es_hardmax_row rows[SIZES],
-                                  es_error *err)
+static es_status simulate_hardmax(const es_claim_opts *opts, int64_t draws,
+                                  es_hardmax_row rows[SIZES], es_error *err)
 {
     const es_hardmax_opts hardmax = {opts->seed, .experiment = HARDMAX_EXPERIMENT,
-                                     .replicates = es_effort_pick(opts, 100000, 10000000),
-                                     .exec = opts->exec};
+                                     .replicates = draws, .exec = opts->exec};
     return es_hardmax_run(&hardmax, sizes, SIZES, rows, err);
 }
 
 static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
+    const int64_t draws = es_effort_pick(opts, 100000, 10000000);
     es_hardmax_row rows[SIZES];
-    ES_TRY(simulate_hardmax(opts, rows, err));
+    ES_TRY(simulate_hardmax(opts, draws, rows, err));
     for (int i = 0; i < SIZES; i++) {
         es_num exact;
         ES_TRY(es_hardmax_exact(ES_HARDMAX_POPULATION, sizes[i], 1.0, &exact, err));
         es_evidence_equal(out, exact.val, exact.err, 0.05 * exact.val,
-                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se},
+                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se}, draws,
                           "E|mean output|, n = 1e%.0f", log10((double)sizes[i]));
     }
-    es_finding_conclude(out,
-                        "At infinite score scale a million times more tokens bring the error from "
-                        "%.3f to %.3f: no power law, whatever a plot over two decades suggests.",
-                        rows[0].mean_abs, rows[SIZES - 1].mean_abs);
+    es_finding_remark(out,
+                      "At infinite score scale a million times more tokens bring the error from "
+                      "%.3f to %.3f: no power law, whatever a plot over two decades suggests.",
+                      rows[0].mean_abs, rows[SIZES - 1].mean_abs);
     return ES_OK;
 }
 
+/* What the leading term leaves out, relative to it: with the hazard h^2 = b^2 + 2 and the quantile
+ * b^2 = 2x - ln(4 pi x), x = ln n + gamma + ln(2)/2, of the second order in THEORY 5, the ratio is
+ * 1 + (ln ln n - 1.3)/(4 ln n). */
+static double next_order(int64_t n) { return log(log((double)n)) / (4.0 * log((double)n)); }
+
 static es_status check_leading(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
+    const int64_t draws = es_effort_pick(opts, 100000, 10000000);
     es_hardmax_row rows[SIZES];
-    ES_TRY(simulate_hardmax(opts, rows, err));
+    const int64_t far = INT64_C(1000000000000000);
+    es_num exact;
+    ES_TRY(simulate_hardmax(opts, draws, rows, err));
     for (int i = 0; i < SIZES; i++) {
         const double leading = es_hardmax_leading(sizes[i], 1.0);
-        /* the next term is of relative order 1/ln n, with a constant near 1/4 */
-        es_evidence_equal(out, leading, leading / (2.0 * log((double)sizes[i])), 0.2 * leading,
-                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se},
+        es_evidence_equal(out, leading, next_order(sizes[i]) * leading, 0.2 * leading,
+                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se}, draws,
                           "E|mean output| against ln 4/(2 sqrt(2 ln n)), n = 1e%.0f",
                           log10((double)sizes[i]));
     }
-    es_finding_conclude(
-        out, "The leading term is right and low: by %.1f %% at n = 1e3, still %.1f %% at 1e9.",
+    ES_TRY(es_hardmax_exact(ES_HARDMAX_POPULATION, far, 1.0, &exact, err));
+    const double leading = es_hardmax_leading(far, 1.0);
+    es_evidence_equal(out, leading, next_order(far) * leading, 0.2 * leading,
+                      (es_measured){exact.val, 0.0}, 0, "the exact integral against it, n = 1e15");
+    es_finding_remark(
+        out,
+        "The leading term is right and low: by %.1f %% at n = 1e3, %.1f %% at 1e9 and still %.1f "
+        "%% at 1e15; the next order, ln ln n/(4 ln n), hardly falls.",
         100.0 * (1.0 - es_hardmax_leading(sizes[0], 1.0) / rows[0].mean_abs),
-        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs));
+        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs),
+        100.0 * (1.0 - leading / exact.val));
     return ES_OK;
 }
 
@@ -217,7 +231,9 @@ const es_claim_entry es_claims_hardmax[] = {
      check_exact},
     {{"hardmax-law", "Token Sample Complexity of Attention",
       "At infinite score scale the error falls only like 1/sqrt(log n): ln 4/(2 sqrt(2 ln n))",
-      ES_VERDICT_HOLDS},
+      ES_VERDICT_HOLDS,
+      "A leading term, allowed to be off by the next order, ln ln n/(4 ln n): slack says how much "
+      "of that is left"},
      check_leading},
     {{0}, 0}};
 
@@ -256,14 +272,14 @@ static es_status gather_sphere(const es_claim_opts *opts, double *tokens, double
         outputs[i] *= outputs[i];
     for (int i = 0; i < SPHERE_DIM; i += 3)
         es_evidence_equal(out, cov[i * SPHERE_DIM + i], accuracy.cov, 0.1 * cov[i * SPHERE_DIM + i],
-                          mean_square(outputs, count, i),
+                          mean_square(outputs, count, i), count,
                           "variance of the output along singular value %.2g, d = %d",
                           A[i * SPHERE_DIM + i], SPHERE_DIM);
-    es_finding_conclude(out,
-                        "The covariance of the limit's outputs is an integral that quadrature "
-                        "gives to %.0e; %lld random queries confirm it to %.1f %%.",
-                        accuracy.cov, (long long)count,
-                        100.0 * out->evidence[0].se / out->evidence[0].predicted);
+    es_finding_remark(out,
+                      "The covariance of the limit's outputs is an integral that quadrature "
+                      "gives to %.0e; %lld random queries confirm it to %.1f %%.",
+                      accuracy.cov, (long long)count,
+                      100.0 * out->evidence[0].se / out->evidence[0].predicted);
     return ES_OK;
 }
 

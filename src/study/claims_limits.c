@@ -94,14 +94,17 @@ static es_status check_critical(const es_claim_opts *opts, es_finding *out, es_e
         /* slack: the quadrature's. At n = 10^12 the sphere is flat as far as these keys see: the
          * limit is off by a part in beta, at most 1e-5. */
         es_evidence_equal(out, limit.top.val, limit.top.err + 1e-5, 0.1, as_measured(row.top[0]),
-                          "largest weight, d = %d, b = %g, n = 10^12", (int)c->dim, c->b);
+                          replicates, "largest weight, d = %d, b = %g, n = 10^12", (int)c->dim,
+                          c->b);
         es_evidence_equal(out, second.value, 1e-5, 0.1,
                           (es_measured){row.top[1].mean, hypot(row.top[1].se, second.se)},
-                          "second weight, the same");
+                          replicates, "second weight, d = %d, b = %g, n = 10^12", (int)c->dim,
+                          c->b);
         es_evidence_equal(out, limit.squares.val, limit.squares.err + 1e-5, 0.1,
-                          as_measured(row.squares), "sum of squared weights, the same");
+                          as_measured(row.squares), replicates,
+                          "sum of squared weights, d = %d, b = %g, n = 10^12", (int)c->dim, c->b);
     }
-    es_finding_conclude(
+    es_finding_remark(
         out,
         "At beta = b n^(2/(d-1)) a few keys share the weight for ever: of 10^12 keys in d = 3 at b "
         "= 1 the nearest has %.3f (limit law %.3f), the second %.3f (%.3f).",
@@ -125,13 +128,14 @@ static es_status check_dickman(const es_claim_opts *opts, es_finding *out, es_er
         ES_TRY(measure(opts, &cells[i], &p, replicates, &row, err));
         /* slack: n is not infinite, and the integral for n keys says what that is worth */
         es_evidence_equal(out, EXP_MINUS_GAMMA, fabs(exact.top.val - EXP_MINUS_GAMMA), 0.1,
-                          as_measured(row.top[0]), "largest weight, d = 3, b = 1/2, n = %.0e",
-                          (double)cells[i].n);
+                          as_measured(row.top[0]), replicates,
+                          "largest weight, d = 3, b = 1/2, n = %.0e", (double)cells[i].n);
         es_evidence_equal(out, 1.0 - EXP_MINUS_GAMMA,
                           fabs(exact.squares.val - 1.0 + EXP_MINUS_GAMMA), 0.1,
-                          as_measured(row.squares), "sum of squared weights, the same");
+                          as_measured(row.squares), replicates,
+                          "sum of squared weights, d = 3, b = 1/2, n = %.0e", (double)cells[i].n);
     }
-    es_finding_conclude(
+    es_finding_remark(
         out,
         "In three dimensions caps have exact areas and a hundred keys are as good as 10^12: the "
         "largest weight is %.4f +- %.4f on average, e^-gamma = 0.5615.",
@@ -155,19 +159,24 @@ static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_erro
         ES_TRY(es_weights_exact(&p.keys, c->n, p.beta, es_claim_budget(opts), &exact, err));
         ES_TRY(measure(opts, c, &p, replicates, &row, err));
         es_evidence_equal(out, exact.top.val, exact.top.err, 0.35 * exact.top.val,
-                          as_measured(row.top[0]), "largest weight, d = %d, n = %.0e, b = %g",
-                          (int)c->dim, (double)c->n, c->b);
+                          as_measured(row.top[0]), replicates,
+                          "largest weight, d = %d, n = %.0e, b = %g", (int)c->dim, (double)c->n,
+                          c->b);
         es_evidence_equal(out, exact.squares.val, exact.squares.err, 0.35 * exact.squares.val,
-                          as_measured(row.squares), "sum of squared weights, the same");
+                          as_measured(row.squares), replicates,
+                          "sum of squared weights, d = %d, n = %.0e, b = %g", (int)c->dim,
+                          (double)c->n, c->b);
         es_evidence_equal(out, exact.deficit.val, exact.deficit.err, 0.35 * exact.deficit.val,
-                          as_measured(row.deficit), "1 - <output, query>, the same");
+                          as_measured(row.deficit), replicates,
+                          "1 - <output, query>, d = %d, n = %.0e, b = %g", (int)c->dim,
+                          (double)c->n, c->b);
     }
-    es_finding_conclude(out,
-                        "For n keys, not infinitely many, one integral gives the averages in every "
-                        "dimension: in d = 50 a million keys at b = 30 have a largest weight of "
-                        "%.3f +- %.3f, the integral says %.3f.",
-                        out->evidence[12].measured, out->evidence[12].se,
-                        out->evidence[12].predicted);
+    es_finding_remark(out,
+                      "For n keys, not infinitely many, one integral gives the averages in every "
+                      "dimension: in d = 50 a million keys at b = 30 have a largest weight of "
+                      "%.3f +- %.3f, the integral says %.3f.",
+                      out->evidence[12].measured, out->evidence[12].se,
+                      out->evidence[12].predicted);
     return ES_OK;
 }
 
@@ -189,13 +198,13 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
         ES_TRY(measure(opts, &high[i], &p, replicates, &row, err));
         /* slack: terms beyond the leading one, which the limit law has */
         es_evidence_equal(out, 1.0 - top, fabs(limit.top.val - top) + 1e-5, 0.5 * (1.0 - top),
-                          (es_measured){1.0 - row.top[0].mean, row.top[0].se},
+                          (es_measured){1.0 - row.top[0].mean, row.top[0].se}, replicates,
                           "weight that the nearest key leaves to others, d = %d, b = %g",
                           (int)high[i].dim, high[i].b);
-        es_evidence_equal(out, 1.0 - squares, fabs(limit.squares.val - squares) + 1e-5,
-                          0.5 * (1.0 - squares),
-                          (es_measured){1.0 - row.squares.mean, row.squares.se},
-                          "1 - sum of squared weights, the same");
+        es_evidence_equal(
+            out, 1.0 - squares, fabs(limit.squares.val - squares) + 1e-5, 0.5 * (1.0 - squares),
+            (es_measured){1.0 - row.squares.mean, row.squares.se}, replicates,
+            "1 - sum of squared weights, d = %d, b = %g", (int)high[i].dim, high[i].b);
     }
     for (int64_t i = 0; i < COUNT(low); i++) {
         ES_TRY(find_place(&low[i], &p, err));
@@ -203,15 +212,15 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
         squares = pow(2.0, -p.alpha) / es_critical_mean(p.alpha, p.scaled);
         ES_TRY(measure(opts, &low[i], &p, replicates / 10, &row, err));
         es_evidence_equal(out, squares, fabs(limit.squares.val - squares), 0.25 * squares,
-                          as_measured(row.squares), "sum of squared weights, d = %d, b = %g",
-                          (int)low[i].dim, low[i].b);
+                          as_measured(row.squares), replicates / 10,
+                          "sum of squared weights, d = %d, b = %g", (int)low[i].dim, low[i].b);
     }
-    es_finding_conclude(out,
-                        "Above the critical scale the nearest key leaves others a weight like 1/b "
-                        "(d = 5, b = 10: %.3f, law %.3f); below it sum w^2 falls like b^((d-1)/2) "
-                        "(d = 3, b = 0.02: %.4f, law %.4f).",
-                        out->evidence[2].measured, out->evidence[2].predicted,
-                        out->evidence[7].measured, out->evidence[7].predicted);
+    es_finding_remark(out,
+                      "Above the critical scale the nearest key leaves others a weight like 1/b "
+                      "(d = 5, b = 10: %.3f, law %.3f); below it sum w^2 falls like b^((d-1)/2) "
+                      "(d = 3, b = 0.02: %.4f, law %.4f).",
+                      out->evidence[2].measured, out->evidence[2].predicted,
+                      out->evidence[7].measured, out->evidence[7].predicted);
     return ES_OK;
 }
 
@@ -220,23 +229,24 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
 static es_status check_high(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const cell c = {50, 1000000, 30.0};
+    const int64_t replicates = es_effort_pick(opts, 1000, 100000);
     place p;
     es_weights limit, exact;
     es_regimes_row row;
     ES_TRY(find_place(&c, &p, err));
     ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
     ES_TRY(es_weights_exact(&p.keys, c.n, p.beta, es_claim_budget(opts), &exact, err));
-    ES_TRY(measure(opts, &c, &p, es_effort_pick(opts, 1000, 100000), &row, err));
-    es_evidence_equal(out, limit.top.val, limit.top.err, 0.1, as_measured(row.top[0]),
+    ES_TRY(measure(opts, &c, &p, replicates, &row, err));
+    es_evidence_equal(out, limit.top.val, limit.top.err, 0.1, as_measured(row.top[0]), replicates,
                       "largest weight, d = 50, b = 30, n = 10^6");
     es_evidence_equal(out, limit.squares.val, limit.squares.err, 0.1, as_measured(row.squares),
-                      "sum of squared weights, the same");
-    es_finding_conclude(out,
-                        "In d = 50 no context is long enough for the limit: the largest weight of "
-                        "10^6 keys is %.2f, not %.3f; the integral for n keys says %.2f. The limit "
-                        "is within 5 %% from n = 10^%.0f on.",
-                        row.top[0].mean, limit.top.val, exact.top.val,
-                        log10(es_critical_needs(&p.keys, (double)c.n, p.beta, 0.05)));
+                      replicates, "sum of squared weights, d = 50, b = 30, n = 10^6");
+    es_finding_remark(out,
+                      "In d = 50 no context is long enough for the limit: the largest weight of "
+                      "10^6 keys is %.2f, not %.3f; the integral for n keys says %.2f. The limit "
+                      "is within 5 %% from n = 10^%.0f on.",
+                      row.top[0].mean, limit.top.val, exact.top.val,
+                      log10(es_critical_needs(&p.keys, (double)c.n, p.beta, 0.05)));
     return ES_OK;
 }
 
@@ -307,6 +317,9 @@ typedef struct average_cell {
     double beta;
 } average_cell;
 
+static const average_cell average_cells[] = {{3, 4000, 20.0}, {5, 12000, 20.0}, {10, 4000, 10.0}};
+enum { AVERAGE_CELLS = COUNT(average_cells), AVERAGE_PIECES = 4 };
+
 static es_measured mean_deficit(draws *d)
 {
     for (int64_t r = 0; r < d->count; r++)
@@ -352,41 +365,43 @@ static es_status gather_average(const es_claim_opts *opts, const average_cell *c
      * about one over the number of keys that share the weight */
     const double next = 4.0 * exact.squares.val;
     es_evidence_equal(out, leading, fabs(exact.deficit.val - leading), 0.2 * leading,
-                      mean_deficit(d), "1 - <output, query>, d = %d, beta = %g, n = %d",
+                      mean_deficit(d), d->count, "1 - <output, query>, d = %d, beta = %g, n = %d",
                       (int)c->dim, c->beta, (int)c->n);
     es_evidence_equal(out, a.tangential.val, next * a.tangential.val, 0.4 * a.tangential.val,
-                      tangential_variance(d, c->n, c->dim),
-                      "n times the variance in a tangential direction");
+                      tangential_variance(d, c->n, c->dim), d->count,
+                      "n times the variance in a tangential direction, d = %d", (int)c->dim);
     es_evidence_equal(out, a.radial.val, next * a.radial.val, 0.4 * a.radial.val,
-                      radial_variance(d, c->n), "n times the variance of <output, query>");
-    /* 6.3e-5 is the probability of four standard errors */
-    es_evidence_at_least(out, 6.3e-5, (es_measured){normality(d, c->n, a.tangential.val), 0.0},
-                         "p-value that a tangential coordinate is Gaussian");
+                      radial_variance(d, c->n), d->count,
+                      "n times the variance of <output, query>, d = %d", (int)c->dim);
+    /* no standard error to test with: its share of the claim's level is the line itself */
+    es_evidence_at_least(out, ES_CLAIM_LEVEL / (AVERAGE_PIECES * AVERAGE_CELLS),
+                         (es_measured){normality(d, c->n, a.tangential.val), 0.0}, d->count,
+                         "p-value that a tangential coordinate is Gaussian, d = %d", (int)c->dim);
     return ES_OK;
 }
 
 static es_status check_average(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    static const average_cell cells[] = {{3, 4000, 20.0}, {5, 12000, 20.0}, {10, 4000, 10.0}};
     es_status status = ES_OK;
-    for (int64_t i = 0; i < COUNT(cells) && status == ES_OK; i++) {
-        const es_keys keys = {.dim = cells[i].dim};
+    for (int64_t i = 0; i < AVERAGE_CELLS && status == ES_OK; i++) {
+        const average_cell *c = &average_cells[i];
+        const es_keys keys = {.dim = c->dim};
         const es_regimes_opts how = {opts->seed, .method = ES_REGIMES_BRUTE, .keys = &keys,
                                      .replicates = es_effort_pick(opts, 600, 20000),
                                      .exec = opts->exec};
         draws d;
-        status = take_draws(opts, &how, cells[i].n, cells[i].beta, &d, err);
+        status = take_draws(opts, &how, c->n, c->beta, &d, err);
         if (status == ES_OK)
-            status = gather_average(opts, &cells[i], &d, out, err);
+            status = gather_average(opts, c, &d, out, err);
         free_draws(&d);
     }
-    es_finding_conclude(out,
-                        "While many keys share the weight the output is the query, shortened by "
-                        "(d-1)/(2 beta), plus Gaussian noise of the predicted size: d = 3, beta = "
-                        "20: %.4f (%.4f), n Var %.3f (%.3f) along the sphere, %.4f (%.4f) across.",
-                        out->evidence[0].measured, out->evidence[0].predicted,
-                        out->evidence[1].measured, out->evidence[1].predicted,
-                        out->evidence[2].measured, out->evidence[2].predicted);
+    es_finding_remark(out,
+                      "While many keys share the weight the output is the query, shortened by "
+                      "(d-1)/(2 beta), plus Gaussian noise of the predicted size: d = 3, beta = "
+                      "20: %.4f (%.4f), n Var %.3f (%.3f) along the sphere, %.4f (%.4f) across.",
+                      out->evidence[0].measured, out->evidence[0].predicted,
+                      out->evidence[1].measured, out->evidence[1].predicted,
+                      out->evidence[2].measured, out->evidence[2].predicted);
     return status;
 }
 
@@ -410,16 +425,16 @@ static es_status check_radial(const es_claim_opts *opts, es_finding *out, es_err
         for (int64_t r = 0; r < d.count && status == ES_OK; r++)
             d.column[r] = beta * (d.each[r].deficit - 0.5 * pow(d.each[r].tangential, 2.0));
         if (status == ES_OK) /* slack: the sphere's curvature, a part in beta */
-            es_evidence_equal(out, a, 1e-4, 0.5 * a, es_measured_mean(d.column, d.count),
+            es_evidence_equal(out, a, 1e-4, 0.5 * a, es_measured_mean(d.column, d.count), d.count,
                               "beta E(1 - <out, q> - |tangential|^2/2), d = %d, b = %g",
                               (int)keys.dim, b[i % COUNT(b)]);
         free_draws(&d);
     }
-    es_finding_conclude(out,
-                        "How far the output stays behind the query is tied to how far it strays "
-                        "aside, at every temperature: the difference is (d-1)/2 in units of "
-                        "1/beta; d = 5, b = 0.3: %.3f +- %.3f for 2.",
-                        out->evidence[4].measured, out->evidence[4].se);
+    es_finding_remark(out,
+                      "How far the output stays behind the query is tied to how far it strays "
+                      "aside, at every temperature: the difference is (d-1)/2 in units of "
+                      "1/beta; d = 5, b = 0.3: %.3f +- %.3f for 2.",
+                      out->evidence[4].measured, out->evidence[4].se);
     return status;
 }
 
@@ -464,20 +479,21 @@ static es_status gather_heat(const es_claim_opts *opts, int64_t dim, int64_t rep
         if (rows[i].mean.ess < FEWEST)
             continue; /* no longer an average: not what the claim is about */
         /* slack: the bias of a ratio of sums over so few keys */
-        es_evidence_equal(out, exact[i].slope, 2.0 / rows[i].mean.ess, 0.4, slope,
+        es_evidence_equal(out, exact[i].slope, 2.0 / rows[i].mean.ess, 0.4, slope, replicates,
                           "beta drift over grad log density, d = %d, beta = %g", (int)dim,
                           betas[i]);
     }
     const double rate = log(exact[1].error / exact[2].error) / log(betas[2] / betas[1]);
-    es_evidence_equal(out, 1.0, (double)dim / betas[1], 0.5, (es_measured){rate, 0.0},
-                      "power of 1/beta by which that differs from 1, d = %d", (int)dim);
+    es_evidence_equal(out, 1.0, (double)dim / betas[1], 0.5, (es_measured){rate, 0.0}, 0,
+                      "power of 1/beta by which the drift differs from the gradient, d = %d",
+                      (int)dim);
     return ES_OK;
 }
 
 static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const int64_t dims[] = {2, 3, 8};
-    const int64_t replicates = es_effort_pick(opts, 8, 32);
+    const int64_t replicates = es_effort_pick(opts, 8, 16);
     es_heat_draw *sample;
     ES_TRY(es_mem_array(es_claim_budget(opts), replicates, COUNT(betas), sizeof *sample,
                         "draws of a claim", (void **)&sample, err));
@@ -485,21 +501,22 @@ static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error
     for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++)
         status = gather_heat(opts, dims[i], replicates, sample, out, err);
     es_mem_free(es_claim_budget(opts), sample);
-    es_finding_conclude(out,
-                        "Attention moves a query up the log-density of the keys: on the circle "
-                        "beta times the drift is %.3f, %.3f, %.3f of the gradient at beta = 10, "
-                        "40, 160, and what is missing falls like 1/beta.",
-                        out->evidence[0].measured, out->evidence[1].measured,
-                        out->evidence[2].measured);
+    es_finding_remark(out,
+                      "Attention moves a query up the log-density of the keys: on the circle "
+                      "beta times the drift is %.3f, %.3f, %.3f of the gradient at beta = 10, "
+                      "40, 160, and what is missing falls like 1/beta.",
+                      out->evidence[0].measured, out->evidence[1].measured,
+                      out->evidence[2].measured);
     return status;
 }
 
 /* ---- the local exponent ---- */
 
+enum { SETS = 24 };
+
 static es_status gather_exponent(const es_claim_opts *opts, int64_t dim, double *keys, double *gaps,
                                  int64_t n, es_measured *out, es_error *err)
 {
-    enum { SETS = 24 };
     const es_law law = {.kind = ES_LAW_SPHERE, .dim = dim, .size = 1.0};
     const es_view view = es_view_f64(keys, n, dim);
     const double query[HEAT_MOST] = {1.0};
@@ -533,16 +550,16 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
         status = gather_exponent(opts, dims[i], keys, gaps, n, &alpha, err);
         if (status == ES_OK) /* slack: of order 1/k, the bias of a maximum likelihood estimate */
             es_evidence_equal(
-                out, true_alpha, 2.0 * true_alpha / sqrt((double)n), 0.25 * true_alpha, alpha,
+                out, true_alpha, 2.0 * true_alpha / sqrt((double)n), 0.25 * true_alpha, alpha, SETS,
                 "local exponent from the nearest of %d keys, d = %d", (int)n, (int)dims[i]);
     }
     es_mem_free(es_claim_budget(opts), gaps);
     es_mem_free(es_claim_budget(opts), keys);
-    es_finding_conclude(out,
-                        "The nearest of %d keys tell the exponent that sets the critical scale "
-                        "n^(1/alpha): d = 3: %.3f +- %.3f for 1, d = 8: %.2f +- %.2f for 3.5.",
-                        (int)n, out->evidence[1].measured, out->evidence[1].se,
-                        out->evidence[3].measured, out->evidence[3].se);
+    es_finding_remark(out,
+                      "The nearest of %d keys tell the exponent that sets the critical scale "
+                      "n^(1/alpha): d = 3: %.3f +- %.3f for 1, d = 8: %.2f +- %.2f for 3.5.",
+                      (int)n, out->evidence[1].measured, out->evidence[1].se,
+                      out->evidence[3].measured, out->evidence[3].se);
     return status;
 }
 

@@ -14,6 +14,10 @@
 #include "study/claim_kit.h"
 
 static const char paper_a[] = "Token Sample Complexity of Attention";
+static const char fewer[] =
+    "At paper effort n is the papers' 1e3 to 3e4, with fewer replicates than their 200: that "
+    "widens errors and biases nothing";
+static const char *const error_names[] = {"mean", "covariance", "single output"};
 
 /* ---- the exact mean (THEORY 4.2, identity I1) ---- */
 
@@ -71,9 +75,9 @@ static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_e
         es_evidence_equal(out, 1.0 - exact.participation, 0.0, 0.05 * exact.participation + 0.01,
                           (es_measured){ratios.mean, sqrt(ratios.squares /
                                                           ((double)count * (double)(count - 1)))},
-                          "mean output / limit, n = 100, scores of sd %.1f", qs[i]);
+                          count, "mean output / limit, n = 100, scores of sd %.1f", qs[i]);
     }
-    es_finding_conclude(
+    es_finding_remark(
         out,
         "Attention over n Gaussian tokens points the right way and is too short by the expected "
         "sum of squared weights: %.0f %% at n = 100 when scores have standard deviation 4.",
@@ -111,7 +115,6 @@ static const int64_t *sizes_of(const es_claim_opts *opts)
 
 static es_status gather_small(es_trial *trial, es_finding *out, es_error *err)
 {
-    static const char *const names[] = {"mean", "covariance", "single output"};
     double predicted[3];
     ES_TRY(es_trial_predicted_rates(trial, 0, predicted, err));
     for (int m = 0; m < 3; m++) {
@@ -119,10 +122,11 @@ static es_status gather_small(es_trial *trial, es_finding *out, es_error *err)
         ES_TRY(es_trial_rate(trial, 0, (es_trial_error)m, &rate, err));
         /* The square root law with what the finite-n prediction says about these sizes. */
         es_evidence_equal(out, 0.5, fabs(predicted[m] - 0.5) + 0.005, 0.2, rate,
-                          "rate of the %s, H = 0.2, d = 10", names[m]);
+                          trial->spec.replicates, "rate of the %s, H = 0.2, d = 10",
+                          error_names[m]);
     }
-    es_finding_conclude(out, "With a small horizon attention is an ordinary average: four times "
-                             "the tokens, half the error.");
+    es_finding_remark(out, "With a small horizon attention is an ordinary average: four times "
+                           "the tokens, half the error.");
     return ES_OK;
 }
 
@@ -133,7 +137,7 @@ static es_status check_small(const es_claim_opts *opts, es_finding *out, es_erro
                          &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
                                           .scales = &scale, .n_scales = 1, .sizes = sizes_of(opts),
                                           .n_sizes = COUNT(quick_sizes),
-                                          .replicates = es_effort_pick(opts, 200, 200)},
+                                          .replicates = es_effort_pick(opts, 200, 64)},
                          gather_small, out, err);
 }
 
@@ -148,12 +152,12 @@ static es_status gather_slow(es_trial *trial, es_finding *out, es_error *err)
         es_evidence_at_least(
             out, 0.0,
             (es_measured){rates[s - 1].value - rates[s].value, hypot(rates[s - 1].se, rates[s].se)},
-            "rate of one output at H = %.1f minus that at H = %.1f", slow_scales[s - 1],
-            slow_scales[s]);
-    es_finding_conclude(out,
-                        "The same head, tokens and n: only the score scale grows, and the rate "
-                        "falls from %.2f to %.2f to %.2f.",
-                        rates[0].value, rates[1].value, rates[2].value);
+            trial->spec.replicates, "rate of one output at H = %.1f minus that at H = %.1f",
+            slow_scales[s - 1], slow_scales[s]);
+    es_finding_remark(out,
+                      "The same head, tokens and n: only the score scale grows, and the rate "
+                      "falls from %.2f to %.2f to %.2f.",
+                      rates[0].value, rates[1].value, rates[2].value);
     return ES_OK;
 }
 
@@ -163,7 +167,7 @@ static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error
                          &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
                                           .scales = slow_scales, .n_scales = COUNT(slow_scales),
                                           .sizes = sizes_of(opts), .n_sizes = COUNT(quick_sizes),
-                                          .replicates = es_effort_pick(opts, 64, 200)},
+                                          .replicates = es_effort_pick(opts, 64, 24)},
                          gather_slow, out, err);
 }
 
@@ -186,9 +190,9 @@ static es_status gather_clt(es_trial *trial, es_finding *out, es_error *err)
     /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
     es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
                       (es_measured){rms.value * rms.value * n, 2.0 * rms.value * rms.se * n},
-                      "n E|mean|^2, d = 1, H = 1/2, n = 500");
-    es_finding_conclude(out, "The mean over all outputs obeys a central limit theorem whose "
-                             "constant is known in closed form below horizon 1.");
+                      trial->spec.replicates, "n E|mean|^2, d = 1, H = 1/2, n = 500");
+    es_finding_remark(out, "The mean over all outputs obeys a central limit theorem whose "
+                           "constant is known in closed form below horizon 1.");
     return ES_OK;
 }
 
@@ -224,16 +228,16 @@ static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *er
             es_measured rms;
             ES_TRY(es_trial_rms(trial, s, i, (es_trial_error)m, &rms, err));
             es_evidence_equal(out, predicted[m], predicted_errors[m].slack * predicted[m],
-                              0.4 * predicted[m], rms, "error of the %s, H = %.1f, n = %lld",
-                              predicted_errors[m].name, predict_scales[s],
-                              (long long)predict_sizes[i]);
+                              0.4 * predicted[m], rms, trial->spec.replicates,
+                              "error of the %s, H = %.1f, n = %lld", predicted_errors[m].name,
+                              predict_scales[s], (long long)predict_sizes[i]);
             worst = fmax(worst, fabs(rms.value / predicted[m] - 1.0));
         }
     }
-    es_finding_conclude(out,
-                        "Nine errors predicted from d, H and n alone, nothing fitted: the largest "
-                        "disagreement is %.0f %%.",
-                        100.0 * worst);
+    es_finding_remark(out,
+                      "Nine errors predicted from d, H and n alone, nothing fitted: the largest "
+                      "disagreement is %.0f %%.",
+                      100.0 * worst);
     return ES_OK;
 }
 
@@ -255,9 +259,10 @@ const es_claim_entry es_claims_gaussian[] = {
       ES_VERDICT_HOLDS},
      check_bias},
     {{"small-horizon", paper_a, "For a small horizon every error falls like 1/sqrt(n)",
-      ES_VERDICT_HOLDS},
+      ES_VERDICT_HOLDS, fewer},
      check_small},
-    {{"slowdown", paper_a, "The larger the horizon, the slower the convergence", ES_VERDICT_HOLDS},
+    {{"slowdown", paper_a, "The larger the horizon, the slower the convergence", ES_VERDICT_HOLDS,
+      fewer},
      check_slow},
     {{"mean-constant", "derived from Token Sample Complexity of Attention",
       "Below horizon 1 the mean over queries satisfies n E|m_n - m|^2 -> a closed-form constant",
@@ -276,67 +281,90 @@ static const int64_t exponent_quick[] = {250, 500, 1000, 2000, 4000};
 static const int64_t exponent_paper[] = {1000, 2340, 5477, 12819, 30000};
 
 /* Self-attention over unit Gaussian tokens, A = H O, at three horizons. */
-static es_status with_trial(const es_claim_opts *opts, int64_t dim, es_trial_fn gather,
-                            es_finding *out, es_error *err)
+static es_status with_trial(const es_claim_opts *opts, int64_t dim, int64_t replicates,
+                            es_trial_fn gather, es_finding *out, es_error *err)
 {
     return es_trial_with(
         opts,
         &(es_trial_spec){dim, .variance = 1.0, .head = ES_HEAD_ROTATION, .scales = horizons,
                          .n_scales = COUNT(horizons),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? exponent_paper : exponent_quick,
-                         .n_sizes = COUNT(exponent_quick),
-                         .replicates = es_effort_pick(opts, 48, 200)},
+                         .n_sizes = COUNT(exponent_quick), .replicates = replicates},
         gather, out, err);
 }
 
 static double exponent(double h) { return 1.0 / (2.0 * (1.0 + h * h)); }
 
-/* ---- as a bound ---- */
+/* ---- as a bound ----
+ * The theorem (THEORY 2, [A3]) has n to infinity and a constant that it does not name. What can be
+ * looked at is whether an error stays below C n^-exponent once C is what it is at the smallest n.
+ */
 
 static es_status gather_bound(es_trial *trial, es_finding *out, es_error *err)
 {
-    for (int64_t s = 0; s < COUNT(horizons); s++) {
-        es_measured rate;
-        ES_TRY(es_trial_rate(trial, s, ES_TRIAL_MEAN, &rate, err));
-        es_evidence_at_least(out, exponent(horizons[s]), rate, "rate of the mean, H = %.1f, d = 10",
-                             horizons[s]);
-    }
-    es_finding_conclude(out,
-                        "As a bound on the mean the exponent holds with room: at H = %.0f the "
-                        "measured rate is %.2f, the exponent %.2f.",
-                        horizons[2], out->evidence[2].measured, exponent(horizons[2]));
+    for (int64_t s = 0; s < COUNT(horizons); s++)
+        for (int m = 0; m < COUNT(error_names); m++) {
+            es_measured ratio;
+            ES_TRY(es_trial_above(trial, s, (es_trial_error)m, exponent(horizons[s]), &ratio, err));
+            es_evidence_at_most(out, 1.0, ratio, trial->spec.replicates,
+                                "error of the %s at n = %lld over C n^-%.2g, H = %.1f, d = %d",
+                                error_names[m],
+                                (long long)trial->spec.sizes[trial->spec.n_sizes - 1],
+                                exponent(horizons[s]), horizons[s], (int)trial->spec.dim);
+        }
     return ES_OK;
+}
+
+/* Of the three kinds of error, how many pieces are above the bound; pieces come in turn. */
+static void count_above(es_finding *f, int above[3])
+{
+    es_finding_decide(f);
+    for (int i = 0; i < f->count; i++)
+        above[i % 3] += f->evidence[i].verdict == ES_VERDICT_FAILS;
 }
 
 static es_status check_bound(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    return with_trial(opts, 10, gather_bound, out, err);
+    static const struct {
+        int64_t dim, replicates;
+    } quick[] = {{1, 300}, {3, 100}, {10, 32}}, paper[] = {{1, 64}, {10, 16}, {50, 16}}, *pick;
+    int above[3] = {0};
+    pick = opts->effort == ES_EFFORT_PAPER ? paper : quick;
+    for (int64_t i = 0; i < COUNT(quick); i++)
+        ES_TRY(with_trial(opts, pick[i].dim, pick[i].replicates, gather_bound, out, err));
+    count_above(out, above);
+    es_finding_remark(out,
+                      "With C from the smallest n, %d of %d errors of the mean are above the bound "
+                      "at the largest, %d of the covariance, %d of a single output. That does not "
+                      "refute a theorem on n to infinity, nor could the opposite prove it: no "
+                      "slope at finite n decides an asymptotic exponent.",
+                      above[0], out->count / 3, above[1], above[2]);
+    return ES_OK;
 }
 
 static es_status gather_coupling(es_trial *trial, es_finding *out, es_error *err)
 {
     for (int64_t s = 0; s < COUNT(horizons); s++) {
-        static const char *const names[] = {"mean", "covariance"};
         es_horizons h;
         ES_TRY(es_trial_horizons(trial, s, &h, err));
-        for (int m = 0; m < COUNT(names); m++) {
+        for (int m = 0; m < 2; m++) {
             es_measured rate;
             ES_TRY(es_trial_rate(trial, s, (es_trial_error)m, &rate, err));
-            es_evidence_at_least(out, h.rate_worst_case, rate, "rate of the %s, coupling %.2f",
-                                 names[m], h.coupling.val);
+            es_evidence_at_least(out, h.rate_worst_case, rate, trial->spec.replicates,
+                                 "rate of the %s, coupling %.2f", error_names[m], h.coupling.val);
         }
     }
-    es_finding_conclude(out,
-                        "True, and far from what happens: measured rates are %.0f to %.0f times "
-                        "the guaranteed ones.",
-                        out->evidence[0].measured / out->evidence[0].predicted,
-                        out->evidence[4].measured / out->evidence[4].predicted);
+    es_finding_remark(out,
+                      "True, and far from what happens: measured rates are %.0f to %.0f times "
+                      "the guaranteed ones.",
+                      out->evidence[0].measured / out->evidence[0].predicted,
+                      out->evidence[4].measured / out->evidence[4].predicted);
     return ES_OK;
 }
 
 static es_status check_coupling(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    return with_trial(opts, 10, gather_coupling, out, err);
+    return with_trial(opts, 10, es_effort_pick(opts, 48, 8), gather_coupling, out, err);
 }
 
 /* ---- as a prediction ---- */
@@ -346,26 +374,25 @@ static es_status gather_exponent(es_trial *trial, es_finding *out, es_error *err
     for (int64_t s = 0; s < COUNT(horizons); s++) {
         es_measured rate;
         ES_TRY(es_trial_rate(trial, s, ES_TRIAL_COV, &rate, err));
-        es_evidence_equal(out, exponent(horizons[s]), 0.02, 0.2, rate,
+        es_evidence_equal(out, exponent(horizons[s]), 0.02, 0.2, rate, trial->spec.replicates,
                           "rate of the covariance, H = %.1f, d = 50", horizons[s]);
     }
-    es_finding_conclude(out,
-                        "An exponent for n to infinity is not a slope at n = %lld: at H = %.0f the "
-                        "covariance shows %.3f where the exponent says %.3f. What counts at finite "
-                        "n is |M|_F^2 against log n.",
-                        (long long)trial->spec.sizes[trial->spec.n_sizes - 1], horizons[2],
-                        out->evidence[2].measured, exponent(horizons[2]));
+    es_finding_remark(out,
+                      "An exponent for n to infinity is not a slope at n = %lld: at H = %.0f the "
+                      "covariance shows %.3f where the exponent says %.3f. What counts at finite "
+                      "n is |M|_F^2 against log n.",
+                      (long long)trial->spec.sizes[trial->spec.n_sizes - 1], horizons[2],
+                      out->evidence[2].measured, exponent(horizons[2]));
     return ES_OK;
 }
 
 static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    return with_trial(opts, 50, gather_exponent, out, err);
+    return with_trial(opts, 50, es_effort_pick(opts, 24, 12), gather_exponent, out, err);
 }
 
 static es_status gather_slopes(es_trial *trial, es_finding *out, es_error *err)
 {
-    static const char *const names[] = {"mean", "covariance", "single output"};
     for (int64_t s = 0; s < COUNT(horizons); s++) {
         double predicted[3];
         ES_TRY(es_trial_predicted_rates(trial, s, predicted, err));
@@ -373,35 +400,40 @@ static es_status gather_slopes(es_trial *trial, es_finding *out, es_error *err)
             es_measured rate;
             ES_TRY(es_trial_rate(trial, s, (es_trial_error)m, &rate, err));
             /* fitted to means of norms, predicted of root mean squares: a hundredth or two */
-            es_evidence_equal(out, predicted[m], 0.03, 0.2, rate,
-                              "rate of the %s, H = %.1f, d = 50", names[m], horizons[s]);
+            es_evidence_equal(out, predicted[m], 0.03, 0.2, rate, trial->spec.replicates,
+                              "rate of the %s, H = %.1f, d = 50", error_names[m], horizons[s]);
         }
     }
-    es_finding_conclude(out,
-                        "The finite-n prediction gives the slope that a plot will show: at H = 1 "
-                        "%.2f predicted, %.2f measured for the covariance.",
-                        out->evidence[4].predicted, out->evidence[4].measured);
+    es_finding_remark(out,
+                      "The finite-n prediction gives the slope that a plot will show: at H = 1 "
+                      "%.2f predicted, %.2f measured for the covariance.",
+                      out->evidence[4].predicted, out->evidence[4].measured);
     return ES_OK;
 }
 
 static es_status check_slopes(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    return with_trial(opts, 50, gather_slopes, out, err);
+    return with_trial(opts, 50, es_effort_pick(opts, 48, 24), gather_slopes, out, err);
 }
 
 const es_claim_entry es_claims_exponents[] = {
-    {{"exponent-bound", paper_a,
-      "The error of the mean falls at least as fast as n^(-1/(2(1+H^2))), H the horizon",
-      ES_VERDICT_HOLDS},
+    {{"exponent-bound", "Token Sample Complexity of Attention, read at finite n",
+      "Errors of the mean, the covariance and single outputs stay below C n^(-1/(2(1+H^2))), H the "
+      "horizon and C what they are at the smallest n",
+      ES_VERDICT_FAILS,
+      "The paper speaks of n to infinity with a constant it does not name: no finite n decides "
+      "that. Fewer replicates than the papers' 200 at paper effort"},
      check_bound},
     {{"coupling-bound", "Token Sample Complexity of Attention, first version",
-      "Errors fall at least as fast as n^(-1/(2(1+32 Psi))), Psi the coupling", ES_VERDICT_HOLDS},
+      "Errors fall at least as fast as n^(-1/(2(1+32 Psi))), Psi the coupling", ES_VERDICT_HOLDS,
+      "An asymptotic exponent beside slopes at finite n, which do not decide it"},
      check_coupling},
     {{"exponent-predicts", "how the exponent is read",
-      "The slope of the covariance's error that one measures is 1/(2(1+H^2))", ES_VERDICT_FAILS},
+      "The slope of the covariance's error that one measures is 1/(2(1+H^2))", ES_VERDICT_FAILS,
+      fewer},
      check_exponent},
     {{"slope-predicts", "derived: exact finite-n integrals",
-      "The slopes that one measures at finite n follow from d, H and n", ES_VERDICT_HOLDS},
+      "The slopes that one measures at finite n follow from d, H and n", ES_VERDICT_HOLDS, fewer},
      check_slopes},
     {{0}, 0}};
 
@@ -422,13 +454,13 @@ static es_status gather_unscaled(es_trial *trial, es_finding *out, es_error *err
     ES_TRY(es_trial_horizons(trial, 0, &h, err));
     ES_TRY(es_trial_rate(trial, 0, ES_TRIAL_MEAN, &rate, err));
     const double H = h.unscaled.val;
-    es_evidence_equal(out, 1.0 / (2.0 * (1.0 + H * H)), 0.02, 0.2, rate,
+    es_evidence_equal(out, 1.0 / (2.0 * (1.0 + H * H)), 0.02, 0.2, rate, trial->spec.replicates,
                       "rate of the mean, the papers' random head, d = 50, scale %.1f",
                       unscaled_scale[0]);
-    es_finding_conclude(out,
-                        "The softmax divides by sqrt(k), so the horizon must: H is %.2f, not %.2f, "
-                        "and the measured rate is %.2f, not %.2f.",
-                        h.horizon.val, H, rate.value, 1.0 / (2.0 * (1.0 + H * H)));
+    es_finding_remark(out,
+                      "The softmax divides by sqrt(k), so the horizon must: H is %.2f, not %.2f, "
+                      "and the measured rate is %.2f, not %.2f.",
+                      h.horizon.val, H, rate.value, 1.0 / (2.0 * (1.0 + H * H)));
     return ES_OK;
 }
 
@@ -440,13 +472,18 @@ static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_e
                          .n_scales = COUNT(unscaled_scale),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? pitfall_paper : pitfall_quick,
                          .n_sizes = COUNT(pitfall_quick),
-                         .replicates = es_effort_pick(opts, 48, 200)},
+                         .replicates = es_effort_pick(opts, 48, 24)},
         gather_unscaled, out, err);
 }
 
 /* ---- a finite sample in place of the limit ---- */
 
 static const double frozen_scale[] = {50.0};
+
+static int64_t reference_replicates(const es_claim_opts *opts)
+{
+    return es_effort_pick(opts, 32, 16);
+}
 
 static es_status rate_against(const es_claim_opts *opts, int64_t reference, es_measured *rate,
                               es_error *err)
@@ -457,8 +494,8 @@ static es_status rate_against(const es_claim_opts *opts, int64_t reference, es_m
         &(es_trial_spec){50, .variance = 0.1, .head = ES_HEAD_RANDOM, .scales = frozen_scale,
                          .n_scales = COUNT(frozen_scale),
                          .sizes = opts->effort == ES_EFFORT_PAPER ? pitfall_paper : pitfall_quick,
-                         .n_sizes = COUNT(pitfall_quick),
-                         .replicates = es_effort_pick(opts, 32, 200), .reference = reference},
+                         .n_sizes = COUNT(pitfall_quick), .replicates = reference_replicates(opts),
+                         .reference = reference},
         &trial, err);
     if (status == ES_OK)
         status = es_trial_rate(&trial, 0, ES_TRIAL_COV, rate, err);
@@ -475,22 +512,23 @@ static es_status check_reference(const es_claim_opts *opts, es_finding *out, es_
     ES_TRY(rate_against(opts, reference, &sampled, err));
     es_evidence_equal(out, exact.value, 0.01, 0.2,
                       (es_measured){sampled.value, hypot(sampled.se, exact.se)},
+                      reference_replicates(opts),
                       "rate of the covariance, against a sample of %lld tokens, scale %.0f",
                       (long long)reference, frozen_scale[0]);
-    es_finding_conclude(out,
-                        "A finite sample is biased like everything else: measured against it the "
-                        "covariance's rate is %.3f, against the limit itself %.3f.",
-                        sampled.value, exact.value);
+    es_finding_remark(out,
+                      "A finite sample is biased like everything else: measured against it the "
+                      "covariance's rate is %.3f, against the limit itself %.3f.",
+                      sampled.value, exact.value);
     return ES_OK;
 }
 
 const es_claim_entry es_claims_pitfalls[] = {
     {{"finite-reference", code_a,
       "A large sample can stand for the limit: measured against it, errors have the same rate",
-      ES_VERDICT_FAILS},
+      ES_VERDICT_FAILS, fewer},
      check_reference},
     {{"unscaled-horizon", code_a,
       "The rate is 1/(2(1+H^2)) with H computed from Wk'Wq without the 1/sqrt(k) of the softmax",
-      ES_VERDICT_FAILS},
+      ES_VERDICT_FAILS, fewer},
      check_unscaled},
     {{0}, 0}};

@@ -7,6 +7,7 @@ cmp first second && echo same
 esscher export c.run --json >c.json && get_json c.json stages.0.name stages.0.cells
 esscher export c.run --table evidence --csv | wc -l
 esscher claims --only hardmax-exact --json >a.json && get_json a.json effort holds fails unexpected claims.0.verdict
+esscher claims --only hardmax-exact --out c.run --quiet --markdown --resume | grep '^| '
 esscher claims --only slowdown --max-memory 1K --quiet 2>/dev/null
 echo "rc=$?"
 esscher claims --only hardmax-lav

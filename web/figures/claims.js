@@ -7,14 +7,14 @@ const FAR = 10; // standard errors; what is further stands at the edge
 // it is on the spot or at the edge.
 function distance(r) {
   const off = r.measured - r.predicted;
-  const beyond = Math.sign(off) * Math.max(0, Math.abs(off) - (r.slack ?? 0));
+  const beyond = Math.sign(off) * Math.max(0, Math.abs(off) - (r.allowance ?? 0));
   return isNumber(r.measured_se) && r.measured_se > 0 ? beyond / r.measured_se : FAR * Math.sign(beyond);
 }
 
 const colours = { holds: 2, "does not hold": 1 };
 
 export function claims({ tables: { evidence } }) {
-  const rows = (evidence ?? []).filter((r) => r.relation === "=" && isNumber(distance(r)));
+  const rows = (evidence ?? []).filter((r) => (r.relation === "=" || r.relation === "~") && isNumber(distance(r)));
   if (rows.length < 2) return [];
   const names = [...new Set(rows.map((r) => r.id))].reverse(); // the first on top
   const edges = [0.5, names.length + 0.5];

@@ -1,0 +1,226 @@
+/* claim_verdict.c : from evidence to a verdict, and from the verdict to words.
+ *
+ * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. And
+ * the words follow from the verdict: what a claim has to say about its numbers is kept for the
+ * verdict it was written for. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <esscher/claims.h>
+
+#include "stats/special.h"
+#include "study/answer_kit.h"
+#include "study/claim_kit.h"
+
+const char *es_verdict_name(es_verdict verdict)
+{
+    return verdict == ES_VERDICT_HOLDS   ? "holds"
+           : verdict == ES_VERDICT_FAILS ? "does not hold"
+                                         : "not decided";
+}
+
+const char *es_relation_name(es_relation relation)
+{
+    static const char *const names[] = {
+        [ES_RELATION_EQUAL] = "=",
+        [ES_RELATION_AT_LEAST] = ">=",
+        [ES_RELATION_AT_MOST] = "<=",
+        [ES_RELATION_ABOUT] = "~",
+    };
+    return relation >= ES_RELATION_EQUAL && relation <= ES_RELATION_ABOUT ? names[relation] : "";
+}
+
+/* ---- evidence ---- */
+
+static void add(es_finding *f, es_evidence e, const char *fmt, va_list args)
+{
+    if (f->count == ES_CLAIM_EVIDENCE)
+        return;
+    vsnprintf(e.label, sizeof e.label, fmt, args);
+    f->evidence[f->count++] = e;
+}
+
+void es_evidence_equal(es_finding *f, double predicted, double allowance, double resolution,
+                       es_measured m, int64_t tries, const char *fmt, ...)
+{
+    const bool about = allowance > 1e-3 * fabs(predicted);
+    va_list args;
+    va_start(args, fmt);
+    add(f,
+        (es_evidence){.relation = about ? ES_RELATION_ABOUT : ES_RELATION_EQUAL,
+                      .predicted = predicted,
+                      .allowance = allowance,
+                      .resolution = resolution,
+                      .measured = m.value,
+                      .se = m.se,
+                      .tries = tries},
+        fmt, args);
+    va_end(args);
+}
+
+void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
+                       int64_t tries, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add(f,
+        (es_evidence){.relation = relation,
+                      .predicted = bound,
+                      .measured = m.value,
+                      .se = m.se,
+                      .tries = tries},
+        fmt, args);
+    va_end(args);
+}
+
+/* ---- one piece ---- */
+
+static bool is_equality(const es_evidence *e)
+{
+    return e->relation == ES_RELATION_EQUAL || e->relation == ES_RELATION_ABOUT;
+}
+
+/* How far the measurement is inside what is claimed; below 0: outside. */
+static double inside(const es_evidence *e)
+{
+    const double above = e->measured - e->predicted;
+    return is_equality(e)                        ? e->allowance - fabs(above)
+           : e->relation == ES_RELATION_AT_LEAST ? above
+                                                 : -above;
+}
+
+/* A claim of many pieces has as many chances to be refused wrongly, so they share one level
+ * (Bonferroni); and a standard error from few draws is itself uncertain, which Student's law knows.
+ */
+static double line_of(const es_evidence *e, int pieces)
+{
+    if (e->se == 0.0)
+        return 0.0;
+    return es_student_quantile((double)(e->tries - 1), 0.5 * ES_CLAIM_LEVEL / pieces);
+}
+
+/* A piece fails only where it is outside by more than its errors allow. It holds only if it could
+ * have failed: with an error larger than the resolution anything would agree, and a bound that is
+ * within the error may be on either side. */
+static es_verdict judge(const es_evidence *e)
+{
+    const double margin = e->sigmas * e->se, room = inside(e);
+    if (!isfinite(room) || !isfinite(margin))
+        return ES_VERDICT_UNDECIDED;
+    if (room < -margin)
+        return ES_VERDICT_FAILS;
+    return margin > (is_equality(e) ? e->resolution : room) ? ES_VERDICT_UNDECIDED
+                                                            : ES_VERDICT_HOLDS;
+}
+
+static void weigh(es_evidence *e, int pieces)
+{
+    const double room = inside(e);
+    e->sigmas = line_of(e, pieces);
+    e->slack = fabs(e->predicted) > e->allowance ? room / fabs(e->predicted) : (double)NAN;
+    e->slack_se = e->se > 0.0 ? room / e->se : (double)NAN;
+    e->verdict = judge(e);
+}
+
+/* ---- all of them ---- */
+
+/* One failure outweighs everything, one open question outweighs agreement. */
+static int gravity(const es_evidence *e)
+{
+    return e->verdict == ES_VERDICT_FAILS ? 2 : e->verdict == ES_VERDICT_UNDECIDED ? 1 : 0;
+}
+
+/* In standard errors; what is computed has none, and is inside for sure or outside for sure. */
+static double room_of(const es_evidence *e)
+{
+    const double room = inside(e);
+    return e->se > 0.0 ? room / e->se : room < 0.0 ? -(double)INFINITY : (double)INFINITY;
+}
+
+/* Is `a` nearer to refuting the claim than `b`? */
+static bool graver(const es_evidence *a, const es_evidence *b)
+{
+    if (gravity(a) != gravity(b))
+        return gravity(a) > gravity(b);
+    if (room_of(a) != room_of(b))
+        return room_of(a) < room_of(b);
+    return a->slack < b->slack;
+}
+
+void es_finding_decide(es_finding *f)
+{
+    f->decisive = 0;
+    for (int i = 0; i < f->count; i++)
+        weigh(&f->evidence[i], f->count);
+    for (int i = 1; i < f->count; i++)
+        if (graver(&f->evidence[i], &f->evidence[f->decisive]))
+            f->decisive = i;
+    f->verdict = f->count ? f->evidence[f->decisive].verdict : ES_VERDICT_UNDECIDED;
+}
+
+/* ---- words ---- */
+
+void es_finding_remark(es_finding *f, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(f->remark, sizeof f->remark, fmt, args);
+    va_end(args);
+}
+
+static int count_of(const es_finding *f, es_verdict verdict)
+{
+    int count = 0;
+    for (int i = 0; i < f->count; i++)
+        count += f->evidence[i].verdict == verdict;
+    return count;
+}
+
+/* "Does not hold in 2 of 9 comparisons; furthest off" */
+static void say_verdict(const es_finding *f, char *out, size_t room)
+{
+    const int of = count_of(f, f->verdict);
+    const char *many = f->count == 1 ? "comparison" : "comparisons";
+    if (f->verdict == ES_VERDICT_HOLDS)
+        snprintf(out, room, "Holds in %d of %d %s; tightest", of, f->count, many);
+    else if (f->verdict == ES_VERDICT_FAILS)
+        snprintf(out, room, "Does not hold in %d of %d %s; furthest off", of, f->count, many);
+    else
+        snprintf(out, room, "Not decided in %d of %d %s; most in doubt", of, f->count, many);
+}
+
+/* "11 standard errors inside"; outside, also how many are allowed. */
+static void say_room(const es_evidence *e, char *out, size_t room)
+{
+    if (e->se == 0.0)
+        snprintf(out, room, e->tries ? "of %lld draws" : "computed, not sampled",
+                 (long long)e->tries);
+    else if (e->slack_se < 0.0)
+        snprintf(out, room, "%.2g standard errors outside, %.2g are allowed", -e->slack_se,
+                 e->sigmas);
+    else
+        snprintf(out, room, "%.2g standard errors inside", e->slack_se);
+}
+
+/* "rate of the mean, H = 1: 0.36 ± 0.01 for >= 0.25 (11 standard errors inside)" */
+static void say_piece(const es_evidence *e, char *out, size_t room)
+{
+    char measured[ES_SAY_ROOM], distance[64];
+    say_room(e, distance, sizeof distance);
+    snprintf(out, room, "%s: %s for %s %.4g (%s)", e->label,
+             es_say_number(e->measured, e->se > 0.0 ? e->se : (double)NAN, measured),
+             es_relation_name(e->relation), e->predicted, distance);
+}
+
+void es_finding_conclude(es_finding *f, es_verdict expected)
+{
+    char verdict[96], piece[256] = "there is no evidence";
+    es_finding_decide(f);
+    say_verdict(f, verdict, sizeof verdict);
+    if (f->count)
+        say_piece(&f->evidence[f->decisive], piece, sizeof piece);
+    const bool fits = f->verdict == expected && f->remark[0];
+    snprintf(f->conclusion, sizeof f->conclusion, "%s: %s.%s%s", verdict, piece, fits ? " " : "",
+             fits ? f->remark : "");
+}
