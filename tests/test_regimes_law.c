@@ -343,27 +343,6 @@ static void NU05_one_key_and_planted_keys(void **state)
     assert_close(many.top.val, 1.0 / (1.0 + 1e12 * -expm1(-40.0) / 40.0), 1e-8);
 }
 
-static void freezing_scales_join(void **state)
-{
-    (void)state;
-    assert_close(es_freezing_scale(1.0, 1e6), 2e6, 1e-6);
-    assert_close(es_freezing_scale(2e5, 1e4), sqrt(2.0 * 4e5 * log(1e4)), 1e-4);
-    assert_true(es_freezing_scale(1.0, 1.0) == 0.0);
-    /* E sum w^2 there (THEORY 6, two digits): .78 (d=3), .64-.66 (5), .46-.47 (10), .33-.25 (50) */
-    static const struct {
-        int64_t dim;
-        double low, high;
-    } known[] = {{3, .775, .795}, {5, .635, .665}, {10, .455, .485}, {50, .245, .335}};
-    for (int i = 0; i < 4; i++)
-        for (int64_t n = 100; n <= 10000; n *= 100) {
-            const es_keys keys = {.dim = known[i].dim};
-            const double beta = es_freezing_scale(0.5 * (double)(keys.dim - 1), (double)n);
-            const double squares = exact(&keys, n, beta).squares.val;
-            if (!(squares > known[i].low && squares < known[i].high))
-                fail_msg("d = %d, n = %d: %.4f", (int)keys.dim, (int)n, squares);
-        }
-}
-
 /* ---- subcritical ---- */
 
 static void fluctuations_agree_with_theory_json(void **state)
@@ -422,15 +401,29 @@ static void regimes_have_names(void **state)
     (void)state;
     es_regime_finding f;
     es_regime_of(1e6, 0.95, 0.92, &f);
-    assert_int_equal(f.regime, ES_REGIME_SUPERCRITICAL);
-    assert_string_equal(f.reason, "the nearest key has 95 % of the weight on average");
+    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    assert_string_equal(f.reason,
+                        "1.09 keys share the weight, the nearest has 95 % of it on average");
     es_regime_of(1e6, 0.01, 0.002, &f);
-    assert_int_equal(f.regime, ES_REGIME_SUBCRITICAL);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
     es_regime_of(10, 0.11, 0.101, &f); /* ten keys, nearly equal */
-    assert_int_equal(f.regime, ES_REGIME_SUBCRITICAL);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
     es_regime_of(1e6, 0.5, 0.3, &f);
-    assert_int_equal(f.regime, ES_REGIME_CRITICAL);
-    assert_string_equal(es_regime_name(f.regime), "critical");
+    assert_int_equal(f.regime, ES_REGIME_SELECTS);
+    assert_string_equal(es_regime_name(f.regime), "selects a few");
+    /* on the cut-offs: 100 keys, 2 keys, two thirds of 3 keys */
+    es_regime_of(1e6, 0.1, 0.01, &f);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    es_regime_of(1e6, 0.6, 0.5, &f);
+    assert_int_equal(f.regime, ES_REGIME_SELECTS);
+    es_regime_of(1e6, 0.6, 0.501, &f);
+    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    es_regime_of(3, 0.6, 0.5, &f);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    es_regime_of(2, 0.9, 0.76, &f);
+    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    es_regime_of(1, 1.0, 1.0, &f); /* one key: nothing to freeze */
+    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
     assert_string_equal(es_regime_name((es_regime)9), "?");
 }
 
@@ -503,7 +496,6 @@ int main(void)
         cmocka_unit_test(exact_values_have_both_limits),
         cmocka_unit_test(entropies_fit),
         cmocka_unit_test(NU05_one_key_and_planted_keys),
-        cmocka_unit_test(freezing_scales_join),
         cmocka_unit_test(fluctuations_agree_with_theory_json),
         cmocka_unit_test(needs_are_of_the_right_size),
         cmocka_unit_test(regimes_have_names),

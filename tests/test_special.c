@@ -91,6 +91,28 @@ static void tails_of_student_and_fisher(void **state)
                 isnan(es_f_tail(1.0, 1.0, -1.0)));
 }
 
+static double cube(const void *context, double t) { return t * t * t - *(const double *)context; }
+static double steep(const void *context, double t)
+{
+    return expm1(40.0 * (t - *(const double *)context));
+}
+static double none(const void *context, double t)
+{
+    (void)context;
+    return t > 0.5 ? (double)NAN : -1.0;
+}
+
+static void roots_are_found(void **state)
+{
+    (void)state;
+    const double two = 2.0, place = 0.123;
+    assert_near(es_root(cube, &two, -10.0, 50.0, 1e-12), cbrt(2.0), 1e-12);
+    assert_near(es_root(steep, &place, -3.0, 9.0, 1e-9), place, 1e-9);
+    assert_near(es_root(cube, &two, cbrt(2.0), 50.0, 1e-12), cbrt(2.0), 1e-12);
+    assert_true(isnan(es_root(cube, &two, 2.0, 3.0, 1e-9)));
+    assert_true(isnan(es_root(none, NULL, 0.0, 1.0, 1e-9)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +120,7 @@ int main(void)
         cmocka_unit_test(tails_of_the_gamma_law),
         cmocka_unit_test(errors_of_stirling),
         cmocka_unit_test(tails_of_student_and_fisher),
+        cmocka_unit_test(roots_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,10 +7,9 @@
  *     P(T <= t) ~ c t^alpha.
  *
  * Keys spread over an m-dimensional surface through q have alpha = m/2; a density that vanishes at
- * q like distance^p has (m+p)/2; a key that is a copy of q has 0. The critical inverse temperature
- * is (n c)^{1/alpha}, where one key is expected within 1/beta; at about 2 alpha times that the
- * nearest key has taken half of the weight or more (Scaling Limits of Long-Context Transformers,
- * arXiv 2605.08505; THEORY.md 6). Here alpha and c are estimated from keys that a user brings:
+ * q like distance^p has (m+p)/2; a key that is a copy of q has 0 (Scaling Limits of Long-Context
+ * Transformers, arXiv 2605.08505; THEORY.md 6). freezing.h says from which beta on n such keys are
+ * frozen. Here alpha and c are estimated from keys that a user brings:
  *
  *   - Hill:       from the k nearest, (k-1)/sum ln(T_(k+1)/T_(i)). Twice it is the dimension by
  *                 Levina and Bickel, since distances are sqrt(2T). Unbiased for an exact power law.
@@ -42,7 +41,7 @@ typedef struct es_exponent {
     double reach;   /* T_(k+1) */
     double hill, hill_se;
     double alpha, alpha_se; /* corrected */
-    double log_c;           /* ln c that goes with alpha */
+    double log_c, log_c_se; /* ln c that goes with alpha; its error where alpha has none */
     double nearest[2];      /* T_(1), T_(2) without the copies */
 } es_exponent;
 
@@ -61,22 +60,6 @@ ES_API es_status es_exponent_gaps(const es_view *keys, const double *query, doub
 ES_API es_status es_exponent_estimate(double *T, int64_t n, int64_t k, es_exponent *out,
                                       es_error *err);
 
-/* ---- what it means for a head ---- */
-
-typedef struct es_freezing {
-    double critical; /* (n c)^{1/alpha}: one key is expected within 1/beta */
-    double frozen;   /* 2 alpha times that: the nearest key has half of the weight or more */
-    double log_se;   /* standard error of the logarithm of both */
-} es_freezing;
-
-/*! es_exponent_freezing() : for n tokens of the law the keys came from, to leading order in large
- * n. NaN for n <= 0. */
-ES_API es_freezing es_exponent_freezing(const es_exponent *e, double n);
-
-/*! es_exponent_tokens() : the n at which `beta` is the frozen one: with fewer tokens a query sees
- * its nearest key, with many more it averages. */
-ES_API double es_exponent_tokens(const es_exponent *e, double beta);
-
 /* ---- many queries ---- */
 
 typedef struct es_exponent_opts {
@@ -93,7 +76,8 @@ typedef struct es_exponent_pool {
     int64_t refused; /* that did not: ties */
     double hill, hill_se;
     double alpha, alpha_se;
-    double log_c, log_c_se;   /* mean over queries */
+    double log_c, log_c_se;   /* ln c at this alpha, mean over queries; its error at fixed alpha */
+    double reach;             /* geometric mean of T_(k+1) */
     double two_nn, two_nn_se; /* dimension, twice alpha, from the two nearest; its error assumes
                                  independent queries */
 } es_exponent_pool;

@@ -56,6 +56,14 @@ typedef struct es_weights {
 ES_API es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budget *budget,
                                   es_weights *out, es_error *err);
 
+/*! es_weights_round() : the same for keys uniform on a sphere of 2 alpha dimensions, T/2 ~
+ * Beta(alpha, alpha), where neither 2 alpha nor n has to be a whole number: what keys of a file are
+ * like near a query (freezing.h). No identity.
+ *  @return : ES_OK; ES_E_RANGE unless alpha is in [1/16, 4096], n in [1, 10^18], beta as above;
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_weights_round(double alpha, double n, double beta, es_budget *budget,
+                                  es_weights *out, es_error *err);
+
 /*! es_weights_critical() : the limit n -> infinity at b' (`scaled`). Lengths are in units of the
  * limit: `deficit` is lim beta E(1 - <output, q>) = E sum w s, `tangential` lim beta E|...|^2 =
  * E sum w^2 2s. The identity is E sum w s = alpha + E sum w^2 s.
@@ -76,11 +84,6 @@ ES_API double es_critical_scale(const es_cap_exponent *cap, double n, double bet
  * keys are within reach. */
 ES_API double es_critical_mean(double alpha, double scaled);
 
-/*! es_freezing_scale() : the beta at which n keys freeze, one formula for all dimensions:
- * 2 alpha x sqrt(1 - 1/x) with x = n^{1/alpha}. It becomes (d-1) n^{2/(d-1)} for ln n >> d and
- * sqrt(2 d ln n) for d >> ln n. A heuristic: E sum w^2 there is 0.23 to 0.8. 0 for n <= 1. */
-ES_API double es_freezing_scale(double alpha, double n);
-
 /* ---- the subcritical regime, uniform keys ---- */
 
 typedef struct es_average {
@@ -97,23 +100,41 @@ ES_API es_status es_average_at(int64_t dim, double beta, es_average *out, es_err
 
 /* ---- naming the regime ---- */
 
+/* One word for what attention does, by how many keys share the weight, ESS = 1/(E sum w^2):
+ *
+ *     averages        ESS >= 100 (or two thirds of all n keys, where those are fewer)
+ *     selects a few   between
+ *     frozen          ESS < 2: E sum w^2 > 1/2, so that the nearest key has more than half of the
+ *                     weight on average, for w_max >= sum w^2
+ *
+ * The cut-offs are a convention; E sum w^2 is exact, and grows with beta (proved: for fixed keys
+ * d/dbeta sum w^2 = 2 sum w^2 (u - mean u) >= 0, since w grows with u), so each word has one
+ * interval of beta. freezing.h solves for its ends. Of up to 3 keys none is selected: they are
+ * averaged, or frozen from n E sum w^2 = 1.5 on. */
+#define ES_AVERAGES_KEYS 100.0
+#define ES_FROZEN_KEYS   2.0
+
 typedef enum es_regime {
-    ES_REGIME_SUBCRITICAL = 1,
-    ES_REGIME_CRITICAL = 2,
-    ES_REGIME_SUPERCRITICAL = 3
+    ES_REGIME_AVERAGES = 1,
+    ES_REGIME_SELECTS = 2,
+    ES_REGIME_FROZEN = 3
 } es_regime;
 
 typedef struct es_regime_finding {
     es_regime regime;
-    char reason[160];
+    char reason[160]; /* a sentence with ESS and, unless it averages, the largest weight */
 } es_regime_finding;
 
-/*! es_regime_of() : supercritical if the largest weight is above 0.9 on average; subcritical if
- * 100 keys or more share the weight, or all of fewer do (n E sum w^2 < 1.5); else critical. The
- * reason is a sentence. Pure function. */
+/*! es_averages_squares(), es_frozen_squares() : the E sum w^2 up to which n keys are averaged, and
+ *  above which they are frozen. Pure functions. */
+ES_API double es_averages_squares(double n);
+ES_API double es_frozen_squares(double n);
+
+/*! es_regime_of() : the word for n keys whose largest weight is `top` and whose sum of squares is
+ * `squares` on average. Pure function. */
 ES_API void es_regime_of(double n, double top, double squares, es_regime_finding *out);
 
-/*! es_regime_name() : "subcritical", "critical", "supercritical"; "?" otherwise. */
+/*! es_regime_name() : "averages", "selects a few", "frozen"; "?" otherwise. */
 ES_API const char *es_regime_name(es_regime regime);
 
 /*! es_critical_needs() : the n from which on, at the same b, the critical limit of E sum w^2 is off

@@ -195,8 +195,8 @@ typedef struct es_probe_local {
     double exponent, exponent_se; /* mean over 64 queries among up to 16384 keys, and the error that
                                      their scatter gives; NaN if there is none */
     double beta;        /* inverse temperature: |query| |key| / sqrt(k), root mean square */
-    double beta_frozen; /* where the nearest of n keys takes over (es_freezing_scale()), n
-                           the largest size */
+    double beta_frozen; /* the freezing scale of n such keys (es_exponent_scales()), n the largest
+                           size: fewer than 2 keys share the weight from there on. NaN if none */
 } es_probe_local;
 
 /*! es_probe_local_of() : of every head, out (heads). O(keys hidden (hidden + queries)); memory 8

@@ -11,9 +11,9 @@
 
 #include <esscher/attend.h>
 #include <esscher/exponent.h>
+#include <esscher/freezing.h>
 #include <esscher/linalg.h>
 #include <esscher/moments.h>
-#include <esscher/regimes.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -371,7 +371,11 @@ static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out
     ES_TRY(status);
     out->exponent = found.alpha;
     out->exponent_se = found.alpha_se;
-    out->beta_frozen = es_freezing_scale(found.alpha, (double)p->spec.sizes[p->spec.n_sizes - 1]);
+    const es_exponent law = {.alpha = found.alpha, .log_c = found.log_c, .reach = found.reach};
+    es_scales scales;
+    ES_TRY(es_exponent_scales(&law, (double)p->spec.sizes[p->spec.n_sizes - 1], p->exec.budget,
+                              &scales, NULL, err));
+    out->beta_frozen = scales.frozen;
     return ES_OK;
 }
 

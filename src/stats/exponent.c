@@ -95,6 +95,14 @@ static es_status check_gaps(const double *T, int64_t n, es_error *err)
     return ES_OK;
 }
 
+/* k/n of the keys lie within the edge: C B(alpha; x) = k/n, c = C 2^-alpha/alpha. */
+static double log_c_at(const es_exponent *e, double alpha)
+{
+    const double x = fmin(0.5 * e->reach, 1.0 - 1e-9);
+    return log((double)e->k / (double)e->n) - es_log_half_beta(alpha, x) -
+           alpha * 0.69314718055994531 - log(alpha);
+}
+
 /* Both estimates from the sorted gaps that are not 0. */
 static void estimate(const double *T, es_exponent *e)
 {
@@ -114,9 +122,8 @@ static void estimate(const double *T, es_exponent *e)
     /* The same correction for few points that makes Hill's estimate unbiased. */
     e->alpha = top * (double)(k - 1) / (double)k;
     e->alpha_se = 1.0 / sqrt((double)(k - 2) * information(e->alpha, x));
-    /* k/n of the keys lie within the edge: C B(alpha; x) = k/n, c = C 2^-alpha/alpha. */
-    e->log_c = log((double)k / (double)e->n) - es_log_half_beta(e->alpha, x) -
-               e->alpha * 0.69314718055994531 - log(e->alpha);
+    e->log_c = log_c_at(e, e->alpha);
+    e->log_c_se = 1.0 / sqrt((double)k);
 }
 
 /* sqrt(n), at least 20, at most n/2. */
@@ -152,25 +159,6 @@ es_status es_exponent_estimate(double *T, int64_t n, int64_t k, es_exponent *out
     estimate(T, &e);
     *out = e;
     return ES_OK;
-}
-
-/* ---- what it means for a head ---- */
-
-es_freezing es_exponent_freezing(const es_exponent *e, double n)
-{
-    if (!(n > 0.0))
-        return (es_freezing){(double)NAN, (double)NAN, (double)NAN};
-    const double critical = exp((log(n) + e->log_c) / e->alpha);
-    /* ln beta = ln(n k/n_0)/alpha - ln T_(k+1), with independent errors of alpha and of T. */
-    const double lever = log(n * (double)e->k / (double)e->n) / e->alpha;
-    const double of_alpha = lever * e->alpha_se / e->alpha;
-    const double of_reach = 1.0 / (e->alpha * sqrt((double)e->k));
-    return (es_freezing){critical, 2.0 * e->alpha * critical, hypot(of_alpha, of_reach)};
-}
-
-double es_exponent_tokens(const es_exponent *e, double beta)
-{
-    return exp(e->alpha * log(beta / (2.0 * e->alpha)) - e->log_c);
 }
 
 /* ---- gaps ---- */
@@ -246,6 +234,7 @@ static const es_exponent nothing = {.hill = NAN,
                                     .alpha = NAN,
                                     .alpha_se = NAN,
                                     .log_c = NAN,
+                                    .log_c_se = NAN,
                                     .reach = NAN,
                                     .nearest = {NAN, NAN}};
 
@@ -289,7 +278,7 @@ static double se_of(const sums *s)
  * Levina and Bickel's estimate); the estimate of one query is (k-1)/(k mean). */
 static void pool_all(const es_exponent *each, int64_t m, es_exponent_pool *pool)
 {
-    sums hill = {0}, alpha = {0}, log_c = {0}, ratio = {0};
+    sums hill = {0}, alpha = {0}, ratio = {0};
     for (int64_t i = 0; i < m; i++) {
         if (isnan(each[i].alpha)) {
             pool->refused++;
@@ -298,7 +287,6 @@ static void pool_all(const es_exponent *each, int64_t m, es_exponent_pool *pool)
         const double fewer = (double)(each[i].k - 1) / (double)each[i].k;
         add(&hill, fewer / each[i].hill);
         add(&alpha, fewer / each[i].alpha);
-        add(&log_c, each[i].log_c);
         add(&ratio, 0.5 * log(each[i].nearest[1] / each[i].nearest[0]));
     }
     pool->queries = (int64_t)hill.n;
@@ -306,10 +294,23 @@ static void pool_all(const es_exponent *each, int64_t m, es_exponent_pool *pool)
     pool->hill_se = pool->hill * pool->hill * se_of(&hill);
     pool->alpha = alpha.n / alpha.sum;
     pool->alpha_se = pool->alpha * pool->alpha * se_of(&alpha);
-    pool->log_c = log_c.sum / log_c.n;
-    pool->log_c_se = se_of(&log_c);
     pool->two_nn = ratio.n > 2.0 ? (ratio.n - 1.0) / ratio.sum : (double)NAN;
     pool->two_nn_se = ratio.n > 2.0 ? pool->two_nn / sqrt(ratio.n - 2.0) : (double)NAN;
+}
+
+/* c of each query at the alpha of all: that of its own alpha would add the error of that one, which
+ * is many times as large. */
+static void pool_constants(const es_exponent *each, int64_t m, es_exponent_pool *pool)
+{
+    sums log_c = {0}, reach = {0};
+    for (int64_t i = 0; i < m; i++)
+        if (!isnan(each[i].alpha)) {
+            add(&log_c, log_c_at(&each[i], pool->alpha));
+            add(&reach, log(each[i].reach));
+        }
+    pool->log_c = log_c.sum / log_c.n;
+    pool->log_c_se = se_of(&log_c);
+    pool->reach = exp(reach.sum / reach.n);
 }
 
 static es_status run_job(job *j, es_exponent_pool *pool, es_error *err)
@@ -321,6 +322,7 @@ static es_status run_job(job *j, es_exponent_pool *pool, es_error *err)
     ES_TRY(es_parallel_run(exec, m, one_query, j, err));
     *pool = (es_exponent_pool){0};
     pool_all(j->each, m, pool);
+    pool_constants(j->each, m, pool);
     if (pool->queries == 0)
         return es_fail(err, ES_E_NUMERIC, "exponent.ties", "are the keys copies of one another?",
                        "no query has neighbours at different distances");

@@ -318,3 +318,38 @@ double es_minimum(es_objective f, const void *context, double low, double high, 
     }
     return fa <= fb ? a : b;
 }
+
+/* ---- root ----
+ * The secant through the ends of the bracket; where the same end stays twice its value is halved
+ * (the Illinois method), and where that does not halve the bracket in three steps, it is halved. */
+
+double es_root(es_objective f, const void *context, double low, double high, double within)
+{
+    double f_low = f(context, low), f_high = f(context, high), width = high - low;
+    int stayed = 0; /* -1: low stayed, 1: high */
+    if (!(f_low * f_high <= 0.0))
+        return (double)NAN;
+    for (int i = 0; high - low > within && f_low != 0.0 && f_high != 0.0; i++) {
+        double at = (f_high * low - f_low * high) / (f_high - f_low);
+        if (i % 3 == 2) {
+            at = high - low > 0.5 * width ? 0.5 * (low + high) : at;
+            width = high - low;
+        }
+        at = fmin(fmax(at, low + 0.4 * within), high - 0.4 * within);
+        const double here = f(context, at);
+        if (isnan(here))
+            return (double)NAN;
+        if ((here > 0.0) == (f_low > 0.0)) {
+            low = at;
+            f_low = here;
+            f_high *= stayed == 1 ? 0.5 : 1.0;
+            stayed = 1;
+        } else {
+            high = at;
+            f_high = here;
+            f_low *= stayed == -1 ? 0.5 : 1.0;
+            stayed = -1;
+        }
+    }
+    return f_low == 0.0 ? low : f_high == 0.0 ? high : 0.5 * (low + high);
+}

@@ -1,5 +1,5 @@
 /* special.h : the numerics of fits, limits of maxima and tests of fit: a few special functions, the
- * tests of Kolmogorov and Smirnov, the minimum of a function of one variable.
+ * tests of Kolmogorov and Smirnov, minimum and root of a function of one variable.
  *
  * Tails of the normal law are handled by their logarithm: ln Q(x) of x = 40 is a number like any
  * other, Q(40) is not. The accuracies below are measured in tests/test_special.c against values
@@ -85,5 +85,10 @@ typedef double (*es_objective)(const void *context, double t);
 /*! es_minimum() : by golden section on [low, high], where f has one minimum; `steps` evaluations
  * shrink the interval by 0.618 each. What can be reached is the square root of f's rounding. */
 double es_minimum(es_objective f, const void *context, double low, double high, int steps);
+
+/*! es_root() : by secants that keep a bracket (the Illinois method), where f, continuous, changes
+ * its sign on [low, high]; to `within`, absolute. NaN if it does not change it, or where f is NaN.
+ */
+double es_root(es_objective f, const void *context, double low, double high, double within);
 
 #endif

@@ -3,10 +3,12 @@
 #include <stdio.h>
 
 #include <esscher/attend.h>
-#include <esscher/exponent.h>
+#include <esscher/freezing.h>
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "stats/average.h"
+#include "stats/special.h"
 #include "study/answer_kit.h"
 
 typedef struct exponent_params {
@@ -59,24 +61,43 @@ static const es_table_spec estimate_table = {
 
 static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"critical", "critical", "beta", ES_FORMAT_SHORT,
-     "(n c)^(1/alpha): one key is expected within 1/beta of the query"},
-    {"frozen", "frozen", "beta", ES_FORMAT_SHORT,
-     "2 alpha times that: the nearest key has half of the weight or more"},
-    {"relative_se", "error", "relative", ES_FORMAT_SHORT, "standard error of both"},
+    {"source", "from", "", ES_FORMAT_TEXT,
+     "these keys: measured over them, mean over queries. law: exact expectation for n keys that "
+     "are "
+     "uniform on a sphere of 2 alpha dimensions and as dense near a query as these; proved for "
+     "such "
+     "keys, a model of others"},
+    {"averages", "averages below", "beta", ES_FORMAT_REAL,
+     "the beta up to which 100 keys or more share the weight: 1/(mean sum w^2) >= 100, or two "
+     "thirds of n keys where those are fewer",
+     .error = "averages_se"},
+    {"frozen", "frozen from", "beta", ES_FORMAT_REAL,
+     "the freezing scale: from this beta on fewer than 2 keys share the weight, mean sum w^2 > "
+     "1/2, "
+     "and the nearest has more than half of it on average",
+     .error = "frozen_se"},
+    {"ess", "ESS at --beta", "keys", ES_FORMAT_REAL, "1/(mean sum w^2): keys that share the weight",
+     .error = "ess_se"},
+    {"top_weight", "largest weight", "", ES_FORMAT_SHORT, "mean, at --beta"},
     {"verdict", "at --beta", "", ES_FORMAT_TEXT,
-     "what the head does there: averages (below critical), selects a few (between), frozen"},
+     "averages, selects a few, or frozen: by this ESS, with the cut-offs 100 and 2"},
     {0}};
-static const es_table_spec freezing_table = {"freezing", freezing_columns,
-                                             ES_VIEW("Where it freezes")};
+static const es_table_spec freezing_table = {
+    "freezing", freezing_columns,
+    ES_VIEW(
+        "Where it freezes", NULL,
+        "Errors: of these keys from the scatter between queries, of the law from those of alpha "
+        "and of the density. Where the two first rows disagree the keys are not like a sphere "
+        "as far out as the weight reaches, and the law's rows are worth as little.")};
 
 static const es_column run_columns[] = {
     {"beta", "beta", "", ES_FORMAT_REAL},
-    {"top_weight", "largest weight", "", ES_FORMAT_SHORT,
-     "of a query over these keys, mean over queries"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "1/sum of squared weights, mean over queries"},
-    {"tokens", "freezes below", "tokens", ES_FORMAT_SHORT,
-     "with fewer tokens than this it is frozen at this beta"},
+    {"top_weight", "largest weight", "", ES_FORMAT_REAL,
+     "of a query over these keys, mean over queries", .error = "top_weight_se"},
+    {"ess", "ESS", "keys", ES_FORMAT_REAL, "1/(mean over queries of the sum of squared weights)",
+     .error = "ess_se"},
+    {"tokens", "frozen up to", "tokens", ES_FORMAT_SHORT,
+     "so many tokens of the law are frozen at this beta, more are not; 0: none from 3 on"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs"), .record = true};
@@ -136,6 +157,8 @@ static es_status estimate(es_job *job, int64_t k, es_exponent_pool *pool, es_exp
         one->hill = pool->hill;
         one->hill_se = pool->hill_se;
         one->log_c = pool->log_c;
+        one->log_c_se = pool->log_c_se;
+        one->reach = pool->reach;
     }
     return ES_OK;
 }
@@ -188,10 +211,9 @@ static es_status put_scan(es_job *job, const es_exponent *at, es_table *t, es_er
 }
 
 /* ---- what it means, THEORY 6 ----
- * Of n keys, n c t^alpha are expected within t of the query. Scores beta (1 - cosine) tell the
- * nearest ones apart once one key is expected within 1/beta: n c beta^-alpha = 1 gives the critical
- * beta (n c)^(1/alpha). The second key is farther by some 1/alpha of that, so at 2 alpha times
- * the critical beta its weight is some e^-2 of the first's: a heuristic. */
+ * How many keys share the weight names the regime (key_weights.h). Over the keys at hand that is
+ * measured, at any beta, and the beta at which it passes a cut-off is solved on the measurement;
+ * for another n it is the exact expectation for keys of this alpha and density (freezing.h). */
 
 /* Rows become unit vectors; the mean of their lengths is kept. No row is zero by now. The largest
  * entry is divided out first, so that no square overflows. */
@@ -213,51 +235,145 @@ static double normalise(es_matrix *x)
     return mean;
 }
 
-static const char *verdict(const es_freezing *f, double beta)
+/* Attention of the queries over these very keys. */
+typedef struct heard {
+    es_job *job;
+    double *top, *squares; /* (count) of each query */
+    double log_target;
+    es_status status;
+    es_error *err;
+} heard;
+
+/* What is measured at one beta: means over queries, and their standard errors. */
+typedef struct weights_there {
+    es_measured top, squares;
+} weights_there;
+
+static es_status listen(const heard *h, double beta, weights_there *out)
 {
-    return beta >= f->frozen ? "frozen" : beta >= f->critical ? "selects a few" : "averages";
+    const exponent_state *s = h->job->state;
+    const es_view all = s->self ? es_view_rows(&s->keys.view, 0, s->count) : s->queries.view;
+    es_view values = s->keys.view; /* outputs are not asked for: the narrowest there are */
+    values.cols = 1;
+    const es_attend_opts opts = {ES_F64, .scales = &beta, .n_scales = 1, .exclude_self = s->self,
+                                 .exec = &h->job->exec};
+    const es_attend_out found = {.top_weight = h->top, .sum_squares = h->squares};
+    ES_TRY(es_attend(&all, &s->keys.view, &values, &opts, &found, h->err));
+    out->top = es_average_column(h->top, s->count, 1);
+    out->squares = es_average_column(h->squares, s->count, 1);
+    return ES_OK;
 }
 
-static void put_freezing(const es_job *job, const es_exponent *e, double beta, es_answer *a)
+static double over_target(const void *context, double log_beta)
 {
+    heard *h = *(heard *const *)context;
+    weights_there w;
+    if (h->status == ES_OK)
+        h->status = listen(h, exp(log_beta), &w);
+    return h->status == ES_OK ? log(w.squares.value) - h->log_target : (double)NAN;
+}
+
+/* The beta at which the mean sum w^2 of these queries is `target`, looked for from `guess` on: it
+ * grows with beta for every query. NaN beyond 1e15, as where two nearest keys are copies. */
+static es_measured solve(heard *h, double target, double guess)
+{
+    const double step = log(1.5), within = 1e-4;
+    heard *const context = h;
+    h->log_target = log(target);
+    double at = log(guess), f = over_target(&context, at), low = at;
+    for (const bool below = f < 0.0; (f < 0.0) == below && fabs(at) < 34.5;) {
+        low = below ? at : at - step;
+        at += below ? step : -step;
+        f = over_target(&context, at);
+    }
+    const double root = es_root(over_target, &context, low, low + step, within), wide = 0.05;
+    weights_there w = {0};
+    const double slope =
+        (over_target(&context, root + wide) - over_target(&context, root - wide)) / (2.0 * wide);
+    if (h->status == ES_OK && isfinite(root))
+        h->status = listen(h, exp(root), &w);
+    const double beta = exp(root);
+    return (es_measured){.value = beta, .se = beta * w.squares.se / w.squares.value / slope};
+}
+
+/* At this n and beta: ESS, the largest weight, the word. */
+static void put_weights(es_table *t, int64_t row, double n, double top, es_measured squares)
+{
+    es_regime_finding found;
+    const double ess = 1.0 / squares.value;
+    es_put(t, row, {"ess", ess}, {"ess_se", ess * squares.se / squares.value}, {"top_weight", top});
+    if (!isfinite(ess))
+        return;
+    es_regime_of(n, top, squares.value, &found);
+    es_table_text(t, row, "verdict", es_regime_name(found.regime));
+}
+
+static es_status put_measured(heard *h, double beta, const es_scales *law, es_table *t)
+{
+    const exponent_state *s = h->job->state;
+    const double n = (double)(s->keys.rows - s->self);
+    const int64_t row = es_table_row(t);
+    const es_measured frozen =
+        solve(h, es_frozen_squares(n), isfinite(law->frozen) ? law->frozen : 10.0);
+    const es_measured averages =
+        solve(h, es_averages_squares(n), isfinite(law->averages) ? law->averages : 1.0);
+    es_table_text(t, row, "source", "these keys");
+    es_put(t, row, {"n", (double)s->keys.rows}, {"averages", averages.value},
+           {"averages_se", averages.se}, {"frozen", frozen.value}, {"frozen_se", frozen.se});
+    ES_TRY(h->status);
+    if (isnan(beta))
+        return ES_OK;
+    weights_there w;
+    ES_TRY(listen(h, beta, &w));
+    put_weights(t, row, n, w.top.value, w.squares);
+    return ES_OK;
+}
+
+static es_status put_law(es_job *job, const es_exponent *e, double n, double beta, es_table *t,
+                         es_error *err)
+{
+    es_scales at, log_se;
+    es_local_weights w;
+    ES_TRY(es_exponent_scales(e, n, job->exec.budget, &at, &log_se, err));
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "source", "law");
+    es_put(t, row, {"n", (double)((int64_t)n)}, {"averages", at.averages},
+           {"averages_se", at.averages * log_se.averages}, {"frozen", at.frozen},
+           {"frozen_se", at.frozen * log_se.frozen});
+    if (isnan(beta))
+        return ES_OK;
+    ES_TRY(es_exponent_weights(e, n, beta, job->exec.budget, &w, err));
+    put_weights(t, row, n, w.top, (es_measured){.value = w.squares, .se = w.squares * w.log_se});
+    return ES_OK;
+}
+
+/* These keys as they are; then the law, for as many, ten and a hundred times as many, or --n. */
+static es_status put_freezing(heard *h, const es_exponent *e, double beta, es_table *t)
+{
+    es_job *job = h->job;
     const es_grid *grid = &((const exponent_params *)job->params)->n;
     const double keys = (double)((const exponent_state *)job->state)->keys.rows;
-    es_table *t = es_answer_table(a, &freezing_table);
-    for (int64_t i = 0; i < (grid->count ? grid->count : 3); i++) {
-        const double n = grid->count ? grid->reals[i] : keys * pow(10.0, (int)i);
-        const es_freezing f = es_exponent_freezing(e, n);
-        const int64_t row = es_table_row(t);
-        es_put(t, row, {"n", (double)((int64_t)n)}, {"critical", f.critical}, {"frozen", f.frozen},
-               {"relative_se", f.log_se});
-        if (!isnan(beta))
-            es_table_text(t, row, "verdict", verdict(&f, beta));
-    }
+    es_scales law;
+    ES_TRY(es_exponent_scales(e, keys, job->exec.budget, &law, NULL, h->err));
+    ES_TRY(put_measured(h, beta, &law, t));
+    for (int64_t i = 0; i < (grid->count ? grid->count : 3); i++)
+        ES_TRY(put_law(job, e, grid->count ? grid->reals[i] : keys * pow(10.0, (int)i), beta, t,
+                       h->err));
+    return ES_OK;
 }
 
-/* Attention itself at this beta, over unit vectors. */
-/* A prediction to leading order may be off by a factor; attention over these very keys is cheap
- * and exact, so it stands beside it. */
-static es_status put_run(es_job *job, const es_exponent *e, double beta, const char *statement,
-                         es_answer *a, es_error *err)
+static es_status put_run(heard *h, const es_exponent *e, double beta, const char *statement,
+                         es_answer *a)
 {
-    const exponent_state *s = job->state;
-    const es_view all = s->self ? es_view_rows(&s->keys.view, 0, s->count) : s->queries.view;
-    const es_attend_opts opts = {ES_F64, .scales = &beta, .n_scales = 1, .exclude_self = s->self,
-                                 .exec = &job->exec};
-    const double m = (double)s->count;
-    double *top, *squares, weight = 0.0, ess = 0.0;
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *top, &top, err));
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *squares, &squares, err));
-    const es_attend_out out = {.top_weight = top, .sum_squares = squares};
-    ES_TRY(es_attend(&all, &s->keys.view, &s->keys.view, &opts, &out, err));
-    for (int64_t i = 0; i < s->count; i++) {
-        weight += top[i] / m;
-        ess += 1.0 / squares[i] / m;
-    }
+    weights_there w;
+    double tokens;
+    ES_TRY(listen(h, beta, &w));
+    ES_TRY(es_exponent_tokens(e, beta, h->job->exec.budget, &tokens, h->err));
+    const double ess = 1.0 / w.squares.value;
     es_table *t = es_answer_table(a, &run_table);
     es_table_row(t);
-    es_put(t, 0, {"beta", beta}, {"top_weight", weight}, {"ess", ess},
-           {"tokens", es_exponent_tokens(e, beta)});
+    es_put(t, 0, {"beta", beta}, {"top_weight", w.top.value}, {"top_weight_se", w.top.se},
+           {"ess", ess}, {"ess_se", ess * w.squares.se / w.squares.value}, {"tokens", tokens});
     es_table_text(t, 0, "statement", statement);
     return ES_OK;
 }
@@ -294,22 +410,29 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
     const double of_keys = normalise(&s->keys), of_queries = normalise(&s->queries);
     const double beta =
         isnan(p->scale) ? p->beta : p->scale * of_keys * (s->self ? of_keys : of_queries);
-    const es_freezing f = es_exponent_freezing(e, (double)s->keys.rows);
-    char statement[200];
-    put_freezing(job, e, beta, a);
+    heard h = {.job = job, .err = err};
+    es_table *t = es_answer_table(a, &freezing_table);
+    ES_TRY(es_job_array(job, s->count, 1, sizeof *h.top, &h.top, err));
+    ES_TRY(es_job_array(job, s->count, 1, sizeof *h.squares, &h.squares, err));
+    ES_TRY(put_freezing(&h, e, beta, t));
+    const double frozen = es_table_get(t, 0, "frozen"), se = es_table_get(t, 0, "frozen_se");
+    char within[40] = "", statement[240];
+    if (isfinite(se))
+        snprintf(within, sizeof within, ", give or take %.2g %%", 100.0 * se / frozen);
     if (isnan(beta)) {
         es_answer_tell(a,
-                       "Attention over %lld such tokens averages below beta = %.3g and is frozen "
-                       "from %.3g on, give or take %.0f %%.",
-                       (long long)s->keys.rows, f.critical, f.frozen, 100.0 * f.log_se);
+                       "Attention over these %lld tokens averages (100 keys or more share the "
+                       "weight) below beta = %.3g and is frozen (fewer than 2 do) from %.3g on%s.",
+                       (long long)s->keys.rows, es_table_get(t, 0, "averages"), frozen, within);
         return ES_OK;
     }
     snprintf(statement, sizeof statement,
-             "over %lld tokens this head freezes at beta = %.3g, give or take %.0f %%; it runs at "
-             "%.3g: %s",
-             (long long)s->keys.rows, f.frozen, 100.0 * f.log_se, beta, verdict(&f, beta));
+             "over %lld tokens this head freezes at beta = %.3g%s; it runs at %.3g: %s, %.3g keys "
+             "share the weight and the largest is %.3g",
+             (long long)s->keys.rows, frozen, within, beta, es_table_get_text(t, 0, "verdict"),
+             es_table_get(t, 0, "ess"), es_table_get(t, 0, "top_weight"));
     es_answer_tell(a, "O%s.", statement + 1);
-    return put_run(job, e, beta, statement, a, err);
+    return put_run(&h, e, beta, statement, a);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -341,11 +464,15 @@ const es_study es_study_exponent = {
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "
-        "probability that a key has 1 - cosine below t is c t^alpha. From it follows the inverse "
-        "temperature at which attention over n such keys stops averaging: at (n c)^(1/alpha) a few "
-        "keys are selected, at 2 alpha times that the nearest one has half of the weight. With "
-        "--beta, or with --scale and the lengths of the vectors, also what the head does where it "
-        "runs. These are predictions to leading order in large n, for more keys of the same law.",
+        "probability that a key has 1 - cosine below t is c t^alpha. And says at which inverse "
+        "temperature beta attention over them stops averaging: it averages while 100 keys or more "
+        "share the weight, is frozen once fewer than 2 do (1/(mean sum w^2); from there on the "
+        "nearest has more than half of it), and selects a few between; the cut-offs are a "
+        "convention. For the keys at hand both inverse temperatures are solved on attention over "
+        "them, for other n on its exact expectation for keys with this alpha and c (proved for "
+        "keys uniform on a sphere, a model of others). With --beta, or with --scale and the "
+        "lengths "
+        "of the vectors, also what the head does where it runs.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),

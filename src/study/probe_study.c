@@ -409,8 +409,8 @@ static const es_column head_columns[] = {
     {"beta", "beta", "", ES_FORMAT_SHORT,
      "inverse temperature |query| |key|/sqrt(k), root mean square"},
     {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
-     "the beta at which the nearest of n keys of that exponent would take over, at the largest n: "
-     "theory; measured are ESS and top weight"},
+     "the beta from which on fewer than 2 of n keys share the weight (E sum w^2 > 1/2), at the "
+     "largest n: exact for keys uniform on a sphere of this alpha and density, a model of others"},
     RATE_COLUMNS("rate_mean", "mean rate",
                  "error ~ n^-rate; standard errors from the jackknife over replicates"),
     RATE_COLUMNS("rate_cov", "cov rate", NULL),

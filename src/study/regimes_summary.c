@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <esscher/freezing.h>
+
 #include "base/error.h"
 #include "study/answer_kit.h"
 #include "study/regimes_study.h"
@@ -75,15 +77,22 @@ static const es_column columns[] = {
     {"scaled_b", "b'", "", ES_FORMAT_SHORT, "beta (n c)^(-1/alpha)"},
     {"keys_within_reach", "keys within reach", "keys", ES_FORMAT_SHORT,
      "expected sum of exp(-beta (1 - <q, k>)) in the critical limit"},
-    {"freezing_beta", "freezing beta", "", ES_FORMAT_SHORT,
-     "where n keys freeze, 2 alpha n^(1/alpha) sqrt(1 - n^(-1/alpha)): a heuristic"},
+    {"averaging_beta", "averages below", "beta", ES_FORMAT_SHORT,
+     "the beta up to which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two thirds of "
+     "n "
+     "keys where those are fewer): solved on the exact E sum w^2 of n keys"},
+    {"freezing_beta", "frozen from", "beta", ES_FORMAT_SHORT,
+     "the beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
+     "has more than half of it on average: solved in the same way"},
     {"law_identity", "defect of identity", "", ES_FORMAT_SHORT,
      "relative defect of an identity that ties the exact expectations"},
     {"bulk_share", "Gaussian share", "", ES_FORMAT_SHORT,
      "largest share of the weight that was drawn as a Gaussian sum"},
     {"bulk_normality", "bound on its error", "", ES_FORMAT_SHORT,
      "Berry and Esseen's, in probability"},
-    {"regime", "regime", "", ES_FORMAT_TEXT},
+    {"regime", "regime", "", ES_FORMAT_TEXT,
+     "averages, selects a few, or frozen: by the exact E sum w^2 (of a file, the measured one), "
+     "with the cut-offs of the two columns before; a convention"},
     {"reason", "because", "", ES_FORMAT_TEXT},
     {"limit_note", "critical limit", "", ES_FORMAT_TEXT},
     {"limit_off", "limit off", "", ES_FORMAT_SHORT,
@@ -97,7 +106,7 @@ static const es_table_view views[] = {
                                       "inverse_ess inverse_ess_law inverse_ess_limit ks_p"},
     {"Entropy and output", "dim n beta entropy entropy_law deficit deficit_law deficit_average "
                            "tangential tangential_law normal_p"},
-    {"Which regime, and why", "dim n beta freezing_beta regime reason limit_note"},
+    {"Which regime, and why", "dim n beta averaging_beta freezing_beta regime reason limit_note"},
     {0}};
 static const es_table_spec rows_table = {"rows", columns, views};
 
@@ -109,6 +118,7 @@ typedef struct line {
     int64_t row;
     regimes_cell cell;
     es_regimes_row measured;
+    es_scales scales; /* of these keys: the same at every beta */
 } line;
 
 /* key, key_se; the law beside it as key_law, key_law_error, and the distance as key_z. */
@@ -173,16 +183,16 @@ static void put_limit_note(const line *l, const es_weights *law, const es_weight
 
 /* THEORY 6: leading terms on either side of the critical scale, and for uniform keys bias and
  * variances of the subcritical average, which are those of a tilted sphere over n. */
-static void put_asymptotic(const line *l, double scaled, es_regime regime)
+static void put_asymptotic(const line *l, double scaled, const es_weights *law)
 {
     const regimes_cell *c = &l->cell;
     double top = (double)NAN, squares = (double)NAN;
     es_average a;
     const bool uniform = c->keys.n_parts == 0 && c->keys.vanish == 0.0 && !c->keys.planted;
     const bool average = uniform && es_average_at(c->keys.dim, c->beta, &a, NULL) == ES_OK;
-    if (regime == ES_REGIME_SUPERCRITICAL && !c->keys.planted)
+    if (law->top.val > 0.9 && !c->keys.planted) /* where a first term means something */
         es_weights_supercritical(c->cap.alpha, scaled, &top, &squares);
-    else if (regime == ES_REGIME_SUBCRITICAL && average)
+    else if (law->squares.val <= es_averages_squares((double)c->n) && average)
         squares = a.spread.val / (double)c->n;
     es_put(
         l->t, l->row, {"top_weight_asymptotic", top}, {"inverse_ess_asymptotic", squares},
@@ -192,11 +202,14 @@ static void put_asymptotic(const line *l, double scaled, es_regime regime)
         {"tangential_variance_average", average ? a.tangential.val / (double)c->n : (double)NAN});
 }
 
-static void put_regime(const line *l, double top, double squares, es_regime_finding *found)
+static void put_regime(const line *l, double top, double squares)
 {
-    es_regime_of((double)l->cell.n, top, squares, found);
-    es_table_text(l->t, l->row, "regime", es_regime_name(found->regime));
-    es_table_text(l->t, l->row, "reason", found->reason);
+    es_regime_finding found;
+    es_regime_of((double)l->cell.n, top, squares, &found);
+    es_table_text(l->t, l->row, "regime", es_regime_name(found.regime));
+    es_table_text(l->t, l->row, "reason", found.reason);
+    es_put(l->t, l->row, {"averaging_beta", l->scales.averages},
+           {"freezing_beta", l->scales.frozen});
 }
 
 static const es_num unknown = {.val = NAN, .err = NAN};
@@ -216,14 +229,9 @@ static void put_all_measured(const line *l, const es_weights *law)
 static void put_file_cell(const line *l)
 {
     const es_weights none = {unknown, unknown, unknown, unknown, unknown, (double)NAN};
-    const double alpha = l->cell.cap.alpha;
-    es_regime_finding found;
     put_all_measured(l, &none);
-    put_regime(l, l->measured.top[0].mean, l->measured.squares.mean, &found);
+    put_regime(l, l->measured.top[0].mean, l->measured.squares.mean);
     es_table_text(l->t, l->row, "limit_note", "no law is known of keys in a file");
-    es_put(l->t, l->row,
-           {"freezing_beta",
-            isnan(alpha) ? (double)NAN : es_freezing_scale(alpha, (double)l->cell.n)});
 }
 
 /* THEORY 6: with T = 1 - <q, k> and P(T <= t) ~ c t^alpha, the points beta T_i become a Poisson
@@ -236,28 +244,37 @@ static es_status put_law_cell(const line *l, es_budget *budget, es_error *err)
     const double scaled = es_critical_scale(&c->cap, (double)c->n, c->beta);
     const double reach = es_critical_mean(c->cap.alpha, scaled);
     es_weights law, limit = {unknown, unknown, unknown, unknown, unknown, (double)NAN};
-    es_regime_finding found;
     ES_TRY(es_weights_exact(&c->keys, c->n, c->beta, budget, &law, err));
     if (!c->keys.planted) /* outside its range there is no limit to show */
         es_weights_critical(c->cap.alpha, scaled, budget, &limit, NULL);
     put_all_measured(l, &law);
-    put_regime(l, law.top.val, law.squares.val, &found);
+    put_regime(l, law.top.val, law.squares.val);
     es_put(l->t, l->row, {"top_weight_limit", limit.top.val},
            {"inverse_ess_limit", limit.squares.val}, {"deficit_limit", limit.deficit.val / c->beta},
            {"tangential_limit", limit.tangential.val / c->beta}, {"scaled_b", scaled},
-           {"keys_within_reach", reach},
-           {"freezing_beta", es_freezing_scale(c->cap.alpha, (double)c->n)},
-           {"law_identity", law.identity});
-    put_asymptotic(l, scaled, found.regime);
+           {"keys_within_reach", reach}, {"law_identity", law.identity});
+    put_asymptotic(l, scaled, &law);
     put_limit_note(l, &law, &limit, reach);
     return ES_OK;
 }
 
-static es_status put_cell(es_job *job, int64_t i, es_table *t, es_error *err)
+/* Where the regimes of this cell's keys end: as in the cell before, unless dim or n changed. */
+static es_status find_scales(const regimes_cell *c, const regimes_cell *before, es_budget *budget,
+                             es_scales *scales, es_error *err)
+{
+    if (before->n == c->n && before->dim == c->dim)
+        return ES_OK;
+    *scales = (es_scales){(double)NAN, (double)NAN};
+    return c->n > 1 ? es_scales_of(&c->keys, c->n, budget, scales, err) : ES_OK;
+}
+
+static es_status put_cell(es_job *job, int64_t i, line *before, es_table *t, es_error *err)
 {
     const regimes_params *p = job->params;
-    line l = {.t = t};
+    line l = {.t = t, .scales = before->scales};
     ES_TRY(regimes_cell_of(job, i, &l.cell, err));
+    if (p->law != REGIMES_FILE)
+        ES_TRY(find_scales(&l.cell, &before->cell, job->exec.budget, &l.scales, err));
     regimes_unpack(es_job_cell(job, 0, i), &l.measured);
     l.row = es_table_row(t);
     es_put(t, l.row, {"dim", (double)l.cell.dim}, {"n", (double)l.cell.n});
@@ -267,39 +284,47 @@ static es_status put_cell(es_job *job, int64_t i, es_table *t, es_error *err)
     else
         ES_TRY(put_law_cell(&l, job->exec.budget, err));
     put_tests(&l);
+    *before = l;
     return ES_OK;
 }
 
 /* ---- findings ---- */
 
-/* "At dim 3, n = 100 and beta = 50 attention is critical: ...; the largest weight is ..." */
+/* "At dim 3, n = 100 and beta = 50 attention selects a few: ...; the largest weight is ..." */
 static void tell_row(es_answer *a, const es_table *t, int64_t row)
 {
-    char weight[ES_FORMAT_ROOM], exact[64] = "";
+    char weight[ES_FORMAT_ROOM], exact[64] = "", from[64] = "";
     const double law = es_table_get(t, row, "top_weight_law");
+    const double frozen = es_table_get(t, row, "freezing_beta");
+    const char *regime = es_table_get_text(t, row, "regime");
     es_format_number(ES_FORMAT_REAL, es_table_get(t, row, "top_weight"),
                      es_table_get(t, row, "top_weight_se"), weight, sizeof weight);
     if (isfinite(law))
         snprintf(exact, sizeof exact, ", exactly %.6g", law);
+    if (isfinite(frozen))
+        snprintf(from, sizeof from, "; frozen from beta = %.4g on", frozen);
     es_answer_tell(
-        a, "At dim %.0f, n = %.6g and beta = %.4g attention is %s: %s; the largest weight is %s%s.",
+        a,
+        "At dim %.0f, n = %.6g and beta = %.4g attention %s%s: %s; the largest weight is %s%s%s.",
         es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
-        es_table_get_text(t, row, "regime"), es_table_get_text(t, row, "reason"), weight, exact);
+        strcmp(regime, es_regime_name(ES_REGIME_FROZEN)) == 0 ? "is " : "", regime,
+        es_table_get_text(t, row, "reason"), weight, exact, from);
 }
 
 /* How many settings there are of each regime. */
 static void tell_counts(es_answer *a, const es_table *t)
 {
-    long long counts[ES_REGIME_SUPERCRITICAL + 1] = {0};
+    long long counts[ES_REGIME_FROZEN + 1] = {0};
     for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int r = ES_REGIME_SUBCRITICAL; r <= ES_REGIME_SUPERCRITICAL; r++)
+        for (int r = ES_REGIME_AVERAGES; r <= ES_REGIME_FROZEN; r++)
             counts[r] +=
                 strcmp(es_table_get_text(t, i, "regime"), es_regime_name((es_regime)r)) == 0;
-    es_answer_tell(a,
-                   "Of %lld settings %lld average (subcritical), in %lld a few keys share the "
-                   "weight (critical), and %lld freeze (supercritical).",
-                   (long long)es_table_rows(t), counts[ES_REGIME_SUBCRITICAL],
-                   counts[ES_REGIME_CRITICAL], counts[ES_REGIME_SUPERCRITICAL]);
+    es_answer_tell(
+        a,
+        "Of %lld settings %lld average (100 keys or more share the weight), %lld select a "
+        "few, and %lld are frozen (fewer than 2 share it).",
+        (long long)es_table_rows(t), counts[ES_REGIME_AVERAGES], counts[ES_REGIME_SELECTS],
+        counts[ES_REGIME_FROZEN]);
 }
 
 /* Of many distances in standard errors the largest is to be expected at some 3. */
@@ -330,8 +355,9 @@ es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
     es_job_phase(job, "computing exact laws", (double)cells * regimes_law_flops);
     for (size_t k = 0; k < sizeof each / sizeof *each; k++)
         es_table_each(t, each[k], order_labels, ES_REGIMES_TOP);
+    line last = {.scales = {(double)NAN, (double)NAN}};
     for (int64_t i = 0; i < cells; i++) {
-        ES_TRY(put_cell(job, i, t, err));
+        ES_TRY(put_cell(job, i, &last, t, err));
         ES_TRY(es_job_tick(job, i + 1, cells));
     }
     if (step > 1)

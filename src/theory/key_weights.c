@@ -18,7 +18,7 @@
  * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
  * since halving the step squares the relative error, the difference tells it.
  */
-#include <esscher/key_weights.h>
+#include "theory/key_weights_inside.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -274,6 +274,25 @@ static es_status answer(const question *q, bool planted, es_budget *budget, doub
     return ES_OK;
 }
 
+static es_status of_cap(const es_cap *cap, double n, double beta, bool planted, es_budget *budget,
+                        double sums[2][SUMS], es_weights *out, es_error *err)
+{
+    const question q = {.start = es_cap_refine(cap, -REACH - log(n)).t,
+                        .grain = es_cap_refine(cap, REACH).rest,
+                        .cap = cap,
+                        .others = n - 1.0,
+                        .beta = beta,
+                        .n = n};
+    return answer(&q, planted, budget, sums, out, err);
+}
+
+es_status es_weights_of_cap(const es_cap *cap, double n, double beta, bool planted,
+                            es_budget *budget, es_weights *out, es_error *err)
+{
+    double sums[2][SUMS];
+    return of_cap(cap, n, beta, planted, budget, sums, out, err);
+}
+
 es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budget *budget,
                            es_weights *out, es_error *err)
 {
@@ -286,19 +305,28 @@ es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budge
     es_cap cap;
     double sums[2][SUMS];
     ES_TRY(es_cap_make(keys, budget, &cap, err));
-    const question q = {.start = es_cap_refine(&cap, -REACH - log((double)n)).t,
-                        .grain = es_cap_refine(&cap, REACH).rest,
-                        .cap = &cap,
-                        .others = (double)n - 1.0,
-                        .beta = beta,
-                        .n = (double)n};
-    const es_status status = answer(&q, keys->planted, budget, sums, out, err);
+    const es_status status = of_cap(&cap, (double)n, beta, keys->planted, budget, sums, out, err);
     es_cap_free(&cap);
     if (status == ES_OK && keys->n_parts == 0 && keys->vanish == 0.0 && !keys->planted) {
         const double radial = (double)(keys->dim - 1) * (1.0 - out->deficit.val);
         const double rest = beta * (sums[0][R] - sums[0][SQUARED_R]);
         out->identity = fabs(radial - rest) / ((double)(keys->dim - 1) + beta * sums[0][R]);
     }
+    return status;
+}
+
+es_status es_weights_round(double alpha, double n, double beta, es_budget *budget, es_weights *out,
+                           es_error *err)
+{
+    if (!(alpha >= 0.0625 && alpha <= 4096.0 && n >= 1.0 && n <= (double)ES_KEYS_MOST_N &&
+          beta > 0.0 && beta <= ES_KEYS_MOST_BETA))
+        return es_fail(err, ES_E_RANGE, "weights.round",
+                       "alpha from 1/16 to 4096, n from 1 to 10^18, beta positive",
+                       "alpha is %g, n is %g, beta is %g", alpha, n, beta);
+    es_cap cap;
+    ES_TRY(es_cap_make_round(alpha, budget, &cap, err));
+    const es_status status = es_weights_of_cap(&cap, n, beta, false, budget, out, err);
+    es_cap_free(&cap);
     return status;
 }
 
@@ -339,16 +367,6 @@ double es_critical_scale(const es_cap_exponent *cap, double n, double beta)
 double es_critical_mean(double alpha, double scaled)
 {
     return exp(lgamma(alpha + 1.0) - alpha * log(scaled));
-}
-
-/* beta_f = 2 alpha x sqrt(1 - 1/x), x = n^{1/alpha} (THEORY 6): 2 alpha x, the critical scale,
- * where ln n >> alpha, and 2 sqrt(alpha ln n), freezing of Gaussian scores, where alpha >> ln n. */
-double es_freezing_scale(double alpha, double n)
-{
-    if (!(n > 1.0))
-        return 0.0;
-    const double log_x = log(n) / alpha;
-    return 2.0 * alpha * exp(log_x) * sqrt(-expm1(-log_x));
 }
 
 /* Only the two nearest compete: their gap is s = b' (x_2 - x_1), x_k = (E_1+..+E_k)^{1/alpha}, of
@@ -409,9 +427,13 @@ es_status es_average_at(int64_t dim, double beta, es_average *out, es_error *err
 
 /* ---- naming ---- */
 
+double es_averages_squares(double n) { return fmax(1.0 / ES_AVERAGES_KEYS, 1.5 / n); }
+
+double es_frozen_squares(double n) { return fmax(1.0 / ES_FROZEN_KEYS, 1.5 / n); }
+
 const char *es_regime_name(es_regime regime)
 {
-    static const char *const names[] = {"?", "subcritical", "critical", "supercritical"};
+    static const char *const names[] = {"?", "averages", "selects a few", "frozen"};
     const int i = (int)regime;
     return names[i >= 1 && i <= 3 ? i : 0];
 }
@@ -419,18 +441,13 @@ const char *es_regime_name(es_regime regime)
 void es_regime_of(double n, double top, double squares, es_regime_finding *out)
 {
     const double ess = 1.0 / squares;
-    if (top > 0.9) {
-        out->regime = ES_REGIME_SUPERCRITICAL;
-        snprintf(out->reason, sizeof out->reason,
-                 "the nearest key has %.3g %% of the weight on average", 100.0 * top);
-    } else if (ess >= 100.0 || n * squares < 1.5) {
-        out->regime = ES_REGIME_SUBCRITICAL;
-        snprintf(out->reason, sizeof out->reason, "%.3g of %.3g keys share the weight: it averages",
-                 ess, n);
+    if (squares <= es_averages_squares(n)) {
+        out->regime = ES_REGIME_AVERAGES;
+        snprintf(out->reason, sizeof out->reason, "%.3g of %.3g keys share the weight", ess, n);
     } else {
-        out->regime = ES_REGIME_CRITICAL;
+        out->regime = squares > es_frozen_squares(n) ? ES_REGIME_FROZEN : ES_REGIME_SELECTS;
         snprintf(out->reason, sizeof out->reason,
-                 "some %.3g keys share the weight, the nearest has %.3g %% on average", ess,
+                 "%.3g keys share the weight, the nearest has %.3g %% of it on average", ess,
                  100.0 * top);
     }
 }

@@ -167,9 +167,10 @@ static void fill(es_cap *cap)
                             es_cap_log_density(cap, cap->low + cap->step * (double)j));
 }
 
-es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err)
+/* The table of a law with these exponents at its two ends. */
+static es_status make(const es_keys *keys, double A, double B, es_budget *budget, es_cap *out,
+                      es_error *err)
 {
-    const double B = 0.5 * (double)(keys->dim - 1), A = B + 0.5 * keys->vanish;
     *out = (es_cap){.keys = keys, .A = A, .B = B, .low = -REACH, .budget = budget};
     out->log_beta = es_log_beta(A, B);
     for (int64_t j = 0; j < keys->n_parts; j++)
@@ -187,6 +188,18 @@ es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_er
         out->log_weight[j] = part_log_weight(keys, j);
     fill(out);
     return ES_OK;
+}
+
+es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err)
+{
+    const double B = 0.5 * (double)(keys->dim - 1), A = B + 0.5 * keys->vanish;
+    return make(keys, A, B, budget, out, err);
+}
+
+es_status es_cap_make_round(double alpha, es_budget *budget, es_cap *out, es_error *err)
+{
+    static const es_keys uniform = {.dim = 0}; /* no parts; the dimension is in alpha */
+    return make(&uniform, alpha, alpha, budget, out, err);
 }
 
 void es_cap_free(es_cap *cap)

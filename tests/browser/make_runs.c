@@ -192,8 +192,9 @@ static void make_exponent(void)
 {
     static const double k[] = {16, 32, 64}, alpha[] = {1.52, 1.49, 1.5}, se[] = {0.06, 0.04, 0.03};
     static const double hill[] = {1.5, 1.45, 1.4}, hill_se[] = {0.06, 0.04, 0.03};
-    static const double n[] = {1e3, 1e4, 1e5}, critical[] = {90, 420, 1900};
-    static const double frozen[] = {270, 1260, 5700}, relative[] = {0.05, 0.07, 0.09};
+    static const double n[] = {1e3, 1e3, 1e4, 1e5}, averages[] = {9, 8.5, 40, 190};
+    static const double frozen[] = {270, 265, 1260, 5700}, frozen_se[] = {13, 15, 90, 500};
+    static const char *const source[] = {"these keys", "law", "law", "law"};
     static const double beta[] = {300};
     const es_run_column scan[] = {{"k", ES_RUN_REAL, k, NULL},
                                   {"hill", ES_RUN_REAL, hill, NULL},
@@ -201,13 +202,14 @@ static void make_exponent(void)
                                   {"alpha", ES_RUN_REAL, alpha, NULL},
                                   {"alpha_se", ES_RUN_REAL, se, NULL}};
     const es_run_column freezing[] = {{"n", ES_RUN_REAL, n, NULL},
-                                      {"critical", ES_RUN_REAL, critical, NULL},
+                                      {"source", ES_RUN_TEXT, NULL, source},
+                                      {"averages", ES_RUN_REAL, averages, NULL},
                                       {"frozen", ES_RUN_REAL, frozen, NULL},
-                                      {"relative_se", ES_RUN_REAL, relative, NULL}};
+                                      {"frozen_se", ES_RUN_REAL, frozen_se, NULL}};
     const es_run_column runs[] = {{"beta", ES_RUN_REAL, beta, NULL}};
     es_run *run =
         create("exponent", "exponent", "esscher exponent --keys K.npy --out exponent.run");
-    put(run, "freezing", 3, freezing, 4);
+    put(run, "freezing", 4, freezing, 5);
     put(run, "runs", 1, runs, 1);
     put(run, "scan", 3, scan, 5);
     finish(run);

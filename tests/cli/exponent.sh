@@ -2,7 +2,7 @@
 make_npy K.npy f64 3000x4 normal 5
 make_npy q.npy f64 1x4 normal 6
 esscher exponent --keys K.npy --query q.npy --beta 1e5 --json >a.json || exit 1
-get_json a.json command keys dim queries copies k freezing.0.n freezing.2.n freezing.0.verdict
+get_json a.json command keys dim queries copies k freezing.0.n freezing.3.n freezing.0.source freezing.0.verdict freezing.1.verdict
 within() { # FILE KEY TRUTH: within four standard errors
     value=$(get_json "$1" "$2") && se=$(get_json "$1" "$2_se") &&
         awk -v v="$value" -v s="$se" -v t="$3" 'BEGIN { print (v - t < 4 * s && t - v < 4 * s) ? "ok" : v " +- " s }'
@@ -16,6 +16,21 @@ within b.json estimates.0.alpha 1.5
 within b.json estimates.2.dimension 3
 get_json b.json estimates.2.method queries refused freezing.0.verdict
 esscher exponent --keys K.npy --query q.npy --n 100,1e6 --csv | cut -d, -f1
+# Uniform keys on S^31, 10^4 of them at beta = 10: what is measured, and the law for them and for 10^6, agree with regimes.
+make_npy S.npy f64 10000x32 normal 5
+esscher exponent --keys S.npy --sample 64 --n 1e4,1e6 --beta 10 --json >s.json || exit 1
+esscher regimes --dim 32 --n 1e4,1e6 --beta 10 --replicates 20 --json --quiet >r.json || exit 1
+agree() { # ROW KEY TRUTH: within four standard errors, which are below 10 %
+    value=$(get_json s.json freezing.$1.$2) && se=$(get_json s.json freezing.$1.$2_se) &&
+        awk -v v="$value" -v s="$se" -v t="$3" 'BEGIN { d = v - t; print (d < 4 * s && -d < 4 * s && s < 0.1 * t) ? "ok" : v " +- " s " for " t }'
+}
+for row in 0:0 1:0 2:1; do
+    of=${row#*:} row=${row%:*}
+    agree $row frozen "$(get_json r.json rows.$of.freezing_beta)"
+    agree $row averages "$(get_json r.json rows.$of.averaging_beta)"
+    agree $row ess "$(get_json r.json rows.$of.inverse_ess_law | awk '{ print 1 / $1 }')"
+    get_json s.json freezing.$row.verdict
+done
 for threads in 1 2 3; do
     esscher exponent --keys K.npy --sample 20 --csv --threads $threads >t_$threads
 done

@@ -47,24 +47,28 @@ function scanFigure(scan) {
 }
 
 function freezingFigure(freezing, beta) {
-  const good = (freezing ?? []).filter((r) => isNumber(r.critical) && r.critical > 0);
-  if (good.length < 2) return [];
+  const good = (freezing ?? []).filter((r) => isNumber(r.averages) && isNumber(r.frozen));
+  const law = good.filter((r) => r.source !== "these keys");
+  const measured = good.filter((r) => r.source === "these keys");
+  if (law.length < 2) return [];
   const kinds = [
-    { key: "frozen", name: "frozen: the nearest key has half or more", colour: 1 },
-    { key: "critical", name: "critical: a few keys are selected", colour: 0 },
+    { key: "frozen", name: "frozen: fewer than 2 keys share the weight", colour: 1 },
+    { key: "averages", name: "below, it averages: 100 keys or more do", colour: 0 },
   ];
   const tip = (r) => [
     ["n", show(r.n)],
-    ["critical β", show(r.critical)],
-    ["frozen β", show(r.frozen)],
-    ["relative error", show(r.relative_se)],
+    ["from", r.source],
+    ["averages below β", show(r.averages)],
+    ["frozen from β", show(r.frozen)],
     ...(r.verdict ? [["at its β", r.verdict]] : []),
+    ...(isNumber(r.ess) ? [["ESS", show(r.ess)]] : []),
   ];
   return [
     {
       title: "Where a head over such keys freezes",
       caption:
-        "Inverse temperatures against the context, to leading order in n, for more keys of the same law; bands: 95 %. " +
+        "Inverse temperatures against the context. Points: solved on attention over the keys at hand. Lines: the exact " +
+        "expectation for n keys of the same local exponent and density; bands: 95 %. " +
         (isNumber(beta)
           ? "Dashed: where this head runs. Below the lower line it averages."
           : "Below the lower line attention averages."),
@@ -77,23 +81,23 @@ function freezingFigure(freezing, beta) {
       ],
       layers: [
         ...kinds.flatMap(({ key, name }) => {
-          const rows = good.map((r) => ({ series: name, x: r.n, y: r[key], tip: tip(r) }));
-          const width = (r) => Math.exp(Z * (isNumber(r.relative_se) ? r.relative_se : 0));
+          const at = (r) => ({ series: name, x: r.n, y: r[key], tip: tip(r) });
+          const width = (r) => Math.exp((Z * (isNumber(r[`${key}_se`]) ? r[`${key}_se`] : 0)) / r[key]);
           return [
             {
               kind: "band",
               name: "95 %",
-              rows: good.map((r) => ({ series: name, x: r.n, lo: r[key] / width(r), hi: r[key] * width(r) })),
+              rows: law.map((r) => ({ series: name, x: r.n, lo: r[key] / width(r), hi: r[key] * width(r) })),
             },
-            { kind: "line", name, rows },
-            { kind: "points", name, rows },
+            { kind: "line", name, rows: law.map(at) },
+            { kind: "points", name, rows: measured.map(at) },
           ];
         }),
         {
           kind: "line",
           name: "this head",
           dash: [6, 4],
-          rows: isNumber(beta) ? [good[0], good.at(-1)].map((r) => ({ series: "this head", x: r.n, y: beta })) : [],
+          rows: isNumber(beta) ? [law[0], law.at(-1)].map((r) => ({ series: "this head", x: r.n, y: beta })) : [],
         },
       ],
     },
