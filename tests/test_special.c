@@ -70,12 +70,34 @@ static void errors_of_stirling(void **state)
         assert_near(es_stirling_error(golden[i][0]), golden[i][1], 1e-15);
 }
 
+/* Closed forms: 1 degree is Cauchy's law, 2 an algebraic one; F with 2 degrees above is a power.
+ * Quantiles as every table has them, here to more digits. */
+static void tails_of_student_and_fisher(void **state)
+{
+    (void)state;
+    const double pi = 3.14159265358979323846;
+    for (double t = 1e-3; t < 1e6; t *= 7.0) {
+        assert_close(es_student_tail(1.0, t), atan2(1.0, t) / pi, 1e-13);
+        const double root = sqrt(2.0 + t * t);
+        assert_close(es_student_tail(2.0, t), 1.0 / (root * (root + t)), 1e-13);
+        assert_close(es_f_tail(2.0, 7.0, t), pow(1.0 + 2.0 * t / 7.0, -3.5), 1e-13);
+        assert_close(es_f_tail(1.0, 9.0, t * t), 2.0 * es_student_tail(9.0, t), 1e-15);
+    }
+    assert_close(es_student_quantile(3.0, 0.025), 3.182446305283710, 1e-14);
+    assert_close(es_student_quantile(7.0, 0.025), 2.364624251592785, 1e-14);
+    assert_close(es_student_quantile(31.0, 0.025), 2.039513446396408, 1e-14);
+    assert_near(es_student_quantile(5.0, 0.5), 0.0, 1e-15);
+    assert_true(isnan(es_student_tail(0.0, 1.0)) && isnan(es_student_quantile(3.0, 0.6)) &&
+                isnan(es_f_tail(1.0, 1.0, -1.0)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tails_of_the_normal_law),
         cmocka_unit_test(tails_of_the_gamma_law),
         cmocka_unit_test(errors_of_stirling),
+        cmocka_unit_test(tails_of_student_and_fisher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

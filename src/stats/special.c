@@ -1,4 +1,5 @@
-/* special.c : normal, gamma, coins, beta; Kolmogorov and Smirnov; the minimum of a function. */
+/* special.c : normal, gamma, coins, beta, Student and Fisher; Kolmogorov and Smirnov; the minimum
+ * of a function. */
 #include "stats/special.h"
 
 #include <float.h>
@@ -192,6 +193,42 @@ double es_log_beta_lower(double a, double b, double x, double rest)
     const double log_factor =
         a * log(x * (a + b) / a) + b * log(rest * (a + b) / b) - beta_rest(a, b);
     return log_factor + log(lower_fraction(a, b, x) / a);
+}
+
+/* ---- laws of ratios ----
+ * t^2/(freedom + t^2) and above F/(below + above F) follow beta laws. Both parts of 1 are made from
+ * their own numerators, so neither tail loses digits. */
+
+double es_f_tail(double above, double below, double x)
+{
+    if (!(above > 0.0 && below > 0.0 && x >= 0.0))
+        return (double)NAN;
+    if (x == 0.0)
+        return 1.0;
+    if (isinf(x))
+        return 0.0;
+    const double rest = 1.0 / (1.0 + below / (above * x));
+    return exp(es_log_beta_lower(0.5 * below, 0.5 * above, 1.0 / (1.0 + above * x / below), rest));
+}
+
+double es_student_tail(double freedom, double t)
+{
+    return t >= 0.0 ? 0.5 * es_f_tail(1.0, freedom, t * t) : (double)NAN;
+}
+
+double es_student_quantile(double freedom, double tail)
+{
+    if (!(freedom > 0.0 && tail > 0.0 && tail <= 0.5))
+        return (double)NAN;
+    double low = 0.0, high = 1.0;
+    while (es_student_tail(freedom, high) > tail && high < 1e150)
+        low = high, high *= 2.0;
+    for (;;) { /* until two neighbouring numbers are left */
+        const double middle = 0.5 * (low + high);
+        if (middle <= low || middle >= high)
+            return high;
+        *(es_student_tail(freedom, middle) > tail ? &low : &high) = middle;
+    }
 }
 
 double es_log_half_beta(double a, double x)

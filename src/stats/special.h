@@ -48,6 +48,18 @@ double es_log_beta(double a, double b);
  * below 1e-13 (1 + a + b) / 10. */
 double es_log_beta_lower(double a, double b, double x, double rest);
 
+/*! es_student_tail() : the probability that Student's t of `freedom` > 0 degrees exceeds t >= 0;
+ * NaN outside. Relative error below 1e-13 (1 + freedom) / 10. */
+double es_student_tail(double freedom, double t);
+
+/*! es_student_quantile() : the t that Student's law exceeds with probability `tail` in (0, 1/2];
+ * NaN outside. es_student_quantile(3, 0.025) = 3.18 is what a 95 % interval takes for 1.96. */
+double es_student_quantile(double freedom, double tail);
+
+/*! es_f_tail() : the probability that Fisher's F of (above, below) > 0 degrees exceeds x >= 0; NaN
+ * outside. */
+double es_f_tail(double above, double below, double x);
+
 /*! es_log_half_beta() : ln int_0^x (u(1-u))^{a-1} du for a > 0 and x in (0,1). Relative error of
  * the integral below 1e-13 for x <= 0.9 and a <= 500. */
 double es_log_half_beta(double a, double x);
