@@ -4,6 +4,7 @@
  *     probe_limit.c      the walk through the pool; how many keys lie near a query
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
+ *     probe_sections.c   a head's numbers without one section of the text after the other
  */
 #ifndef ES_LAB_PROBE_INSIDE_H
 #define ES_LAB_PROBE_INSIDE_H
@@ -19,7 +20,8 @@ enum {
     ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE,
     ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1,
     ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
-    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3
+    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3,
+    ES_PROBE_SECTION_QUERIES = ES_EXPERIMENT_PROBE + 4
 };
 
 /* Far beyond any memory, and products with it fit int64_t. */
@@ -92,6 +94,33 @@ static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
 static inline es_budget *es_probe_budget(const es_probe_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
+}
+
+/* Values (count, k) of a head, rows `stride` apart, and their squared lengths beside them, into out
+ * (count, k + 1). */
+static inline void es_probe_lengthen(const float *values, int64_t stride, int64_t count, int64_t k,
+                                     float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double square = 0.0;
+        for (int64_t j = 0; j < k; j++) {
+            const float v = values[i * stride + j];
+            out[i * (k + 1) + j] = v;
+            square += (double)v * (double)v;
+        }
+        out[i * (k + 1) + k] = (float)square;
+    }
+}
+
+/* sum w^2 |v - output|^2 of one query, from outputs (k + 1) of values so lengthened and ln sum
+ * exp(score), for scores as they are and doubled (THEORY 9). */
+static inline double es_probe_sampling_at(const double *output, const double *doubled, double lse,
+                                          double lse_doubled, int64_t k)
+{
+    double apart = doubled[k];
+    for (int64_t j = 0; j < k; j++)
+        apart += output[j] * (output[j] - 2.0 * doubled[j]);
+    return exp(lse_doubled - 2.0 * lse) * fmax(apart, 0.0);
 }
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);

@@ -68,7 +68,7 @@ static es_status open_study(es_job *job, es_error *err)
     return es_probe_cost_of(&s->spec, s->pools.cost.tokens, &s->cost, err);
 }
 
-static int64_t places_of(const probe_state *s) { return s->pools.n_domains * s->layers; }
+int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->layers; }
 
 /* The pool is on disk; its checksums are in memory, and so are the model and all cells: of a limit
  * a covariance and the outputs of all queries, in f64. */
@@ -77,27 +77,30 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const probe_params *p = job->params;
     const probe_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost;
-    const double places = (double)places_of(s), hidden = (double)s->pools.config->hidden;
+    const double places = (double)probe_places(s), hidden = (double)s->pools.config->hidden;
     const double points = (double)(s->heads * s->spec.n_sizes);
     const double R = (double)p->replicates, C = (double)p->control;
     const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells = 8.0 * places * (limit + draws + C * PROBE_ERRORS * points);
+    const es_probe_price sections = probe_sections_price(s);
     (void)err;
-    *out = (es_cost){.flops = pools->flops +
-                              places * (s->cost.limit_flops + s->cost.open_flops +
-                                        R * s->cost.replicate_flops + C * s->cost.control_flops),
-                     .disk_bytes = pools->disk_bytes,
-                     .output_bytes = 512.0 * places * points,
-                     .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
-                                   pools->held_bytes +
-                                   fmax((double)s->cost.bytes, (double)pools->bytes) + cells};
+    *out = (es_cost){
+        .flops =
+            pools->flops + places * (s->cost.limit_flops + s->cost.open_flops + sections.flops +
+                                     R * s->cost.replicate_flops + C * s->cost.control_flops),
+        .disk_bytes = pools->disk_bytes,
+        .output_bytes = 512.0 * places * points,
+        .work_bytes =
+            (job->exec.budget ? (double)job->exec.budget->used : 0.0) + pools->held_bytes +
+            fmax(fmax((double)s->cost.bytes, (double)sections.bytes), (double)pools->bytes) +
+            cells};
     return ES_OK;
 }
 
 /* ---- layers ---- */
 
-static es_probe_spec spec_at(const probe_state *s, int64_t place, const es_exec *exec)
+es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *exec)
 {
     es_probe_spec spec = s->spec;
     spec.pool = s->pools.domains[place / s->layers].pool;
@@ -116,7 +119,7 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
     s->probe = NULL;
     s->place = place;
     s->spec.draws_only = draws_only;
-    const es_probe_spec spec = spec_at(s, place, &s->exec);
+    const es_probe_spec spec = probe_spec_at(s, place, &s->exec);
     return es_probe_open(&spec, place % s->layers, es_job_cell(job, PROBE_LIMIT, place), &s->probe,
                          err);
 }
@@ -125,7 +128,7 @@ static es_status run_limit(es_job *job, int64_t cell, const es_exec *exec, doubl
                            es_error *err)
 {
     const probe_state *s = job->state;
-    const es_probe_spec spec = spec_at(s, cell, exec);
+    const es_probe_spec spec = probe_spec_at(s, cell, exec);
     return es_probe_measure(&spec, cell % s->layers, out, err);
 }
 
@@ -179,12 +182,12 @@ static es_status add_stages(es_job *job, es_error *err)
                                                        "coherence"};
     const probe_params *p = job->params;
     const probe_state *s = job->state;
-    const es_probe_spec spec = spec_at(s, 0, &job->exec);
+    const es_probe_spec spec = probe_spec_at(s, 0, &job->exec);
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
     es_stage stage = {"limit",
                       .phase = "attending over the pool",
                       .noun = "layers",
-                      .cells = places_of(s),
+                      .cells = probe_places(s),
                       .rows = es_probe_numbers(&spec),
                       .cols = 1,
                       .columns = number,
@@ -195,7 +198,7 @@ static es_status add_stages(es_job *job, es_error *err)
     stage = (es_stage){"draw",
                        .phase = "drawing tokens",
                        .noun = "draws",
-                       .cells = places_of(s) * p->replicates,
+                       .cells = probe_places(s) * p->replicates,
                        .rows = points + sizes,
                        .cols = PROBE_COLUMNS,
                        .columns = columns,
@@ -206,14 +209,15 @@ static es_status add_stages(es_job *job, es_error *err)
     stage = (es_stage){"control",
                        .phase = "drawing Gaussian tokens",
                        .noun = "draws of Gaussian tokens",
-                       .cells = places_of(s) * p->control,
+                       .cells = probe_places(s) * p->control,
                        .rows = points,
                        .cols = PROBE_ERRORS,
                        .columns = columns,
                        .tells = true,
                        .flops = s->cost.control_flops,
                        .run = run_control};
-    return es_job_stage(job, &stage, err);
+    ES_TRY(es_job_stage(job, &stage, err));
+    return probe_add_sections(job, err);
 }
 
 static es_status begin(es_job *job, es_error *err)
@@ -400,22 +404,6 @@ const es_table_spec probe_rows_table = {
         "Distance from the pool's limit",
         "domain layer head n mean_error cov_error map_error map_error_sampling mean_error_gaussian "
         "cov_error_gaussian map_error_gaussian map_error_predicted map_error_flag")};
-
-/* ---- columns: domains ---- */
-
-static const es_column difference_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT},
-    {"against", "against", "", ES_FORMAT_TEXT},
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"ratio", "ratio", "", ES_FORMAT_REAL, "of relative map errors at the largest n",
-     .error = "ratio_se"},
-    {"z", "z", "errors", ES_FORMAT_SHORT},
-    {"p", "p", "", ES_FORMAT_SHORT, "two-sided, times the number of rows"},
-    {"differs", "differs", "", ES_FORMAT_TEXT, "p below 0.01"},
-    {0}};
-const es_table_spec probe_differences_table = {"differences", difference_columns,
-                                               ES_VIEW("Do domains differ?")};
 
 /* ---- the study ---- */
 
