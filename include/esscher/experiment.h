@@ -29,7 +29,6 @@ typedef enum es_experiment {
     ES_EXPERIMENT_CLAIMS = 80,
     ES_EXPERIMENT_SINK = 90, /* cell: pair (n, q), replicate */
 
-    ES_EXPERIMENT_FIT = 100,        /* resamples of replicates; cell: the fit */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */
     ES_EXPERIMENT_CROWD = 0x7469,   /* more of them, one by one */
     ES_EXPERIMENT_FREE = 0x8000     /* from here on: programs that use the library */

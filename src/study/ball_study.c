@@ -153,11 +153,6 @@ static void close_study(es_job *job)
     es_ball_free(s->ball);
 }
 
-enum {
-    RATES = ES_EXPERIMENT_BALL + 2,
-    GROWTH = ES_EXPERIMENT_BALL + 3
-}; /* experiments of the bootstraps */
-
 /* ---- tables ---- */
 
 static const es_column row_columns[] = {
@@ -195,9 +190,9 @@ static const es_table_spec rows_table = {
 static const es_column fit_columns[] = {
     {"radius", "R", "", ES_FORMAT_REAL},
     {"rate", "rate", "", ES_FORMAT_REAL,
-     "sup error ~ n^-rate, weighted fit; the error is that of a bootstrap over replicates",
+     "sup error ~ n^-rate, weighted fit; the error is that of the jackknife over replicates",
      .error = "rate_se"},
-    {"rate_ci.0", "rate from", "", ES_FORMAT_REAL, "95 % interval, bootstrap"},
+    {"rate_ci.0", "rate from", "", ES_FORMAT_REAL, "95 % interval, Student's t over replicates"},
     {"rate_ci.1", "rate to", "", ES_FORMAT_REAL},
     {"rate_p", "p", "", ES_FORMAT_SHORT, "of chi^2: is it a power law on this range?"},
     {"rate_expected", "expected", "", ES_FORMAT_SHORT, "C(R)/sqrt(n)"},
@@ -212,7 +207,7 @@ static const es_column growth_columns[] = {
     {"radii", "radii", "", ES_FORMAT_COUNT, "that are not saturated"},
     {"slope", "slope", "", ES_FORMAT_REAL,
      "of ln(sqrt(n) sup) on R^2, weighted fit; error as above", .error = "slope_se"},
-    {"slope_ci.0", "slope from", "", ES_FORMAT_REAL, "95 % interval, bootstrap"},
+    {"slope_ci.0", "slope from", "", ES_FORMAT_REAL, "95 % interval, Student's t over replicates"},
     {"slope_ci.1", "slope to", "", ES_FORMAT_REAL},
     {"slope_predicted", "predicted", "", ES_FORMAT_REAL,
      "slope of the predicted constants at the same radii, in at most two dimensions"},
@@ -251,15 +246,6 @@ static unsigned flags_of(const making *m, int64_t p, int64_t r)
     return es_ball_saturated(&m->s->constants[r], (double)m->s->spec.sizes[p])
                ? (unsigned)ES_FIT_SATURATED
                : 0u;
-}
-
-static es_status fit(const making *m, es_series *series, uint16_t experiment, int64_t which,
-                     es_error *err)
-{
-    return es_series_fit(series,
-                         &(es_rate_opts){m->job->seed, .experiment = experiment,
-                                         .cell = (uint64_t)which, .exec = &m->job->exec},
-                         err);
 }
 
 /* ---- rows, and the rate in n at one R ---- */
@@ -312,7 +298,7 @@ static es_status sum_up_radius(const making *m, int64_t r, es_error *err)
         for (int64_t i = 0; i < l.replicates; i++)
             l.errors[i * l.points + p] = number(m, i, p, r, BALL_SUP);
     }
-    ES_TRY(fit(m, &l, RATES, r, err));
+    ES_TRY(es_series_fit(&l, err));
     for (int64_t p = 0; p < l.points; p++)
         put_row(m, p, r, &l.summary[p]);
     const bool good = l.status == ES_OK;
@@ -322,7 +308,7 @@ static es_status sum_up_radius(const making *m, int64_t r, es_error *err)
            {"rate_se", good ? l.rate.se : (double)NAN},
            {"rate_ci.0", good ? l.rate.low : (double)NAN},
            {"rate_ci.1", good ? l.rate.high : (double)NAN},
-           {"rate_p", good ? l.rate.mean.p_value : (double)NAN}, {"rate_expected", 0.5},
+           {"rate_p", good ? l.rate.power_p : (double)NAN}, {"rate_expected", 0.5},
            {"used", (double)(good ? l.rate.mean.used : 0)});
     es_table_text(m->fits, row, "reason", l.reason);
     return ES_OK;
@@ -380,7 +366,7 @@ static es_status sum_up_size(const making *m, int64_t p, es_error *err)
             l.errors[i * l.points + r] =
                 sqrt((double)m->s->spec.sizes[p]) * number(m, i, p, r, BALL_SUP);
     }
-    ES_TRY(fit(m, &l, GROWTH, p, err));
+    ES_TRY(es_series_fit(&l, err));
     const bool good = l.status == ES_OK;
     const double low = good ? -l.rate.high * unit : (double)NAN;
     const double high = good ? -l.rate.low * unit : (double)NAN;

@@ -96,7 +96,7 @@ typedef es_status (*es_trial_fn)(es_trial *trial, es_finding *out, es_error *err
 es_status es_trial_with(const es_claim_opts *opts, const es_trial_spec *spec, es_trial_fn gather,
                         es_finding *out, es_error *err);
 
-/*! es_trial_rate() : error ~ n^-rate at scale s, with the bootstrap's standard error. */
+/*! es_trial_rate() : error ~ n^-rate at scale s, with the jackknife's standard error. */
 es_status es_trial_rate(es_trial *trial, int64_t s, es_trial_error which, es_measured *out,
                         es_error *err);
 

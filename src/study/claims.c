@@ -209,12 +209,9 @@ static es_status gather(es_trial *t, int64_t s, es_trial_error which, es_series 
 es_status es_trial_rate(es_trial *t, int64_t s, es_trial_error which, es_measured *out,
                         es_error *err)
 {
-    const es_rate_opts bootstrap = {t->opts.seed, .experiment = ES_EXPERIMENT_FIT,
-                                    .cell = (uint64_t)(s * CONVERGE_ERRORS + (int64_t)which),
-                                    .exec = t->opts.exec};
     es_series series;
     ES_TRY(gather(t, s, which, &series, err));
-    ES_TRY(es_series_fit(&series, &bootstrap, err));
+    ES_TRY(es_series_fit(&series, err));
     if (series.status != ES_OK)
         return es_fail(err, series.status, "claims.rate", "", "%s", series.reason);
     *out = (es_measured){series.rate.mean.rate, series.rate.se};

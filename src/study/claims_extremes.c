@@ -60,20 +60,17 @@ static double sup_of(const ball_trial *t, int64_t r, int64_t size, int64_t radiu
 
 /* ---- in n ---- */
 
-static es_status gather_rate(const es_claim_opts *opts, ball_trial *t, es_finding *out,
-                             es_error *err)
+static es_status gather_rate(ball_trial *t, es_finding *out, es_error *err)
 {
     es_series line;
     ES_TRY(es_series_new(&t->arena, t->replicates, BALL_SIZES, &line, err));
     for (int64_t k = 0; k < RADII; k += 2) {
-        const es_rate_opts bootstrap = {opts->seed, .experiment = ES_EXPERIMENT_FIT,
-                                        .cell = (uint64_t)k, .exec = opts->exec};
         for (int64_t i = 0; i < BALL_SIZES; i++) {
             line.at[i] = (double)ball_sizes[i];
             for (int64_t r = 0; r < t->replicates; r++)
                 line.errors[r * BALL_SIZES + i] = sup_of(t, r, i, k);
         }
-        ES_TRY(es_series_fit(&line, &bootstrap, err));
+        ES_TRY(es_series_fit(&line, err));
         if (line.status != ES_OK)
             return es_fail(err, line.status, "claims.rate", "", "%s", line.reason);
         /* slack: the next order of the field, e^{2 R^2}/n at the smallest n */
@@ -91,7 +88,7 @@ static es_status check_ball_rate(const es_claim_opts *opts, es_finding *out, es_
     ball_trial t;
     es_status status = run_ball(opts, &t, err);
     if (status == ES_OK)
-        status = gather_rate(opts, &t, out, err);
+        status = gather_rate(&t, out, err);
     es_arena_free(&t.arena);
     return status;
 }

@@ -125,7 +125,8 @@ static const es_table_spec rows_table = {
 /* A rate and what is said about it, in the table of fits. */
 #define RATE_COLUMNS(key, title, definition)                                                       \
     {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL, "95 % interval, bootstrap"},              \
+        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
+         "95 % interval, Student's t over replicates"},                                            \
         {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
         {key "_se_known", title " se known", "", ES_FORMAT_SHORT,                                  \
          "standard error if rows were independent"},                                               \
@@ -137,7 +138,8 @@ static const es_table_spec rows_table = {
     }
 
 static const char p_definition[] =
-    "of chi^2: is it a power law on this range? It takes rows for independent";
+    "of a power law on this range: how often replicates of one would bend more (Hotelling's test "
+    "over replicates). None with fewer than 4 replicates, which cannot tell";
 
 static const es_column fit_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},
@@ -154,8 +156,8 @@ static const es_column fit_columns[] = {
     {"predicted.exponent_map", "map exponent", "", ES_FORMAT_SHORT,
      "of one output for n to infinity, heuristic"},
     RATE_COLUMNS("rate_mean", "mean rate",
-                 "error ~ n^-rate, weighted fit; the error is that of a bootstrap over replicates, "
-                 "with --independent the fit's own"),
+                 "error ~ n^-rate, weighted fit; the error is that of the jackknife over "
+                 "replicates"),
     {"predicted.rate_mean", "predicted", "", ES_FORMAT_SHORT,
      "the same fit, with the same weights, through the predicted errors"},
     {"rate_mean_p", "p", "", ES_FORMAT_SHORT, p_definition},
@@ -296,8 +298,8 @@ static void put_errors(const making *m, int64_t scale, int which)
     }
 }
 
-/* The standard error is that of the bootstrap over replicates, because the fit's own takes the
- * nested sizes for independent; where they are, it is the fit's own. */
+/* The standard error is that of whole replicates, because the fit's own takes nested sizes for
+ * independent. */
 static void put_rate(const making *m, int64_t row, int which)
 {
     const es_series *s = &m->of[which];
@@ -309,17 +311,15 @@ static void put_rate(const making *m, int64_t row, int which)
     }
     const es_fit *line = &s->rate.mean;
     es_put_under(m->fits, row, rate, {"", line->rate}, {"_ci.0", s->rate.low},
-                 {"_ci.1", s->rate.high},
-                 {"_se", m->s->spec.independent ? line->rate_se_known : s->rate.se},
-                 {"_se_known", line->rate_se_known}, {"_p", line->p_value},
-                 {"_intercept", line->intercept}, {"_median", s->rate.median.rate});
+                 {"_ci.1", s->rate.high}, {"_se", s->rate.se}, {"_se_known", line->rate_se_known},
+                 {"_p", s->rate.power_p}, {"_intercept", line->intercept},
+                 {"_median", s->rate.median.rate});
 }
 
 /* The rate that one would report who trusts the reference: through all points. */
-static es_status put_trusting(const making *m, es_series *s, int64_t row, int which,
-                              const es_rate_opts *opts, es_error *err)
+static es_status put_trusting(const making *m, es_series *s, int64_t row, int which, es_error *err)
 {
-    ES_TRY(es_series_fit(s, opts, err));
+    ES_TRY(es_series_fit(s, err));
     if (s->status == ES_OK && which != CONVERGE_MAP)
         es_put_under(m->references, row, names[which].rate, {"", s->rate.mean.rate},
                      {"_se", s->rate.se});
@@ -330,18 +330,15 @@ static es_status put_trusting(const making *m, es_series *s, int64_t row, int wh
 static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
-    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
-                               .cell = (uint64_t)(scale * CONVERGE_ERRORS + which),
-                               .exec = &m->job->exec};
     converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->references)
-        ES_TRY(put_trusting(m, s, scale, which, &opts, err));
+        ES_TRY(put_trusting(m, s, scale, which, err));
     else
-        ES_TRY(es_series_means(s, &opts, err));
+        ES_TRY(es_series_means(s, err));
     flag_points(m, scale, which, s); /* flags need the means first */
-    ES_TRY(es_series_fit(s, &opts, err));
+    ES_TRY(es_series_fit(s, err));
     put_errors(m, scale, which);
     put_rate(m, scale, which);
     return ES_OK;

@@ -270,10 +270,13 @@ const es_table_spec probe_layers_table = {
 /* A rate and what is said about it. */
 #define RATE_COLUMNS(key, title, definition)                                                       \
     {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL, "95 % interval, bootstrap"},              \
+        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
+         "95 % interval, Student's t over replicates"},                                            \
         {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
         {key "_p", title " p", "", ES_FORMAT_SHORT,                                                \
-         "of chi^2: is it a power law on this range? It takes rows for independent"},              \
+         "of a power law on this range: how often draws of one would bend more; none with fewer "  \
+         "than 4 "                                                                                 \
+         "draws, which cannot tell"},                                                              \
     {                                                                                              \
         key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
     }
@@ -306,7 +309,7 @@ static const es_column head_columns[] = {
     {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
      "the beta at which the nearest of n such keys takes over, at the largest n"},
     RATE_COLUMNS("rate_mean", "mean rate",
-                 "error ~ n^-rate; standard errors from a bootstrap over replicates"),
+                 "error ~ n^-rate; standard errors from the jackknife over replicates"),
     RATE_COLUMNS("rate_cov", "cov rate", NULL),
     RATE_COLUMNS("rate_map", "map rate", NULL),
     {"relative_error", "rel. error", "", ES_FORMAT_REAL,

@@ -44,7 +44,7 @@ static bool tell_place(void *user, double done, double total)
                                  (double)(m->s->pools.n_domains * m->s->layers));
 }
 
-/* The number of a head among those of all places: its row, and the place of its bootstrap. */
+/* The number of a head among those of all places: its row. */
 static int64_t number_of(const making *m) { return m->place * m->s->heads + m->head; }
 
 static int64_t row_of(const making *m, int64_t i) { return number_of(m) * m->s->spec.n_sizes + i; }
@@ -124,20 +124,16 @@ static void put_rate(const making *m, const char *name, const es_series *s)
         return;
     }
     es_put_under(m->heads, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
-                 {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.mean.p_value});
+                 {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.power_p});
 }
 
 static es_status sum_up(making *m, int kind, int which, es_error *err)
 {
     es_series *s = &m->of[kind][which];
-    const es_rate_opts opts = {m->job->seed, .experiment = ES_EXPERIMENT_FIT,
-                               .cell = (uint64_t)kind << 40 |
-                                       (uint64_t)(number_of(m) * PROBE_ERRORS + which),
-                               .exec = &m->exec};
     gather(m, kind, which, s);
-    ES_TRY(es_series_means(s, &opts, err)); /* flags need the means first */
+    ES_TRY(es_series_means(s, err)); /* flags need the means first */
     flag_points(m, kind, s);
-    ES_TRY(es_series_fit(s, &opts, err));
+    ES_TRY(es_series_fit(s, err));
     put_errors(m, kind, which, s);
     put_rate(m, names[kind][which].rate, s);
     return ES_OK;

@@ -25,25 +25,20 @@ es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_
 
 /* What ends a run. Every other failure of a fit is about its points, and is told beside them: a
  * run that took hours is not thrown away because one series has no line. */
-static bool stops(es_status status)
-{
-    return status == ES_E_INTERRUPTED || status == ES_E_LIMIT || status == ES_E_MEMORY;
-}
+static bool stops(es_status status) { return status == ES_E_LIMIT || status == ES_E_MEMORY; }
 
-es_status es_series_means(es_series *s, const es_rate_opts *opts, es_error *err)
+es_status es_series_means(es_series *s, es_error *err)
 {
-    es_rate_opts few = *opts;
     es_rate ignored;
-    few.resamples = 2; /* the fewest: nobody looks at this interval */
     const es_status status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, NULL,
-                                               &few, s->summary, &ignored, err);
+                                               NULL, s->summary, &ignored, err);
     return stops(status) ? status : ES_OK;
 }
 
-es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err)
+es_status es_series_fit(es_series *s, es_error *err)
 {
     es_error why = {0};
-    s->status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, s->flags, opts,
+    s->status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, s->flags, NULL,
                                   s->summary, &s->rate, &why);
     snprintf(s->reason, sizeof s->reason, "%s", s->status == ES_OK ? "" : why.message);
     if (stops(s->status) && err)

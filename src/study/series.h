@@ -22,12 +22,12 @@ es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_
                         es_error *err);
 
 /*! es_series_means() : the summary alone, which flags are decided from. */
-es_status es_series_means(es_series *s, const es_rate_opts *opts, es_error *err);
+es_status es_series_means(es_series *s, es_error *err);
 
 /*! es_series_fit() : summary and line through the points without a flag, with its interval.
  *  @return : ES_OK also where there is no line (s->status, s->reason); what must stop a run:
- *  ES_E_INTERRUPTED, ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_series_fit(es_series *s, const es_rate_opts *opts, es_error *err);
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_series_fit(es_series *s, es_error *err);
 
 /*! es_series_rate() : the rate of other numbers at the same points, with the weights se/mean and
  *  the flags of this series: what a prediction would show where this was measured. Without spread
