@@ -164,7 +164,11 @@ static es_status read_option(reading *r, es_error *err)
                             name, o->argument);
         value = r->argv[++r->at];
     }
-    return es_params_set(common ? r->into->common : r->into->own, name, value, err);
+    es_params *to = common ? r->into->common : r->into->own;
+    es_status status = es_params_set(to, name, value, err);
+    while (status == ES_OK && o->several && r->at + 1 < r->argc && r->argv[r->at + 1][0] != '-')
+        status = es_params_set(to, name, r->argv[++r->at], err);
+    return status;
 }
 
 /* Points of a grid that coincided are said, because the table will have fewer rows than asked. */

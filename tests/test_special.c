@@ -116,10 +116,8 @@ static void roots_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_of_the_normal_law),
-        cmocka_unit_test(tails_of_the_gamma_law),
-        cmocka_unit_test(errors_of_stirling),
-        cmocka_unit_test(tails_of_student_and_fisher),
+        cmocka_unit_test(tails_of_the_normal_law), cmocka_unit_test(tails_of_the_gamma_law),
+        cmocka_unit_test(errors_of_stirling),      cmocka_unit_test(tails_of_student_and_fisher),
         cmocka_unit_test(roots_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

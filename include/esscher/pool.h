@@ -79,6 +79,29 @@ ES_API es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, e
                                 es_error *err);
 ES_API void es_blocks_free(es_blocks *blocks);
 
+/* Texts that are a share of a mixture. */
+typedef struct es_text_part {
+    const char *const *texts; /* (n_texts), as in es_blocks_spec */
+    int64_t n_texts;
+    double share; /* of the tokens, specials included; those of all parts add up to 1 */
+} es_text_part;
+
+enum { ES_TEXT_PARTS = 64 }; /* at most */
+
+/* What became of a part. */
+typedef struct es_text_used {
+    int64_t tokens, blocks, repeats;
+} es_text_used;
+
+/*! es_blocks_mix() : the same of parts (count), which have their shares of spec->tokens, or of as
+ *  many as the part that is used up first allows; spec->texts is not looked at. Blocks of the parts
+ *  take turns, so that any stretch of the result has the mixture, to a block. used (count) may be
+ *  NULL. @return : ES_OK; ES_E_RANGE (pool.mix) for shares that are none, or too small for a block;
+ *  as es_blocks_read(), a part that is too short included. */
+ES_API es_status es_blocks_mix(const es_blocks_spec *spec, const es_text_part *parts, int64_t count,
+                               es_budget *budget, es_blocks *out, es_text_used *used,
+                               es_error *err);
+
 /* ---- blocks become a pool ---- */
 
 typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
@@ -88,6 +111,8 @@ typedef struct es_pool_spec {
     const es_tokenizer *tokenizer;
     const char *const *texts;
     int64_t n_texts;
+    const es_text_part *parts; /* (n_parts) a mixture, instead of texts; 0: none */
+    int64_t n_parts;
     int64_t tokens;
     bool repeat;
     bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
@@ -106,6 +131,7 @@ typedef struct es_pool_cost {
     double run_bytes;  /* of the cells of pool.run: checksums, attention statistics */
     double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
+    es_text_used parts[ES_TEXT_PARTS]; /* of a mixture: what each part has in it */
 } es_pool_cost;
 
 /*! es_pool_cost_of() : tokenizes the text, and tells. @return : as es_blocks_read(). */

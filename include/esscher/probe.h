@@ -188,6 +188,36 @@ ES_API es_status es_probe_needs(const es_probe *probe, int64_t head, const doubl
  *  @return : ES_OK; ES_E_ARGUMENT (probe.predict) of a probe for draws only; ES_E_RANGE. */
 ES_API es_status es_probe_predict(const es_probe *probe, int64_t head, double *out, es_error *err);
 
+/* ---- another text ---- */
+
+/* What a text decides about a head. Natural logarithms, on which errors are nearly additive. */
+typedef enum es_probe_trait {
+    ES_PROBE_NEED,   /* sampling / output_rms^2: tokens after which the error is the spread */
+    ES_PROBE_SCORES, /* score_sd */
+    ES_PROBE_TRAITS
+} es_probe_trait;
+
+enum { ES_PROBE_SECTIONS = 16 };
+
+/*! es_probe_sections() : traits of every head of a layer, of the whole pool and without each of its
+ *  16 sections of consecutive text, into out (heads, ES_PROBE_TRAITS, 1 + ES_PROBE_SECTIONS): what
+ *  es_jackknife() needs to say how far they would be from those of another text of this kind. Keys
+ *  and queries of a section are left out together; there are up to 32 queries of each, so that the
+ *  traits are near those of es_probe_head, not equal to them. Tokens of neighbouring sections are
+ *  taken for independent. One walk through the pool. A pure function of seed and layer.
+ *  @return : ES_OK; ES_E_RANGE (probe.sections) for fewer than 16 tokens; as es_probe_measure(). */
+ES_API es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *out,
+                                   es_error *err);
+
+typedef struct es_probe_price {
+    double flops;
+    size_t bytes; /* upper bound on memory at one time */
+} es_probe_price;
+
+/*! es_probe_sections_price() : of es_probe_sections(), for a pool of `tokens`; spec->pool is not
+ *  looked at. */
+ES_API es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens);
+
 /* How densely keys lie around the direction of a query. For keys less their mean (which changes no
  * weight) let T = 1 - cos(query, key); near 0, P(T <= t) ~ c t^exponent (exponent.h): half of the
  * number of dimensions in which keys vary near a query. */

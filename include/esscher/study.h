@@ -87,6 +87,7 @@ typedef struct es_param {
     bool aside;                 /* changes no number: not part of what a run file is about */
     const char *alias;          /* another spelling */
     const char *was;            /* a spelling that is gone: refused, naming this one */
+    bool several; /* of a list: on a command line more values may follow, up to the next option */
 } es_param;
 
 typedef struct es_params es_params;

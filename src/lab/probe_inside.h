@@ -6,6 +6,7 @@
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
  *     probe_window.c     which tokens are a context
+ *     probe_sections.c   a head's numbers without one section of the text after the other
  */
 #ifndef ES_LAB_PROBE_INSIDE_H
 #define ES_LAB_PROBE_INSIDE_H
@@ -22,7 +23,8 @@ enum {
     ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1,
     ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
     ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3,
-    ES_PROBE_WINDOW = ES_EXPERIMENT_PROBE + 4
+    ES_PROBE_WINDOW = ES_EXPERIMENT_PROBE + 4,
+    ES_PROBE_SECTION_QUERIES = ES_EXPERIMENT_PROBE + 5
 };
 
 /* Far beyond any memory, and products with it fit int64_t. */
@@ -116,6 +118,33 @@ int64_t es_probe_strip(int64_t tokens);
 
 /*! es_probe_focus_of() : from sum w^2 and the largest weight of every query, which are sorted. */
 es_probe_focus es_probe_focus_of(double *squares, double *top, int64_t queries);
+
+/* Values (count, k) of a head, rows `stride` apart, and their squared lengths beside them, into out
+ * (count, k + 1). */
+static inline void es_probe_lengthen(const float *values, int64_t stride, int64_t count, int64_t k,
+                                     float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double square = 0.0;
+        for (int64_t j = 0; j < k; j++) {
+            const float v = values[i * stride + j];
+            out[i * (k + 1) + j] = v;
+            square += (double)v * (double)v;
+        }
+        out[i * (k + 1) + k] = (float)square;
+    }
+}
+
+/* sum w^2 |v - output|^2 of one query, from outputs (k + 1) of values so lengthened and ln sum
+ * exp(score), for scores as they are and doubled (THEORY 9). */
+static inline double es_probe_sampling_at(const double *output, const double *doubled, double lse,
+                                          double lse_doubled, int64_t k)
+{
+    double apart = doubled[k];
+    for (int64_t j = 0; j < k; j++)
+        apart += output[j] * (output[j] - 2.0 * doubled[j]);
+    return exp(lse_doubled - 2.0 * lse) * fmax(apart, 0.0);
+}
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
 

@@ -103,21 +103,6 @@ static es_status add_moments(walk *w, int64_t count, es_error *err)
     return ES_OK;
 }
 
-static void lengthen(walk *w, int64_t head, int64_t count)
-{
-    const int64_t k = w->weights.width;
-    for (int64_t i = 0; i < count; i++) {
-        const float *v = w->values + i * w->weights.hidden + head * k;
-        float *to = w->longer + i * (k + 1);
-        double square = 0.0;
-        for (int64_t j = 0; j < k; j++) {
-            to[j] = v[j];
-            square += (double)v[j] * (double)v[j];
-        }
-        to[k] = (float)square;
-    }
-}
-
 static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_probe_weights *p = &w->weights;
@@ -133,7 +118,7 @@ static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
         const es_view v = es_view_f32(w->longer, count, p->width + 1);
         q.row_stride = k.row_stride = p->hidden * (int64_t)sizeof(float);
-        lengthen(w, h, count);
+        es_probe_lengthen(w->values + h * p->width, p->hidden, count, p->width, w->longer);
         ES_TRY(es_partial_attend(w->partial[half * p->heads + h], &q, &k, &v, first, err));
     }
     return ES_OK;
@@ -163,10 +148,7 @@ static double sampling_of(const walk *w, const seen *s, double *thin)
     for (int64_t i = 0; i < m; i++) {
         const double *output = s->output + i * (k + 1), *doubled = output + m * (k + 1);
         const double squares = exp(s->lse[m + i] - 2.0 * s->lse[i]); /* sum w^2 */
-        double apart = doubled[k];
-        for (int64_t j = 0; j < k; j++)
-            apart += output[j] * (output[j] - 2.0 * doubled[j]);
-        s->sampling[i] = N * squares * fmax(apart, 0.0);
+        s->sampling[i] = N * es_probe_sampling_at(output, doubled, s->lse[i], s->lse[m + i], k);
         sum += s->sampling[i] / (double)m;
         *thin += squares * ES_PROBE_THIN > 1.0 ? 1.0 / (double)m : 0.0;
     }

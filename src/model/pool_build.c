@@ -23,6 +23,7 @@ typedef struct build {
     const es_model_config *config;
     es_exec exec;
     es_blocks blocks;
+    es_text_used parts[ES_TEXT_PARTS];
     int64_t prefix, suffix; /* rows at either end of a block that are left out */
     int64_t rows;           /* of each layer's file */
     es_run *run;
@@ -63,7 +64,9 @@ static es_status read_blocks(build *b, bool counted, es_error *err)
                                  .shuffle = s->shuffle,
                                  .seed = s->seed};
     ES_TRY(es_model_check_vocab(s->model, info.size, err));
-    ES_TRY(es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
+    ES_TRY(s->n_parts ? es_blocks_mix(&spec, s->parts, s->n_parts, b->exec.budget, &b->blocks,
+                                      b->parts, err)
+                      : es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
     b->prefix = s->drop_specials ? info.prefix_count : 0;
     b->suffix = s->drop_specials ? info.suffix_count : 0;
     b->rows = row_of(b, b->blocks.count);
@@ -112,6 +115,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
         .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
                           threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
                           16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
+    memcpy(out->parts, b.parts, sizeof out->parts);
     es_blocks_free(&b.blocks);
     return ES_OK;
 }
@@ -159,8 +163,10 @@ static es_status open_run(build *b, es_error *err)
 {
     const es_pool_spec *s = b->spec;
     char path[ES_POOL_PATH], text[PARAMS][TEXT];
-    uint64_t texts;
+    uint64_t texts = 0;
     ES_TRY(es_pool_hash_texts(s->texts, s->n_texts, &texts, err));
+    for (int64_t i = 0; i < s->n_parts; i++)
+        ES_TRY(es_pool_hash_texts(s->parts[i].texts, s->parts[i].n_texts, &texts, err));
     const uint64_t ids =
         es_crc(0, b->blocks.ids, (size_t)b->blocks.start[b->blocks.count] * sizeof *b->blocks.ids);
     snprintf(text[0], TEXT, "%016llx", (unsigned long long)es_pool_hash_model(s->model));
@@ -448,7 +454,6 @@ static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
 /* One chain over all files: their order matters, as it does for the pool. */
 es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err)
 {
-    *out = 0;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(hash_file(texts[i], out, err));
     return ES_OK;

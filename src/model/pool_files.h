@@ -48,7 +48,9 @@ es_status es_pool_check_format(const es_run *run, const char *path, es_error *er
 /*! es_pool_hash_model() : everything that hidden states depend on. */
 uint64_t es_pool_hash_model(const es_model *model);
 
-/*! es_pool_hash_texts() : the bytes of the files, in their order. @return : ES_OK; ES_E_IO. */
+/*! es_pool_hash_texts() : the bytes of the files, in their order, go on with *out, which begins as
+ * 0.
+ *  @return : ES_OK; ES_E_IO. */
 es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err);
 
 /* ---- names ---- */

@@ -1,10 +1,12 @@
 #include "study/pool_params.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "driver/numbers.h"
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
@@ -65,6 +67,85 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
     return ES_OK;
 }
 
+/* ---- mixtures ---- */
+
+static es_status refuse_mix(const char *text, const char *why, es_error *err)
+{
+    return es_refuse(err, "pool.mix", "each domain once, shares add up to 1: --mix a=0.5 b=0.5",
+                     "--mix %s: %s", text, why);
+}
+
+/* One NAME=SHARE, `length` letters of a text. */
+static es_status read_share(es_pools *p, const char *text, size_t length, es_error *err)
+{
+    char word[256];
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), text);
+    char *equals = strchr(word, '=');
+    double share;
+    if (!equals || es_number_real(equals + 1, &share))
+        return refuse_mix(word, "a share is NAME=NUMBER", err);
+    if (!(share > 0.0 && share <= 1.0))
+        return refuse_mix(word, "a share is above 0 and at most 1", err);
+    *equals = '\0';
+    for (int64_t d = 0; d < p->n_domains; d++)
+        if (strcmp(p->domains[d].name, word) == 0) {
+            if (p->parts[d].share > 0.0)
+                return refuse_mix(word, "it has a share already", err);
+            p->parts[d].share = share;
+            return ES_OK;
+        }
+    return refuse_mix(word, "there is no --domain of that name", err);
+}
+
+/* Shares that are rounded to three digits are taken for what they stand for. */
+static es_status check_shares(es_pools *p, es_error *err)
+{
+    double sum = 0.0;
+    char text[64];
+    for (int64_t d = 0; d < p->n_parts; d++) {
+        if (!(p->parts[d].share > 0.0))
+            return refuse_mix(p->part_names[d], "this domain has no share", err);
+        sum += p->parts[d].share;
+    }
+    snprintf(text, sizeof text, "the shares add up to %.4g", sum);
+    if (fabs(sum - 1.0) > 1e-3 * (double)p->n_parts)
+        return refuse_mix("...", text, err);
+    for (int64_t d = 0; d < p->n_parts; d++)
+        p->parts[d].share /= sum;
+    return ES_OK;
+}
+
+/* The domains become parts of one, which is called "mix". */
+static es_status mix_domains(es_job *job, es_pools *p, es_error *err)
+{
+    const es_texts *mix = &p->asked->mix;
+    if (!mix->count)
+        return ES_OK;
+    if (!p->asked->domains.count)
+        return refuse_mix(mix->at[0], "there is no --domain NAME=FILE", err);
+    if (p->n_domains > ES_TEXT_PARTS)
+        return refuse_mix(mix->at[0], "too many domains", err);
+    p->n_parts = p->n_domains;
+    ES_TRY(es_job_array(job, p->n_parts, 1, sizeof *p->parts, &p->parts, err));
+    ES_TRY(es_job_array(job, p->n_parts, 1, sizeof *p->part_names, &p->part_names, err));
+    for (int64_t d = 0; d < p->n_parts; d++) {
+        p->parts[d].texts = p->domains[d].texts.at;
+        p->parts[d].n_texts = p->domains[d].texts.count;
+        p->part_names[d] = p->domains[d].name;
+    }
+    for (int64_t i = 0; i < mix->count; i++)
+        for (const char *at = mix->at[i]; *at;) {
+            const size_t length = strcspn(at, ",");
+            ES_TRY(read_share(p, at, length, err));
+            at += length + (at[length] == ',');
+        }
+    ES_TRY(check_shares(p, err));
+    ES_TRY(es_job_array(job, 1, 1, sizeof *p->domains, &p->domains, err));
+    p->domains[0].name = "mix";
+    p->n_domains = 1;
+    return ES_OK;
+}
+
 /* ---- sizes ---- */
 
 static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
@@ -73,6 +154,8 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .tokenizer = p->tokenizer,
                           .texts = d->texts.at,
                           .n_texts = d->texts.count,
+                          .parts = p->parts,
+                          .n_parts = p->n_parts,
                           .tokens = p->asked->tokens,
                           .repeat = p->asked->repeat,
                           .drop_specials = p->asked->special == 1,
@@ -91,6 +174,7 @@ static es_status add_costs(const es_job *job, es_pools *p, es_error *err)
         es_pool_cost cost;
         const es_pool_spec spec = spec_of(p, &p->domains[d]);
         ES_TRY(es_pool_cost_of(&spec, &job->exec, &cost, err));
+        memcpy(total->parts, cost.parts, sizeof total->parts);
         p->domains[d].flops = cost.flops;
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
         total->flops += cost.flops;
@@ -130,6 +214,7 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
     if (!asked->model)
         return refuse("--model MODEL", "there is no model", err);
     ES_TRY(read_domains(job, pools, err));
+    ES_TRY(mix_domains(job, pools, err));
     ES_TRY(es_model_open(asked->model, &opts, &pools->model, err));
     pools->config = es_model_config_of(pools->model);
     ES_TRY(
@@ -166,12 +251,37 @@ static es_status name_folders(es_job *job, es_pools *p, es_error *err)
 /* ---- pools ---- */
 
 static const es_column pool_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT, "name of the domain; text where there is only one"},
+    {"domain", "domain", "", ES_FORMAT_TEXT,
+     "name of the domain; text where there is only one; mix of a mixture, whose parts follow"},
     {"tokens", "tokens", "tokens", ES_FORMAT_COUNT, "rows of the pool"},
     {"blocks", "blocks", "", ES_FORMAT_COUNT, "pieces of text that the model read one by one"},
     {"repeats", "repeats", "", ES_FORMAT_COUNT, "how often the text was begun again"},
+    {"share", "share", "", ES_FORMAT_REAL, "of the mixture's tokens"},
     {0}};
 static const es_table_spec pools_table = {"pools", pool_columns, NULL};
+
+/* Rows of a part: its tokens, less specials that were left out. */
+static int64_t rows_of_part(const es_pools *p, int64_t part)
+{
+    const es_tokenizer_info info = es_tokenizer_describe(p->tokenizer);
+    const int64_t specials = p->asked->special == 1 ? info.prefix_count + info.suffix_count : 0;
+    return p->cost.parts[part].tokens - specials * p->cost.parts[part].blocks;
+}
+
+static void put_parts(const es_pools *p, es_table *t)
+{
+    double all = 0.0;
+    for (int64_t i = 0; i < p->n_parts; i++)
+        all += (double)rows_of_part(p, i);
+    for (int64_t i = 0; i < p->n_parts; i++) {
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "domain", p->part_names[i]);
+        es_table_count(t, row, "tokens", rows_of_part(p, i));
+        es_table_count(t, row, "blocks", p->cost.parts[i].blocks);
+        es_table_count(t, row, "repeats", p->cost.parts[i].repeats);
+        es_table_real(t, row, "share", (double)rows_of_part(p, i) / all);
+    }
+}
 
 static void put_pools(const es_pools *p, es_answer *a)
 {
@@ -184,6 +294,7 @@ static void put_pools(const es_pools *p, es_answer *a)
         es_table_count(t, row, "blocks", info.blocks);
         es_table_count(t, row, "repeats", info.repeats);
     }
+    put_parts(p, t);
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
     es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);

@@ -18,7 +18,7 @@
 
 typedef struct es_pool_params {
     const char *model, *folder;
-    es_texts texts, domains;
+    es_texts texts, domains, mix;
     int64_t tokens;
     int special, shuffle;
     int store; /* store: -1 until it is known how much that takes */
@@ -41,6 +41,9 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
     {"domain", 0, ES_PARAM_NAMED, "NAME=FILE",                                                     \
      "text of a domain, instead of --text; once or more for each. Domains are looked at one by one",\
      .field = offsetof(type, pool.domains)},                                                       \
+    {"mix", 0, ES_PARAM_TEXTS, "NAME=SHARE",                                                       \
+     "one pool of all domains instead, with these shares of its tokens: --mix a=0.5 b=0.5",         \
+     .field = offsetof(type, pool.mix), .several = true},                                          \
     {"pool", 0, ES_PARAM_WHOLE, "N", "tokens of text, specials included, of each domain",          \
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
      .otherwise = "all there are, or what the shortest domain has, at most 100000"},               \
@@ -80,6 +83,9 @@ typedef struct es_pools {
     es_tokenizer *tokenizer;
     es_domain *domains;
     int64_t n_domains;
+    es_text_part *parts;     /* (n_parts) of the one domain, if it is a mixture */
+    const char **part_names; /* likewise */
+    int64_t n_parts;
     es_pool_cost cost;  /* tokens: of the smallest; bytes: of the largest; the others: of all */
     es_scratch scratch; /* where pools are that are not kept, until they are open */
 } es_pools;

@@ -91,7 +91,7 @@ static double draws_of(const probe_params *p)
     return (double)p->replicates * (p->draw == PROBE_CONTIGUOUS ? 2.0 : 1.0);
 }
 
-static int64_t places_of(const probe_state *s) { return s->pools.n_domains * s->layers; }
+int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->layers; }
 
 /* The pool is on disk; its checksums are in memory, and so are the model and all cells: of a limit
  * a covariance and the outputs of all queries, in f64. */
@@ -100,29 +100,31 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const probe_params *p = job->params;
     const probe_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost;
-    const double places = (double)places_of(s), hidden = (double)s->pools.config->hidden;
+    const double places = (double)probe_places(s), hidden = (double)s->pools.config->hidden;
     const double points = (double)(s->heads * s->spec.n_sizes);
     const double R = draws_of(p), C = (double)p->control;
     const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells =
         8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
+    const es_probe_price sections = probe_sections_price(s);
     (void)err;
-    *out = (es_cost){.flops =
-                         pools->flops +
-                         places * (s->cost.limit_flops + s->cost.open_flops + s->cost.exact_flops +
-                                   R * s->cost.replicate_flops + C * s->cost.control_flops),
-                     .disk_bytes = pools->disk_bytes,
-                     .output_bytes = 512.0 * places * points,
-                     .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
-                                   pools->held_bytes +
-                                   fmax((double)s->cost.bytes, (double)pools->bytes) + cells};
+    *out = (es_cost){
+        .flops = pools->flops + places * (s->cost.limit_flops + s->cost.open_flops +
+                                          s->cost.exact_flops + sections.flops +
+                                          R * s->cost.replicate_flops + C * s->cost.control_flops),
+        .disk_bytes = pools->disk_bytes,
+        .output_bytes = 512.0 * places * points,
+        .work_bytes =
+            (job->exec.budget ? (double)job->exec.budget->used : 0.0) + pools->held_bytes +
+            fmax(fmax((double)s->cost.bytes, (double)sections.bytes), (double)pools->bytes) +
+            cells};
     return ES_OK;
 }
 
 /* ---- layers ---- */
 
-static es_probe_spec spec_at(const probe_state *s, int64_t place, const es_exec *exec)
+es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *exec)
 {
     es_probe_spec spec = s->spec;
     spec.pool = s->pools.domains[place / s->layers].pool;
@@ -141,7 +143,7 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
     s->probe = NULL;
     s->place = place;
     s->spec.draws_only = draws_only;
-    const es_probe_spec spec = spec_at(s, place, &s->exec);
+    const es_probe_spec spec = probe_spec_at(s, place, &s->exec);
     return es_probe_open(&spec, place % s->layers, es_job_cell(job, PROBE_LIMIT, place), &s->probe,
                          err);
 }
@@ -150,7 +152,7 @@ static es_status run_limit(es_job *job, int64_t cell, const es_exec *exec, doubl
                            es_error *err)
 {
     const probe_state *s = job->state;
-    const es_probe_spec spec = spec_at(s, cell, exec);
+    const es_probe_spec spec = probe_spec_at(s, cell, exec);
     return es_probe_measure(&spec, cell % s->layers, out, err);
 }
 
@@ -225,7 +227,7 @@ static es_status run_exact(es_job *job, int64_t cell, const es_exec *exec, doubl
                            es_error *err)
 {
     const probe_state *s = job->state;
-    const es_probe_spec spec = spec_at(s, cell, exec);
+    const es_probe_spec spec = probe_spec_at(s, cell, exec);
     return es_probe_exact(&spec, cell % s->layers, es_job_cell(job, PROBE_LIMIT, cell), out, err);
 }
 
@@ -239,12 +241,12 @@ static es_status add_stages(es_job *job, es_error *err)
         "ess_median", "ess_below_two", "top_median", "top_above_half"};
     const probe_params *p = job->params;
     probe_state *s = job->state;
-    const es_probe_spec spec = spec_at(s, 0, &job->exec);
+    const es_probe_spec spec = probe_spec_at(s, 0, &job->exec);
     const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
     es_stage stage = {"limit",
                       .phase = "attending over the pool",
                       .noun = "layers",
-                      .cells = places_of(s),
+                      .cells = probe_places(s),
                       .rows = es_probe_numbers(&spec),
                       .cols = 1,
                       .columns = number,
@@ -255,7 +257,7 @@ static es_status add_stages(es_job *job, es_error *err)
     stage = (es_stage){"draw",
                        .phase = "drawing tokens",
                        .noun = "draws",
-                       .cells = places_of(s) * p->replicates,
+                       .cells = probe_places(s) * p->replicates,
                        .rows = points + sizes,
                        .cols = PROBE_COLUMNS,
                        .columns = columns,
@@ -267,7 +269,7 @@ static es_status add_stages(es_job *job, es_error *err)
     stage = (es_stage){"control",
                        .phase = "drawing Gaussian tokens",
                        .noun = "draws of Gaussian tokens",
-                       .cells = places_of(s) * p->control,
+                       .cells = probe_places(s) * p->control,
                        .rows = points,
                        .cols = PROBE_ERRORS,
                        .columns = columns,
@@ -278,7 +280,7 @@ static es_status add_stages(es_job *job, es_error *err)
     stage = (es_stage){"exact",
                        .phase = "integrating over draws",
                        .noun = "layers",
-                       .cells = places_of(s),
+                       .cells = probe_places(s),
                        .rows = es_probe_exact_numbers(&spec),
                        .cols = 1,
                        .columns = number,
@@ -286,6 +288,7 @@ static es_status add_stages(es_job *job, es_error *err)
                        .flops = s->cost.exact_flops,
                        .run = run_exact};
     ES_TRY(es_job_stage(job, &stage, err));
+    ES_TRY(probe_add_sections(job, err));
     if (p->draw != PROBE_CONTIGUOUS)
         return ES_OK;
     s->window_stage = job->n_stages;
@@ -537,22 +540,6 @@ const es_table_spec probe_rows_table = {
             "domain layer head n mean_error cov_error map_error map_error_exact exact_ratio "
             "mean_error_gaussian cov_error_gaussian map_error_gaussian map_error_predicted "
             "map_error_flag")};
-
-/* ---- columns: domains ---- */
-
-static const es_column difference_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT},
-    {"against", "against", "", ES_FORMAT_TEXT},
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"ratio", "ratio", "", ES_FORMAT_REAL, "of relative map errors at the largest n",
-     .error = "ratio_se"},
-    {"z", "z", "errors", ES_FORMAT_SHORT},
-    {"p", "p", "", ES_FORMAT_SHORT, "two-sided, times the number of rows"},
-    {"differs", "differs", "", ES_FORMAT_TEXT, "p below 0.01"},
-    {0}};
-const es_table_spec probe_differences_table = {"differences", difference_columns,
-                                               ES_VIEW("Do domains differ?")};
 
 /* ---- the study ---- */
 

@@ -1,5 +1,6 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
- * of it in probe_summary.c, and of contexts in probe_context.c. */
+ * of it in probe_summary.c, of contexts in probe_context.c, and whether domains differ in
+ * probe_domains.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 
@@ -16,8 +17,9 @@ typedef struct probe_params {
 } probe_params;
 
 /* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
- * of some queries of a layer. A *place* is a layer of a domain. */
-enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT };
+ * of some queries of a layer; a layer without one section of the text after the other. A *place* is
+ * a layer of a domain. */
+enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT, PROBE_SECTIONS };
 
 /* Columns of a draw. Its first heads x sizes rows are errors of single heads, which have no
  * coherence; then come `sizes` rows of all heads together, which have only that and the map error.
@@ -63,7 +65,27 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err);
 
-extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table,
-    probe_differences_table;
+/*! probe_places() : layers of all domains. */
+int64_t probe_places(const probe_state *s);
+
+/*! probe_spec_at() : what is asked of that place. */
+es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *exec);
+
+extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table;
+
+/* ---- probe_domains.c ---- */
+
+/*! probe_sections_price() : of one layer; nothing where there is one domain. */
+es_probe_price probe_sections_price(const probe_state *s);
+
+/*! probe_add_sections() : the stage PROBE_SECTIONS, which has no cells where there is one domain.
+ */
+es_status probe_add_sections(es_job *job, es_error *err);
+
+/*! probe_compare_domains() : the table of differences, which is added to the answer here, and what
+ *  is found in it. */
+es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err);
+
+extern const es_table_spec probe_differences_table;
 
 #endif

@@ -33,8 +33,6 @@ typedef struct making {
     es_probe_local *local; /* (heads) */
     double *predicted;     /* (sizes) */
     es_probe_point *exact; /* (sizes) */
-    double *relative;      /* (places, heads, 2): ln of the relative map error at the largest n, and
-                              its standard error, for comparing domains */
 } making;
 
 /* Work on a layer reports shares of itself; people want to know how many layers are done. */
@@ -297,8 +295,6 @@ static void put_scaled(const making *m)
     }
     es_put(m->heads, head, {"relative_error", map[last].mean / spread},
            {"relative_error_se", map[last].se / spread});
-    m->relative[2 * head] = log(map[last].mean / spread);
-    m->relative[2 * head + 1] = map[last].se / map[last].mean;
 }
 
 static es_status sum_up_head(making *m, es_error *err)
@@ -359,31 +355,6 @@ static es_status sum_up_layer(making *m, es_error *err)
     }
     es_put(m->layers, m->place, {"horizon", most}, {"frozen", frozen}, {"top_high", top});
     return ES_OK;
-}
-
-/* ---- domains ---- */
-
-/* Every head's relative error against that of the first domain: errors of draws are positive and
- * spread by their own size, so that logarithms are compared. */
-static void put_differences(const making *m, es_table *t)
-{
-    const es_domain *domains = m->s->pools.domains;
-    const int64_t heads = m->s->heads, all = m->s->layers * heads;
-    const double tests = (double)(all * (m->s->pools.n_domains - 1));
-    for (int64_t d = 1; d < m->s->pools.n_domains; d++)
-        for (int64_t h = 0; h < all; h++) {
-            const double *here = m->relative + 2 * (d * all + h), *first = m->relative + 2 * h;
-            const double se = hypot(here[1], first[1]), z = (here[0] - first[0]) / se;
-            /* two-sided, for as many tests as there are rows */
-            const double p = fmin(1.0, tests * erfc(fabs(z) / sqrt(2.0)));
-            const int64_t row = es_table_row(t);
-            es_table_text(t, row, "domain", domains[d].name);
-            es_table_text(t, row, "against", domains[0].name);
-            es_put(t, row, {"layer", (double)(h / heads)}, {"head", (double)(h % heads)},
-                   {"ratio", exp(here[0] - first[0])}, {"ratio_se", exp(here[0] - first[0]) * se},
-                   {"z", z}, {"p", p});
-            es_table_text(t, row, "differs", p < 0.01 ? "yes" : "no");
-        }
 }
 
 /* ---- findings ---- */
@@ -475,36 +446,18 @@ static void tell_slowest(const making *m, es_answer *a)
                    es_table_get(m->heads, slowest, "thin") > THIN ? " or more" : "");
 }
 
-static void tell_domains(const es_table *t, es_answer *a)
-{
-    long long differ = 0;
-    double least = INFINITY, most = 0.0;
-    for (int64_t i = 0; i < es_table_rows(t); i++) {
-        const double ratio = es_table_get(t, i, "ratio");
-        differ += es_table_get_text(t, i, "differs")[0] == 'y';
-        least = fmin(least, ratio);
-        most = fmax(most, ratio);
-    }
-    es_answer_tell(a,
-                   "Relative errors of %lld of %lld heads differ from those on the first domain (p "
-                   "below 0.01 for all of them together); ratios are from %.3g to %.3g.",
-                   differ, (long long)es_table_rows(t), least, most);
-}
-
 /* ---- all layers ---- */
 
 static es_status prepare(making *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, heads = m->s->heads;
-    const int64_t places = m->s->pools.n_domains * m->s->layers;
     for (int which = 0; which < PROBE_ERRORS; which++) {
         ES_TRY(es_series_new(&m->job->arena, m->p->replicates, sizes, &m->of[TEXT][which], err));
         ES_TRY(es_series_new(&m->job->arena, m->p->control, sizes, &m->of[GAUSSIAN][which], err));
     }
     ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->local, &m->local, err));
     ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->predicted, &m->predicted, err));
-    ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err));
-    return es_job_array(m->job, places * heads, 2, sizeof *m->relative, &m->relative, err);
+    return es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err);
 }
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -522,14 +475,10 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     es_job_phase(job, "describing heads", (double)places * m.s->cost.open_flops);
     for (m.place = 0; m.place < places; m.place++)
         ES_TRY(sum_up_layer(&m, err));
-    if (differences)
-        put_differences(&m, differences);
     ES_TRY(es_job_array(job, es_table_rows(m.heads), 1, sizeof *room, &room, err));
     tell_rates(&m, answer, room);
     tell_slowest(&m, answer);
     if (differences)
-        tell_domains(differences, answer);
-    if (m.s->window_stage >= 0)
-        ES_TRY(probe_put_contexts(job, m.heads, answer, err));
-    return ES_OK;
+        ES_TRY(probe_compare_domains(job, differences, answer, err));
+    return m.s->window_stage >= 0 ? probe_put_contexts(job, m.heads, answer, err) : ES_OK;
 }

@@ -257,10 +257,11 @@ static void put_curves(es_run *run)
 static void put_differences(es_run *run)
 {
     static double layer[ALL], head[ALL], ratio[ALL], se[ALL], p[ALL];
-    static const char *domain[ALL], *against[ALL], *differs[ALL];
+    static const char *domain[ALL], *against[ALL], *quantity[ALL], *differs[ALL];
     for (int i = 0; i < ALL; i++) {
         domain[i] = "code";
         against[i] = "prose";
+        quantity[i] = "score sd";
         layer[i] = i / HEADS;
         head[i] = i % HEADS;
         ratio[i] = exp(0.3 * sin(i));
@@ -268,12 +269,16 @@ static void put_differences(es_run *run)
         differs[i] = fabs(ratio[i] - 1.0) > 0.24 ? "yes" : "no";
         p[i] = differs[i][0] == 'y' ? 1e-3 : 0.5;
     }
-    const es_run_column columns[] = {
-        {"domain", ES_RUN_TEXT, NULL, domain}, {"against", ES_RUN_TEXT, NULL, against},
-        {"layer", ES_RUN_REAL, layer, NULL},   {"head", ES_RUN_REAL, head, NULL},
-        {"ratio", ES_RUN_REAL, ratio, NULL},   {"ratio_se", ES_RUN_REAL, se, NULL},
-        {"p", ES_RUN_REAL, p, NULL},           {"differs", ES_RUN_TEXT, NULL, differs}};
-    put(run, "differences", ALL, columns, 8);
+    const es_run_column columns[] = {{"domain", ES_RUN_TEXT, NULL, domain},
+                                     {"against", ES_RUN_TEXT, NULL, against},
+                                     {"layer", ES_RUN_REAL, layer, NULL},
+                                     {"head", ES_RUN_REAL, head, NULL},
+                                     {"ratio", ES_RUN_REAL, ratio, NULL},
+                                     {"ratio_se", ES_RUN_REAL, se, NULL},
+                                     {"p", ES_RUN_REAL, p, NULL},
+                                     {"differs", ES_RUN_TEXT, NULL, differs},
+                                     {"quantity", ES_RUN_TEXT, NULL, quantity}};
+    put(run, "differences", ALL, columns, 9);
 }
 
 static void make_probe(void)

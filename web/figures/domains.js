@@ -7,12 +7,22 @@ const series = [
   { name: "within noise", colour: 7 },
 ];
 
-// One figure for each domain that was compared with the first.
+// By quantity; runs of before it had a name compared the errors of draws.
+const captions = {
+  "10 % from":
+    "Tokens for outputs within a tenth of their spread. Intervals are from leaving out one of 16 sections of either text after the other.",
+  "score sd":
+    "Standard deviation of a query's scores. Intervals are from leaving out one of 16 sections of either text after the other.",
+  errors: "Relative errors of single outputs at the largest n; intervals are those of the draws.",
+};
+
+// One figure for each domain that was compared with the first, and each quantity.
 export function domainFigures(differences) {
-  return groupBy(
-    differences.filter((r) => isNumber(r.ratio)),
-    "domain",
-  ).map(([domain, rows]) => {
+  const known = differences
+    .filter((r) => isNumber(r.ratio))
+    .map((r) => ({ ...r, what: `${r.quantity ?? "errors"} on ${r.domain}` }));
+  return groupBy(known, "what").map(([what, rows]) => {
+    const { domain, quantity } = rows[0];
     const against = rows[0].against;
     const widest = Math.max(1, ...rows.map((r) => r.head));
     const layers = Math.max(...rows.map((r) => r.layer));
@@ -23,9 +33,8 @@ export function domainFigures(differences) {
         ...f(r),
       }));
     return {
-      title: `Errors on ${domain} over those on ${against}`,
-      caption:
-        "Ratio of relative errors of single outputs at the largest n, one mark for each head, heads side by side within their layer, with 95 % intervals. Differs: p below 0.01 after as many tests as there are heads.",
+      title: `Ratio of ${what} to those on ${against}`,
+      caption: `${captions[quantity] ?? captions.errors} One mark for each head, heads side by side within their layer, with 95 % intervals. Differs: p at most 0.01 for all heads together.`,
       table: "differences",
       x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
       y: { title: `${domain} / ${against}`, log: true },

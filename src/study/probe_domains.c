@@ -1,0 +1,143 @@
+/* probe_domains.c : do domains differ? The same head on two texts has other numbers even if both
+ * are of one kind, because texts are: it is called different where that is more than sections of
+ * either text differ among themselves, and after as many questions as there are rows. */
+#include <math.h>
+
+#include <esscher/multiple.h>
+
+#include "base/error.h"
+#include "study/answer_kit.h"
+#include "study/probe_study.h"
+
+/* ---- the stage ---- */
+
+es_probe_price probe_sections_price(const probe_state *s)
+{
+    return s->pools.n_domains > 1 ? es_probe_sections_price(&s->spec, s->pools.cost.tokens)
+                                  : (es_probe_price){0};
+}
+
+static es_status run_sections(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                              es_error *err)
+{
+    const probe_state *s = job->state;
+    const es_probe_spec spec = probe_spec_at(s, cell, exec);
+    return es_probe_sections(&spec, cell % s->layers, out, err);
+}
+
+es_status probe_add_sections(es_job *job, es_error *err)
+{
+    static const char *const number[] = {"number"};
+    const probe_state *s = job->state;
+    const es_stage stage = {"sections",
+                            .phase = "leaving out sections of the text",
+                            .noun = "layers",
+                            .cells = s->pools.n_domains > 1 ? probe_places(s) : 0,
+                            .rows = s->heads * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS),
+                            .cols = 1,
+                            .columns = number,
+                            .tells = true,
+                            .flops = probe_sections_price(s).flops,
+                            .run = run_sections};
+    return es_job_stage(job, &stage, err);
+}
+
+/* ---- the table ---- */
+
+static const es_column difference_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"against", "against", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"quantity", "of", "", ES_FORMAT_TEXT,
+     "10 % from: tokens for outputs within a tenth of their spread; score sd: standard deviation "
+     "of scores, as among the heads"},
+    {"ratio", "ratio", "", ES_FORMAT_REAL,
+     "of the two domains; its standard error is from leaving out one of 16 sections of either text "
+     "after the other, keys and queries",
+     .error = "ratio_se"},
+    {"t", "t", "errors", ES_FORMAT_SHORT, "of the logarithm of the ratio, by Welch"},
+    {"freedom", "freedom", "", ES_FORMAT_SHORT, "degrees of freedom of t"},
+    {"p_alone", "p alone", "", ES_FORMAT_SHORT, "two-sided, of this row alone"},
+    {"p", "p", "", ES_FORMAT_SHORT, "for all rows together, by Holm"},
+    {"differs", "differs", "", ES_FORMAT_TEXT,
+     "p at most 0.01: that any row at all says yes where texts are of one kind has probability "
+     "0.01"},
+    {0}};
+const es_table_spec probe_differences_table = {
+    "differences", difference_columns,
+    ES_VIEW("Do domains differ?", "domain against layer head quantity ratio t p_alone p differs")};
+
+static const char *const trait_names[ES_PROBE_TRAITS] = {"10 % from", "score sd"};
+
+static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int trait)
+{
+    const probe_state *s = job->state;
+    const double *cell = es_job_cell(job, PROBE_SECTIONS, domain * s->layers + head / s->heads) +
+                         (head % s->heads * ES_PROBE_TRAITS + trait) * (1 + ES_PROBE_SECTIONS);
+    return es_jackknife(cell[0], cell + 1, ES_PROBE_SECTIONS);
+}
+
+static void put_difference(const es_job *job, int64_t domain, int64_t head, int trait, es_table *t)
+{
+    const probe_state *s = job->state;
+    const es_grouped here = trait_of(job, domain, head, trait),
+                     first = trait_of(job, 0, head, trait);
+    const es_welch_test test = es_welch(here, first);
+    const double ratio = exp(here.value - first.value);
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "domain", s->pools.domains[domain].name);
+    es_table_text(t, row, "against", s->pools.domains[0].name);
+    es_table_text(t, row, "quantity", trait_names[trait]);
+    es_put(t, row, {"layer", (double)(head / s->heads)}, {"head", (double)(head % s->heads)},
+           {"ratio", ratio}, {"ratio_se", ratio * hypot(here.se, first.se)}, {"t", test.t},
+           {"freedom", test.freedom}, {"p_alone", test.p});
+}
+
+static es_status correct(es_job *job, es_table *t, es_error *err)
+{
+    const int64_t rows = es_table_rows(t);
+    double *p;
+    ES_TRY(es_job_array(job, rows, 1, sizeof *p, &p, err));
+    for (int64_t i = 0; i < rows; i++)
+        p[i] = es_table_get(t, i, "p_alone");
+    ES_TRY(es_holm(p, rows, p, err));
+    for (int64_t i = 0; i < rows; i++) {
+        es_table_real(t, i, "p", p[i]);
+        es_table_text(t, i, "differs", p[i] <= 0.01 ? "yes" : "no");
+    }
+    return ES_OK;
+}
+
+/* Heads that differ from those of the first domain in one quantity, and the ratios' range. */
+static void tell_trait(const es_table *t, int trait, es_answer *a)
+{
+    long long differ = 0, all = 0;
+    double least = INFINITY, most = 0.0;
+    for (int64_t i = trait; i < es_table_rows(t); i += ES_PROBE_TRAITS) {
+        const double ratio = es_table_get(t, i, "ratio");
+        differ += es_table_get_text(t, i, "differs")[0] == 'y';
+        all++;
+        least = fmin(least, ratio);
+        most = fmax(most, ratio);
+    }
+    es_answer_tell(a,
+                   "%s: %lld of %lld heads differ from those on the first domain by more than "
+                   "sections of one text do (p at most 0.01 for all %lld questions together, by "
+                   "Holm); ratios are from %.3g to %.3g.",
+                   trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all,
+                   (long long)es_table_rows(t), least, most);
+}
+
+es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err)
+{
+    const probe_state *s = job->state;
+    for (int64_t d = 1; d < s->pools.n_domains; d++)
+        for (int64_t h = 0; h < s->layers * s->heads; h++)
+            for (int trait = 0; trait < ES_PROBE_TRAITS; trait++)
+                put_difference(job, d, h, trait, table);
+    ES_TRY(correct(job, table, err));
+    for (int trait = 0; trait < ES_PROBE_TRAITS; trait++)
+        tell_trait(table, trait, answer);
+    return ES_OK;
+}
