@@ -9,6 +9,7 @@
 #include "study/answer_kit.h"
 
 static const char *const draw_choices[] = {"with", "without", NULL};
+static const char *const protocol_choices[] = {"house", "paper", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
@@ -25,6 +26,10 @@ static const es_param params[] = {
      FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
     {"draw", 0, ES_PARAM_CHOICE, "HOW", "tokens with or without replacement", FIELD(draw),
      .choices = draw_choices, .standard = "with"},
+    {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
+     "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
+     "other, heads concatenated; n is 64..384*10 unless given",
+     FIELD(paper), .choices = protocol_choices, .standard = "house"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -36,6 +41,8 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     char text[64];
     if (p->sizes.count)
         return ES_OK;
+    if (p->paper == 1)
+        return es_params_set(job->given, "n", "64..384*10", err);
     const int64_t most = tokens / 2 < 10000 ? tokens / 2 : 10000;
     snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4,
              (long long)(most < 16 ? 16 : most));
@@ -62,6 +69,7 @@ static es_status open_study(es_job *job, es_error *err)
                               .without_replacement = p->draw == 1,
                               .seed = job->seed};
     es_answer_text(job->answer, "draw", draw_choices[p->draw]);
+    es_answer_text(job->answer, "protocol", protocol_choices[p->paper]);
     es_answer_count(job->answer, "queries", s->spec.queries);
     es_answer_count(job->answer, "replicates", p->replicates);
     es_answer_count(job->answer, "control", p->control);
@@ -83,17 +91,18 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells = 8.0 * places * (limit + draws + C * PROBE_ERRORS * points);
-    const es_probe_price sections = probe_sections_price(s);
+    const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
     (void)err;
     *out = (es_cost){
-        .flops =
-            pools->flops + places * (s->cost.limit_flops + s->cost.open_flops + sections.flops +
-                                     R * s->cost.replicate_flops + C * s->cost.control_flops),
+        .flops = pools->flops +
+                 places * (s->cost.limit_flops + s->cost.open_flops + sections.flops + paper.flops +
+                           R * s->cost.replicate_flops + C * s->cost.control_flops),
         .disk_bytes = pools->disk_bytes,
         .output_bytes = 512.0 * places * points,
         .work_bytes =
             (job->exec.budget ? (double)job->exec.budget->used : 0.0) + pools->held_bytes +
-            fmax(fmax((double)s->cost.bytes, (double)sections.bytes), (double)pools->bytes) +
+            fmax(fmax((double)s->cost.bytes + (double)paper.bytes, (double)sections.bytes),
+                 (double)pools->bytes) +
             cells};
     return ES_OK;
 }
@@ -217,7 +226,8 @@ static es_status add_stages(es_job *job, es_error *err)
                        .flops = s->cost.control_flops,
                        .run = run_control};
     ES_TRY(es_job_stage(job, &stage, err));
-    return probe_add_sections(job, err);
+    ES_TRY(probe_add_sections(job, err));
+    return probe_add_paper(job, err);
 }
 
 static es_status begin(es_job *job, es_error *err)
@@ -232,6 +242,7 @@ static es_status begin(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     probe_state *s = job->state;
+    es_probe_paper_close(s->paper);
     es_probe_close(s->probe);
     es_pools_close(&s->pools);
 }
@@ -267,20 +278,6 @@ const es_table_spec probe_layers_table = {
 
 /* ---- columns: heads ---- */
 
-/* A rate and what is said about it. */
-#define RATE_COLUMNS(key, title, definition)                                                       \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
-         "95 % interval, Student's t over replicates"},                                            \
-        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
-        {key "_p", title " p", "", ES_FORMAT_SHORT,                                                \
-         "of a power law on this range: how often draws of one would bend more; none with fewer "  \
-         "than 4 "                                                                                 \
-         "draws, which cannot tell"},                                                              \
-    {                                                                                              \
-        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
-    }
-
 static const es_column head_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
     {"layer", "layer", "", ES_FORMAT_COUNT},
@@ -308,10 +305,10 @@ static const es_column head_columns[] = {
      "inverse temperature |query| |key|/sqrt(k), root mean square"},
     {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
      "the beta at which the nearest of n such keys takes over, at the largest n"},
-    RATE_COLUMNS("rate_mean", "mean rate",
-                 "error ~ n^-rate; standard errors from the jackknife over replicates"),
-    RATE_COLUMNS("rate_cov", "cov rate", NULL),
-    RATE_COLUMNS("rate_map", "map rate", NULL),
+    PROBE_RATE_COLUMNS("rate_mean", "mean rate",
+                       "error ~ n^-rate; standard errors from the jackknife over replicates"),
+    PROBE_RATE_COLUMNS("rate_cov", "cov rate", NULL),
+    PROBE_RATE_COLUMNS("rate_map", "map rate", NULL),
     {"relative_error", "rel. error", "", ES_FORMAT_REAL,
      "map error at the largest n over the spread of the head's outputs",
      .error = "relative_error_se"},
@@ -333,11 +330,11 @@ static const es_column head_columns[] = {
      "distance between the pool and its text, from its two halves"},
     {"cov_error_limit", "limit's cov error", "", ES_FORMAT_SHORT},
     {"map_error_limit", "limit's map error", "", ES_FORMAT_SHORT},
-    RATE_COLUMNS(
+    PROBE_RATE_COLUMNS(
         "rate_mean_gaussian", "mean rate",
         "of Gaussian tokens of the same covariance, drawn and measured alike; so are the next two"),
-    RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
-    RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
+    PROBE_RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
+    PROBE_RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
     {"rate_map_predicted", "predicted", "", ES_FORMAT_SHORT,
      "that map rate from exact integrals, nothing drawn"},
     {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent"},

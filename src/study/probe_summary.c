@@ -114,16 +114,15 @@ static void put_errors(const making *m, int kind, int which, const es_series *s)
     }
 }
 
-static void put_rate(const making *m, const char *name, const es_series *s)
+void probe_put_rate(es_table *table, int64_t row, const char *name, const es_series *s)
 {
-    const int64_t row = number_of(m);
     char key[ES_KEY_ROOM];
     if (s->status != ES_OK) {
-        es_table_real(m->heads, row, name, (double)NAN);
-        es_table_text(m->heads, row, es_key(key, name, "_reason"), s->reason);
+        es_table_real(table, row, name, (double)NAN);
+        es_table_text(table, row, es_key(key, name, "_reason"), s->reason);
         return;
     }
-    es_put_under(m->heads, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
+    es_put_under(table, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
                  {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.power_p});
 }
 
@@ -135,7 +134,7 @@ static es_status sum_up(making *m, int kind, int which, es_error *err)
     flag_points(m, kind, s);
     ES_TRY(es_series_fit(s, err));
     put_errors(m, kind, which, s);
-    put_rate(m, names[kind][which].rate, s);
+    probe_put_rate(m->heads, number_of(m), names[kind][which].rate, s);
     return ES_OK;
 }
 
@@ -396,5 +395,7 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(es_job_array(job, es_table_rows(m.heads), 1, sizeof *room, &room, err));
     tell_rates(&m, answer, room);
     tell_slowest(&m, answer);
-    return differences ? probe_compare_domains(job, differences, answer, err) : ES_OK;
+    if (differences)
+        ES_TRY(probe_compare_domains(job, differences, answer, err));
+    return probe_sum_up_paper(job, answer, err);
 }
