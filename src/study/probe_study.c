@@ -92,18 +92,17 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells = 8.0 * places * (limit + draws + C * PROBE_ERRORS * points);
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
+    /* a layer may still be open while one of these is at work */
+    const double stages = (double)s->cost.bytes + fmax((double)sections.bytes, (double)paper.bytes);
     (void)err;
-    *out = (es_cost){
-        .flops = pools->flops +
-                 places * (s->cost.limit_flops + s->cost.open_flops + sections.flops + paper.flops +
-                           R * s->cost.replicate_flops + C * s->cost.control_flops),
-        .disk_bytes = pools->disk_bytes,
-        .output_bytes = 512.0 * places * points,
-        .work_bytes =
-            (job->exec.budget ? (double)job->exec.budget->used : 0.0) + pools->held_bytes +
-            fmax(fmax((double)s->cost.bytes + (double)paper.bytes, (double)sections.bytes),
-                 (double)pools->bytes) +
-            cells};
+    *out = (es_cost){.flops = pools->flops +
+                              places * (s->cost.limit_flops + s->cost.open_flops + sections.flops +
+                                        paper.flops + R * s->cost.replicate_flops +
+                                        C * s->cost.control_flops),
+                     .disk_bytes = pools->disk_bytes,
+                     .output_bytes = 512.0 * places * points,
+                     .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
+                                   pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
     return ES_OK;
 }
 
