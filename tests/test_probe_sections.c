@@ -161,11 +161,32 @@ static void error_of_sections_is_that_between_texts(void **state)
         }
 }
 
+static void same_bits_for_any_threads_within_the_stated_memory(void **state)
+{
+    (void)state;
+    double numbers[2][HEADS * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS)];
+    double other[HEADS * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS)];
+    for (int i = 0; i < 2; i++) {
+        es_budget budget = {0};
+        const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
+        const es_probe_spec spec = spec_of(&exec);
+        assert_ok(es_probe_sections(&spec, 1, numbers[i], &err));
+        assert_true(budget.peak <= es_probe_sections_price(&spec, tokens).bytes);
+        assert_int_equal(budget.used, 0);
+        budget.limit = 20000;
+        assert_int_equal(es_probe_sections(&spec, 1, other, &err), ES_E_LIMIT);
+        assert_int_equal(budget.used, 0);
+        assert_int_equal(es_probe_sections(&spec, LAYERS, other, &err), ES_E_RANGE);
+    }
+    assert_memory_equal(numbers[0], numbers[1], sizeof numbers[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(traits_without_a_section_are_what_the_loops_say),
         cmocka_unit_test(error_of_sections_is_that_between_texts),
+        cmocka_unit_test(same_bits_for_any_threads_within_the_stated_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

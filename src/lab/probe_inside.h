@@ -7,6 +7,7 @@
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
  *     probe_window.c     which tokens are a context
  *     probe_sections.c   a head's numbers without one section of the text after the other
+ *     probe_paper.c      tokens that attend over each other: the protocol of a paper
  */
 #ifndef ES_LAB_PROBE_INSIDE_H
 #define ES_LAB_PROBE_INSIDE_H
@@ -24,7 +25,8 @@ enum {
     ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
     ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3,
     ES_PROBE_WINDOW = ES_EXPERIMENT_PROBE + 4,
-    ES_PROBE_SECTION_QUERIES = ES_EXPERIMENT_PROBE + 5
+    ES_PROBE_SECTION_QUERIES = ES_EXPERIMENT_PROBE + 5,
+    ES_PROBE_PAPER = ES_EXPERIMENT_PROBE + 6
 };
 
 /* Far beyond any memory, and products with it fit int64_t. */

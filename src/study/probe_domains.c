@@ -6,6 +6,7 @@
 #include <esscher/multiple.h>
 
 #include "base/error.h"
+#include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/probe_study.h"
 
@@ -56,6 +57,8 @@ static const es_column difference_columns[] = {
      "of the two domains; its standard error is from leaving out one of 16 sections of either text "
      "after the other, keys and queries",
      .error = "ratio_se"},
+    {"ratio_ci.0", "ratio from", "", ES_FORMAT_REAL, "95 % interval, Student's t of the logarithm"},
+    {"ratio_ci.1", "ratio to", "", ES_FORMAT_REAL},
     {"t", "t", "errors", ES_FORMAT_SHORT, "of the logarithm of the ratio, by Welch"},
     {"freedom", "freedom", "", ES_FORMAT_SHORT, "degrees of freedom of t"},
     {"p_alone", "p alone", "", ES_FORMAT_SHORT, "two-sided, of this row alone"},
@@ -84,14 +87,16 @@ static void put_difference(const es_job *job, int64_t domain, int64_t head, int 
     const es_grouped here = trait_of(job, domain, head, trait),
                      first = trait_of(job, 0, head, trait);
     const es_welch_test test = es_welch(here, first);
-    const double ratio = exp(here.value - first.value);
+    const double ratio = exp(here.value - first.value), se = hypot(here.se, first.se);
+    const double reach = se * es_student_quantile(test.freedom, 0.025);
     const int64_t row = es_table_row(t);
     es_table_text(t, row, "domain", s->pools.domains[domain].name);
     es_table_text(t, row, "against", s->pools.domains[0].name);
     es_table_text(t, row, "quantity", trait_names[trait]);
     es_put(t, row, {"layer", (double)(head / s->heads)}, {"head", (double)(head % s->heads)},
-           {"ratio", ratio}, {"ratio_se", ratio * hypot(here.se, first.se)}, {"t", test.t},
-           {"freedom", test.freedom}, {"p_alone", test.p});
+           {"ratio", ratio}, {"ratio_se", ratio * se}, {"ratio_ci.0", ratio * exp(-reach)},
+           {"ratio_ci.1", ratio * exp(reach)}, {"t", test.t}, {"freedom", test.freedom},
+           {"p_alone", test.p});
 }
 
 static es_status correct(es_job *job, es_table *t, es_error *err)

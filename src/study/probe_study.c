@@ -9,6 +9,7 @@
 #include "study/answer_kit.h"
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
+static const char *const protocol_choices[] = {"house", "paper", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
@@ -31,6 +32,10 @@ static const es_param params[] = {
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement",
      FIELD(draw), .choices = draw_choices, .standard = "with"},
+    {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
+     "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
+     "other, heads concatenated; n is 64..384*10 unless given",
+     FIELD(paper), .choices = protocol_choices, .standard = "house"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -43,6 +48,8 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     char text[64];
     if (p->sizes.count)
         return ES_OK;
+    if (p->paper == 1)
+        return es_params_set(job->given, "n", "64..384*10", err);
     const int64_t part = tokens / (p->draw == PROBE_CONTIGUOUS ? 10 : 2);
     const int64_t most = part < 10000 ? part : 10000;
     snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4,
@@ -77,6 +84,7 @@ static es_status open_study(es_job *job, es_error *err)
                          (long long)p->sizes.counts[p->sizes.count - 1],
                          (long long)s->pools.cost.tokens);
     es_answer_text(job->answer, "draw", draw_choices[p->draw]);
+    es_answer_text(job->answer, "protocol", protocol_choices[p->paper]);
     es_answer_count(job->answer, "queries", s->spec.queries);
     es_answer_count(job->answer, "exact_queries",
                     p->exact < s->spec.queries ? p->exact : s->spec.queries);
@@ -107,18 +115,18 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
     const double cells =
         8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
-    const es_probe_price sections = probe_sections_price(s);
+    const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
+    /* a layer may still be open while one of these is at work */
+    const double stages = (double)s->cost.bytes + fmax((double)sections.bytes, (double)paper.bytes);
     (void)err;
-    *out = (es_cost){
-        .flops = pools->flops + places * (s->cost.limit_flops + s->cost.open_flops +
-                                          s->cost.exact_flops + sections.flops +
-                                          R * s->cost.replicate_flops + C * s->cost.control_flops),
-        .disk_bytes = pools->disk_bytes,
-        .output_bytes = 512.0 * places * points,
-        .work_bytes =
-            (job->exec.budget ? (double)job->exec.budget->used : 0.0) + pools->held_bytes +
-            fmax(fmax((double)s->cost.bytes, (double)sections.bytes), (double)pools->bytes) +
-            cells};
+    *out = (es_cost){.flops = pools->flops +
+                              places * (s->cost.limit_flops + s->cost.open_flops +
+                                        s->cost.exact_flops + sections.flops + paper.flops +
+                                        R * s->cost.replicate_flops + C * s->cost.control_flops),
+                     .disk_bytes = pools->disk_bytes,
+                     .output_bytes = 512.0 * places * points,
+                     .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
+                                   pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
     return ES_OK;
 }
 
@@ -289,6 +297,7 @@ static es_status add_stages(es_job *job, es_error *err)
                        .run = run_exact};
     ES_TRY(es_job_stage(job, &stage, err));
     ES_TRY(probe_add_sections(job, err));
+    ES_TRY(probe_add_paper(job, err));
     if (p->draw != PROBE_CONTIGUOUS)
         return ES_OK;
     s->window_stage = job->n_stages;
@@ -312,6 +321,7 @@ static es_status begin(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     probe_state *s = job->state;
+    es_probe_paper_close(s->paper);
     es_probe_close(s->probe);
     es_pools_close(&s->pools);
 }
@@ -350,20 +360,6 @@ const es_table_spec probe_layers_table = {
                       "frozen top_high coherence layer_error")};
 
 /* ---- columns: heads ---- */
-
-/* A rate and what is said about it. */
-#define RATE_COLUMNS(key, title, definition)                                                       \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
-         "95 % interval, Student's t over replicates"},                                            \
-        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
-        {key "_p", title " p", "", ES_FORMAT_SHORT,                                                \
-         "of a power law on this range: how often draws of one would bend more; none with fewer "  \
-         "than 4 "                                                                                 \
-         "draws, which cannot tell"},                                                              \
-    {                                                                                              \
-        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
-    }
 
 static const es_column head_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -414,10 +410,10 @@ static const es_column head_columns[] = {
     {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
      "the beta from which on fewer than 2 of n keys share the weight (E sum w^2 > 1/2), at the "
      "largest n: exact for keys uniform on a sphere of this alpha and density, a model of others"},
-    RATE_COLUMNS("rate_mean", "mean rate",
-                 "error ~ n^-rate; standard errors from the jackknife over replicates"),
-    RATE_COLUMNS("rate_cov", "cov rate", NULL),
-    RATE_COLUMNS("rate_map", "map rate", NULL),
+    PROBE_RATE_COLUMNS("rate_mean", "mean rate",
+                       "error ~ n^-rate; standard errors from the jackknife over replicates"),
+    PROBE_RATE_COLUMNS("rate_cov", "cov rate", NULL),
+    PROBE_RATE_COLUMNS("rate_map", "map rate", NULL),
     {"relative_error", "rel. error", "", ES_FORMAT_REAL,
      "map error at the largest n over the spread of the head's outputs",
      .error = "relative_error_se"},
@@ -444,11 +440,11 @@ static const es_column head_columns[] = {
      "distance between the pool and its text, from its two halves"},
     {"cov_error_limit", "limit's cov error", "", ES_FORMAT_SHORT},
     {"map_error_limit", "limit's map error", "", ES_FORMAT_SHORT},
-    RATE_COLUMNS(
+    PROBE_RATE_COLUMNS(
         "rate_mean_gaussian", "mean rate",
         "of Gaussian tokens of the same covariance, drawn and measured alike; so are the next two"),
-    RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
-    RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
+    PROBE_RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
+    PROBE_RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
     {"rate_map_predicted", "predicted", "", ES_FORMAT_SHORT,
      "that map rate of Gaussian tokens from exact integrals, nothing drawn"},
     {"rate_map_exact", "exact rate", "", ES_FORMAT_SHORT,

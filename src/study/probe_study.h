@@ -1,10 +1,11 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
- * of it in probe_summary.c, of contexts in probe_context.c, and whether domains differ in
- * probe_domains.c. */
+ * of it in probe_summary.c, of contexts in probe_context.c; whether domains differ in
+ * probe_domains.c; the paper's protocol in probe_protocol.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 
 #include <esscher/probe.h>
+#include <esscher/probe_paper.h>
 
 #include "study/pool_params.h"
 #include "study/series.h"
@@ -13,13 +14,13 @@ typedef struct probe_params {
     es_pool_params pool;
     int64_t replicates, control, queries, exact;
     es_grid sizes;
-    int draw;
+    int draw, paper;
 } probe_params;
 
 /* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
- * of some queries of a layer; a layer without one section of the text after the other. A *place* is
- * a layer of a domain. */
-enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT, PROBE_SECTIONS };
+ * of some queries of a layer; a layer without one section of the text after the other; a draw of a
+ * passage by the paper's protocol. A *place* is a layer of a domain. */
+enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT, PROBE_SECTIONS, PROBE_PAPER };
 
 /* Columns of a draw. Its first heads x sizes rows are errors of single heads, which have no
  * coherence; then come `sizes` rows of all heads together, which have only that and the map error.
@@ -46,12 +47,15 @@ typedef struct probe_state {
     es_probe_spec spec; /* of any layer; pool and exec are the layer's */
     int64_t layers, heads;
     es_probe_cost cost;
-    int window_stage;      /* cells like those of a draw, of windows; -1: none */
-    es_exec exec;          /* of the layer that is open */
-    es_probe *probe;       /* the layer that is open; NULL: none */
-    int64_t place;         /* which it is */
-    es_probe_cell *cells;  /* (heads, sizes) room for a draw */
-    es_probe_joint *joint; /* (sizes) */
+    int window_stage;                 /* cells like those of a draw, of windows; -1: none */
+    es_exec exec;                     /* of the layer that is open */
+    es_probe *probe;                  /* the layer that is open; NULL: none */
+    int64_t place;                    /* which it is */
+    es_probe_cell *cells;             /* (heads, sizes) room for a draw */
+    es_probe_joint *joint;            /* (sizes) */
+    es_probe_paper *paper;            /* the passage that is open; NULL: none */
+    int64_t passage;                  /* which it is */
+    es_probe_paper_cell *paper_cells; /* (sizes) */
 } probe_state;
 
 /*! probe_open_layer() : state->probe is the layer of that place, from its limit, for draws or for
@@ -63,7 +67,24 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
  *  table of heads, full. */
 es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
 
+/* A rate and what is said about it. */
+#define PROBE_RATE_COLUMNS(key, title, definition)                                                 \
+    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
+        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
+         "95 % interval, Student's t over replicates"},                                            \
+        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
+        {key "_p", title " p", "", ES_FORMAT_SHORT,                                                \
+         "of a power law on this range: how often draws of one would bend more; none with fewer "  \
+         "than 4 "                                                                                 \
+         "draws, which cannot tell"},                                                              \
+    {                                                                                              \
+        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
+    }
+
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/*! probe_put_rate() : columns of PROBE_RATE_COLUMNS(name) of a row. */
+void probe_put_rate(es_table *table, int64_t row, const char *name, const es_series *s);
 
 /*! probe_places() : layers of all domains. */
 int64_t probe_places(const probe_state *s);
@@ -87,5 +108,16 @@ es_status probe_add_sections(es_job *job, es_error *err);
 es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err);
 
 extern const es_table_spec probe_differences_table;
+
+/* ---- probe_protocol.c ---- */
+
+/*! probe_paper_price() : of one layer of a domain; nothing where the protocol is the house's. */
+es_probe_price probe_paper_price(const es_job *job, const probe_state *s);
+
+/*! probe_add_paper() : the stage PROBE_PAPER, which has no cells then; pools are there already. */
+es_status probe_add_paper(es_job *job, es_error *err);
+
+/*! probe_sum_up_paper() : the tables of the paper's protocol, and what is found in them. */
+es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err);
 
 #endif

@@ -115,16 +115,15 @@ static void put_errors(const making *m, int kind, int which, const es_series *s)
     }
 }
 
-static void put_rate(const making *m, const char *name, const es_series *s)
+void probe_put_rate(es_table *table, int64_t row, const char *name, const es_series *s)
 {
-    const int64_t row = number_of(m);
     char key[ES_KEY_ROOM];
     if (s->status != ES_OK) {
-        es_table_real(m->heads, row, name, (double)NAN);
-        es_table_text(m->heads, row, es_key(key, name, "_reason"), s->reason);
+        es_table_real(table, row, name, (double)NAN);
+        es_table_text(table, row, es_key(key, name, "_reason"), s->reason);
         return;
     }
-    es_put_under(m->heads, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
+    es_put_under(table, row, name, {"", s->rate.mean.rate}, {"_se", s->rate.se},
                  {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.power_p});
 }
 
@@ -136,7 +135,7 @@ static es_status sum_up(making *m, int kind, int which, es_error *err)
     flag_points(m, kind, s);
     ES_TRY(es_series_fit(s, err));
     put_errors(m, kind, which, s);
-    put_rate(m, names[kind][which].rate, s);
+    probe_put_rate(m->heads, number_of(m), names[kind][which].rate, s);
     return ES_OK;
 }
 
@@ -480,5 +479,7 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     tell_slowest(&m, answer);
     if (differences)
         ES_TRY(probe_compare_domains(job, differences, answer, err));
-    return m.s->window_stage >= 0 ? probe_put_contexts(job, m.heads, answer, err) : ES_OK;
+    if (m.s->window_stage >= 0)
+        ES_TRY(probe_put_contexts(job, m.heads, answer, err));
+    return probe_sum_up_paper(job, answer, err);
 }

@@ -7,6 +7,8 @@ const series = [
   { name: "within noise", colour: 7 },
 ];
 
+const titles = { "10 % from": "tokens for a tenth", "score sd": "score sd" };
+
 // By quantity; runs of before it had a name compared the errors of draws.
 const captions = {
   "10 % from":
@@ -20,7 +22,7 @@ const captions = {
 export function domainFigures(differences) {
   const known = differences
     .filter((r) => isNumber(r.ratio))
-    .map((r) => ({ ...r, what: `${r.quantity ?? "errors"} on ${r.domain}` }));
+    .map((r) => ({ ...r, what: `${titles[r.quantity] ?? "errors"} on ${r.domain}` }));
   return groupBy(known, "what").map(([what, rows]) => {
     const { domain, quantity } = rows[0];
     const against = rows[0].against;
@@ -51,7 +53,10 @@ export function domainFigures(differences) {
         {
           kind: "bars",
           name: "95 % interval",
-          rows: each((r) => ({ lo: r.ratio - Z * r.ratio_se, hi: r.ratio + Z * r.ratio_se })),
+          rows: each((r) => ({
+            lo: r["ratio_ci.0"] ?? r.ratio - Z * r.ratio_se,
+            hi: r["ratio_ci.1"] ?? r.ratio + Z * r.ratio_se,
+          })),
         },
         {
           kind: "points",
