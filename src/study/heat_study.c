@@ -353,15 +353,15 @@ const es_study es_study_heat = {
     .summary = "attention on the sphere as backward heat: drift along grad log density",
     .usage = "[options]",
     .about =
-        "Keys of density f on the unit sphere: attention at inverse temperature beta moves a query "
-        "along the sphere by (1/beta) grad log f, up to 1/beta^2. Measures that drift with n keys "
-        "at uniform queries, sets beside it the exact one of infinitely many keys, which is the "
-        "gradient of the smoothed density, and shows how fast it approaches backward heat.\n\n"
-        "--particles lets tokens move by their own attention, all at once: each step runs the heat "
-        "equation backwards for the time 1/beta and sharpens their density, until they are points, "
-        "and "
-        "points merge, the later the farther apart. Clusters are counted after every step. "
-        "With --csv the table is then the density after every step.",
+        "Keys of density f on the unit sphere: attention at inverse temperature beta moves a "
+        "query along the sphere by (1/beta) grad log f, up to 1/beta^2 [proved]. Measures that "
+        "drift with n keys at uniform queries, sets beside it what n keys give on average and "
+        "what infinitely many do, which is the gradient of the smoothed density [proved], and "
+        "shows how fast it approaches backward heat.\n\n"
+        "--particles lets tokens move by their own attention, all at once: each step runs the "
+        "heat equation backwards for the time 1/beta and sharpens their density, until they "
+        "are points; points merge, the later the farther apart [heuristic]. Clusters are "
+        "counted after every step. With --csv the table is then the density after every step.",
     .examples = examples,
     .params = params,
     .size = sizeof(heat_params),
