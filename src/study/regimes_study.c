@@ -302,15 +302,16 @@ const es_study es_study_regimes = {
     "regimes",
     .summary = "keys on the sphere: does attention average, select or freeze?",
     .usage = "[options]",
-    .about = "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, "
-             "beta decides: far below the critical scale n^(2/(D-1)) many keys share the weight "
-             "and the output is an average; at that scale a few keys share it, at random for ever; "
-             "far above, the nearest key takes all. For each n and beta this simulates the weights "
-             "and sets beside them what the theory says: the exact expectation for n keys, the "
-             "limit law for infinitely many, and asymptotic forms; it tests the ordered weights "
-             "against the limit law, and says which regime it is and why.\n\n"
-             "Keys are drawn in order, the nearest first, and only as many as count, so that n = "
-             "1e12 costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
+    .about =
+        "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, beta "
+        "decides: far below the critical scale n^(2/(D-1)) many keys share the weight and the "
+        "output is an average; at that scale a few keys share it, at random for ever; far "
+        "above, the nearest key takes all [proved]. For each n and beta this simulates the "
+        "weights and sets beside them what the theory says: the exact expectation for n keys, "
+        "the limit law for infinitely many, and asymptotic forms; it tests the ordered weights "
+        "against the limit law, and says which regime it is and why.\n\n"
+        "Keys are drawn in order, the nearest first, and only as many as count, so that n = "
+        "1e12 costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
     .examples = examples,
     .params = params,
     .size = sizeof(regimes_params),
