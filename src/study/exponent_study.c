@@ -60,9 +60,11 @@ static const es_table_spec estimate_table = {
 static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
     {"critical", "critical", "beta", ES_FORMAT_SHORT,
-     "(n c)^(1/alpha): one key is expected within 1/beta of the query"},
+     "(n c)^(1/alpha): one key is expected within 1/beta of the query",
+     .standing = ES_STANDING_HEURISTIC},
     {"frozen", "frozen", "beta", ES_FORMAT_SHORT,
-     "2 alpha times that: the nearest key has half of the weight or more"},
+     "2 alpha times that: the nearest key has half of the weight or more",
+     .standing = ES_STANDING_HEURISTIC},
     {"relative_se", "error", "relative", ES_FORMAT_SHORT, "standard error of both"},
     {"verdict", "at --beta", "", ES_FORMAT_TEXT,
      "what the head does there: averages (below critical), selects a few (between), frozen"},
@@ -341,11 +343,12 @@ const es_study es_study_exponent = {
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "
-        "probability that a key has 1 - cosine below t is c t^alpha. From it follows the inverse "
-        "temperature at which attention over n such keys stops averaging: at (n c)^(1/alpha) a few "
-        "keys are selected, at 2 alpha times that the nearest one has half of the weight. With "
-        "--beta, or with --scale and the lengths of the vectors, also what the head does where it "
-        "runs. These are predictions to leading order in large n, for more keys of the same law.",
+        "probability that a key has 1 - cosine below t is c t^alpha. From it follows the "
+        "inverse temperature at which attention over n such keys stops averaging: at (n "
+        "c)^(1/alpha) a few keys are selected, at 2 alpha times that the nearest one has half "
+        "of the weight [heuristic]. With --beta, or with --scale and the lengths of the "
+        "vectors, also what the head does where it runs. These are predictions to leading "
+        "order in large n, for more keys of the same law.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),
