@@ -290,7 +290,8 @@ static const es_column head_columns[] = {
      "root mean square over queries of q, the standard deviation of a query's scores",
      .error = "score_sd_se"},
     {"freezing", "u", "", ES_FORMAT_SHORT,
-     "median over queries of q/sqrt(2 ln n) at the largest n; frozen above 1"},
+     "median over queries of q/sqrt(2 ln n) at the largest n; frozen above 1",
+     .standing = ES_STANDING_HEURISTIC},
     {"frozen", "frozen", "share", ES_FORMAT_SHORT,
      "of queries with q > sqrt(2 ln n) at the largest n", .error = "frozen_se"},
     {"local_exponent", "alpha", "", ES_FORMAT_REAL,
@@ -311,7 +312,8 @@ static const es_column head_columns[] = {
     {"output_rms", "output spread", "", ES_FORMAT_SHORT,
      "root mean square distance of the limit's outputs from their mean"},
     {"sampling", "sampling", "", ES_FORMAT_SHORT,
-     "n times the squared map error once n is large, by the weights that queries give the pool"},
+     "n times the squared map error once n is large, by the weights that queries give the pool",
+     .standing = ES_STANDING_PROVED},
     {"sampling_error", "sampling error", "", ES_FORMAT_SHORT,
      "half of its difference between the halves of the pool"},
     {"tokens_for_tenth", "10 % from", "tokens", ES_FORMAT_SHORT,
@@ -332,12 +334,13 @@ static const es_column head_columns[] = {
     RATE_COLUMNS("rate_cov_gaussian", "cov rate", NULL),
     RATE_COLUMNS("rate_map_gaussian", "map rate", NULL),
     {"rate_map_predicted", "predicted", "", ES_FORMAT_SHORT,
-     "that map rate from exact integrals, nothing drawn"},
-    {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent"},
+     "that map rate from exact integrals, nothing drawn", .standing = ES_STANDING_PROVED},
+    {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent",
+     .standing = ES_STANDING_CITED},
     {"rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
-     "the exponent of the paper's first version"},
+     "the exponent of the paper's first version", .standing = ES_STANDING_CITED},
     {"exponent_map", "map exponent", "", ES_FORMAT_SHORT,
-     "of one output for n to infinity and Gaussian tokens, heuristic"},
+     "of one output for n to infinity and Gaussian tokens", .standing = ES_STANDING_HEURISTIC},
     {"exponent_mean", "mean exponent", "", ES_FORMAT_SHORT, "of the mean, likewise"},
     {"entropy", "entropy", "nats", ES_FORMAT_REAL,
      "of attention in the text's own blocks; standard errors over blocks", .error = "entropy_se"},
@@ -379,14 +382,15 @@ static const es_column row_columns[] = {
     {"relative_error", "relative", "", ES_FORMAT_REAL, "map error over the spread of the outputs",
      .error = "relative_error_se"},
     {"map_error_sampling", "sampling", "", ES_FORMAT_SHORT,
-     "the map error expected for large n from the weights that queries give the pool's tokens"},
+     "the map error expected for large n from the weights that queries give the pool's tokens",
+     .standing = ES_STANDING_PROVED},
     {"mean_error_gaussian", "Gaussian mean", "", ES_FORMAT_SHORT,
      "the same error of Gaussian tokens of the same covariance, drawn, and the same queries",
      .error = "mean_error_gaussian_se"},
     {"cov_error_gaussian", "cov", "", ES_FORMAT_SHORT, .error = "cov_error_gaussian_se"},
     {"map_error_gaussian", "map", "", ES_FORMAT_SHORT, .error = "map_error_gaussian_se"},
     {"map_error_predicted", "predicted", "", ES_FORMAT_SHORT,
-     "that map error from exact integrals, nothing drawn"},
+     "that map error from exact integrals, nothing drawn", .standing = ES_STANDING_PROVED},
     {"mean_error_flag", "mean flag", "", ES_FORMAT_TEXT, "as that of the map error"},
     {"cov_error_flag", "cov flag", "", ES_FORMAT_TEXT, "likewise"},
     {"map_error_flag", "flag", "", ES_FORMAT_TEXT,
@@ -432,15 +436,16 @@ const es_study es_study_probe = {
     .summary = "every head of a BERT checkpoint on real text: horizons, freezing, convergence",
     .usage = "--model MODEL --text FILE [options]",
     .about =
-        "Runs text through the model and keeps what every layer is given: the pool, a sample of "
-        "real tokens. Attention of some of them over the whole pool stands for infinitely many "
-        "tokens; attention over n tokens drawn from the pool is measured against it, head by head, "
-        "with rates, their intervals, and the pool's own error. Beside it: horizons and the "
-        "exponents they predict, how many tokens a head needs, how many queries are frozen, what "
-        "Gaussian tokens of the same covariance would do, entropy and sinks of attention in the "
-        "text's own blocks, and how independently the heads of a layer err.\n\n"
-        "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
-        "on. Layers and heads count from 0.",
+        "Runs text through the model and keeps what every layer is given: the pool, a sample "
+        "of real tokens. Attention of some of them over the whole pool stands for infinitely "
+        "many tokens; attention over n tokens drawn from the pool is measured against it, head "
+        "by head, with rates, their intervals, and the pool's own error. Beside it: horizons "
+        "and the exponents they stand for [cited], how many tokens a head needs, how many "
+        "queries are frozen by Gaussian theory [heuristic], what Gaussian tokens of the same "
+        "covariance would do (the error of one output [proved]), entropy and sinks of "
+        "attention in the text's own blocks, and how independently the heads of a layer err.\n\n"
+        "The pool is on disk; with --pool-dir it is kept, and building it can be killed and "
+        "goes on. Layers and heads count from 0.",
     .examples = examples,
     .params = params,
     .size = sizeof(probe_params),
