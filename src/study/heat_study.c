@@ -188,7 +188,8 @@ static const es_column row_columns[] = {
      "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n keys",
      .error = "slope_se"},
     {"slope_finite", "n keys", "slope", ES_FORMAT_REAL,
-     "what n keys give on average, exactly: above that of infinitely many by about 1/(2 ESS) of it",
+     "what n keys give on average, exactly: above that of infinitely many by about 1/(2 ESS) at "
+     "each query, so by what those do that are far from the keys",
      .standing = ES_STANDING_PROVED},
     {"slope_exact", "exact", "slope", ES_FORMAT_REAL,
      "infinitely many keys: grad log of the density smoothed by vMF(beta)",
@@ -206,9 +207,7 @@ static const es_column row_columns[] = {
      .standing = ES_STANDING_PROVED},
     {"noise", "noise", "", ES_FORMAT_SHORT,
      "root mean square of beta times (measured - exact drift)"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT,
-     "how many keys a query sees: measured and exact differ by noise, and by a bias of order "
-     "1/ESS"},
+    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "how many keys a query sees, mean over queries"},
     {0}};
 static const es_table_spec rows_table = {"rows", row_columns,
                                          ES_VIEW("Drift of attention on the sphere")};
