@@ -457,17 +457,18 @@ const es_study es_study_ball = {
     "ball",
     .summary = "the worst query of a ball: uniform convergence in |x| <= R",
     .usage = "[options]",
-    .about = "Draws tokens from a law and looks for the query in the ball |x| <= R at which "
-             "attention over the first n of them is farthest from its limit, for every n and R. "
-             "The papers bound that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 "
-             "H1^2), H1 = |S^1/2 A|. Beside what is measured stand the constant that follows from "
-             "the law (for Gaussian tokens it grows with half that exponent, for bounded ones like "
-             "a power or not at all), the rate in n, and the growth in R^2.\n\n"
-             "Where R is so large that n tokens hardly hold one of those that make the variance "
-             "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points "
-             "are flagged as saturated and left out of the fits. The search is an ascent from many "
-             "starts: in high dimension what it finds is a lower bound.\n\n"
-             "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .about =
+        "Draws tokens from a law and looks for the query in the ball |x| <= R at which "
+        "attention over the first n of them is farthest from its limit, for every n and R. The "
+        "papers bound that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 H1^2), H1 "
+        "= |S^1/2 A| [cited]. Beside what is measured stand the constant that follows from the "
+        "law (for Gaussian tokens it grows with half that exponent, for bounded ones like a "
+        "power or not at all) [proved], the rate in n, and the growth in R^2.\n\n"
+        "Where R is so large that n tokens hardly hold one of those that make the variance "
+        "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points "
+        "are flagged as saturated and left out of the fits. The search is an ascent from many "
+        "starts: in high dimension what it finds is a lower bound.\n\n"
+        "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,
     .size = sizeof(ball_params),

@@ -190,17 +190,19 @@ const es_study es_study_collapse = {
     .summary = "tokens at nearly equal angles, beta = gamma log n: who stays apart",
     .usage = "[options]",
     .about =
-        "n tokens with cosine rho between any two attend to one another with score scale beta = "
-        "gamma ln n. Below gamma_c = 1/(1-rho) attention averages them into one direction; above "
-        "it each sees itself alone and nothing happens; between lies a window of relative width "
-        "about 4/ln n. Shows the exact values at n, and beside them measurements of the random "
-        "model, tokens along sqrt(rho) z_0 + sqrt(1-rho) z_i, whose cosines spread like 1/sqrt(d) "
-        "around a realised mean.\n\n"
+        "n tokens with cosine rho between any two attend to one another with score scale beta "
+        "= gamma ln n. Below gamma_c = 1/(1-rho) attention averages them into one direction; "
+        "above it each sees itself alone and nothing happens; between lies a window of "
+        "relative width about 4/ln n [proved]. Shows the exact values at n, and beside them "
+        "measurements of the random model, tokens along sqrt(rho) z_0 + sqrt(1-rho) z_i, whose "
+        "cosines spread like 1/sqrt(d) around a realised mean; what that does to the threshold "
+        "is [heuristic].\n\n"
         "--curves starts from a head that had beta = G ln N with its N tokens of training, and "
-        "follows gamma = beta/ln n to other contexts n: with scores as they are, with scores that "
-        "grow like (C ln(n/N) + 1)^2 (YaRN: queries and keys times 0.1 ln s + 1 each), and with "
-        "scores that grow like ln n/ln N (log n scaling, as Qwen has it). These are the factors on "
-        "scores alone: what else those methods do, to positions, is not modelled.",
+        "follows gamma = beta/ln n to other contexts n: with scores as they are, with scores "
+        "that grow like (C ln(n/N) + 1)^2 (YaRN: queries and keys times 0.1 ln s + 1 each), "
+        "and with scores that grow like ln n/ln N (log n scaling, as Qwen has it). These are "
+        "the factors on scores alone: what else those methods do, to positions, is not "
+        "modelled.",
     .examples = examples,
     .params = params,
     .size = sizeof(collapse_params),

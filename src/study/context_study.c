@@ -271,11 +271,13 @@ const es_study es_study_context_fit = {
     "context-fit",
     .summary = "what more context is worth: L(c) = (alpha/c)^beta + gamma from a table",
     .usage = "FILE.csv [options]",
-    .about = "Fits the loss of a language model against its context length. beta says what "
-             "doubling the context leaves of the excess over gamma: 2^-beta. Points that lie off "
-             "the curve get less weight (Huber). Data that cannot tell beta from gamma are refused "
-             "with the reason, exit code 6: too few contexts, a loss that does not fall, an excess "
-             "that falls by less than --min-span, or so much noise that any beta would do.",
+    .about =
+        "Fits the loss of a language model against its context length by L(c) = A c^-beta + "
+        "gamma, which describes what was seen [numerical]. beta says what doubling the context "
+        "leaves of the excess over gamma: 2^-beta. Points that lie off the curve get less "
+        "weight (Huber). Data that cannot tell beta from gamma are refused with the reason, "
+        "exit code 6: too few contexts, a loss that does not fall, an excess that falls by "
+        "less than --min-span, or so much noise that any beta would do.",
     .examples = examples,
     .params = params,
     .size = sizeof(context_params),

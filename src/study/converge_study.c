@@ -410,16 +410,19 @@ const es_study es_study_converge = {
     "converge",
     .summary = "how fast attention on n random tokens finds its limit",
     .usage = "[options]",
-    .about = "Draws tokens from a law, lets a head attend over the first n of them for every n of "
-             "the grid and every score scale in one pass, and measures how far the outputs are "
-             "from those over infinitely many tokens: their mean, their covariance, and query by "
-             "query. The limit is a closed form or a quadrature where one exists. Rates come with "
-             "standard errors, a test of the power law, and the exponents that the theory predicts "
-             "from the weights alone.\n\n"
-             "With --head rotation or identity and standard normal tokens the horizon H is the "
-             "scale itself. With --reference N one sees what becomes of rates that are measured "
-             "against a sample.\n\n"
-             "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .about =
+        "Draws tokens from a law, lets a head attend over the first n of them for every n of "
+        "the grid and every score scale in one pass, and measures how far the outputs are from "
+        "those over infinitely many tokens: their mean, their covariance, and query by query. "
+        "The limit is a closed form or a quadrature where one exists. Rates come with standard "
+        "errors, a test of the power law, and the exponents that the theory predicts from the "
+        "weights alone: bounds [cited], and what follows for Gaussian tokens as n grows "
+        "[heuristic]. --predict adds the errors at these n, of one output [proved], of mean "
+        "and covariance to first order in one token [heuristic].\n\n"
+        "With --head rotation or identity and standard normal tokens the horizon H is the "
+        "scale itself. With --reference N one sees what becomes of rates that are measured "
+        "against a sample.\n\n"
+        "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,
     .size = sizeof(converge_params),

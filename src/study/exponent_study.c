@@ -63,18 +63,15 @@ static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
     {"source", "from", "", ES_FORMAT_TEXT,
      "these keys: measured over them, mean over queries. law: exact expectation for n keys that "
-     "are "
-     "uniform on a sphere of 2 alpha dimensions and as dense near a query as these; proved for "
-     "such "
-     "keys, a model of others"},
+     "are uniform on a sphere of 2 alpha dimensions and as dense near a query as these; proved "
+     "for such keys, a model of others"},
     {"averages", "averages below", "beta", ES_FORMAT_REAL,
      "the beta up to which 100 keys or more share the weight: 1/(mean sum w^2) >= 100, or two "
      "thirds of n keys where those are fewer",
      .error = "averages_se"},
     {"frozen", "frozen from", "beta", ES_FORMAT_REAL,
      "the freezing scale: from this beta on fewer than 2 keys share the weight, mean sum w^2 > "
-     "1/2, "
-     "and the nearest has more than half of it on average",
+     "1/2, and the nearest has more than half of it on average",
      .error = "frozen_se"},
     {"ess", "ESS at --beta", "keys", ES_FORMAT_REAL, "1/(mean sum w^2): keys that share the weight",
      .error = "ess_se"},
@@ -471,8 +468,7 @@ const es_study es_study_exponent = {
         "convention. For the keys at hand both inverse temperatures are solved on attention over "
         "them, for other n on its exact expectation for keys with this alpha and c (proved for "
         "keys uniform on a sphere, a model of others). With --beta, or with --scale and the "
-        "lengths "
-        "of the vectors, also what the head does where it runs.",
+        "lengths of the vectors, also what the head does where it runs.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),

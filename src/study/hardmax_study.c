@@ -282,12 +282,14 @@ const es_study es_study_hardmax = {
     "hardmax",
     .summary = "infinite score scale: convergence like 1/sqrt(log n)",
     .usage = "[options]",
-    .about = "At infinite score scale a query sees only the token of the largest score. Gaussian "
-             "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
-             "Simulates it and sets the exact value and the asymptotic forms beside it.\n\n"
-             "In one dimension the extremes of n tokens are drawn and not the tokens, so that any "
-             "n costs the same. In several dimensions the tokens are drawn, and the values of n "
-             "are prefixes of one sample.",
+    .about =
+        "At infinite score scale a query sees only the token of the largest score. Gaussian "
+        "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
+        "Simulates it and sets the exact value [proved] and the asymptotic forms (in several "
+        "dimensions and to second order [heuristic]) beside it.\n\n"
+        "In one dimension the extremes of n tokens are drawn and not the tokens, so that any n "
+        "costs the same. In several dimensions the tokens are drawn, and the values of n are "
+        "prefixes of one sample.",
     .examples = examples,
     .params = params,
     .size = sizeof(hardmax_params),

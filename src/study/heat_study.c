@@ -188,7 +188,8 @@ static const es_column row_columns[] = {
      "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n keys",
      .error = "slope_se"},
     {"slope_finite", "n keys", "slope", ES_FORMAT_REAL,
-     "what n keys give on average, exactly: above that of infinitely many by about 1/(2 ESS) of it",
+     "what n keys give on average, exactly: above that of infinitely many by about 1/(2 ESS) at "
+     "each query, so by what those do that are far from the keys",
      .standing = ES_STANDING_PROVED},
     {"slope_exact", "exact", "slope", ES_FORMAT_REAL,
      "infinitely many keys: grad log of the density smoothed by vMF(beta)",
@@ -206,9 +207,7 @@ static const es_column row_columns[] = {
      .standing = ES_STANDING_PROVED},
     {"noise", "noise", "", ES_FORMAT_SHORT,
      "root mean square of beta times (measured - exact drift)"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT,
-     "how many keys a query sees: measured and exact differ by noise, and by a bias of order "
-     "1/ESS"},
+    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "how many keys a query sees, mean over queries"},
     {0}};
 static const es_table_spec rows_table = {"rows", row_columns,
                                          ES_VIEW("Drift of attention on the sphere")};
@@ -353,15 +352,15 @@ const es_study es_study_heat = {
     .summary = "attention on the sphere as backward heat: drift along grad log density",
     .usage = "[options]",
     .about =
-        "Keys of density f on the unit sphere: attention at inverse temperature beta moves a query "
-        "along the sphere by (1/beta) grad log f, up to 1/beta^2. Measures that drift with n keys "
-        "at uniform queries, sets beside it the exact one of infinitely many keys, which is the "
-        "gradient of the smoothed density, and shows how fast it approaches backward heat.\n\n"
-        "--particles lets tokens move by their own attention, all at once: each step runs the heat "
-        "equation backwards for the time 1/beta and sharpens their density, until they are points, "
-        "and "
-        "points merge, the later the farther apart. Clusters are counted after every step. "
-        "With --csv the table is then the density after every step.",
+        "Keys of density f on the unit sphere: attention at inverse temperature beta moves a "
+        "query along the sphere by (1/beta) grad log f, up to 1/beta^2 [proved]. Measures that "
+        "drift with n keys at uniform queries, sets beside it what n keys give on average and "
+        "what infinitely many do, which is the gradient of the smoothed density [proved], and "
+        "shows how fast it approaches backward heat.\n\n"
+        "--particles lets tokens move by their own attention, all at once: each step runs the "
+        "heat equation backwards for the time 1/beta and sharpens their density, until they "
+        "are points; points merge, the later the farther apart [heuristic]. Clusters are "
+        "counted after every step. With --csv the table is then the density after every step.",
     .examples = examples,
     .params = params,
     .size = sizeof(heat_params),

@@ -293,14 +293,15 @@ const es_study es_study_limit = {
     "limit",
     .summary = "the closed-form limit of attention over infinitely many tokens",
     .usage = "--law LAW (--x x.npy | --moments) [options]",
-    .about = "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
-             "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query "
-             "x when the number of tokens goes to infinity; K is the log-MGF of the law of the "
-             "tokens. Every number comes with its error.\n\n"
-             "--moments gives mean and covariance of Gamma(X) for a query X that is itself a "
-             "token: in closed form for gaussian and empirical, by quadrature for sphere and ball "
-             "around 0 and for every law in one dimension; other laws need --draws. Laplace and "
-             "student have no such moments, and student no limit at all.",
+    .about =
+        "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
+        "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query "
+        "x when the number of tokens goes to infinity [proved]; K is the log-MGF of the law of "
+        "the tokens. Every number comes with its error.\n\n"
+        "--moments gives mean and covariance of Gamma(X) for a query X that is itself a token: "
+        "in closed form for gaussian and empirical, by quadrature for sphere and ball around 0 "
+        "and for every law in one dimension; other laws need --draws. Laplace and student have "
+        "no such moments, and student no limit at all.",
     .examples = examples,
     .params = params,
     .size = sizeof(limit_params),

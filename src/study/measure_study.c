@@ -471,9 +471,10 @@ const es_study es_study_measure = {
     .about = "Computes exact softmax attention of every query against every key, streamed, and "
              "reports per head, score scale and prefix of the keys: entropy, effective number of "
              "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
-             "the horizon that covariances of queries and keys imply, with reach and coupling "
-             "where --tokens are given. Some queries are computed again in higher precision, so "
-             "that the accuracy of the run is measured and not assumed.\n\n"
+             "the horizon that covariances of queries and keys imply, the exponents that it stands "
+             "for [cited], with reach and coupling where --tokens are given. Some queries are "
+             "computed again in higher precision, so that the accuracy of the run is measured and "
+             "not assumed.\n\n"
              "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

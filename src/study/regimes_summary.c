@@ -16,7 +16,7 @@
 /* What was measured, and its expectation. */
 #define MEASURED(key, title, unit, definition, exact)                                              \
     {key, title, unit, ES_FORMAT_REAL, definition, .error = key "_se"},                            \
-        {key "_law", "exact", unit, ES_FORMAT_REAL, exact},                                        \
+        {key "_law", "exact", unit, ES_FORMAT_REAL, exact, .standing = ES_STANDING_PROVED},        \
         {key "_law_error", title " exact error", unit, ES_FORMAT_SHORT,                            \
          "bound on the error of the quadrature"},                                                  \
     {                                                                                              \
@@ -34,14 +34,16 @@ static const es_column columns[] = {
              "mean over replicates; of planted keys, the largest one is the planted one",
              "its expectation for n keys, by quadrature"),
     {"top_weight_limit", "limit", "", ES_FORMAT_REAL,
-     "its expectation in the critical limit, n to infinity at this b"},
+     "its expectation in the critical limit, n to infinity at this b",
+     .standing = ES_STANDING_PROVED},
     {"top_weight_asymptotic", "asymptotic largest weight", "", ES_FORMAT_REAL,
-     "leading term far above the critical scale"},
+     "leading term far above the critical scale", .standing = ES_STANDING_PROVED},
     MEASURED("inverse_ess", "sum of squares", "",
              "of the weights: 1 over the effective number of keys", "its expectation"),
-    {"inverse_ess_limit", "limit", "", ES_FORMAT_REAL, "its expectation in the critical limit"},
+    {"inverse_ess_limit", "limit", "", ES_FORMAT_REAL, "its expectation in the critical limit",
+     .standing = ES_STANDING_PROVED},
     {"inverse_ess_asymptotic", "asymptotic sum of squares", "", ES_FORMAT_REAL,
-     "leading term far from the critical scale"},
+     "leading term far from the critical scale", .standing = ES_STANDING_PROVED},
     {"ks", "distance from limit law", "", ES_FORMAT_SHORT,
      "Kolmogorov and Smirnov's, of the largest weights from a sample of the critical limit"},
     {"ks_p", "p of limit law", "", ES_FORMAT_SHORT,
@@ -51,16 +53,19 @@ static const es_column columns[] = {
     MEASURED("deficit", "1 - <out,q>", "", "how far the output stays behind the query", NULL),
     {"deficit_average", "average", "", ES_FORMAT_REAL,
      "its subcritical limit, 1 - I_{d/2}(beta)/I_{d/2-1}(beta)"},
-    {"deficit_limit", "deficit in the limit", "", ES_FORMAT_REAL, "in the critical limit"},
+    {"deficit_limit", "deficit in the limit", "", ES_FORMAT_REAL, "in the critical limit",
+     .standing = ES_STANDING_PROVED},
     {"bias_series", "bias series", "", ES_FORMAT_REAL,
-     "the subcritical output along the query minus 1, to third order in 1/beta"},
+     "the subcritical output along the query minus 1, to third order in 1/beta",
+     .standing = ES_STANDING_PROVED},
     MEASURED("tangential", "|tangential|^2", "",
              "mean square of the output's part orthogonal to the query", NULL),
-    {"tangential_limit", "tangential in the limit", "", ES_FORMAT_REAL, "in the critical limit"},
+    {"tangential_limit", "tangential in the limit", "", ES_FORMAT_REAL, "in the critical limit",
+     .standing = ES_STANDING_PROVED},
     {"radial_variance_average", "radial variance", "", ES_FORMAT_REAL,
-     "of the output along the query, subcritical"},
+     "of the output along the query, subcritical", .standing = ES_STANDING_PROVED},
     {"tangential_variance_average", "tangential variance", "", ES_FORMAT_REAL,
-     "of one coordinate orthogonal to it, subcritical"},
+     "of one coordinate orthogonal to it, subcritical", .standing = ES_STANDING_PROVED},
     {"normal_p", "p of normality", "", ES_FORMAT_SHORT,
      "the smaller p-value of two Kolmogorov-Smirnov tests that the output's radial and tangential "
      "fluctuations are Gaussian with the subcritical variances; only where all keys that count "
@@ -70,20 +75,23 @@ static const es_column columns[] = {
     {"ordered", "weight", "", ES_FORMAT_REAL, "the k-th largest, mean over replicates",
      .error = "ordered_se", .each = true},
     {"ordered_limit", "limit of weight", "", ES_FORMAT_REAL,
-     "the same over a sample of the critical limit", .error = "ordered_limit_se", .each = true},
+     "the same over a sample of the critical limit", .error = "ordered_limit_se", .each = true,
+     .standing = ES_STANDING_PROVED},
     {"ordered_ks", "distance of weight", "", ES_FORMAT_SHORT, "Kolmogorov and Smirnov's",
      .each = true},
     {"ordered_ks_p", "p of weight", "", ES_FORMAT_SHORT, .each = true},
     {"scaled_b", "b'", "", ES_FORMAT_SHORT, "beta (n c)^(-1/alpha)"},
     {"keys_within_reach", "keys within reach", "keys", ES_FORMAT_SHORT,
-     "expected sum of exp(-beta (1 - <q, k>)) in the critical limit"},
+     "expected sum of exp(-beta (1 - <q, k>)) in the critical limit",
+     .standing = ES_STANDING_PROVED},
     {"averaging_beta", "averages below", "beta", ES_FORMAT_SHORT,
      "the beta up to which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two thirds of "
-     "n "
-     "keys where those are fewer): solved on the exact E sum w^2 of n keys"},
+     "the keys where those are fewer): solved on the exact E sum w^2 of n keys",
+     .standing = ES_STANDING_PROVED},
     {"freezing_beta", "frozen from", "beta", ES_FORMAT_SHORT,
      "the beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
-     "has more than half of it on average: solved in the same way"},
+     "has more than half of it on average: solved in the same way",
+     .standing = ES_STANDING_PROVED},
     {"law_identity", "defect of identity", "", ES_FORMAT_SHORT,
      "relative defect of an identity that ties the exact expectations"},
     {"bulk_share", "Gaussian share", "", ES_FORMAT_SHORT,

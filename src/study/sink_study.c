@@ -205,9 +205,9 @@ const es_study es_study_sink = {
     .usage = "[options]",
     .about = "A key whose score does not depend on the query, such as the first token of many "
              "models, competes with n keys of random scores. Measures the weight it gets, and sets "
-             "beside it the exact expectation and the leading form, by which it takes half of the "
-             "attention at a score of ln n + q^2/2 nats. Where scores spread wide, q^2 near 2 ln n "
-             "or above, it takes more.",
+             "beside it the exact expectation [proved] and the leading form [heuristic], by which "
+             "it takes half of the attention at a score of ln n + q^2/2 nats. Where scores spread "
+             "wide, q^2 near 2 ln n or above, it takes more.",
     .examples = examples,
     .params = params,
     .size = sizeof(sink_params),

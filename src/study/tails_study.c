@@ -496,13 +496,14 @@ const es_study es_study_tails = {
     .summary = "are real tokens as light-tailed as the theory asks?",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
-        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction. For every layer of a BERT checkpoint on real text, or for tokens of your "
-        "own, this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
-        "matter: principal components, the direction to which each head is most sensitive, scores "
-        "of real queries, norms, and random directions for comparison. A finite sample bends all "
-        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
-        "same size, and the verdict follows from the distance between the two.\n\n"
+        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF "
+        "in every direction [cited]. For every layer of a BERT checkpoint on real text, or for "
+        "tokens of your own, this measures the proxy, the psi2 norm and Hill's tail index in "
+        "the directions that matter: principal components, the direction to which each head is "
+        "most sensitive, scores of real queries, norms, and random directions for comparison. "
+        "A finite sample bends all of them, so each stands beside a control, the same numbers "
+        "of Gaussian samples of the same size, and the verdict follows from the distance "
+        "between the two.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,

@@ -296,10 +296,11 @@ const es_study es_study_theory = {
     .summary = "horizons, rates and predicted errors from a covariance and a head's weights",
     .usage = "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options]",
     .about = "Says, without running attention, how fast a head's output on n tokens approaches its "
-             "limit: the norms that the papers' theorems are stated in, and the exponents of n "
-             "that follow for Gaussian tokens. With --n also the errors that an experiment on n "
-             "tokens will measure, and their local slopes, which at any n one can afford differ "
-             "from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
+             "limit: the norms that the papers' theorems are stated in [cited], and the exponents "
+             "of n that follow for Gaussian tokens [heuristic]. With --n also the errors that an "
+             "experiment on n tokens will measure (of one output [proved], of mean and covariance "
+             "to first order in one token [heuristic]), and their local slopes, which at any n one "
+             "can afford differ from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
     .examples = examples,
     .params = params,
     .size = sizeof(theory_params),

@@ -117,6 +117,7 @@ function densityFigures(particles, circle) {
 
 export function heatFlow({ answer, tables: { rows, particles, steps } }) {
   const circle = Number(answer?.dim ?? 2) === 2;
+  const finite = (rows ?? []).some((r) => isNumber(r.slope_finite)); // runs of older programs have none
   return [
     ...curves({
       rows,
@@ -124,12 +125,15 @@ export function heatFlow({ answer, tables: { rows, particles, steps } }) {
       title: "Drift of a query against the gradient of the log-density",
       caption:
         "Slope of β times the drift on ∇ log f over the queries; it tends to 1 as the inverse temperature " +
-        "grows. The law is that of infinitely many keys: the gradient of the smoothed density.",
+        "grows. The law is that of " +
+        (finite
+          ? "n keys on average, exactly: where few of them share the weight it is above that of infinitely many."
+          : "infinitely many keys: the gradient of the smoothed density."),
       x: { key: "beta", title: "β, inverse temperature", log: true },
       y: { title: "slope" },
       name: () => "slope",
       measured: "slope",
-      law: "slope_exact",
+      law: finite ? "slope_finite" : "slope_exact",
     }),
     ...errorFigure((rows ?? []).filter((r) => isNumber(r.error))),
     ...densityFigures(particles, circle),
@@ -145,6 +149,18 @@ export function heatFlow({ answer, tables: { rows, particles, steps } }) {
       name: () => "|mean|",
       measured: "mean_length",
       law: "heat",
+    }),
+    ...curves({
+      rows: (steps ?? []).filter((r) => isNumber(r.clusters)),
+      table: "steps",
+      title: "Clusters",
+      caption:
+        "How many tokens can be chosen that are farther apart than the cluster angle, mean over sets. A cloud " +
+        "breaks into clusters, and clusters merge, the later the farther apart they are.",
+      x: { key: "time", title: "t, time of backward heat" },
+      y: { title: "clusters", log: true },
+      name: () => "clusters",
+      measured: "clusters",
     }),
   ];
 }

@@ -1,0 +1,79 @@
+#!/bin/sh
+# check_standing.sh [ROOT] : what theory says is marked: proved, heuristic, numerical or cited.
+#
+# 1. A column of a study whose key or definition says that its number is theory's has a .standing. A key does by one of its
+#    words (predicted, exact, limit, law, ...), a definition by a phrase ("infinitely many", "n to infinity", "heuristic").
+#    Columns of texts and flags, and errors of such numbers, are not meant.
+# 2. A study that has such columns marks what its help says, too: [proved], [heuristic], [numerical] or [cited].
+# 3. Documents that teach or sum up have marks, and say what they mean.
+set -eu
+cd "${1:-$(dirname "$0")/..}"
+find src/study -name '*.c' | sort | awk '
+function complain(text) {
+    print file ": " text
+    bad++
+}
+function is_theory(key, definition,    words, i, n) {
+    # no prediction: the error of the stand-in for infinitely many tokens; of a claim, whose source stands beside it
+    if (key ~ /(_error_limit|_off|_identity|_needs_n)$/ || (key ~ /_error$/ && key !~ /predicted/) || file ~ /claims_/)
+        return 0
+    if (key ~ /^(predicted\.)?rate_(horizon|worst_case)$/ || key ~ /^freezing/)
+        return 1
+    n = split(key, words, /[^a-z]+/)
+    for (i = 1; i <= n; i++)
+        if (words[i] ~ /^(predicted|prediction|expected|exact|finite|law|limit|asymptotic|leading|theory|bound|sharp|series|continuum|heat)$/)
+            return 1
+    return definition ~ /heuristic|[nd] to infinity|infinitely many|closed form|asymptotic/
+}
+# Initialisers {"key", ..., ES_FORMAT_X, ...} of one file, which is one line here.
+function check_columns(text,    one, key) {
+    while (match(text, /\{ *(key )?"[^"]*" *,[^{}]*ES_FORMAT_[A-Z]+[^{}]*\}/)) {
+        one = substr(text, RSTART, RLENGTH)
+        text = substr(text, RSTART + RLENGTH)
+        key = one
+        sub(/^\{ *(key )?"/, "", key)
+        sub(/".*/, "", key)
+        marked = one ~ /\.standing = ES_STANDING_[A-Z]/
+        columns++
+        theory += marked
+        if (marked)
+            has[study] = file
+        if (!marked && one !~ /ES_FORMAT_(TEXT|FLAG|BYTES)/ && is_theory(key, one))
+            complain("column \"" key "\" states what theory says and has no .standing")
+    }
+}
+{
+    file = $0
+    study = $0
+    sub(/.*\//, "", study)
+    sub(/[_.].*/, "", study)
+    all = ""
+    while ((getline line < file) > 0) {
+        sub(/\\$/, "", line)
+        sub(/^ +/, " ", line)
+        all = all line
+    }
+    close(file)
+    check_columns(all)
+    if (match(all, /\.about =.*\.params = /))
+        about[study] = substr(all, RSTART, RLENGTH)
+}
+END {
+    for (study in has) {
+        file = has[study]
+        if (about[study] !~ /\[(proved|heuristic|numerical|cited)\]/)
+            complain("the help of \"" study "\" has no mark, its columns do")
+    }
+    n = split("README.md docs/THEORY-GUIDE.md docs/PREDICTION.md", names, " ")
+    for (i = 1; i <= n; i++) {
+        file = names[i]
+        text = ""
+        while ((getline line < file) > 0)
+            text = text line "\n"
+        close(file)
+        if (text !~ /\[(P|H|proved|heuristic)\]/ || text !~ /THEORY\.md/)
+            complain("marks nothing as proved or heuristic, or does not say where the marks are explained")
+    }
+    printf "%d columns, %d of them theory; %d without a mark\n", columns, theory, bad
+    exit bad > 0 || theory == 0
+}'
