@@ -337,6 +337,8 @@ static const es_column head_columns[] = {
     {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent"},
     {"rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
      "the exponent of the paper's first version"},
+    {"rate_coupling", "1/(2(1+Psi))", "", ES_FORMAT_SHORT,
+     "between its neighbours (proved, since H^2 <= Psi)"},
     {"exponent_map", "map exponent", "", ES_FORMAT_SHORT,
      "of one output for n to infinity and Gaussian tokens, heuristic"},
     {"exponent_mean", "mean exponent", "", ES_FORMAT_SHORT, "of the mean, likewise"},
