@@ -41,6 +41,7 @@ static void horizons_are_the_golden_ones(void **state)
             expect(h.coupling, golden_real(row, "Psi"), 1e-13);
             expect(h.frobenius, golden_real(row, "F_twosided"), 1e-13);
             assert_close(h.rate_worst_case, golden_real(row, "beta_v1"), 1e-12);
+            assert_close(h.rate_coupling, 1.0 / (2.0 * (1.0 + golden_real(row, "Psi"))), 1e-12);
             assert_close(h.rate_horizon, golden_real(row, "beta_v3"), 1e-12);
             if (way == 1)
                 expect(h.unscaled, sqrt((double)k) * golden_real(row, "H_headtrick"), 1e-13);
@@ -132,7 +133,8 @@ static void horizons_refuse_what_is_no_head(void **state)
     assert_int_equal(es_horizons_of(&s, 0, &ok, NULL, &h, &err), ES_E_NONFINITE);
     A[0] = A[1] = A[2] = A[3] = 0; /* no scores at all: every rate is 1/2 */
     assert_ok(es_horizons_of(&s, 0, &ok, NULL, &h, &err));
-    assert_true(h.horizon.val == 0 && h.rate_horizon == 0.5 && h.rate_worst_case == 0.5);
+    assert_true(h.horizon.val == 0 && h.rate_horizon == 0.5 && h.rate_worst_case == 0.5 &&
+                h.rate_coupling == 0.5);
 }
 
 /* ---- exponents ---- */

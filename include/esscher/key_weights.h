@@ -32,6 +32,7 @@
 #include <esscher/exec.h>
 #include <esscher/keys.h>
 #include <esscher/num.h>
+#include <esscher/view.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,6 +98,28 @@ typedef struct es_average {
 /*! es_average_at() : bias and fluctuations, to leading order in 1/n, for dim in [2, 2049] and beta
  * in (0, 1e10]. Constant time. @return : ES_OK; ES_E_RANGE; ES_E_OVERFLOW if D does not fit. */
 ES_API es_status es_average_at(int64_t dim, double beta, es_average *out, es_error *err);
+
+/* ---- the subcritical regime, keys with parts, and values ---- */
+
+enum { ES_AVERAGE_MOST_DIM = 512 };
+
+/* The output V sum w k while many keys share the weight. The caller sets the arrays. */
+typedef struct es_output_law {
+    double *limit; /* (dv) of infinitely many keys: V times the mean of their law, tilted */
+    double *mean;  /* (dv) of n keys: limit - D V (m_2 - m_1)/n, to order 1/n */
+    double *cov;   /* (dv, dv) n times the covariance, leading order in 1/n */
+    double spread; /* D = n / effective number of keys, leading order */
+} es_output_law;
+
+/*! es_average_of() : for uniform keys, vMF and mixtures, and values V (dv, dim), NULL: the
+ * identity. The query is the first basis vector, the parts' directions lie in the plane of the
+ * first two, (cosine, sine, 0, ...). Limit and leading covariance are proved (law of large numbers,
+ * delta method); they are close while D is small beside n. O(dim^2 (dim + parts)).
+ *  @return : ES_OK; as es_keys_check(); ES_E_UNSUPPORTED (average.keys) for keys that are planted
+ * or vanish at the query; ES_E_RANGE for dim above 512, beta not in (0, 1e6], n < 1; ES_E_SHAPE for
+ * V; ES_E_OVERFLOW if D does not fit; ES_E_NONFINITE, ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_average_of(const es_keys *keys, double n, double beta, const es_view *V,
+                               es_budget *budget, es_output_law *out, es_error *err);
 
 /* ---- naming the regime ---- */
 

@@ -44,6 +44,8 @@ typedef struct es_regimes_opts {
                               that is not among its keys */
     int64_t replicates;    /* 0: 1000 */
     int64_t nearest;       /* 0: 2048. All keys are ordered if there are at most twice as many. */
+    double *outputs;       /* (replicates, dim) of brute force: sum w k of each, the query being the
+                              first basis vector; NULL: not wanted */
     const es_exec *exec;   /* NULL: all threads, no limits */
 } es_regimes_opts;
 
@@ -103,6 +105,24 @@ typedef struct es_regimes_row {
  *  @return : as es_regimes_sample(). */
 ES_API es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta,
                                 es_regimes_row *out, es_error *err);
+
+/* Outputs V sum w k along directions f_0, f_1, f_2 of unit length, over replicates. */
+enum { ES_OUTPUT_ALONG, ES_OUTPUT_ACROSS, ES_OUTPUT_LARGEST, ES_OUTPUT_DIRECTIONS };
+
+typedef struct es_output_row {
+    es_estimate mean[ES_OUTPUT_DIRECTIONS];     /* of <f, output> */
+    es_estimate variance[ES_OUTPUT_DIRECTIONS]; /* n times that of <f, output> */
+    es_estimate trace;                          /* n times that of the output, all coordinates */
+} es_output_row;
+
+/*! es_regimes_outputs() : all n keys drawn as vectors, for keys of a law; V (dv, dim), NULL: the
+ * identity; directions (3, dv), a direction 0 giving 0. Draws are those of es_regimes_sample().
+ * From 2 replicates on.
+ *  @return : as es_regimes_sample(); ES_E_ARGUMENT for points; ES_E_SHAPE (regimes.values) for V.
+ */
+ES_API es_status es_regimes_outputs(const es_regimes_opts *opts, int64_t n, double beta,
+                                    const es_view *V, const double *directions, es_output_row *out,
+                                    es_error *err);
 
 #ifdef __cplusplus
 }

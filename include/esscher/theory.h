@@ -47,6 +47,7 @@ typedef struct es_horizons {
     es_num frobenius;       /* F = |M|_F; F^2 = E q^2 is what n is up against in high dimension */
     double trace;           /* tr M: what a token adds to its own score */
     double rate_worst_case; /* 1/(2 (1 + 32 Psi)) */
+    double rate_coupling;   /* 1/(2 (1 + Psi)): between the two, since H^2 <= Psi */
     double rate_horizon;    /* 1/(2 (1 + H^2)) */
 } es_horizons;
 

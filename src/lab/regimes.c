@@ -11,6 +11,7 @@
 #include "lab/lab_inside.h"
 #include "stats/average.h"
 #include "stats/special.h"
+#include "tokens/keys_law.h"
 
 enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
 
@@ -101,37 +102,6 @@ static es_status make_nearest(job *j, int64_t n, double beta, es_budget *budget,
 
 /* ---- all keys ---- */
 
-/* The law of keys as tokens: q is the first basis vector, the directions of parts lie in the plane
- * of the first two. Memory: parts, their directions and weights. */
-static es_status make_law(const es_keys *keys, es_budget *budget, es_law *law, void **memory,
-                          es_error *err)
-{
-    *law = (es_law){.kind = ES_LAW_SPHERE, .dim = keys->dim, .size = 1.0};
-    if (keys->n_parts == 0)
-        return ES_OK;
-    const size_t part = sizeof(es_law) + ((size_t)keys->dim + 1) * sizeof(double);
-    ES_TRY(es_mem_array(budget, keys->n_parts, 1, part, "parts", memory, err));
-    es_law *parts = *memory;
-    double *weights = (double *)(parts + keys->n_parts), *direction = weights + keys->n_parts;
-    for (int64_t i = 0; i < keys->n_parts; i++, direction += keys->dim) {
-        const es_keys_part *p = &keys->parts[i];
-        direction[0] = p->cosine;
-        direction[1] = sqrt((1.0 - p->cosine) * (1.0 + p->cosine));
-        weights[i] = p->weight;
-        parts[i] = (es_law){.kind = ES_LAW_VMF,
-                            .dim = keys->dim,
-                            .size = 1.0,
-                            .concentration = p->kappa,
-                            .direction = direction};
-    }
-    *law = (es_law){.kind = ES_LAW_MIXTURE,
-                    .dim = keys->dim,
-                    .parts = parts,
-                    .weights = weights,
-                    .n_parts = keys->n_parts};
-    return ES_OK;
-}
-
 /* What brute force owns beside the job. */
 typedef struct brute_parts {
     es_sampler *sampler;
@@ -150,11 +120,12 @@ static es_status make_brute(job *j, int64_t n, double beta, es_budget *budget, b
                           .beta = beta,
                           .planted = law && o->keys->planted,
                           .keys = law ? o->keys : NULL,
-                          .points = o->points};
+                          .points = o->points,
+                          .outputs = o->outputs};
     j->each = es_brute_scratch(j->brute.dim);
     if (law && o->keys->vanish == 0.0) {
         es_law keys;
-        ES_TRY(make_law(o->keys, budget, &keys, &own->law, err));
+        ES_TRY(es_keys_law(o->keys, budget, &keys, &own->law, err));
         ES_TRY(es_sampler_new(&keys, budget, &own->sampler, err));
         j->brute.sampler = own->sampler;
     }

@@ -447,6 +447,8 @@ es_status es_brute_draw(const es_brute *job, int64_t replicate, double *scratch,
     }
     finish(&s, job->beta, out);
     put_tangential(job, q, output, s.sum, out);
+    for (int64_t j = 0; job->outputs && j < dim; j++)
+        job->outputs[replicate * dim + j] = output[j] / s.sum;
     out->bulk = out->normality = 0.0;
     return ES_OK;
 }

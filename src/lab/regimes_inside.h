@@ -1,6 +1,7 @@
 /* regimes_inside.h : the parts of the regimes experiment.
  *
  *     regimes.c        what is asked, units of work; averages and tests over the replicates
+ *     regimes_output.c outputs of attention: their mean and fluctuations along directions
  *     regimes_draw.c   one replicate: the nearest keys in order, all keys, the critical limit
  */
 #ifndef ES_LAB_REGIMES_INSIDE_H
@@ -56,6 +57,7 @@ typedef struct es_brute {
     const es_sampler *sampler; /* of the keys' law; NULL: points, or a vanishing density */
     const es_view *points;
     const double *query; /* (dim) of norm 1, or NULL */
+    double *outputs;     /* (replicates, dim), or NULL */
 } es_brute;
 
 /*! es_brute_scratch() : doubles that a replicate works in. */

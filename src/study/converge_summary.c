@@ -150,7 +150,9 @@ static const es_column fit_columns[] = {
      "Frobenius norm of the same matrix: what decides at finite n"},
     {"predicted.rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
      "the exponent of the paper's first version", .standing = ES_STANDING_CITED},
-    {"predicted.rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent",
+    {"predicted.rate_coupling", "1/(2(1+Psi))", "", ES_FORMAT_SHORT,
+     "between its neighbours, since H^2 <= Psi", .standing = ES_STANDING_PROVED},
+    {"predicted.rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent, a bound",
      .standing = ES_STANDING_CITED},
     {"predicted.exponent_mean", "mean exponent", "", ES_FORMAT_SHORT,
      "of the mean for n to infinity", .standing = ES_STANDING_HEURISTIC},
@@ -363,9 +365,10 @@ static es_status put_exponents(const making *m, int64_t scale, es_error *err)
            {"frobenius", c * m->s->horizons.frobenius.val});
     es_table_real(m->fits, scale, "predicted.rate_worst_case",
                   1.0 / (2.0 * (1.0 + 32.0 * coupling))); /* THEORY 2, [S:A1] */
-    es_put(m->fits, scale, {"predicted.rate_horizon", e.paper},
-           {"predicted.exponent_mean", e.mean_abs}, {"predicted.exponent_map", e.query_rms},
-           {"rate_horizon", e.paper}, {"limit_mean_error", mean}, {"limit_cov_error", cov});
+    es_put(m->fits, scale, {"predicted.rate_coupling", 0.5 / (1.0 + coupling)},
+           {"predicted.rate_horizon", e.paper}, {"predicted.exponent_mean", e.mean_abs},
+           {"predicted.exponent_map", e.query_rms}, {"rate_horizon", e.paper},
+           {"limit_mean_error", mean}, {"limit_cov_error", cov});
     if (m->references) {
         es_put(m->references, scale, {"scale", c}, {"tokens", (double)m->s->spec.reference},
                {"limit_mean_error", mean}, {"limit_cov_error", cov});

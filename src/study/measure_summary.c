@@ -130,6 +130,8 @@ static const es_column head_columns[] = {
     {"coupling", "coupling", "", ES_FORMAT_REAL, "Psi = reach x (one-sided H)^2, never below H^2"},
     {"rate_worst_case", "worst-case rate", "", ES_FORMAT_REAL, "1/(2(1+32 Psi))",
      .standing = ES_STANDING_CITED},
+    {"rate_coupling", "coupling rate", "", ES_FORMAT_REAL,
+     "1/(2(1+Psi)), between worst-case rate and 1/(2(1+H^2))", .standing = ES_STANDING_PROVED},
     {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
     {"n", "n", "keys", ES_FORMAT_COUNT, "the longest prefix"},
     {"entropy", "entropy", "nats", ES_FORMAT_REAL, "-sum w ln w, mean over queries",
@@ -145,7 +147,7 @@ static const es_table_spec heads_table = {
     "heads", head_columns,
     ES_VIEW("Heads: horizons",
             "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
-            "rate_worst_case horizon_reason",
+            "rate_worst_case rate_coupling horizon_reason",
             "Covariances are those of the rows given (divisor: their number), the score scale b is "
             "the first one."),
     .inside = "layers", .nested = "heads"};
@@ -325,7 +327,8 @@ static void put_horizon(const measure_state *s, const measure_horizon *h, const 
     if (!s->p->tokens)
         return;
     es_put(t, row, {"horizon_one_sided", one_sided}, {"coupling", coupling},
-           {"rate_worst_case", 0.5 / (1.0 + 32.0 * coupling)});
+           {"rate_worst_case", 0.5 / (1.0 + 32.0 * coupling)},
+           {"rate_coupling", 0.5 / (1.0 + coupling)});
 }
 
 static void put_attention(const es_job *job, int64_t head, es_table *t, int64_t row)

@@ -455,6 +455,8 @@ static const es_column head_columns[] = {
      .standing = ES_STANDING_CITED},
     {"rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
      "the exponent of the paper's first version", .standing = ES_STANDING_CITED},
+    {"rate_coupling", "1/(2(1+Psi))", "", ES_FORMAT_SHORT,
+     "between its neighbours, since H^2 <= Psi", .standing = ES_STANDING_PROVED},
     {"exponent_map", "map exponent", "", ES_FORMAT_SHORT,
      "of one output for n to infinity and Gaussian tokens", .standing = ES_STANDING_HEURISTIC},
     {"exponent_mean", "mean exponent", "", ES_FORMAT_SHORT, "of the mean, likewise"},

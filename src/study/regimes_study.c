@@ -55,6 +55,10 @@ static const es_param params[] = {
      "keys that are drawn one by one, the nearest first; the sum over the others, if it counts, is "
      "a Gaussian vector with the right moments",
      .field = offsetof(regimes_params, nearest), .min = 64, .max = 1e6, .standard = "2048"},
+    {"Wv", 0, ES_PARAM_FILE, "FILE",
+     "values, .npy (dv, d), for uniform keys, vmf and mixture: the output is V sum w k, the query "
+     "the first basis vector, the parts' directions in the plane of the first two",
+     .field = offsetof(regimes_params, V), .otherwise = "the identity", .alias = "V"},
     {"brute", 0, ES_PARAM_FLAG, NULL, "draw all n keys as vectors: the check, and slow",
      .field = offsetof(regimes_params, brute)},
     {0}};
@@ -252,6 +256,19 @@ static double cell_flops(const es_job *job)
     return (double)p->replicates * keys / (double)p->n.count;
 }
 
+/* --V has the dimension of the keys, which is one. */
+static es_status open_values(es_job *job, const regimes_params *p, es_error *err)
+{
+    regimes_state *s = job->state;
+    if (!p->V)
+        return ES_OK;
+    if (p->law != REGIMES_UNIFORM && p->law != REGIMES_VMF && p->law != REGIMES_MIXTURE)
+        return refuse(err, "uniform keys, vmf or mixture", "--V is not for these keys");
+    if (p->dim.count > 1 || p->dim.counts[0] > ES_AVERAGE_MOST_DIM)
+        return refuse(err, "one --dim, up to 512", "--V has one dimension");
+    return es_job_matrix(job, "Wv", p->V, -1, p->dim.counts[0], &s->V, err);
+}
+
 static es_status open_study(es_job *job, es_error *err)
 {
     regimes_params *p = job->params;
@@ -262,17 +279,19 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(make_parts(job, p, err));
     ES_TRY(complete(job, p, err));
     ES_TRY(check_sizes(p, &s->points, err));
+    ES_TRY(open_values(job, p, err));
     es_answer_text(job->answer, "keys", regimes_laws[p->law]);
     es_answer_text(job->answer, "method", p->brute ? "brute" : "nearest");
     es_answer_count(job->answer, "replicates", p->replicates);
     const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
-    return es_job_stage(
+    ES_TRY(es_job_stage(
         job,
         &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
                     .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
                     .rows = 1, .cols = COLUMNS, .columns = cell_columns, .flops = cell_flops(job),
                     .run = run_cell},
-        err);
+        err));
+    return regimes_add_outputs(job, err);
 }
 
 static es_status cost(es_job *job, es_cost *out, es_error *err)
@@ -281,10 +300,12 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const regimes_state *s = job->state;
     const double cells = (double)job->stages[0].cells, draws = (double)p->replicates;
     (void)err;
-    *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops),
+    const double outputs = (double)job->stages[1].cells * job->stages[1].flops;
+    *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) + outputs,
                      .input_bytes = 8.0 * (double)(s->points.rows * s->points.cols),
                      .output_bytes = 4096.0 * cells,
-                     .work_bytes = draws * 32.0 * 16.0 + 6e7 +
+                     .work_bytes = draws * (32.0 * 16.0 + 8.0 * (largest_dim(job) + 1.0)) + 6e7 +
+                                   64.0 * largest_dim(job) * largest_dim(job) +
                                    (double)job->exec.threads * 8.0 * 140.0 * largest_dim(job)};
     return ES_OK;
 }
@@ -295,6 +316,7 @@ static const char *const examples[] = {
     "esscher regimes --dim 3 --n 1e3..1e15*5 --b 0.5",
     "esscher regimes --dim 50 --n 1e6 --beta 5,20,80",
     "esscher regimes --key-law vanishing --power 3 --n 1e6",
+    "esscher regimes --key-law vmf --kappa 5 --cosine 0.3 --dim 8 --n 1e3,1e4 --beta 2,4",
     "esscher regimes --key-law file --points K.npy --n 1000 --beta 8 --json",
     NULL};
 
@@ -315,6 +337,10 @@ const es_study es_study_regimes = {
         "frozen, where fewer than 2 do; selects a few, between. The cut-offs are a convention; "
         "the inverse temperatures where they are passed are solved on the exact "
         "expectation.\n\n"
+        "For vmf, mixture and --V also the output as a vector, while many keys share the weight: "
+        "its "
+        "drift along and across the query and the covariance of its fluctuations, predicted "
+        "from the tilted law and measured over keys that are all drawn (up to 1e5).\n\n"
         "Keys are drawn in order, the nearest first, and only as many as count, so that n = "
         "1e12 costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
     .examples = examples,

@@ -1,5 +1,5 @@
 /* regimes_study.h : the study `regimes`: what it asks and measures is in regimes_study.c, what it
- * makes of it in regimes_summary.c. */
+ * makes of it in regimes_summary.c; the output as a vector, both, in regimes_outputs.c. */
 #ifndef ES_STUDY_REGIMES_STUDY_H
 #define ES_STUDY_REGIMES_STUDY_H
 
@@ -24,13 +24,13 @@ typedef struct regimes_params {
     int law;
     int64_t replicates, nearest, manifold;
     double power, alpha;
-    const char *points, *query;
+    const char *points, *query, *V;
     bool brute;
 } regimes_params;
 
 typedef struct regimes_state {
     es_keys_part *parts; /* (kappa.count) of a mixture */
-    es_matrix points, query;
+    es_matrix points, query, V;
 } regimes_state;
 
 /* One dim, n and beta, and what is known about it before anything is drawn. */
@@ -49,6 +49,14 @@ void regimes_unpack(const double *columns, es_regimes_row *row);
 
 /* What the laws of a row cost, in operations of attention: 20 to 50 ms. */
 static const double regimes_law_flops = 3e8;
+
+/*! regimes_has_outputs() : vMF keys and mixtures, uniform keys with --V. */
+bool regimes_has_outputs(const es_job *job);
+
+/*! regimes_add_outputs() : the stage in which outputs are drawn, after that of the weights.
+ *  regimes_put_outputs() : their table. */
+es_status regimes_add_outputs(es_job *job, es_error *err);
+es_status regimes_put_outputs(es_job *job, es_answer *answer, es_error *err);
 
 es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err);
 

@@ -373,5 +373,5 @@ es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
     for (int64_t i = 0; i < cells; i += step)
         tell_row(answer, t, i);
     tell_agreement(answer, t);
-    return ES_OK;
+    return regimes_put_outputs(job, answer, err);
 }

@@ -23,11 +23,16 @@
 #define STEP   0.35
 #define REACH  23.0 /* e^-REACH, 1e-10, is nothing beside 1 */
 #define LOW    14.0 /* the integrand falls like e^2l below the mean of the sum */
-#define WITHIN 1e-7 /* of ln beta, ln n */
+#define WITHIN 1e-6 /* of ln beta, ln n */
 #define MOST   1e50
 #define FAR    400.0 /* of a lattice in l: beyond, integrals given the nearest key are faster */
 
 enum { NODES = 12 };
+
+/* A node of the rule: its probability, the logarithm of that, and how far it is. */
+typedef struct node {
+    double p, log_p, t;
+} node;
 
 /* Keys as seen from the query, the nearest first: n - 1 others where one is planted. */
 typedef struct crowd {
@@ -36,8 +41,8 @@ typedef struct crowd {
     bool planted;
     double log_target; /* ln of the E sum w^2 that is looked for */
     es_budget *budget;
-    double beta;   /* of a search for n */
-    double *nodes; /* (room, 2) ln of probability, T */
+    double beta; /* of a search for n */
+    node *nodes; /* (room) */
     int64_t room;
     es_status status;
     es_error *err;
@@ -67,7 +72,7 @@ static double panel_width(const crowd *c, double beta, double y)
 
 /* Panels over all keys that can have a weight, as nodes if there is room; how many nodes it takes.
  */
-static int64_t lay(const crowd *c, double beta, double nearest, double *nodes)
+static int64_t lay(const crowd *c, double beta, double nearest, node *nodes)
 {
     double x[NODES], w[NODES];
     const double far = place_of(c, log(REACH)).t + (REACH + log(c->n)) / beta;
@@ -79,8 +84,9 @@ static int64_t lay(const crowd *c, double beta, double nearest, double *nodes)
         if (nodes)
             es_legendre(NODES, y, y + width, x, w);
         for (int i = 0; nodes && i < NODES; i++) {
-            nodes[2 * (count + i)] = log(w[i]) + es_cap_log_density(c->cap, x[i]);
-            nodes[2 * (count + i) + 1] = es_cap_place_of(x[i]).t;
+            const double log_p = log(w[i]) + es_cap_log_density(c->cap, x[i]);
+            nodes[count + i] =
+                (node){.p = exp(log_p), .log_p = log_p, .t = es_cap_place_of(x[i]).t};
         }
         count += NODES;
         if (!(width > 1e-12))
@@ -97,7 +103,7 @@ static es_status lay_nodes(crowd *c, double beta, int64_t *count)
         es_mem_free(c->budget, c->nodes);
         c->nodes = NULL;
         c->room = 0;
-        ES_TRY(es_mem_array(c->budget, 2 * *count, 1, sizeof(double), "quadrature",
+        ES_TRY(es_mem_array(c->budget, *count, 1, sizeof *c->nodes, "quadrature",
                             (void **)&c->nodes, c->err));
         c->room = *count;
     }
@@ -107,19 +113,24 @@ static es_status lay_nodes(crowd *c, double beta, int64_t *count)
 
 /* ---- the integral ---- */
 
-/* J = E[1 - e^-s] and E[s^2 e^-s] at l. */
+/* J = E[1 - e^-s] and E[s^2 e^-s] at l. Nodes come nearest first, s falls along them. */
 static void expectations(const crowd *c, int64_t count, double beta, double t0, double l, double *J,
                          double *squares)
 {
     const double nothing = -REACH - log(c->n);
     *J = *squares = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        const double log_p = c->nodes[2 * i], log_s = l - beta * (c->nodes[2 * i + 1] - t0);
-        if (log_s + log_p < nothing && log_s < 0.0)
+        const node *k = &c->nodes[i];
+        const double log_s = l - beta * (k->t - t0);
+        if (log_s > 4.0) { /* e^-54 */
+            *J += k->p;
             continue;
-        const double p = exp(log_p), s = exp(fmin(log_s, 6.0)), gone = -expm1(-s);
-        *J += p * gone;
-        *squares += p * s * s * (1.0 - gone);
+        }
+        if (log_s < nothing)
+            break;
+        const double s = exp(log_s), gone = -expm1(-s);
+        *J += k->p * gone;
+        *squares += k->p * s * s * (1.0 - gone);
     }
 }
 
@@ -128,9 +139,9 @@ static double log_mean(const crowd *c, int64_t count, double beta, double t0)
 {
     double most = -INFINITY, sum = 0.0;
     for (int64_t i = 0; i < count; i++)
-        most = fmax(most, c->nodes[2 * i] - beta * (c->nodes[2 * i + 1] - t0));
+        most = fmax(most, c->nodes[i].log_p - beta * (c->nodes[i].t - t0));
     for (int64_t i = 0; i < count; i++)
-        sum += exp(c->nodes[2 * i] - beta * (c->nodes[2 * i + 1] - t0) - most);
+        sum += exp(c->nodes[i].log_p - beta * (c->nodes[i].t - t0) - most);
     return log(c->n) + most + log(sum);
 }
 

@@ -169,6 +169,7 @@ static void derive(double scale, bool unscaled, es_horizons *out)
     out->unscaled.val = unscaled ? H / scale : (double)NAN;
     out->unscaled.err = unscaled ? out->horizon.err / scale : (double)NAN;
     out->rate_worst_case = 0.5 / (1.0 + 32.0 * out->coupling.val);
+    out->rate_coupling = 0.5 / (1.0 + out->coupling.val);
     out->rate_horizon = 0.5 / (1.0 + H * H);
 }
 

@@ -32,6 +32,22 @@ regime --key-law file --points keys.npy --n 20 --beta 1e6
 regime --key-law file --points equal.npy --n 16 --beta 1e6
 esscher regimes --key-law file --points keys.npy --alpha 1 --b 1 --n 20 --replicates 20 --json --quiet >f.json &&
     get_json f.json method rows.0.beta rows.0.top_weight_law rows.0.ks_p
+# The output below the critical scale. Keys vMF(5, mu) tilted by 2 q are vMF of parameter v = 5 mu + 2 q: in R^4 the limit
+# is v/|v| I_2(|v|)/I_1(|v|), (0.449380, 0.612402) by its series. What is measured is within four standard errors.
+make_npy V.npy f64 2x4 normal 4
+output() { esscher regimes --dim 4 --n 500 --beta 2 --replicates 100 --quiet --json "$@" >o.json || echo "rc=$?"; }
+near() {
+    for key in along across along_variance across_variance largest_variance trace; do
+        echo "$(get_json o.json outputs.0.$key) $(get_json o.json outputs.0.${key}_se) $(get_json o.json outputs.0.${key}_law)" |
+            awk '{ d = $1 - $3; if (!(d < 4 * $2 && -d < 4 * $2)) print "off:", $0 }'
+    done
+}
+output --key-law vmf --kappa 5 --cosine 0.3
+get_json o.json outputs.0.replicates outputs.0.along_limit outputs.0.across_limit | cut -c1-7
+near
+output --key-law mixture --kappa 0,5 --cosine 1,0.3 --V V.npy && near
+output --Wv V.npy && near
+esscher regimes --dim 4 --n 50 --beta 2 --replicates 5 --quiet --json | get_json /dev/stdin outputs 2>&1 | cut -c1-40
 # A killed run goes on; the table is the same.
 esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.run >whole
 esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.run --resume >again

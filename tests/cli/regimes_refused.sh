@@ -31,6 +31,9 @@ try --key-law file --points keys.npy --beta 1 --n 10
 try --key-law file --points zero.npy --beta 1 --n 5
 try --key-law file --points line.npy --beta 1 --n 5
 try --key-law file --points keys.npy --query zero.npy --beta 1 --n 5
+try --key-law file --points keys.npy --beta 1 --n 5 --V keys.npy
+try --dim 3,4 --V keys.npy
+try --dim 4 --V keys.npy
 try --keys vmf
 try --weight 1
 try --max-memory 1M

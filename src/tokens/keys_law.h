@@ -1,0 +1,16 @@
+/* keys_law.h : keys of keys.h as vectors: a law of tokens. */
+#ifndef ES_TOKENS_KEYS_LAW_H
+#define ES_TOKENS_KEYS_LAW_H
+
+#include <esscher/exec.h>
+#include <esscher/keys.h>
+#include <esscher/law.h>
+
+/*! es_keys_law() : the law of keys that were checked, vanish and planted left aside. The query is
+ * the first basis vector, the directions of parts lie in the plane of the first two, the second
+ * coordinate not negative. *memory gets what the law points to, NULL for uniform keys; give it to
+ * es_mem_free(). */
+es_status es_keys_law(const es_keys *keys, es_budget *budget, es_law *law, void **memory,
+                      es_error *err);
+
+#endif
