@@ -80,7 +80,7 @@ static es_status second_weight(const es_claim_opts *opts, const place *p, int64_
 static es_status check_critical(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const cell cells[] = {{2, many, 0.1}, {3, many, 1.0}, {5, many, 1.0}, {5, many, 3.0}};
-    const int64_t replicates = es_effort_pick(opts, 1000, 100000);
+    const int64_t replicates = es_effort_pick(opts, 4000, 100000);
     for (int64_t i = 0; i < COUNT(cells); i++) {
         const cell *c = &cells[i];
         place p;
@@ -149,7 +149,7 @@ static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_erro
 {
     static const cell cells[] = {
         {2, 100, 1.0}, {5, 100, 1.0}, {10, 10000, 10.0}, {50, 100, 10.0}, {50, 1000000, 30.0}};
-    const int64_t replicates = es_effort_pick(opts, 1000, 100000);
+    const int64_t replicates = es_effort_pick(opts, 4000, 100000);
     for (int64_t i = 0; i < COUNT(cells); i++) {
         const cell *c = &cells[i];
         place p;
@@ -186,7 +186,7 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
 {
     static const cell high[] = {{3, many, 10.0}, {5, many, 10.0}, {10, many, 100.0}};
     static const cell low[] = {{2, many, 0.003}, {3, many, 0.02}, {5, many, 0.1}};
-    const int64_t replicates = es_effort_pick(opts, 4000, 200000);
+    const int64_t replicates = es_effort_pick(opts, 20000, 200000);
     place p;
     es_weights limit;
     es_regimes_row row;
@@ -387,7 +387,7 @@ static es_status check_average(const es_claim_opts *opts, es_finding *out, es_er
         const average_cell *c = &average_cells[i];
         const es_keys keys = {.dim = c->dim};
         const es_regimes_opts how = {opts->seed, .method = ES_REGIMES_BRUTE, .keys = &keys,
-                                     .replicates = es_effort_pick(opts, 600, 20000),
+                                     .replicates = es_effort_pick(opts, 1500, 20000),
                                      .exec = opts->exec};
         draws d;
         status = take_draws(opts, &how, c->n, c->beta, &d, err);
@@ -418,7 +418,7 @@ static es_status check_radial(const es_claim_opts *opts, es_finding *out, es_err
         const double a = 0.5 * (double)(keys.dim - 1);
         const double beta = b[i % COUNT(b)] * pow((double)n, 1.0 / a);
         const es_regimes_opts how = {opts->seed, .keys = &keys,
-                                     .replicates = es_effort_pick(opts, 1500, 50000),
+                                     .replicates = es_effort_pick(opts, 6000, 50000),
                                      .exec = opts->exec};
         draws d;
         status = take_draws(opts, &how, n, beta, &d, err);
@@ -493,7 +493,7 @@ static es_status gather_heat(const es_claim_opts *opts, int64_t dim, int64_t rep
 static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     static const int64_t dims[] = {2, 3, 8};
-    const int64_t replicates = es_effort_pick(opts, 8, 16);
+    const int64_t replicates = 16;
     es_heat_draw *sample;
     ES_TRY(es_mem_array(es_claim_budget(opts), replicates, COUNT(betas), sizeof *sample,
                         "draws of a claim", (void **)&sample, err));
@@ -512,7 +512,7 @@ static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error
 
 /* ---- the local exponent ---- */
 
-enum { SETS = 24 };
+enum { SETS = 48 };
 
 static es_status gather_exponent(const es_claim_opts *opts, int64_t dim, double *keys, double *gaps,
                                  int64_t n, es_measured *out, es_error *err)
