@@ -6,6 +6,8 @@
 #                    quick ones; fuzz every parser for 20 s; say what was skipped and why
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
 #   ./do format      which C files would clang-format 14 change?
+#   ./do claims      check the papers' claims at paper effort, half an hour on two cores, and write docs/CLAIMS.md; may be
+#                    interrupted and called again
 #   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
 #
 # Each command installs what is missing first (Debian 12, Ubuntu 24.04 and newer, through apt).
@@ -263,6 +265,29 @@ format)
     need clang-format-14 clang-format-14
     install_missing
     sh tests/check_format.sh
+    ;;
+claims)
+    need_to_build
+    install_missing
+    build release
+    run=build/claims.run
+    resume=
+    [ ! -e $run ] || resume=--resume
+    # 1: a claim does not hold that should, which is for the table to say
+    build/release/esscher claims --effort paper --out $run $resume "$@" >/dev/null || [ $? -eq 1 ]
+    {
+        cat <<END
+# What the papers say, checked
+
+Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are in
+our words. \`esscher claims --evidence\` shows every comparison.
+
+END
+        build/release/esscher claims --list --quiet --markdown
+        echo
+        build/release/esscher claims --effort paper --out $run --resume --quiet --markdown || [ $? -eq 1 ]
+    } >build/claims.md
+    mv build/claims.md docs/CLAIMS.md
     ;;
 bench)
     need_to_build

@@ -75,6 +75,8 @@ static void put_claim(es_sink *s, const es_run_table *t, int64_t row)
     put_paragraph(s, "statement", es_book_text(t, "statement", row));
     put_paragraph(s, "conclusion", es_book_text(t, "conclusion", row));
     put_paragraph(s, "quiet", es_book_text(t, "source", row));
+    if (*es_book_text(t, "limits", row))
+        put_paragraph(s, "quiet", es_book_text(t, "limits", row));
     es_sink_put(s, "</td>");
     put_relation(s, es_book_text(t, "relation", row), es_book_real(t, "predicted", row));
     put_measure(s, "measured", es_book_real(t, "measured", row),

@@ -92,7 +92,7 @@ static es_status check_threshold(const es_claim_opts *opts, es_finding *out, es_
     for (int64_t i = 0; i < COUNT(rhos); i++) {
         t.rho = rhos[i];
         ES_TRY(run(opts, &t, err));
-        /* slack: cosines spread in 1024 dimensions, which asks for more by kappa L/(2d); a
+        /* allowance: cosines spread in 1024 dimensions, which asks for more by kappa L/(2d); a
          * heuristic, hence twice */
         es_evidence_equal(out, 1.0, kappa(t.rho) * L / (double)t.dim, 0.2, average(&t, crossing),
                           t.replicates,
@@ -123,7 +123,8 @@ static es_status check_value(const es_claim_opts *opts, es_finding *out, es_erro
         const double limit = average(&t, critical_cosine).value;
         const double p = es_collapse_self_weight(t.n, t.rho, L / (1.0 - t.rho), t.dim);
         const double at_dim = t.rho / (p * p + (1.0 - p * p) * t.rho);
-        /* slack: 1024 dimensions, as p tells; outputs stay apart by a further beta (1-rho)/d = L/d
+        /* allowance: 1024 dimensions, as p tells; outputs stay apart by a further beta (1-rho)/d =
+         * L/d
          */
         es_evidence_equal(out, limit, fabs(at_dim - 4.0 * t.rho / (1.0 + 3.0 * t.rho)) + L / 1024.0,
                           0.1, (es_measured){average(&t, cosine).value, average(&t, cosine_off).se},
@@ -136,7 +137,7 @@ static es_status check_value(const es_claim_opts *opts, es_finding *out, es_erro
             .n = n, .rho = rhos[i], .beta = log((double)n) / (1.0 - rhos[i])};
         es_collapse exact;
         ES_TRY(es_collapse_exact(&tokens, &exact, err));
-        /* slack: p is 1/2 + 1/(4n), rounding of beta included */
+        /* allowance: p is 1/2 + 1/(4n), rounding of beta included */
         es_evidence_equal(out, 4.0 * rhos[i] / (1.0 + 3.0 * rhos[i]), 1e-11, 0.1,
                           (es_measured){exact.cosine, 0.0}, 0,
                           "cosine at gamma_c, exactly equal angles, rho = %g, n = 10^12", rhos[i]);
@@ -160,8 +161,8 @@ static es_status check_window(const es_claim_opts *opts, es_finding *out, es_err
         ES_TRY(run(opts, &t, err));
         const double L = log((double)t.n);
         const es_measured climb = average(&t, steepness);
-        /* slack: log-odds B - L - kappa B^2/(2d) climb with L (1 - kappa L/d), a heuristic, hence
-         * twice; and a mean over tokens is taken before the logarithm */
+        /* allowance: log-odds B - L - kappa B^2/(2d) climb with L (1 - kappa L/d), a heuristic,
+         * hence twice; and a mean over tokens is taken before the logarithm */
         es_evidence_equal(
             out, odds / L, odds / L * (2.0 * kappa(t.rho) * L / (double)t.dim + 0.02),
             0.2 * odds / L,
@@ -320,7 +321,7 @@ static es_status check_first(const es_claim_opts *opts, es_finding *out, es_erro
     const double ratio = new_base / old_base;
     const int64_t a = es_rope_first_negative(&old, (int64_t)(2.0 * es_rope_reach(&old)));
     const int64_t b = es_rope_first_negative(&new, (int64_t)(2.0 * es_rope_reach(&new)));
-    /* slack: the zero of the sum is below that of the integral by ln(base)/d of itself */
+    /* allowance: the zero of the sum is below that of the integral by ln(base)/d of itself */
     es_evidence_equal(
         out, ratio, ratio * log(ratio) / SMALLEST, ratio, (es_measured){(double)b / (double)a, 0.0},
         0, "first distance with a negative score, base 5e5 over base 1e4, d = %d", SMALLEST);
@@ -338,7 +339,7 @@ static es_status check_granularity(const es_claim_opts *opts, es_finding *out, e
     (void)opts, (void)err;
     for (int64_t i = 0; i < COUNT(bases); i++) {
         const es_rope rope = {.dim = LARGE, .base = bases[i]};
-        /* slack: the sum's first term counts half too much */
+        /* allowance: the sum's first term counts half too much */
         es_evidence_equal(out, 1.0 / log(bases[i]), sin(1.0) / LARGE, 0.1,
                           (es_measured){es_rope_granularity(&rope), 0.0}, 0,
                           "mean turn between neighbours, base %g, d = %d", bases[i], LARGE);

@@ -73,7 +73,7 @@ static es_status gather_rate(ball_trial *t, es_finding *out, es_error *err)
         ES_TRY(es_series_fit(&line, err));
         if (line.status != ES_OK)
             return es_fail(err, line.status, "claims.rate", "", "%s", line.reason);
-        /* slack: the next order of the field, e^{2 R^2}/n at the smallest n */
+        /* allowance: the next order of the field, e^{2 R^2}/n at the smallest n */
         es_evidence_equal(out, 0.5, 0.01 + exp(2.0 * radii[k] * radii[k]) / line.at[0], 0.25,
                           (es_measured){line.rate.mean.rate, line.rate.se}, t->replicates,
                           "rate of the supremum over |x| <= %.1f, d = 1", radii[k]);
@@ -138,7 +138,7 @@ static es_status check_growth(const es_claim_opts *opts, es_finding *out, es_err
         const es_measured growth = measured_slope(&t);
         es_evidence_at_most(out, 1.0, growth, t.replicates,
                             "growth of log sup in R^2 against the bound's H1^2, d = 1");
-        /* slack: 4096 draws of the field, about 1 % of each constant */
+        /* allowance: 4096 draws of the field, about 1 % of each constant */
         es_evidence_equal(out, slope(predicted), 0.03, 0.5, growth, t.replicates,
                           "growth of log sup in R^2 against the limit field's own, d = 1");
         es_finding_remark(

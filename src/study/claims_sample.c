@@ -211,7 +211,7 @@ static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error 
 static const double predict_scales[] = {0.2, 0.7, 1.5};
 static const int64_t predict_sizes[] = {500, 2000};
 
-/* Slack: the prediction keeps first-order influence only, some per cent (theory.h). */
+/* Allowance: the prediction keeps first-order influence only, some per cent (theory.h). */
 static const struct {
     const char *name;
     double slack;

@@ -106,7 +106,7 @@ static const es_column list_columns[] = {
     {"limits", "limits", "", ES_FORMAT_TEXT, "what a check cannot tell"},
     {0}};
 static const es_table_spec list_table = {"list", list_columns,
-                                         ES_VIEW("Claims", "id statement source")};
+                                         ES_VIEW("Claims", "id statement source limits")};
 
 /* ---- a finding as the numbers of a cell ----
  *

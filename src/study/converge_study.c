@@ -181,8 +181,10 @@ static es_status open_study(es_job *job, es_error *err)
                                  .independent = p->independent,
                                  .reference = reference,
                                  .exec = &job->exec};
-    ES_TRY(make_horizons(job, s, err));
     put_question(p, job->answer);
+    if (es_converge_fails(&s->law.law))
+        return converge_growth_open(job, err);
+    ES_TRY(make_horizons(job, s, err));
     es_converge_cost one;
     ES_TRY(es_converge_cost_of(&s->spec, &one, err));
     return es_job_stage(job,
@@ -197,7 +199,7 @@ static es_status open_study(es_job *job, es_error *err)
 static es_status begin(es_job *job, es_error *err)
 {
     converge_state *s = job->state;
-    return es_converge_limit_new(&s->spec, &s->limit, err);
+    return es_converge_fails(&s->law.law) ? ES_OK : es_converge_limit_new(&s->spec, &s->limit, err);
 }
 
 static void close_study(es_job *job)
@@ -377,6 +379,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     es_converge_cost one;
     double limits = 0.0, predictions = 0.0;
     const double R = (double)p->replicates;
+    if (es_converge_fails(spec->law))
+        return converge_growth_cost(job, out, err);
     ES_TRY(es_converge_cost_of(spec, &one, err));
     *out = (es_cost){.flops = R * one.flops + one.limit_flops,
                      .begin_flops = one.limit_flops,
@@ -402,6 +406,7 @@ static const char *const examples[] = {
     "esscher converge --law sphere --dim 3 --scales 1,4,16 --n 100..3000*6",
     "esscher converge --dim 10 --head rotation --scales 0.05,0.2,0.5,1,2,5 --predict",
     "esscher converge --scales 1,4 --reference 16000",
+    "esscher converge --law student --freedom 3 --dim 2 --n 100..1e5*7",
     "esscher converge --preset paper --out paper.run",
     "esscher converge --preset paper --out paper.run --resume",
     NULL};
@@ -422,6 +427,10 @@ const es_study es_study_converge = {
         "With --head rotation or identity and standard normal tokens the horizon H is the "
         "scale itself. With --reference N one sees what becomes of rates that are measured "
         "against a sample.\n\n"
+        "Tokens of student, laplace and logistic have exponential moments nowhere, or up to an "
+        "edge beyond which some queries lie: attention has no limit there. Measured is then how "
+        "outputs grow with n and how few tokens they are made of, over the queries that have no "
+        "limit, beside extreme-value theory [heuristic].\n\n"
         "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

@@ -1,5 +1,6 @@
 /* converge_study.h : the study `converge`: what it asks and measures is in
- * converge_study.c, what it makes of it in converge_summary.c. */
+ * converge_study.c, what it makes of it in converge_summary.c; laws without a limit have both in
+ * converge_growth.c. */
 #ifndef ES_STUDY_CONVERGE_STUDY_H
 #define ES_STUDY_CONVERGE_STUDY_H
 
@@ -38,6 +39,11 @@ void converge_gather(const es_converge_spec *spec, const double *cells, int64_t 
                      es_series *to);
 
 es_status converge_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/* The same steps where attention has no limit (es_converge_fails()). */
+es_status converge_growth_open(es_job *job, es_error *err);
+es_status converge_growth_cost(const es_job *job, es_cost *out, es_error *err);
+es_status converge_growth_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /* What predictions are made from, beside the head. */
 typedef struct converge_theory {

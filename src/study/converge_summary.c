@@ -513,6 +513,8 @@ static es_status sum_up_scale(making *m, int64_t scale, es_error *err)
 es_status converge_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_state *s = job->state;
+    if (es_converge_fails(s->spec.law))
+        return converge_growth_summarise(job, answer, err);
     making m = {.job = job, .p = job->params, .s = s};
     converge_theory theory;
     m.rows = es_answer_table(answer, &rows_table);

@@ -92,12 +92,19 @@ static void make_claims(void)
     static const double prediction[] = {0.98722, 0.5, 0.25, NAN};
     static const double measurement[] = {0.98731, 0.497, 0.345, 1.2};
     static const double se[] = {0.00011, 0.006, 0.011, NAN};
+    static const double slack[] = {-0.0001, -0.006, -0.38, NAN};
+    static const double slack_se[] = {-0.8, -0.5, -8.6, NAN};
+    static const double tries[] = {20000, 200, 48, 16};
     const es_run_column columns[] = {{"id", ES_RUN_TEXT, NULL, id},
                                      {"source", ES_RUN_TEXT, NULL, source},
                                      {"statement", ES_RUN_TEXT, NULL, statement},
+                                     {"relation", ES_RUN_TEXT, NULL, relation},
                                      {"predicted", ES_RUN_REAL, prediction, NULL},
                                      {"measured", ES_RUN_REAL, measurement, NULL},
                                      {"measured_se", ES_RUN_REAL, se, NULL},
+                                     {"slack", ES_RUN_REAL, slack, NULL},
+                                     {"slack_se", ES_RUN_REAL, slack_se, NULL},
+                                     {"tries", ES_RUN_REAL, tries, NULL},
                                      {"verdict", ES_RUN_TEXT, NULL, verdict},
                                      {"expected", ES_RUN_TEXT, NULL, expected},
                                      {"conclusion", ES_RUN_TEXT, NULL, conclusion}};
@@ -116,7 +123,7 @@ static void make_claims(void)
         {"claims", "verdict", "verdict", "text", "", ""},
         {"claims", "conclusion", "conclusion", "text", "", ""}};
     es_run *run = create("claims", "claims", "esscher claims --effort quick --out claims.run");
-    put(run, "claims", 4, columns, 9);
+    put(run, "claims", 4, columns, 13);
     put(run, "evidence", 4, evidence, 7);
     describe(run, "The papers' statements", said, 6);
     finish(run);

@@ -1,6 +1,6 @@
 # What cannot be measured is refused, with the right exit code.
 say() { esscher converge --quiet "$@" >/dev/null; echo "rc=$?"; }
-say --law student --freedom 5 --dim 2
+say --law student --freedom 5 --dim 2 --independent
 say --n 400..100*3
 say --n 1,100
 say --replicates 0

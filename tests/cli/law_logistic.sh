@@ -7,8 +7,9 @@ esscher limit --law logistic --x one.npy --quiet
 echo "rc=$?"
 esscher ball --law logistic --dim 2 --n 50,100 --radii 0.2,0.4 --replicates 3 --quiet --json >answer.json || exit 1
 get_json answer.json law
-# Queries of a law with exponential tails meet infinite moments, as Laplace's do.
+# Queries of a law with exponential tails meet infinite moments, as Laplace's do: converge measures how that fails.
 for law in logistic laplace; do
-    esscher converge --law $law --dim 2 --n 50,100 --replicates 2 --quiet
+    esscher converge --law $law --dim 2 --n 50,100 --replicates 2 --quiet --json >answer.json
     echo "rc=$?"
+    get_json answer.json law rows.1.n
 done
