@@ -44,6 +44,7 @@ typedef struct es_tails_spec {
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;
+    es_tails_p p; /* es_tails_compare() of the two, not corrected for how many were tried */
 } es_tails_row;
 
 typedef struct es_tails_direction {

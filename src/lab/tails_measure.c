@@ -490,8 +490,10 @@ static es_status measure_row(void *user, int64_t unit, int thread, es_error *err
     const bool norm = job->first + unit == job->spec.principal + job->spec.random;
     (void)thread;
     out->control = norm ? job->norms : job->gaussian;
-    return es_tails_of(job->projected + unit * job->tokens, job->tokens,
-                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget, &out->sample, err);
+    ES_TRY(es_tails_of(job->projected + unit * job->tokens, job->tokens,
+                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget, &out->sample, err));
+    out->p = es_tails_compare(&out->sample, &out->control, NULL);
+    return ES_OK;
 }
 
 static es_status draw_controls(tails_job *job, es_error *err)
