@@ -159,21 +159,21 @@ static void draw(law of, uint64_t seed, double *out, int64_t n)
     free(other);
 }
 
-/* The control is a mean over 32 draws: of Gaussian samples, so a little below the laws' own values
+/* The control is a mean over 64 draws: of Gaussian samples, so a little below the laws' own values
  * for psi2 (its sample lacks the tail) and above 1 for the proxy (a supremum). */
 static void gaussian_control_is_gaussian(void **state)
 {
     es_tails_control c;
     (void)state;
     assert_ok(es_tails_gaussian(N, 0, 1, NULL, &c, &err));
-    assert_near(c.kurtosis.mean, 3.0, 4.0 * c.kurtosis.sd / sqrt(32.0));
-    /* sd of the kurtosis of a Gaussian sample: sqrt(24/n), itself known to 1/sqrt(2*31) */
-    assert_close(c.kurtosis.sd, sqrt(24.0 / N), 4.0 / sqrt(62.0));
+    assert_near(c.kurtosis.mean, 3.0, 4.0 * c.kurtosis.sd / sqrt(64.0));
+    /* sd of the kurtosis of a Gaussian sample: sqrt(24/n), itself known to 1/sqrt(2*63) */
+    assert_close(c.kurtosis.sd, sqrt(24.0 / N), 4.0 / sqrt(126.0));
     assert_true(c.psi2.mean > 1.55 && c.psi2.mean < 1.632993161855452);
     assert_true(c.proxy.mean > 1.0 && c.proxy.mean < 1.1);
     /* k/n = 1/16 of |x|, beyond 1.8627; the mean of ln(|x|/1.8627) there, by quadrature. That the
      * threshold is itself drawn moves it by about 1/k of itself. */
-    assert_near(c.hill.mean, 0.179047, 4.0 * c.hill.sd / sqrt(32.0) + 0.179 / 256.0);
+    assert_near(c.hill.mean, 0.179047, 4.0 * c.hill.sd / sqrt(64.0) + 0.179 / 256.0);
 }
 
 static void laws_are_told_apart(void **state)

@@ -83,7 +83,7 @@ typedef struct es_tails_control {
     es_tails_spread kurtosis, proxy, psi2, hill;
 } es_tails_control;
 
-/*! es_tails_gaussian() : of `draws` (0: 32) samples of n Gaussian numbers. Draw r stands at cell r
+/*! es_tails_gaussian() : of `draws` (0: 64) samples of n Gaussian numbers. Draw r stands at cell r
  *  of experiment ES_EXPERIMENT_TAILS. O(draws n log n) on exec->threads threads.
  *  @return : ES_OK; ES_E_RANGE if draws is 1 or negative; as es_tails_of(); ES_E_INTERRUPTED. */
 ES_API es_status es_tails_gaussian(int64_t n, int64_t draws, uint64_t seed, const es_exec *exec,

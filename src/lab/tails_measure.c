@@ -55,7 +55,7 @@ static tails_job sized(const es_tails_spec *spec, int64_t tokens, int64_t dim, i
     s->principal = or_default(s->principal, 8);
     s->random = or_default(s->random, 8);
     s->queries = or_default(s->queries, 4);
-    s->draws = or_default(s->draws, 32);
+    s->draws = or_default(s->draws, 64);
     s->principal = s->principal < dim ? s->principal : dim;
     s->random = s->random < dim ? s->random : dim;
     job.rows = s->principal + s->random + 1 + heads * (1 + s->queries);

@@ -328,7 +328,7 @@ const char *es_tails_verdict_name(es_tails_verdict verdict)
 
 /* ---- what all this says of Gaussian samples ---- */
 
-enum { DRAWS = 32, STRIP = 64 };
+enum { DRAWS = 64, STRIP = 64 }; /* 16 of them a tail: p of 1e-7 can be told */
 
 typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
@@ -416,7 +416,7 @@ static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
     if (!out)
         return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "out is NULL");
     if (count < 2)
-        return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 32",
+        return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
                        "%lld draws have no spread", (long long)draws);
     ES_TRY(check_count(c->n, err));
     c->budget = exec ? exec->budget : NULL;

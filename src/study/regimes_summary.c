@@ -60,14 +60,12 @@ static const es_column columns[] = {
     {"tangential_variance_average", "tangential variance", "", ES_FORMAT_REAL,
      "of one coordinate orthogonal to it, subcritical"},
     {"normal_p", "p of normality", "", ES_FORMAT_SHORT,
-     "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if the two "
-     "are "
-     "Gaussian; only where all keys that count were drawn"},
+     "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if both "
+     "are Gaussian; only where all keys that count were drawn"},
     {"normal_radial_p", "p of normality, radial", "", ES_FORMAT_SHORT,
      "Kolmogorov-Smirnov test that the output's part along the query is Gaussian with mean and "
      "variance of the subcritical limit; its bias is about 1/sqrt(n) of the spread and is found "
-     "from "
-     "several n replicates on"},
+     "from several n replicates on"},
     {"normal_tangential_p", "p of normality, tangential", "", ES_FORMAT_SHORT},
     {"ordered", "weight", "", ES_FORMAT_REAL, "the k-th largest, mean over replicates",
      .error = "ordered_se", .each = true},

@@ -47,7 +47,7 @@ static const es_param params[] = {
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
      FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
     {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
-     .min = 4, .max = 65536, .standard = "32", .was = "draws"},
+     .min = 4, .max = 65536, .standard = "64", .was = "draws"},
     {0}};
 
 /* ---- what was asked ---- */
