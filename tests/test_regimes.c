@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include <esscher/experiment.h>
 #include <esscher/random.h>
 #include <esscher/regimes.h>
 
@@ -251,6 +252,49 @@ static void fluctuations_are_gaussian_below_the_critical_scale(void **state)
     assert_true(row.bulk > 0.5 && row.normality > 0.0 && isnan(row.normal[0].p));
 }
 
+/* Shares of p below the levels, of `count` independent p: within four binomial errors. */
+static void assert_uniform(const double *p, int count, const char *name)
+{
+    static const double levels[] = {0.05, 0.25, 0.5, 0.75};
+    for (int i = 0; i < 4; i++) {
+        double share = 0.0;
+        for (int r = 0; r < count; r++)
+            share += (p[r] <= levels[i]) / (double)count;
+        print_message("%s: p <= %g in %.3f\n", name, levels[i], share);
+        assert_near(share, levels[i], 4.0 * sqrt(levels[i] * (1.0 - levels[i]) / count));
+    }
+}
+
+/* The smaller of two p would be below 0.05 in 9.75 %. Gaussian numbers, as many as a run has by
+ * default; then keys below the critical scale, where the radial bias, about 1/sqrt(n) of the
+ * spread, is beyond what 40 replicates see. */
+static void p_of_normality_is_uniform(void **state)
+{
+    enum { TIMES = 400, REPLICATES = 1000, SEEDS = 100 };
+    static double x[2][REPLICATES], p[TIMES];
+    const es_keys keys = {.dim = 4};
+    (void)state;
+    for (int r = 0; r < TIMES; r++) {
+        es_regimes_row row = {0};
+        for (int k = 0; k < 2; k++) {
+            const es_address at = {
+                .seed = 61, .experiment = ES_EXPERIMENT_FREE, .cell = (uint64_t)(2 * r + k)};
+            assert_ok(es_normal_rows(&at, REPLICATES, 1, x[k], &err));
+            row.normal[k].p = es_ks_normal(x[k], REPLICATES).p;
+        }
+        p[r] = es_regimes_normal_p(&row);
+    }
+    assert_uniform(p, TIMES, "1000 Gaussian numbers");
+    for (int s = 0; s < SEEDS; s++) {
+        const es_regimes_opts opts = {
+            .seed = 600 + (uint64_t)s, .keys = &keys, .replicates = 40, .method = ES_REGIMES_BRUTE};
+        es_regimes_row row;
+        assert_ok(es_regimes_run(&opts, 400, 1.0, &row, &err));
+        p[s] = es_regimes_normal_p(&row);
+    }
+    assert_uniform(p, SEEDS, "400 keys, 40 replicates");
+}
+
 /* ---- addresses ---- */
 
 static void draws_do_not_depend_on_threads_or_company(void **state)
@@ -423,6 +467,7 @@ int main(void)
         cmocka_unit_test(time_does_not_grow_with_n),
         cmocka_unit_test(critical_samples_have_their_means),
         cmocka_unit_test(fluctuations_are_gaussian_below_the_critical_scale),
+        cmocka_unit_test(p_of_normality_is_uniform),
         cmocka_unit_test(draws_do_not_depend_on_threads_or_company),
         cmocka_unit_test(points_on_the_sphere_behave_like_their_law),
         cmocka_unit_test(NU06_equal_keys_share_equally),

@@ -3,6 +3,7 @@
 
 #include <esscher/linalg.h>
 #include <esscher/random.h>
+#include <esscher/multiple.h>
 #include <esscher/tails.h>
 #include <esscher/theory.h>
 
@@ -158,21 +159,21 @@ static void draw(law of, uint64_t seed, double *out, int64_t n)
     free(other);
 }
 
-/* The control is a mean over 32 draws: of Gaussian samples, so a little below the laws' own values
+/* The control is a mean over 64 draws: of Gaussian samples, so a little below the laws' own values
  * for psi2 (its sample lacks the tail) and above 1 for the proxy (a supremum). */
 static void gaussian_control_is_gaussian(void **state)
 {
     es_tails_control c;
     (void)state;
     assert_ok(es_tails_gaussian(N, 0, 1, NULL, &c, &err));
-    assert_near(c.kurtosis.mean, 3.0, 4.0 * c.kurtosis.sd / sqrt(32.0));
-    /* sd of the kurtosis of a Gaussian sample: sqrt(24/n), itself known to 1/sqrt(2*31) */
-    assert_close(c.kurtosis.sd, sqrt(24.0 / N), 4.0 / sqrt(62.0));
+    assert_near(c.kurtosis.mean, 3.0, 4.0 * c.kurtosis.sd / sqrt(64.0));
+    /* sd of the kurtosis of a Gaussian sample: sqrt(24/n), itself known to 1/sqrt(2*63) */
+    assert_close(c.kurtosis.sd, sqrt(24.0 / N), 4.0 / sqrt(126.0));
     assert_true(c.psi2.mean > 1.55 && c.psi2.mean < 1.632993161855452);
     assert_true(c.proxy.mean > 1.0 && c.proxy.mean < 1.1);
     /* k/n = 1/16 of |x|, beyond 1.8627; the mean of ln(|x|/1.8627) there, by quadrature. That the
      * threshold is itself drawn moves it by about 1/k of itself. */
-    assert_near(c.hill.mean, 0.179047, 4.0 * c.hill.sd / sqrt(32.0) + 0.179 / 256.0);
+    assert_near(c.hill.mean, 0.179047, 4.0 * c.hill.sd / sqrt(64.0) + 0.179 / 256.0);
 }
 
 static void laws_are_told_apart(void **state)
@@ -193,7 +194,8 @@ static void laws_are_told_apart(void **state)
             es_tails_z z;
             draw(known[i].of, seed, x, N);
             assert_ok(es_tails_of(x, N, ES_TAILS_BOTH, NULL, &t, &err));
-            assert_int_equal(es_tails_judge(&t, &c, &z), known[i].verdict);
+            es_tails_compare(&t, &c, &z);
+            assert_int_equal(es_tails_judge(&t, &c), known[i].verdict);
             if (known[i].of == GAUSSIAN) {
                 assert_true(fabs(z.proxy) < 4.0 && fabs(z.psi2) < 4.0);
                 assert_true(fabs(z.hill) < 4.0 && fabs(z.kurtosis) < 4.0);
@@ -258,8 +260,117 @@ static void a_constant_has_no_tails(void **state)
     assert_near(t.mean, 0.1, 1e-16);
     assert_true(t.variance == 0.0 && isnan(t.proxy) && isnan(t.psi2) && isnan(t.hill));
     assert_ok(es_tails_gaussian(100, 4, 1, NULL, &c, &err));
-    assert_int_equal(es_tails_judge(&t, &c, NULL), ES_TAILS_CONSTANT);
+    assert_int_equal(es_tails_judge(&t, &c), ES_TAILS_CONSTANT);
     assert_string_equal(es_tails_verdict_name(ES_TAILS_CONSTANT), "constant");
+}
+
+/* ---- p-values ---- */
+
+/* Shares of p at or below the levels over BATCHES controls and EACH Gaussian samples for each,
+ * which share it; so errors are those of means over batches. */
+enum { BATCHES = 40, EACH = 20, FEW = 128, LEVELS = 4 };
+static const double levels[LEVELS] = {0.05, 0.25, 0.5, 0.75};
+
+static void count_below(double p, double *share)
+{
+    for (int i = 0; i < LEVELS; i++)
+        share[i] += (p <= levels[i]) / (double)EACH;
+}
+
+static void assert_uniform(const char *name, double share[BATCHES][LEVELS])
+{
+    for (int i = 0; i < LEVELS; i++) {
+        double mean = 0.0, spread = 0.0;
+        for (int b = 0; b < BATCHES; b++)
+            mean += share[b][i] / BATCHES;
+        for (int b = 0; b < BATCHES; b++)
+            spread += pow(share[b][i] - mean, 2.0) / (BATCHES - 1);
+        const double se = sqrt(spread / BATCHES);
+        print_message("%s: p <= %g in %.3f +- %.3f\n", name, levels[i], mean, se);
+        assert_near(mean, levels[i], 4.0 * se);
+    }
+}
+
+static void p_of_gaussian_samples_is_uniform(void **state)
+{
+    static double share[4][BATCHES][LEVELS];
+    const es_exec one = {.threads = 1};
+    (void)state;
+    memset(share, 0, sizeof share);
+    for (int b = 0; b < BATCHES; b++) {
+        es_tails_control c;
+        assert_ok(es_tails_gaussian(FEW, 0, 900 + (uint64_t)b, &one, &c, &err));
+        for (int i = 0; i < EACH; i++) {
+            es_tails t;
+            draw(GAUSSIAN, (uint64_t)(5000 + b * EACH + i), x, FEW);
+            assert_ok(es_tails_of(x, FEW, ES_TAILS_BOTH, NULL, &t, &err));
+            count_below(es_tails_above(t.proxy, &c.proxy), share[0][b]);
+            count_below(es_tails_above(t.psi2, &c.psi2), share[1][b]);
+            count_below(es_tails_below(t.psi2, &c.psi2), share[2][b]);
+            count_below(es_tails_below(t.hill, &c.hill), share[3][b]);
+        }
+    }
+    assert_uniform("proxy above", share[0]);
+    assert_uniform("psi2 above", share[1]);
+    assert_uniform("psi2 below", share[2]);
+    assert_uniform("Hill below", share[3]);
+}
+
+/* 680 Gaussian directions and one control, corrected together: any verdict has probability 0.01. */
+static void none_of_many_gaussian_directions_is_called(void **state)
+{
+    enum { MANY = 680 };
+    static double p[2 * MANY];
+    static es_tails t[MANY];
+    es_tails_control c;
+    double least = 1.0;
+    (void)state;
+    assert_ok(es_tails_gaussian(FEW, 0, 77, NULL, &c, &err));
+    for (int i = 0; i < MANY; i++) {
+        draw(GAUSSIAN, (uint64_t)(9000 + i), x, FEW);
+        assert_ok(es_tails_of(x, FEW, ES_TAILS_BOTH, NULL, &t[i], &err));
+        const es_tails_p here = es_tails_compare(&t[i], &c, NULL);
+        p[2 * i] = here.heavier;
+        p[2 * i + 1] = here.lighter;
+        least = fmin(least, fmin(here.heavier, here.lighter));
+    }
+    print_message("the smallest of %d p is %.2g\n", 2 * MANY, least);
+    assert_true(least < 0.05); /* or there would be nothing to correct */
+    assert_ok(es_holm(p, 2 * MANY, p, &err));
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(es_tails_decide(&t[i], &c, (es_tails_p){p[2 * i], p[2 * i + 1]}),
+                         ES_TAILS_GAUSSIAN);
+}
+
+/* Each Gaussian number eight times in a row, in blocks of 64: whatever is averaged, the design
+ * effect is 8, but for the largest values, which may be a share of the whole and of one block.
+ * Taken as independent such samples would be called non-Gaussian too often. */
+static void neighbours_that_are_alike_count_less(void **state)
+{
+    enum { SERIES = 150, TIMES = 8 };
+    es_tails_control c;
+    double design = 0.0, called = 0.0, naive = 0.0;
+    (void)state;
+    assert_ok(es_tails_gaussian(N, 0, 5, NULL, &c, &err));
+    for (int s = 0; s < SERIES; s++) {
+        es_tails t;
+        draw(GAUSSIAN, (uint64_t)(20000 + s), x, N / TIMES);
+        for (int i = N - 1; i > 0; i--)
+            x[i] = x[i / TIMES];
+        assert_ok(es_tails_of(x, N, ES_TAILS_BOTH, NULL, &t, &err));
+        design += t.design / SERIES;
+        es_tails_p p = es_tails_compare(&t, &c, NULL);
+        called += ((p.heavier <= 0.05) + (p.lighter <= 0.05)) / (2.0 * SERIES);
+        t.design = 1.0;
+        p = es_tails_compare(&t, &c, NULL);
+        naive += ((p.heavier <= 0.05) + (p.lighter <= 0.05)) / (2.0 * SERIES);
+    }
+    print_message("design effect %.2f; p <= 0.05 in %.3f, without it in %.3f\n", design, called,
+                  naive);
+    assert_close(design, 8.0, 0.1);
+    assert_true(called < 0.05 + 4.0 * sqrt(0.05 * 0.95 / SERIES));
+    const double both = naive * (1.0 - naive) + called * (1.0 - called); /* 2 SERIES of each */
+    assert_true(naive > called + 4.0 * sqrt(both / (2.0 * SERIES)));
 }
 
 /* ---- tokens ---- */
@@ -290,7 +401,7 @@ static void tokens_are_looked_at_along_their_axes(void **state)
     for (int j = 0; j < 3; j++) {
         const es_tails_direction d = es_tails_direction_of(&spec, j);
         assert_true(d.kind == ES_TAILS_PRINCIPAL && d.head == -1 && d.index == j);
-        assert_int_equal(es_tails_judge(&rows[j].sample, &rows[j].control, NULL), verdict[j]);
+        assert_int_equal(es_tails_judge(&rows[j].sample, &rows[j].control), verdict[j]);
     }
     assert_int_equal(es_tails_direction_of(&spec, 4).kind, ES_TAILS_NORM);
     for (int i = 0; i < N; i++)
@@ -432,6 +543,9 @@ int main(void)
         cmocka_unit_test(unit_and_origin_do_not_matter),
         cmocka_unit_test(gaussian_control_is_gaussian),
         cmocka_unit_test(laws_are_told_apart),
+        cmocka_unit_test(p_of_gaussian_samples_is_uniform),
+        cmocka_unit_test(none_of_many_gaussian_directions_is_called),
+        cmocka_unit_test(neighbours_that_are_alike_count_less),
         cmocka_unit_test(control_is_the_same_on_any_number_of_threads),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(a_constant_has_no_tails),

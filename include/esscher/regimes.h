@@ -124,6 +124,11 @@ ES_API es_status es_regimes_outputs(const es_regimes_opts *opts, int64_t n, doub
                                     const es_view *V, const double *directions, es_output_row *out,
                                     es_error *err);
 
+/*! es_regimes_normal_p() : one p of row->normal, both tests together: 1 - (1 - p)^2 of the smaller,
+ * which is uniform where both are Gaussian, because they are then independent. NaN without tests.
+ */
+ES_API double es_regimes_normal_p(const es_regimes_row *row);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,11 +12,12 @@
  *
  * A finite sample bends all three, so each is compared with a *control*: the same numbers of
  * Gaussian samples of the same size, whose mean and spread say how many deviations z the sample is
- * from Gaussian.
+ * from Gaussian, and whose order statistics give p, the probability of a Gaussian sample that is
+ * further out. Who looks at many directions corrects p for their number (multiple.h).
  *
  *     es_tails_gaussian(n, 0, seed, NULL, &control, &err);
  *     es_tails_of(x, n, ES_TAILS_BOTH, NULL, &sample, &err);
- *     puts(es_tails_verdict_name(es_tails_judge(&sample, &control, &z)));
+ *     puts(es_tails_verdict_name(es_tails_judge(&sample, &control)));
  *
  * tails.h asks it of tokens, in the directions that matter to attention.
  */
@@ -50,6 +51,8 @@ typedef struct es_tails {
     double psi2;                  /* over the standard deviation */
     double hill, hill_se;         /* xi and xi/sqrt(k) */
     double hill_half, hill_twice; /* with k/2 and 2k: a power tail has all three alike */
+    double design; /* design effect of exp(3 y^2/8), y standardised, over up to 64 blocks of
+                      consecutive x, at least 1: how many dependent x are worth one */
 } es_tails;
 
 /*! es_tails_hill_count() : the k of `hill`, round(n^(2/3)). */
@@ -65,15 +68,22 @@ ES_API es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_
 
 /* ---- its control ---- */
 
+enum { ES_TAILS_ORDERS = 17 };
+
 typedef struct es_tails_spread {
-    double mean, sd; /* over draws */
+    double mean, sd;               /* over draws */
+    double draws;                  /* R; the k = R/4 largest, and the k smallest, are the tails */
+    double order[ES_TAILS_ORDERS]; /* what is between them, at evenly spaced ranks, the first and
+                                      the last included; increasing */
+    double below, above; /* mean distance of the k smallest from order[0], of the k largest from the
+                            last */
 } es_tails_spread;
 
 typedef struct es_tails_control {
     es_tails_spread kurtosis, proxy, psi2, hill;
 } es_tails_control;
 
-/*! es_tails_gaussian() : of `draws` (0: 32) samples of n Gaussian numbers. Draw r stands at cell r
+/*! es_tails_gaussian() : of `draws` (0: 64) samples of n Gaussian numbers. Draw r stands at cell r
  *  of experiment ES_EXPERIMENT_TAILS. O(draws n log n) on exec->threads threads.
  *  @return : ES_OK; ES_E_RANGE if draws is 1 or negative; as es_tails_of(); ES_E_INTERRUPTED. */
 ES_API es_status es_tails_gaussian(int64_t n, int64_t draws, uint64_t seed, const es_exec *exec,
@@ -91,18 +101,43 @@ typedef struct es_tails_z {
     double kurtosis, proxy, psi2, hill;
 } es_tails_z;
 
+/*! es_tails_above() : the probability that a Gaussian sample has at least this value: its rank
+ * among the draws and itself, interpolated between the ranks that are kept; in the tail, a quarter
+ * of them, the predictive law of exponential excesses, ((k+1)/(R+1)) (1 + e/(k m))^-k for a value e
+ * beyond the last order, m the mean excess: exact for exponential tails, on the safe side for
+ * lighter ones. es_tails_below() : at most. Both lie above 0. */
+ES_API double es_tails_above(double value, const es_tails_spread *control);
+ES_API double es_tails_below(double value, const es_tails_spread *control);
+
+/* Probabilities that a Gaussian sample looks as heavy, or as light, in one number or the other:
+ * twice the smaller p of two, at most 1. NaN of a constant. */
+typedef struct es_tails_p {
+    double heavier; /* proxy, psi2 above */
+    double lighter; /* psi2, hill below; the proxy cannot be below 1 and never says so */
+} es_tails_p;
+
+/*! es_tails_compare() : z (may be NULL) and p. Distances that p belongs to are divided by
+ *  sqrt(sample->design): neighbours in a text are alike, and n of them spread like fewer
+ *  independent numbers. z is not divided. */
+ES_API es_tails_p es_tails_compare(const es_tails *sample, const es_tails_control *control,
+                                   es_tails_z *z);
+
 typedef enum es_tails_verdict {
     ES_TAILS_GAUSSIAN = 0, /* neither of the others */
-    ES_TAILS_LIGHTER = 1,  /* not heavier, and psi2 or hill is 10 % below the control with z < -4 */
-    ES_TAILS_HEAVIER = 2,  /* proxy or psi2 is 10 % above the control with z > 4 */
-    ES_TAILS_CONSTANT = 3  /* no variance */
+    ES_TAILS_LIGHTER = 1, /* not heavier; psi2 or hill is 10 % below the control, p.lighter small */
+    ES_TAILS_HEAVIER = 2, /* proxy or psi2 is 10 % above the control, p.heavier small */
+    ES_TAILS_CONSTANT = 3 /* no variance */
 } es_tails_verdict;
 
-/*! es_tails_judge() : z (may be NULL) and the verdict. Both a distance and its significance are
- *  asked for: z counts independent numbers, which tokens of a text are not, and psi2 of Gaussian
- *  samples has itself a heavy tail. The proxy cannot be below 1, so it never says "lighter". */
-ES_API es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control,
-                                       es_tails_z *z);
+#define ES_TAILS_LEVEL 0.01 /* p is small from here on */
+
+/*! es_tails_decide() : the verdict, p being corrected for all that was tried. Both a distance and
+ *  its significance are asked for. */
+ES_API es_tails_verdict es_tails_decide(const es_tails *sample, const es_tails_control *control,
+                                        es_tails_p p);
+
+/*! es_tails_judge() : the same of one sample that was looked at alone; its two p count twice. */
+ES_API es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control);
 /*! es_tails_verdict_name() : "Gaussian-like", "lighter than Gaussian", "heavier than Gaussian",
  *  "constant". */
 ES_API const char *es_tails_verdict_name(es_tails_verdict verdict);

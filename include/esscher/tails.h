@@ -34,7 +34,7 @@ typedef struct es_tails_spec {
     const es_view *tokens;            /* (n, d); NULL where there is a pool */
     int64_t principal, random;        /* how many; 0: 8 each, at most d */
     int64_t queries;                  /* for each head; 0: 4 */
-    int64_t draws;                    /* of controls; 0: 32 */
+    int64_t draws;                    /* of controls; 0: 64 */
     const es_tails_control *gaussian; /* of as many tokens, known already; NULL: drawn */
     uint64_t seed;
     const es_exec *exec;
@@ -44,6 +44,7 @@ typedef struct es_tails_spec {
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;
+    es_tails_p p; /* es_tails_compare() of the two, not corrected for how many were tried */
 } es_tails_row;
 
 typedef struct es_tails_direction {

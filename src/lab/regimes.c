@@ -260,6 +260,12 @@ static void compare_normal(int64_t dim, int64_t n, double beta, const es_regimes
     out->normal[1] = agreement(es_ks_normal(column, count));
 }
 
+double es_regimes_normal_p(const es_regimes_row *row)
+{
+    const double least = fmin(row->normal[0].p, row->normal[1].p);
+    return least * (2.0 - least);
+}
+
 static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regimes_draw *draws,
                       int64_t count, double *column, es_regimes_row *out, es_error *err)
 {

@@ -55,7 +55,7 @@ static tails_job sized(const es_tails_spec *spec, int64_t tokens, int64_t dim, i
     s->principal = or_default(s->principal, 8);
     s->random = or_default(s->random, 8);
     s->queries = or_default(s->queries, 4);
-    s->draws = or_default(s->draws, 32);
+    s->draws = or_default(s->draws, 64);
     s->principal = s->principal < dim ? s->principal : dim;
     s->random = s->random < dim ? s->random : dim;
     job.rows = s->principal + s->random + 1 + heads * (1 + s->queries);
@@ -490,8 +490,10 @@ static es_status measure_row(void *user, int64_t unit, int thread, es_error *err
     const bool norm = job->first + unit == job->spec.principal + job->spec.random;
     (void)thread;
     out->control = norm ? job->norms : job->gaussian;
-    return es_tails_of(job->projected + unit * job->tokens, job->tokens,
-                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget, &out->sample, err);
+    ES_TRY(es_tails_of(job->projected + unit * job->tokens, job->tokens,
+                       norm ? ES_TAILS_UPPER : ES_TAILS_BOTH, job->exec.budget, &out->sample, err));
+    out->p = es_tails_compare(&out->sample, &out->control, NULL);
+    return ES_OK;
 }
 
 static es_status draw_controls(tails_job *job, es_error *err)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/average.h"
 #include "stats/special.h"
 
 /* ---- the proxy ---- */
@@ -158,6 +159,29 @@ static bool standardise(const double *x, int64_t n, double *y, es_tails *out)
     return true;
 }
 
+/* Design effect of f = exp(3 y^2/8), whose mean psi2 is made of: the variance of its means over
+ * blocks, times their length, over its own. (Plain squares are alike over longer distances than
+ * tails are: theirs would be too large.) f is kept finite by its largest value. */
+static double design_of(const double *y, int64_t n)
+{
+    enum { MOST = 64 };
+    const int64_t blocks = n / 16 < MOST ? n / 16 : MOST, length = n / blocks;
+    double mean[MOST], all = 0.0, between = 0.0, within = 0.0, top = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        top = fmax(top, y[i] * y[i]);
+    for (int64_t b = 0; b < blocks; b++) {
+        mean[b] = 0.0;
+        for (int64_t i = b * length; i < (b + 1) * length; i++)
+            mean[b] += exp(0.375 * (y[i] * y[i] - top)) / (double)length;
+        all += mean[b] / (double)blocks;
+    }
+    for (int64_t i = 0; i < blocks * length; i++)
+        within += pow(exp(0.375 * (y[i] * y[i] - top)) - all, 2.0) / (double)(blocks * length);
+    for (int64_t b = 0; b < blocks; b++)
+        between += (mean[b] - all) * (mean[b] - all) / (double)(blocks - 1);
+    return fmax(1.0, (double)length * between / within); /* if y is +-1, NaN: 1 */
+}
+
 static es_status check_count(int64_t n, es_error *err)
 {
     if (n >= ES_TAILS_LEAST)
@@ -190,10 +214,11 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_budget 
     if (!x || !out)
         return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "x or out is NULL");
     ES_TRY(check_sample(x, n, side, err));
-    *out = (es_tails){(double)n, 0.0, 0.0, none, none, none, none, none, none, none, none};
+    *out = (es_tails){(double)n, 0.0, 0.0, none, none, none, none, none, none, none, none, none};
     ES_TRY(es_mem_array(budget, n, 1, sizeof *y, "a sample", (void **)&y, err));
     es_status status = ES_OK;
     if (standardise(x, n, y, out)) {
+        out->design = design_of(y, n);
         out->proxy = 1.0;
         out->tilt = 0.0;
         raise_proxy(y, n, 1.0, out);
@@ -218,31 +243,76 @@ static double distance(double value, const es_tails_spread *control)
     return (value - control->mean) / control->sd;
 }
 
-static bool above(double value, const es_tails_spread *control)
+/* P(a draw is above value), for a value that is not below the last order. */
+static double tail_of(double excess, double mean_excess, double draws)
 {
-    return value > 1.1 * control->mean && distance(value, control) > 4.0;
+    const double k = floor(draws / 4.0), beyond = (k + 1.0) / (draws + 1.0);
+    if (k < 1.0 || !(mean_excess > 0.0)) /* too few to have a tail, or all of them alike */
+        return excess > 0.0 ? 1.0 / (draws + 1.0) : beyond;
+    return beyond * pow(1.0 + excess / (k * mean_excess), -k);
 }
 
-static bool below(double value, const es_tails_spread *control)
+double es_tails_above(double value, const es_tails_spread *c)
 {
-    return value < 0.9 * control->mean && distance(value, control) < -4.0;
+    enum { LAST = ES_TAILS_ORDERS - 1 };
+    const double k = floor(c->draws / 4.0), all = c->draws + 1.0;
+    if (!(value < c->order[LAST]))
+        return isnan(value) ? value : tail_of(value - c->order[LAST], c->above, c->draws);
+    if (value < c->order[0])
+        return 1.0 - tail_of(c->order[0] - value, c->below, c->draws);
+    int i = 0;
+    while (value >= c->order[i + 1])
+        i++;
+    const double part = (value - c->order[i]) / (c->order[i + 1] - c->order[i]);
+    const double steps = (all - 2.0 * (k + 1.0)) / LAST; /* ranks from one order to the next */
+    return (all - (k + 1.0) - steps * ((double)i + part)) / all;
 }
 
-es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control,
-                                es_tails_z *z)
+double es_tails_below(double value, const es_tails_spread *c)
 {
-    if (z)
-        *z = (es_tails_z){.kurtosis = distance(sample->kurtosis, &control->kurtosis),
+    return value < c->order[0] ? tail_of(c->order[0] - value, c->below, c->draws)
+                               : 1.0 - es_tails_above(value, c);
+}
+
+es_tails_p es_tails_compare(const es_tails *sample, const es_tails_control *control, es_tails_z *z)
+{
+    const es_tails_z d = {.kurtosis = distance(sample->kurtosis, &control->kurtosis),
                           .proxy = distance(sample->proxy, &control->proxy),
                           .psi2 = distance(sample->psi2, &control->psi2),
                           .hill = distance(sample->hill, &control->hill)};
+    const double root = sqrt(sample->design);
+#define NEARER(name) (control->name.mean + control->name.sd * d.name / root)
+    const double proxy = es_tails_above(NEARER(proxy), &control->proxy);
+    const double psi2 = es_tails_above(NEARER(psi2), &control->psi2);
+    const double less = es_tails_below(NEARER(psi2), &control->psi2);
+    const double hill = es_tails_below(NEARER(hill), &control->hill);
+#undef NEARER
+    if (z)
+        *z = d;
+    if (!(sample->variance > 0.0))
+        return (es_tails_p){(double)NAN, (double)NAN};
+    return (es_tails_p){.heavier = fmin(1.0, 2.0 * fmin(proxy, psi2)),
+                        .lighter = fmin(1.0, 2.0 * fmin(less, hill))};
+}
+
+es_tails_verdict es_tails_decide(const es_tails *sample, const es_tails_control *control,
+                                 es_tails_p p)
+{
+    const bool above =
+        sample->proxy > 1.1 * control->proxy.mean || sample->psi2 > 1.1 * control->psi2.mean;
+    const bool below =
+        sample->psi2 < 0.9 * control->psi2.mean || sample->hill < 0.9 * control->hill.mean;
     if (!(sample->variance > 0.0))
         return ES_TAILS_CONSTANT;
-    if (above(sample->proxy, &control->proxy) || above(sample->psi2, &control->psi2))
+    if (above && p.heavier <= ES_TAILS_LEVEL)
         return ES_TAILS_HEAVIER;
-    if (below(sample->psi2, &control->psi2) || below(sample->hill, &control->hill))
-        return ES_TAILS_LIGHTER;
-    return ES_TAILS_GAUSSIAN;
+    return below && p.lighter <= ES_TAILS_LEVEL ? ES_TAILS_LIGHTER : ES_TAILS_GAUSSIAN;
+}
+
+es_tails_verdict es_tails_judge(const es_tails *sample, const es_tails_control *control)
+{
+    const es_tails_p p = es_tails_compare(sample, control, NULL);
+    return es_tails_decide(sample, control, (es_tails_p){2.0 * p.heavier, 2.0 * p.lighter});
 }
 
 const char *es_tails_verdict_name(es_tails_verdict verdict)
@@ -258,7 +328,7 @@ const char *es_tails_verdict_name(es_tails_verdict verdict)
 
 /* ---- what all this says of Gaussian samples ---- */
 
-enum { DRAWS = 32, STRIP = 64 };
+enum { DRAWS = 64, STRIP = 64 }; /* 16 of them a tail: p of 1e-7 can be told */
 
 typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
@@ -307,17 +377,35 @@ static es_status draw_one(void *user, int64_t unit, int thread, es_error *err)
     return status;
 }
 
-/* Mean and standard deviation of the member at `offset` of each draw. */
-static es_tails_spread spread_of(const es_tails *draws, int64_t count, size_t offset)
+/* Value of rank `at`, from 0, among those in order; between two of them if it is no whole number.
+ */
+static double order_of(const double *sorted, double at)
 {
-    es_tails_spread s = {0.0, 0.0};
-#define MEMBER(r) (*(const double *)(const void *)((const char *)&draws[r] + offset))
+    const int64_t i = (int64_t)floor(at);
+    const double part = at - (double)i;
+    return part > 0.0 ? sorted[i] + part * (sorted[i + 1] - sorted[i]) : sorted[i];
+}
+
+/* What the member at `offset` of each draw does; `x` (count) is scratch. */
+static es_tails_spread spread_of(const es_tails *draws, int64_t count, size_t offset, double *x)
+{
+    es_tails_spread s = {.draws = (double)count};
+    const int64_t k = count / 4;
+    for (int64_t r = 0; r < count; r++) {
+        x[r] = *(const double *)(const void *)((const char *)&draws[r] + offset);
+        s.mean += x[r] / (double)count;
+    }
     for (int64_t r = 0; r < count; r++)
-        s.mean += MEMBER(r) / (double)count;
-    for (int64_t r = 0; r < count; r++)
-        s.sd += (MEMBER(r) - s.mean) * (MEMBER(r) - s.mean);
-#undef MEMBER
+        s.sd += (x[r] - s.mean) * (x[r] - s.mean);
     s.sd = sqrt(s.sd / (double)(count - 1));
+    es_sort_reals(x, count);
+    for (int i = 0; i < ES_TAILS_ORDERS; i++)
+        s.order[i] =
+            order_of(x, (double)k + (double)(count - 1 - 2 * k) * i / (ES_TAILS_ORDERS - 1));
+    for (int64_t r = 0; r < k; r++) {
+        s.below += (s.order[0] - x[r]) / (double)k;
+        s.above += (x[count - 1 - r] - s.order[ES_TAILS_ORDERS - 1]) / (double)k;
+    }
     return s;
 }
 
@@ -328,19 +416,23 @@ static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
     if (!out)
         return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "out is NULL");
     if (count < 2)
-        return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 32",
+        return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
                        "%lld draws have no spread", (long long)draws);
     ES_TRY(check_count(c->n, err));
     c->budget = exec ? exec->budget : NULL;
+    double *x = NULL;
     ES_TRY(
         es_mem_array(c->budget, count, 1, sizeof *c->draws, "controls", (void **)&c->draws, err));
-    const es_status status = es_parallel_run(exec, count, draw_one, c, err);
+    es_status status = es_parallel_run(exec, count, draw_one, c, err);
     if (status == ES_OK)
-        *out =
-            (es_tails_control){.kurtosis = spread_of(c->draws, count, offsetof(es_tails, kurtosis)),
-                               .proxy = spread_of(c->draws, count, offsetof(es_tails, proxy)),
-                               .psi2 = spread_of(c->draws, count, offsetof(es_tails, psi2)),
-                               .hill = spread_of(c->draws, count, offsetof(es_tails, hill))};
+        status = es_mem_array(c->budget, count, 1, sizeof *x, "controls", (void **)&x, err);
+    if (status == ES_OK)
+        *out = (es_tails_control){.kurtosis =
+                                      spread_of(c->draws, count, offsetof(es_tails, kurtosis), x),
+                                  .proxy = spread_of(c->draws, count, offsetof(es_tails, proxy), x),
+                                  .psi2 = spread_of(c->draws, count, offsetof(es_tails, psi2), x),
+                                  .hill = spread_of(c->draws, count, offsetof(es_tails, hill), x)};
+    es_mem_free(c->budget, x);
     es_mem_free(c->budget, c->draws);
     return status;
 }

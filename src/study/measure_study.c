@@ -47,10 +47,9 @@ static const es_param params[] = {
     {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
     {"error-bar", 0, ES_PARAM_WHOLE, "B",
-     "error bars: how far outputs are from those of infinitely many such keys, from how much "
-     "blocks "
-     "of B consecutive keys differ in this one context. A power of two, long against what "
-     "neighbouring keys share",
+     "error bars: how far outputs are from those of infinitely many such keys, from how "
+     "much blocks of B consecutive keys differ in this one context. A power of two, long against "
+     "what neighbouring keys share",
      FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .otherwise = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},

@@ -82,16 +82,14 @@ static const es_column bar_columns[] = {
     {"error_bar_relative", "relative", "", ES_FORMAT_SHORT, "the same over the output's length"},
     {"error_bar_t", "t of 95 %", "", ES_FORMAT_SHORT,
      "a coordinate of the output is within t of its standard errors in 95 of 100 such contexts, "
-     "the "
-     "whole output within t error bars in at least as many"},
+     "the whole output within t error bars in at least as many"},
     {"error_bar_independent", "if independent", "", ES_FORMAT_SHORT,
      "the error bar were keys independent, sum w^2 |v - output|^2"},
     {"design_effect", "design effect", "", ES_FORMAT_SHORT,
      "ratio of the squares: how many times the variance of independent keys"},
     {"error_bar_told", "queries that can tell", "", ES_FORMAT_SHORT,
      "share with at least five effective blocks and an entropy above (3/4) ln n; for the others "
-     "the "
-     "largest weights decide, and one context cannot tell"},
+     "the largest weights decide, and one context cannot tell"},
     {0}};
 static const es_table_spec bars_table = {
     "error_bars", bar_columns,

@@ -67,10 +67,12 @@ static const es_column columns[] = {
     {"tangential_variance_average", "tangential variance", "", ES_FORMAT_REAL,
      "of one coordinate orthogonal to it, subcritical", .standing = ES_STANDING_PROVED},
     {"normal_p", "p of normality", "", ES_FORMAT_SHORT,
-     "the smaller p-value of two Kolmogorov-Smirnov tests that the output's radial and tangential "
-     "fluctuations are Gaussian with the subcritical variances; only where all keys that count "
-     "were drawn"},
-    {"normal_radial_p", "p of normality, radial", "", ES_FORMAT_SHORT},
+     "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if both "
+     "are Gaussian; only where all keys that count were drawn"},
+    {"normal_radial_p", "p of normality, radial", "", ES_FORMAT_SHORT,
+     "Kolmogorov-Smirnov test that the output's part along the query is Gaussian with mean and "
+     "variance of the subcritical limit; its bias is about 1/sqrt(n) of the spread and is found "
+     "from several n replicates on"},
     {"normal_tangential_p", "p of normality, tangential", "", ES_FORMAT_SHORT},
     {"ordered", "weight", "", ES_FORMAT_REAL, "the k-th largest, mean over replicates",
      .error = "ordered_se", .each = true},
@@ -152,7 +154,7 @@ static void put_tests(const line *l)
     }
     es_put(l->t, l->row, {"ks", r->law[0].distance}, {"ks_p", r->law[0].p},
            {"normal_radial_p", r->normal[0].p}, {"normal_tangential_p", r->normal[1].p},
-           {"normal_p", fmin(r->normal[0].p, r->normal[1].p)}, {"bulk_share", r->bulk},
+           {"normal_p", es_regimes_normal_p(r)}, {"bulk_share", r->bulk},
            {"bulk_normality", r->normality});
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <esscher/fit.h>
+#include <esscher/multiple.h>
 #include <esscher/tails.h>
 
 #include "base/error.h"
@@ -32,7 +33,7 @@ typedef struct tails_state {
 } tails_state;
 
 /* The numbers of a direction in a run file, by their names. */
-enum { TAILS_NUMBERS = 19 };
+enum { TAILS_NUMBERS = 22 };
 
 #define FIELD(member) .field = offsetof(tails_params, member)
 static const es_param params[] = {
@@ -46,7 +47,7 @@ static const es_param params[] = {
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
      FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
     {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
-     .min = 4, .max = 65536, .standard = "32", .was = "draws"},
+     .min = 4, .max = 65536, .standard = "64", .was = "draws"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -113,7 +114,9 @@ static es_status open_study(es_job *job, es_error *err)
 static double room_of(const tails_state *s, double rows)
 {
     const double layers = (double)(s->layers * s->n_domains);
-    return 8.0 * TAILS_NUMBERS * rows * (layers + 1.0) + 32.0 * rows + 262144.0;
+    const double tests = 4.0 * layers; /* two p of each direction, as they are and corrected */
+    return 8.0 * rows * (TAILS_NUMBERS * (layers + 1.0) + tests) +
+           ((double)sizeof(es_tails_row) + 64.0) * rows + 262144.0;
 }
 
 /* How many directions are projected at a time depends on what the budget leaves, so the layer's
@@ -161,7 +164,9 @@ static const struct {
     NUMBER("kurtosis_control", control.kurtosis.mean), NUMBER("kurtosis_sd", control.kurtosis.sd),
     NUMBER("proxy_control", control.proxy.mean), NUMBER("proxy_sd", control.proxy.sd),
     NUMBER("psi2_control", control.psi2.mean), NUMBER("psi2_sd", control.psi2.sd),
-    NUMBER("hill_control", control.hill.mean), NUMBER("hill_sd", control.hill.sd)};
+    NUMBER("hill_control", control.hill.mean), NUMBER("hill_sd", control.hill.sd),
+    NUMBER("design", sample.design), NUMBER("p_heavier", p.heavier),
+    NUMBER("p_lighter", p.lighter)};
 /* clang-format on */
 
 static void pack(const es_tails_row *row, double *out)
@@ -234,9 +239,10 @@ static void close_study(es_job *job) { es_pools_close(&((tails_state *)job->stat
 /* ---- tables ---- */
 
 static const char rule[] =
-    "Verdict. Heavier: proxy or psi2 is at least 10 % above the control's mean with z > 4. "
-    "Lighter: not heavier, and psi2 or Hill is at least 10 % below it with z < -4. Gaussian-like: "
-    "neither. z counts tokens as independent, which tokens of a text are not: it overstates.";
+    "Verdict. Heavier: proxy or psi2 is at least 10 % above the control's mean, and p of heavier, "
+    "corrected for all directions of this answer, both ways (Holm), is at most 0.01. Lighter: not "
+    "heavier, and the same of psi2 or Hill below it. Gaussian-like: neither. z counts tokens as "
+    "independent; p does not: distances are divided by the root of the design effect.";
 
 /* The control of a number and the distance from it. */
 #define CONTROL_COLUMNS(key, unit, definition)                                                     \
@@ -281,13 +287,24 @@ static const es_column row_columns[] = {
     {"plateau", "plateau", "", ES_FORMAT_TEXT,
      "does Hill stay within its interval with half and twice as many? Only then is it the index of "
      "a power tail"},
+    {"design", "design effect", "", ES_FORMAT_SHORT,
+     "of exp(3 x^2/8), x standardised, over up to 64 blocks of consecutive tokens, at least 1: how "
+     "many dependent tokens are worth one"},
+    {"p_heavier", "p heavier", "", ES_FORMAT_SHORT,
+     "probability that Gaussian tokens look as heavy by proxy or psi2: twice the smaller p of the "
+     "two, from the control's order statistics, its tails continued exponentially"},
+    {"p_heavier_corrected", "corrected", "", ES_FORMAT_SHORT,
+     "for the number of directions tried, in both ways, by Holm"},
+    {"p_lighter", "p lighter", "", ES_FORMAT_SHORT, "the same of psi2 or Hill below the control"},
+    {"p_lighter_corrected", "corrected", "", ES_FORMAT_SHORT},
     {"verdict", "verdict", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec rows_table = {
     "rows", row_columns,
     ES_VIEW("Tails, direction by direction",
             "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 "
-            "psi2_z hill hill_z verdict",
+            "psi2_z hill hill_z design p_heavier p_heavier_corrected p_lighter "
+            "p_lighter_corrected verdict",
             rule)};
 
 static const es_column kind_columns[] = {
@@ -322,6 +339,8 @@ typedef struct making {
     es_table *rows, *kinds;
     int64_t cell;
     double *proxy, *psi2, *hill; /* (directions) of a kind */
+    es_tails_p *corrected;       /* (cells, directions) for all of them */
+    int64_t width;               /* directions */
     int64_t verdicts[ES_TAILS_CONSTANT + 1], directions;
     double largest;       /* proxy of a direction that varies, */
     double largest_of[2]; /* its control: mean and standard deviation */
@@ -341,6 +360,11 @@ static es_tails_row direction_at(const making *m, int64_t i)
 
 /* ---- directions ---- */
 
+static es_tails_verdict verdict_of(const making *m, const es_tails_row *r, int64_t i)
+{
+    return es_tails_decide(&r->sample, &r->control, m->corrected[m->cell * m->width + i]);
+}
+
 /* A number, its control, and the distance between them. */
 static void put_compared(es_table *t, int64_t row, const char *name, double value,
                          const es_tails_spread *control, double z)
@@ -358,12 +382,15 @@ static bool plateau(const es_tails *s)
 
 /* The largest proxy is remembered with its own control, because a norm has another control than
  * a direction. */
-static void put_direction(making *m, const es_tails_direction *direction, const es_tails_row *r)
+static void put_direction(making *m, const es_tails_direction *direction, const es_tails_row *r,
+                          int64_t i)
 {
     const es_tails *s = &r->sample;
     const es_tails_control *c = &r->control;
+    const es_tails_p corrected = m->corrected[m->cell * m->width + i];
+    const es_tails_verdict verdict = verdict_of(m, r, i);
     es_tails_z z;
-    const es_tails_verdict verdict = es_tails_judge(s, c, &z);
+    es_tails_compare(s, c, &z); /* p is the cell's: run files have no order statistics */
     es_table *t = m->rows;
     const int64_t row = es_table_row(t);
     name_row(m, t, row);
@@ -380,7 +407,9 @@ static void put_direction(making *m, const es_tails_direction *direction, const 
     es_put(t, row, {"hill_se", s->hill_se}, {"hill_ci.0", s->hill - ES_SIGMAS_95 * s->hill_se},
            {"hill_ci.1", s->hill + ES_SIGMAS_95 * s->hill_se},
            {"hill_k", (double)(es_tails_hill_count((int64_t)s->count))},
-           {"hill_half", s->hill_half}, {"hill_twice", s->hill_twice});
+           {"hill_half", s->hill_half}, {"hill_twice", s->hill_twice}, {"design", s->design},
+           {"p_heavier", r->p.heavier}, {"p_heavier_corrected", corrected.heavier},
+           {"p_lighter", r->p.lighter}, {"p_lighter_corrected", corrected.lighter});
     es_table_text(t, row, "plateau", plateau(s) ? "yes" : "no");
     es_table_text(t, row, "verdict", es_tails_verdict_name(verdict));
     m->verdicts[verdict]++;
@@ -400,7 +429,7 @@ static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t
     int64_t verdicts[ES_TAILS_CONSTANT + 1] = {0}, vary = 0;
     for (int64_t i = first; i < last; i++) {
         const es_tails_row r = direction_at(m, i);
-        const es_tails_verdict v = es_tails_judge(&r.sample, &r.control, NULL);
+        const es_tails_verdict v = verdict_of(m, &r, i);
         verdicts[v]++;
         if (v == ES_TAILS_CONSTANT)
             continue;
@@ -435,7 +464,7 @@ static void put_layer(making *m)
     for (int64_t i = 0; i < count; i++) {
         const es_tails_direction here = es_tails_direction_of(&spec, i);
         const es_tails_row r = direction_at(m, i);
-        put_direction(m, &here, &r);
+        put_direction(m, &here, &r, i);
         if (i + 1 < count && es_tails_direction_of(&spec, i + 1).kind == here.kind)
             continue;
         put_kind(m, here.kind, first, i + 1);
@@ -457,14 +486,36 @@ static void put_verdicts(const making *m, es_answer *answer)
     }
     es_answer_tell(
         answer,
-        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones.",
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones, "
+        "corrected for %lld tests: were all Gaussian, any would be called so with probability "
+        "below 0.01.",
         (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
-        (long long)m->verdicts[ES_TAILS_LIGHTER]);
+        (long long)m->verdicts[ES_TAILS_LIGHTER],
+        (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (m->largest > 0.0)
         es_answer_tell(answer,
                        "The largest variance proxy is %.3g variances; Gaussian samples of the same "
                        "size have %.3g ± %.2g.",
                        m->largest, m->largest_of[0], m->largest_of[1]);
+}
+
+/* All p of this answer, heavier and lighter ones alike, corrected together. */
+static es_status correct(es_job *job, making *m, es_error *err)
+{
+    const int64_t cells = m->s->layers * m->s->n_domains, count = 2 * cells * m->width;
+    double *p;
+    ES_TRY(es_job_array(job, cells, m->width, sizeof *m->corrected, &m->corrected, err));
+    ES_TRY(es_job_array(job, count, 1, sizeof *p, &p, err));
+    for (m->cell = 0; m->cell < cells; m->cell++)
+        for (int64_t i = 0; i < m->width; i++) {
+            const es_tails_p here = direction_at(m, i).p;
+            p[2 * (m->cell * m->width + i)] = here.heavier;
+            p[2 * (m->cell * m->width + i) + 1] = here.lighter;
+        }
+    ES_TRY(es_holm(p, count, p, err));
+    for (int64_t i = 0; i < count / 2; i++)
+        m->corrected[i] = (es_tails_p){.heavier = p[2 * i], .lighter = p[2 * i + 1]};
+    return ES_OK;
 }
 
 static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -475,6 +526,8 @@ static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(es_job_array(job, 3, directions, sizeof *m.proxy, &m.proxy, err));
     m.psi2 = m.proxy + directions;
     m.hill = m.psi2 + directions;
+    m.width = directions;
+    ES_TRY(correct(job, &m, err));
     m.rows = es_answer_table(answer, &rows_table);
     m.kinds = es_answer_table(answer, &kinds_table);
     for (m.cell = 0; m.cell < m.s->layers * m.s->n_domains; m.cell++)
@@ -496,14 +549,15 @@ const es_study es_study_tails = {
     .summary = "are real tokens as light-tailed as the theory asks?",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
-        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF "
-        "in every direction [cited]. For every layer of a BERT checkpoint on real text, or for "
-        "tokens of your own, this measures the proxy, the psi2 norm and Hill's tail index in "
-        "the directions that matter: principal components, the direction to which each head is "
-        "most sensitive, scores of real queries, norms, and random directions for comparison. "
-        "A finite sample bends all of them, so each stands beside a control, the same numbers "
-        "of Gaussian samples of the same size, and the verdict follows from the distance "
-        "between the two.\n\n"
+        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
+        "every direction [cited]. For every layer of a BERT checkpoint on real text, or for tokens "
+        "of your "
+        "own, this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
+        "matter: principal components, the direction to which each head is most sensitive, scores "
+        "of real queries, norms, and random directions for comparison. A finite sample bends all "
+        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
+        "same size, and the verdict follows from the distance between the two, with p-values "
+        "corrected for the number of directions and for what neighbouring tokens share.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,
