@@ -290,7 +290,8 @@ static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
 static void finish(const integral *in, const sum *s, double magnitude, es_draw_risk *out)
 {
     const double share = in->atoms->zeros / in->atoms->keys, m = s->m;
-    const double given = share > 0.0 ? -expm1(m * log(share)) : 1.0;
+    const double log_empty = share > 0.0 ? m * log(share) : -(double)INFINITY;
+    const double given = -expm1(log_empty);
     const double square = H * s->square / given, off = 4.0 * UNIT * magnitude;
     const double relative = RULE + 2.0 * ENDS + ROUNDING + (in->atoms->point ? ON_GRID : 0.0);
     double bias = 0.0;
@@ -299,7 +300,7 @@ static void finish(const integral *in, const sum *s, double magnitude, es_draw_r
     *out = (es_draw_risk){
         .square = {.val = square, .err = relative * square + off * (2.0 * sqrt(square) + off)},
         .bias = H * sqrt(bias) / given,
-        .empty = 1.0 - given};
+        .empty = exp(log_empty)};
 }
 
 es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_sizes,
