@@ -192,6 +192,29 @@ static void one_draw_and_one_key(void **state)
     free(v);
 }
 
+/* Two keys whose values are 1 apart, one of them with all of the weight but e^-gap: y is r =
+ * e^-gap/(1
+ * + e^-gap) from its value, and y_S, with K draws of the other, K e^-gap/(n - K + K e^-gap). Errors
+ * of order e^-gap are right although e^-gap is lost in y. */
+static void a_hair_of_weight_counts(void **state)
+{
+    (void)state;
+    static const double gaps[] = {1.0, 30.0, 60.0, 200.0};
+    const double v[] = {1e3, 1e3 + 1.0};
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (int64_t n = 1; n <= 200; n = 3 * n + 1) {
+            const double s[] = {0.0, -gaps[g]}, e = exp(-gaps[g]), r = e / (1.0 + e);
+            double square = 0.0, m = (double)n;
+            for (double k = 0.0; k <= m; k += 1.0) {
+                const double p =
+                    exp(lgamma(m + 1.0) - lgamma(k + 1.0) - lgamma(m - k + 1.0) - m * log(2.0));
+                const double share = k < m ? k * e / (m - k + k * e) : 1.0;
+                square += p * (share - r) * (share - r);
+            }
+            assert_close(risk_of(s, ES_DRAW_SCORES, v, 2, 1, n).square.val, square, 1e-9);
+        }
+}
+
 /* Scores so far apart that the best key of a draw is its output. Keys in order of their scores:
  * P(best of n is j) = ((N-j)/N)^n - ((N-j-1)/N)^n. */
 static void far_scores_are_a_maximum(void **state)
@@ -200,7 +223,7 @@ static void far_scores_are_a_maximum(void **state)
     enum { N = 30, WIDTH = 2 };
     double *v = normals(4, N, WIDTH), s[N];
     for (int j = 0; j < N; j++)
-        s[j] = 700.0 - 60.0 * j;
+        s[j] = 7000.0 - 600.0 * j; /* squares of such weights are zero in any unit */
     static const int64_t sizes[] = {2, 5, 40, 300};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const double n = (double)sizes[i];
@@ -279,7 +302,7 @@ static void grids_give_what_keys_give(void **state)
         es_draw_atoms_free(&atoms);
         es_draw_grid_free(&grids[0]);
         es_draw_grid_free(&grids[1]);
-        assert_ok(es_draw_atoms_exactly(scores, v, N, WIDTH, NULL, &atoms, &err));
+        assert_ok(es_draw_atoms_exactly(scores, v, N, WIDTH, center, NULL, &atoms, &err));
         assert_ok(es_draw_solve(&atoms, sizes, SIZES, exactly, &about[1], &err));
         es_draw_atoms_free(&atoms);
         for (int i = 0; i < SIZES; i++) {
@@ -392,6 +415,7 @@ int main(void)
         cmocka_unit_test(every_draw_of_few_keys_is_counted),
         cmocka_unit_test(equal_weights_are_a_mean),
         cmocka_unit_test(one_draw_and_one_key),
+        cmocka_unit_test(a_hair_of_weight_counts),
         cmocka_unit_test(far_scores_are_a_maximum),
         cmocka_unit_test(two_values_are_binomial),
         cmocka_unit_test(grids_give_what_keys_give),

@@ -26,7 +26,7 @@ static void by_keys(const truth *t, int i, int h, const int64_t *rows, int64_t n
         w[j] = log(w[j]);
         memcpy(v + j * K, t->values + rows[j] * H + h * K, K * sizeof *v);
     }
-    assert_ok(es_draw_atoms_exactly(w, v, n, K, NULL, &atoms, &err));
+    assert_ok(es_draw_atoms_exactly(w, v, n, K, t->limit + i * H + h * K, NULL, &atoms, &err));
     assert_ok(es_draw_solve(&atoms, sizes, SIZES, risks, NULL, &err));
     for (int s = 0; s < SIZES; s++)
         out[s] = risks[s].square.val;

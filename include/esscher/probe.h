@@ -149,7 +149,7 @@ ES_API int64_t es_probe_exact_numbers(const es_probe_spec *spec);
 /*! es_probe_exact() : for the first spec->exact queries of every head the mean square error of n
  *  tokens drawn independently from the pool, and from either half of it, at the spec's sizes and at
  *  powers of two, into exact (es_probe_exact_numbers()). `numbers` are the layer's. O(tokens hidden
- *  (hidden + queries)) time, 100 ns for each token, query and head; memory: 4 heads' grids of
+ *  (hidden + queries)) time, 120 ns for each token, query and head; memory: 4 heads' grids of
  *  scores, 0.5 MB for each query. Progress counts heads.
  *  @return : as es_probe_measure(). */
 ES_API es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double *numbers,

@@ -196,8 +196,8 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
         .control_flops = n * (H * (8.0 * k + 200.0) + once) + P * m * H * 8.0 * k,
         /* tables of exact expectations, 100 points of 1 ms for each size */
         .open_flops = 1.5e10 * P,
-        /* 250 ns for each token, query and head; a few ms for each query and head */
-        .exact_flops = N * 4.0 * H * H + heads * few * (1500.0 * N + 1e8),
+        /* 120 ns for each token, query and head, in f64; 5 ms for each query and head */
+        .exact_flops = N * 4.0 * H * H + heads * few * (3600.0 * N + 1.5e8),
         .exact_numbers = heads * few * ES_PROBE_SETS * (P + ES_PROBE_POWERS),
         /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
          * are sought; errors and outputs; numbers of a layer twice; engine */

@@ -5,20 +5,7 @@
 
 #include "base/error.h"
 #include "study/answer_kit.h"
-#include "study/setting_params.h"
-
-typedef struct theory_params {
-    es_law_params law; /* of it: dim, cov, rho */
-    es_head_params head;
-    double tolerance;
-    es_grid n;
-    int64_t samples;
-} theory_params;
-
-typedef struct theory_state {
-    es_matrix cov;
-    es_head_data head;
-} theory_state;
+#include "study/theory_study.h"
 
 #define FIELD(member) .field = offsetof(theory_params, member)
 static const es_param params[] = {
@@ -31,10 +18,23 @@ static const es_param params[] = {
      "may need 1e-5",
      FIELD(tolerance), .min = 0.0, .max = 0.1, .otherwise = "rounding of f64"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID",
-     "predict the errors that n Gaussian tokens will show, for each n", FIELD(n), .min = 3,
-     .max = 1e12, .unit = "tokens"},
+     "predict the errors that n Gaussian tokens will show, for each n from 3 on; with --values, "
+     "those "
+     "of n keys drawn from the given ones",
+     FIELD(n), .min = 1, .max = 1e12, .unit = "tokens",
+     .otherwise = "none; with --values 1..1000000*13"},
     {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),
      .min = 16, .max = 4096, .otherwise = "512"},
+    {"scores", 0, ES_PARAM_FILE, "FILE",
+     "instead of a head: scores of keys, .npy (N) or (queries, N), scaled as the softmax takes "
+     "them; -inf for a key that is masked",
+     FIELD(scores)},
+    {"weights", 0, ES_PARAM_FILE, "FILE", "or their weights, of any sum, .npy (N) or (queries, N)",
+     FIELD(weights)},
+    {"values", 0, ES_PARAM_FILE, "FILE", "values of these keys, .npy (N, dv)", FIELD(values)},
+    {"below", 0, ES_PARAM_NUMBER, "X",
+     "from which n the error of drawn keys is below X times the spread of the values", FIELD(below),
+     .min = 1e-6, .max = 1e3, .standard = "0.1"},
     {0}};
 
 /* ---- tables ---- */
@@ -176,6 +176,8 @@ static es_status open_study(es_job *job, es_error *err)
 {
     theory_params *p = job->params;
     theory_state *s = job->state;
+    if (theory_draws_asked(p))
+        return theory_draws_open(job, err);
     if ((p->samples || p->head.file[ES_HEAD_WV]) && !p->n.count)
         return es_refuse(err, "theory.options", "add --n GRID",
                          "--samples and --Wv are for the prediction");
@@ -285,6 +287,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     const theory_state *s = job->state;
     es_horizons h;
     es_exponents x;
+    if (theory_draws_asked(p))
+        return theory_draws_summarise(job, answer, err);
     ES_TRY(es_horizons_of(&s->cov.view, p->tolerance, &s->head.head, job->exec.budget, &h, err));
     ES_TRY(es_exponents_at(h.horizon.val, &x, err));
     if (p->n.count)
@@ -298,18 +302,26 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 static const char *const examples[] = {
     "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy",
     "esscher theory --dim 50 --rho 0.1 --A A.npy --json",
-    "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --n 1e3..3e4*4", NULL};
+    "esscher theory --cov S.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --n 1e3..3e4*4",
+    "esscher theory --scores scores.npy --values v.npy --n 64,512,4096", NULL};
 
 const es_study es_study_theory = {
     "theory",
-    .summary = "horizons, rates and predicted errors from a covariance and a head's weights",
-    .usage = "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options]",
-    .about = "Says, without running attention, how fast a head's output on n tokens approaches its "
-             "limit: the norms that the papers' theorems are stated in [cited], and the exponents "
-             "of n that follow for Gaussian tokens [heuristic]. With --n also the errors that an "
-             "experiment on n tokens will measure (of one output [proved], of mean and covariance "
-             "to first order in one token [heuristic]), and their local slopes, which at any n one "
-             "can afford differ from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.",
+    .summary = "horizons, rates and predicted errors from a covariance and a head's weights, or "
+               "exact ones from scores and values",
+    .usage =
+        "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options], or (--scores "
+        "S.npy | --weights W.npy) --values V.npy [options]",
+    .about =
+        "Says, without running attention, how fast a head's output on n tokens approaches its "
+        "limit: the norms that the papers' theorems are stated in [cited], and the exponents of n "
+        "that follow for Gaussian tokens [heuristic]. With --n also the errors that an experiment "
+        "on n tokens will measure (of one output [proved], of mean and covariance to first order "
+        "in one token [heuristic]), and their local slopes, which at any n one can afford differ "
+        "from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.\n\n"
+        "With --scores or --weights, and --values: the error of attention over n of these keys, "
+        "drawn independently with replacement, against attention over all of them. No law is "
+        "assumed and nothing is drawn: one integral for each query, exact for every n [proved].",
     .examples = examples,
     .params = params,
     .size = sizeof(theory_params),

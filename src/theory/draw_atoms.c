@@ -203,11 +203,14 @@ es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_
 }
 
 es_status es_draw_atoms_exactly(const double *scores, const double *values, int64_t n,
-                                int64_t width, es_budget *budget, es_draw_atoms *out, es_error *err)
+                                int64_t width, const double *center, es_budget *budget,
+                                es_draw_atoms *out, es_error *err)
 {
     *out = (es_draw_atoms){
         .budget = budget, .width = width, .keys = (double)n, .top = -(double)INFINITY};
     const es_status status = make(out, n, false, err);
+    if (status == ES_OK)
+        memcpy(out->center, center, (size_t)width * sizeof *center);
     for (int64_t j = 0; j < n && status == ES_OK; j++) {
         double *row = out->rows + out->count * row_of(width), square = 0.0;
         if (!(scores[j] > -(double)INFINITY)) {
@@ -215,8 +218,8 @@ es_status es_draw_atoms_exactly(const double *scores, const double *values, int6
             continue;
         }
         for (int64_t l = 0; l < width; l++) {
-            row[ES_DRAW_VALUE + l] = values[j * width + l];
-            square += values[j * width + l] * values[j * width + l];
+            row[ES_DRAW_VALUE + l] = values[j * width + l] - center[l];
+            square += row[ES_DRAW_VALUE + l] * row[ES_DRAW_VALUE + l];
         }
         row[ES_DRAW_COUNT] = row[ES_DRAW_WEIGHT] = 1.0;
         row[ES_DRAW_SQUARE] = square;

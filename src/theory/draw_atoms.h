@@ -61,10 +61,11 @@ typedef struct es_draw_atoms {
 es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_atoms *out,
                            es_error *err);
 
-/*! es_draw_atoms_exactly() : every key an atom of its own; values (n, width). */
+/*! es_draw_atoms_exactly() : every key an atom of its own; values (n, width), measured from center
+ *  (width), any value near the output. */
 es_status es_draw_atoms_exactly(const double *scores, const double *values, int64_t n,
-                                int64_t width, es_budget *budget, es_draw_atoms *out,
-                                es_error *err);
+                                int64_t width, const double *center, es_budget *budget,
+                                es_draw_atoms *out, es_error *err);
 void es_draw_atoms_free(es_draw_atoms *atoms);
 
 /*! es_draw_solve() : move u to the output of these keys (atoms->center), say what the weights say,

@@ -32,7 +32,7 @@ static const double ROUNDING = 5e-11;  /* sums over many keys; powers a^m */
 static const double ON_GRID = 2e-7;    /* of a grid: test_draw_risk.c compares with the keys */
 static const double UNIT = 2.3e-16;    /* of a double */
 static const double LOG_LARGEST = 6.6; /* e^{-x} is zero from x = e^6.6 = 735 on */
-static const double LOG_LEAST = -64.0; /* x of no consequence: m x is, up to 10^12 draws */
+static const double LOG_LEAST = -64.0; /* where the table of dampings begins */
 
 /* ---- one node ---- */
 
@@ -68,7 +68,9 @@ static es_status make_dampings(es_budget *budget, dampings *d, es_error *err)
 static damping look_up(const dampings *d, int64_t point)
 {
     const int64_t i = point - d->first;
-    return i < 0 ? (damping){.kept = 1.0} : d->at[i < d->count ? i : d->count - 1];
+    if (i < 0) /* rarely, but such keys may be all that keeps b(0) at 0 */
+        return damping_at((double)point / ES_DRAW_POINTS);
+    return d->at[i < d->count ? i : d->count - 1];
 }
 
 typedef struct node {
@@ -186,7 +188,7 @@ static void integrate(integral *in)
     for (int64_t i = 0; i < in->n_sizes; i++)
         most = fmax(most, in->sums[i].m);
     const int64_t middle = (int64_t)floor(-(log_mean + log(most)) / H);
-    if (!(in->left > 0.0))
+    if (!(in->atoms->reach > 0.0))
         return; /* all values that have weight are the same */
     int64_t k = middle;
     do
@@ -286,12 +288,13 @@ static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
     return in->atoms->point ? make_dampings(budget, &in->table, err) : ES_OK;
 }
 
-/* Given that a drawn key has weight. Rounding of a value moves |N/Z| by as much, at most. */
-static void finish(const integral *in, const sum *s, double magnitude, es_draw_risk *out)
+/* Given that a drawn key has weight. Rounding of some u moves |N/Z| by as much, at most. */
+static void finish(const integral *in, const sum *s, es_draw_risk *out)
 {
     const double share = in->atoms->zeros / in->atoms->keys, m = s->m;
-    const double given = share > 0.0 ? -expm1(m * log(share)) : 1.0;
-    const double square = H * s->square / given, off = 4.0 * UNIT * magnitude;
+    const double log_empty = share > 0.0 ? m * log(share) : -(double)INFINITY;
+    const double given = -expm1(log_empty);
+    const double square = H * s->square / given, off = 4.0 * UNIT * in->atoms->reach;
     const double relative = RULE + 2.0 * ENDS + ROUNDING + (in->atoms->point ? ON_GRID : 0.0);
     double bias = 0.0;
     for (int64_t l = 0; l < in->atoms->width; l++)
@@ -299,7 +302,7 @@ static void finish(const integral *in, const sum *s, double magnitude, es_draw_r
     *out = (es_draw_risk){
         .square = {.val = square, .err = relative * square + off * (2.0 * sqrt(square) + off)},
         .bias = H * sqrt(bias) / given,
-        .empty = 1.0 - given};
+        .empty = exp(log_empty)};
 }
 
 es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_sizes,
@@ -308,17 +311,15 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
     integral in = {.atoms = atoms, .n_sizes = n_sizes};
     const es_status status = prepare(&in, sizes, err);
     if (status == ES_OK) {
-        double *off = in.room + atoms->width, total = 0.0, magnitude = 0.0;
+        double *off = in.room + atoms->width, total = 0.0;
         for (int twice = 0; twice < 2; twice++) { /* what rounding left of the first time */
             total = output_of(atoms, off);
             move(atoms, off);
         }
         describe(&in, total, about);
         integrate(&in);
-        for (int64_t l = 0; l < atoms->width; l++)
-            magnitude = hypot(magnitude, atoms->center[l]);
         for (int64_t i = 0; i < n_sizes; i++)
-            finish(&in, &in.sums[i], magnitude + atoms->reach, &out[i]);
+            finish(&in, &in.sums[i], &out[i]);
     }
     es_mem_free(atoms->budget, in.table.at);
     es_mem_free(atoms->budget, in.room);
@@ -432,27 +433,41 @@ static es_status read_scores(const question *q, int64_t row, double *scores, dou
                       "at least one key must have weight", "all weights of a query are zero");
 }
 
-/* The output, from which values are measured on the grid: there u^2 would cancel otherwise. */
+/* What values are measured from: the output, or |u|^2 would be a difference of larger numbers on
+ * the grid; but the value of the largest weight where the output is so near to it, as one key has
+ * nearly all of the weight, that their difference, its u, would be rounding. */
 static void center_of(const question *q, const double *scores, double top, double *center)
 {
-    double total = 0.0;
+    const double *most = NULL;
+    double total = 0.0, reach2 = 0.0, apart2 = 0.0;
+    for (int64_t j = 0; j < q->keys && !most; j++)
+        most = scores[j] == top ? q->values + j * q->width : NULL;
     for (int64_t j = 0; j < q->keys; j++) {
-        const double w = exp(scores[j] - top);
+        const double w = exp(scores[j] - top), *v = q->values + j * q->width;
+        double off2 = 0.0;
         total += w;
-        for (int64_t l = 0; l < q->width && w > 0.0; l++)
-            center[l] += w * q->values[j * q->width + l];
+        for (int64_t l = 0; l < q->width; l++) {
+            center[l] += w * (v[l] - most[l]);
+            off2 += (v[l] - most[l]) * (v[l] - most[l]);
+        }
+        reach2 = fmax(reach2, off2);
+    }
+    for (int64_t l = 0; l < q->width; l++) {
+        center[l] /= total;
+        apart2 += center[l] * center[l];
     }
     for (int64_t l = 0; l < q->width; l++)
-        center[l] /= total;
+        center[l] = most[l] + (apart2 > 1e-6 * reach2 ? center[l] : 0.0);
 }
 
 static es_status gather(const question *q, const double *scores, double top, double *center,
                         es_draw_atoms *atoms, es_error *err)
 {
     es_draw_grid grid;
-    if (q->keys <= FEW_KEYS)
-        return es_draw_atoms_exactly(scores, q->values, q->keys, q->width, q->budget, atoms, err);
     center_of(q, scores, top, center);
+    if (q->keys <= FEW_KEYS)
+        return es_draw_atoms_exactly(scores, q->values, q->keys, q->width, center, q->budget, atoms,
+                                     err);
     es_status status = es_draw_grid_init(&grid, q->budget, q->width, center, err);
     if (status == ES_OK)
         status = es_draw_grid_add(&grid, scores, q->values, q->keys, err);
