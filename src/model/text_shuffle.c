@@ -35,6 +35,11 @@ es_status es_text_units_bytes(es_text_units *u, uint64_t at, const char *bytes, 
         u->line_blank = true;
         u->begins = true;
     }
+    /* what words have passed is of no use any more: a piece's lines are all that is ever kept */
+    u->blanks -= u->passed;
+    if (u->blanks > 0)
+        memmove(u->blank, u->blank + u->passed, (size_t)u->blanks * sizeof *u->blank);
+    u->passed = 0;
     for (size_t i = 0; i < size; i++)
         ES_TRY(note_byte(u, (int64_t)(at + i), bytes[i], err));
     return ES_OK;

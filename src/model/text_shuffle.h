@@ -21,7 +21,7 @@ typedef struct es_text_units {
     bool begins;  /* the next token kept begins a unit */
 
     /* sentences: */
-    int64_t *blank; /* (blanks) bytes after which a blank line has ended, of this text */
+    int64_t *blank; /* (blanks) where blank lines of the text have ended, but for `passed` */
     int64_t blanks, blank_room, passed;
     bool line_blank; /* nothing but white space since the last line feed */
     bool ended;      /* the last word ends a sentence, if white space follows */

@@ -14,8 +14,10 @@ static const es_column context_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
     {"n", "n", "tokens", ES_FORMAT_COUNT, "of a context: consecutive tokens of the text"},
     {"windows", "apart", "", ES_FORMAT_COUNT, "windows of n tokens that the pool has side by side"},
-    {"design_effect", "design effect", "", ES_FORMAT_SHORT,
-     "mean square error of windows over that of n independent tokens, median over heads"},
+    {"design_effect", "design effect", "", ES_FORMAT_REAL,
+     "mean square error of windows over that of n independent tokens, median over heads; its error "
+     "by the jackknife over windows and draws, for all heads see the same windows",
+     .error = "design_effect_se"},
     {"design_effect_low", "10 %", "", ES_FORMAT_SHORT, "of heads have less than that"},
     {"design_effect_high", "90 %", "", ES_FORMAT_SHORT, "of heads have less than that"},
     {"design_effect_most", "most", "", ES_FORMAT_SHORT, "over heads"},
@@ -107,6 +109,7 @@ typedef struct making {
     es_table *contexts, *heads, *windows;
     int64_t place, head, tokens;
     double *room;       /* (replicates) squares of one point */
+    double *total;      /* (2, heads of all layers) sums of squares: of draws, of windows */
     double *log_n;      /* (sizes) */
     double *log_square; /* (sizes) of independent draws */
     es_series series;   /* map errors of windows */
@@ -294,6 +297,56 @@ static int64_t sorted_at(const making *m, int64_t domain, int64_t i, const char 
     return count;
 }
 
+/* Sums over replicates of squares at one n, for every head of a domain. */
+static void add_totals(making *m, int64_t domain, int64_t i)
+{
+    const int64_t heads = m->s->layers * m->s->heads;
+    for (int64_t h = 0; h < 2 * heads; h++) {
+        const int stage = h < heads ? PROBE_DRAW : m->s->window_stage;
+        m->place = domain * m->s->layers + h % heads / m->s->heads;
+        m->head = h % m->s->heads;
+        m->total[h] = 0.0;
+        for (int64_t r = 0; r < m->p->replicates; r++)
+            m->total[h] += pow(error_at(m, stage, r, i, PROBE_MAP), 2.0);
+    }
+}
+
+/* ln of the median design effect without replicate r of the draws, or of the windows. */
+static double log_median_without(making *m, int64_t domain, int64_t i, int stage, int64_t r,
+                                 double *room)
+{
+    const int64_t heads = m->s->layers * m->s->heads;
+    const double R = (double)m->p->replicates;
+    for (int64_t h = 0; h < heads; h++) {
+        m->place = domain * m->s->layers + h / m->s->heads;
+        m->head = h % m->s->heads;
+        const double left = pow(error_at(m, stage, r, i, PROBE_MAP), 2.0);
+        const double draws = m->total[h], windows = m->total[heads + h];
+        room[h] = stage == PROBE_DRAW ? windows / (draws - left) * (R - 1.0) / R
+                                      : (windows - left) / draws * R / (R - 1.0);
+    }
+    es_sort_reals(room, heads);
+    return log(es_median_of(room, heads));
+}
+
+/* All heads see the same windows and err together, so that a median over heads is hardly better
+ * known than one of them. The jackknife over replicates has that in it; windows that overlap count
+ * once. Relative. */
+static double median_se(making *m, int64_t domain, int64_t i, double *room)
+{
+    const int stages[2] = {PROBE_DRAW, m->s->window_stage};
+    const int64_t R = m->p->replicates;
+    double variance = 0.0;
+    add_totals(m, domain, i);
+    for (int k = 0; k < 2; k++) {
+        for (int64_t r = 0; r < R; r++)
+            m->room[r] = log_median_without(m, domain, i, stages[k], r, room);
+        const double count = k ? apart_of(m, i) : (double)R;
+        variance += es_spread_of(m->room, R, 1).squares * (double)(R - 1) / count;
+    }
+    return sqrt(variance);
+}
+
 static void put_quantiles(const making *m, int64_t domain, int64_t i, const char *key, double *room)
 {
     const int64_t row = domain * m->s->spec.n_sizes + i;
@@ -303,11 +356,12 @@ static void put_quantiles(const making *m, int64_t domain, int64_t i, const char
                      {"_low", room[(count - 1) / 10]}, {"_high", room[9 * (count - 1) / 10]});
 }
 
-static void put_context(const making *m, int64_t domain, int64_t i, double *room)
+static void put_context(making *m, int64_t domain, int64_t i, double *room)
 {
     const int64_t row = es_table_row(m->contexts), n = m->s->spec.sizes[i];
     const int64_t tokens = es_pool_about(m->s->pools.domains[domain].pool).tokens;
     int64_t above = 0, below = 0;
+    m->tokens = tokens;
     es_pools_name(&m->s->pools, domain, m->contexts, row);
     put_quantiles(m, domain, i, "design_effect", room);
     put_quantiles(m, domain, i, "effective_tokens", room);
@@ -322,7 +376,9 @@ static void put_context(const making *m, int64_t domain, int64_t i, double *room
     count = sorted_at(m, domain, i, "lost", room);
     es_put(m->contexts, row, {"n", (double)n}, {"windows", (double)(tokens / n)},
            {"design_effect_most", most}, {"above", (double)above}, {"below", (double)below},
-           {"lost", es_median_of(room, count)});
+           {"lost", es_median_of(room, count)},
+           {"design_effect_se",
+            es_table_get(m->contexts, row, "design_effect") * median_se(m, domain, i, room)});
 }
 
 /* ---- findings ---- */
@@ -348,7 +404,7 @@ static void tell_domain(const making *m, int64_t domain, double *room, es_answer
     int64_t row = first + m->s->spec.n_sizes - 1;
     while (row > first && es_table_get(m->contexts, row, "lost") > 0.1)
         row--;
-    char worth[3][ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
+    char worth[3][ES_SAY_ROOM], effect[ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
     for (int k = 0; k < 3; k++)
         es_say_size(rint(es_table_get(m->contexts, row, keys[k])), worth[k]);
     const double power = median_growth(m, domain, room);
@@ -358,10 +414,11 @@ static void tell_domain(const making *m, int64_t domain, double *room, es_answer
     es_answer_tell(
         a,
         "A context of %.0f tokens of this text%s%s is worth %s independent tokens to the median "
-        "head, %s to %s to four fifths of them: the mean square error of its windows is %.3g times "
+        "head, %s to %s to four fifths of them: the mean square error of its windows is %s times "
         "(%.3g to %.3g) that of independent tokens%s%s.",
         es_table_get(m->contexts, row, "n"), *name ? ", " : "", name, worth[0], worth[1], worth[2],
-        es_table_get(m->contexts, row, "design_effect"),
+        es_say_number(es_table_get(m->contexts, row, "design_effect"),
+                      es_table_get(m->contexts, row, "design_effect_se"), effect),
         es_table_get(m->contexts, row, "design_effect_low"),
         es_table_get(m->contexts, row, "design_effect_high"), growth,
         es_table_get(m->contexts, row, "lost") > 0.1 ? ", and is more against a larger pool" : "");
@@ -389,6 +446,7 @@ static es_status prepare(making *m, es_error *err)
     ES_TRY(es_job_array(m->job, R > sizes ? R : sizes, 1, sizeof *m->room, &m->room, err));
     ES_TRY(es_job_array(m->job, 2, sizes, sizeof *m->log_n, &m->log_n, err));
     m->log_square = m->log_n + sizes;
+    ES_TRY(es_job_array(m->job, 2, m->s->layers * m->s->heads, sizeof *m->total, &m->total, err));
     for (int64_t i = 0; i < sizes; i++)
         m->log_n[i] = log((double)m->s->spec.sizes[i]);
     return es_series_new(&m->job->arena, R, sizes, &m->series, err);
