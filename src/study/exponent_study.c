@@ -84,8 +84,9 @@ static const es_table_spec freezing_table = {
     ES_VIEW(
         "Where it freezes", NULL,
         "Errors: of these keys from the scatter between queries, of the law from those of alpha "
-        "and of the density. Where the two first rows disagree the keys are not like a sphere "
-        "as far out as the weight reaches, and the law's rows are worth as little.")};
+        "and of the density. The law's numbers are left out where, for as many keys as there "
+        "are, they are off by more than a quarter and four errors from what these keys show: "
+        "the keys are then not like a sphere as far out as the weight reaches.")};
 
 static const es_column run_columns[] = {
     {"beta", "beta", "", ES_FORMAT_REAL},
@@ -274,20 +275,22 @@ static double over_target(const void *context, double log_beta)
  * grows with beta for every query. NaN beyond 1e15, as where two nearest keys are copies. */
 static es_measured solve(heard *h, double target, double guess)
 {
-    const double step = log(1.5), within = 1e-4;
+    const double within = 1e-4, wide = 0.05;
     heard *const context = h;
     h->log_target = log(target);
-    double at = log(guess), f = over_target(&context, at), low = at;
-    for (const bool below = f < 0.0; (f < 0.0) == below && fabs(at) < 34.5;) {
-        low = below ? at : at - step;
+    double at = log(guess), f = over_target(&context, at), last = at, step = 0.25;
+    for (const bool below = f < 0.0; (f < 0.0) == below && fabs(at) < 34.5; step *= 1.5) {
+        last = at;
         at += below ? step : -step;
         f = over_target(&context, at);
     }
-    const double root = es_root(over_target, &context, low, low + step, within), wide = 0.05;
+    const double root = es_root(over_target, &context, fmin(at, last), fmax(at, last), within);
     weights_there w = {0};
+    if (isnan(root))
+        return (es_measured){(double)NAN, (double)NAN};
     const double slope =
         (over_target(&context, root + wide) - over_target(&context, root - wide)) / (2.0 * wide);
-    if (h->status == ES_OK && isfinite(root))
+    if (h->status == ES_OK)
         h->status = listen(h, exp(root), &w);
     const double beta = exp(root);
     return (es_measured){.value = beta, .se = beta * w.squares.se / w.squares.value / slope};
@@ -298,46 +301,76 @@ static void put_weights(es_table *t, int64_t row, double n, double top, es_measu
 {
     es_regime_finding found;
     const double ess = 1.0 / squares.value;
-    es_put(t, row, {"ess", ess}, {"ess_se", ess * squares.se / squares.value}, {"top_weight", top});
-    if (!isfinite(ess))
+    if (!(ess < 1.01 * n)) /* a law that has more keys near a query than there are */
         return;
+    es_put(t, row, {"ess", ess}, {"ess_se", ess * squares.se / squares.value}, {"top_weight", top});
     es_regime_of(n, top, squares.value, &found);
     es_table_text(t, row, "verdict", es_regime_name(found.regime));
 }
 
-static es_status put_measured(heard *h, double beta, const es_scales *law, es_table *t)
+/* What these keys show; and whether the law, for as many keys, says the same. */
+typedef struct shown {
+    es_measured averages, frozen, squares;
+    bool says_averages, says_frozen, says_weights;
+} shown;
+
+static es_status put_measured(heard *h, double beta, const es_scales *law, es_table *t, shown *out)
 {
     const exponent_state *s = h->job->state;
     const double n = (double)(s->keys.rows - s->self);
     const int64_t row = es_table_row(t);
-    const es_measured frozen =
-        solve(h, es_frozen_squares(n), isfinite(law->frozen) ? law->frozen : 10.0);
-    const es_measured averages =
-        solve(h, es_averages_squares(n), isfinite(law->averages) ? law->averages : 1.0);
+    out->frozen = solve(h, es_frozen_squares(n), isfinite(law->frozen) ? law->frozen : 10.0);
+    out->averages = solve(h, es_averages_squares(n), isfinite(law->averages) ? law->averages : 1.0);
     es_table_text(t, row, "source", "these keys");
-    es_put(t, row, {"n", (double)s->keys.rows}, {"averages", averages.value},
-           {"averages_se", averages.se}, {"frozen", frozen.value}, {"frozen_se", frozen.se});
+    es_put(t, row, {"n", (double)s->keys.rows}, {"averages", out->averages.value},
+           {"averages_se", out->averages.se}, {"frozen", out->frozen.value},
+           {"frozen_se", out->frozen.se});
     ES_TRY(h->status);
     if (isnan(beta))
         return ES_OK;
     weights_there w;
     ES_TRY(listen(h, beta, &w));
+    out->squares = w.squares;
     put_weights(t, row, n, w.top.value, w.squares);
     return ES_OK;
 }
 
-static es_status put_law(es_job *job, const es_exponent *e, double n, double beta, es_table *t,
-                         es_error *err)
+/* Within a quarter, and what four standard errors add. One query has none, and decides nothing;
+ * keys that never freeze, being copies of one another, have no law that does. */
+static bool agrees(es_measured measured, double law, int64_t queries)
+{
+    const double room = log(1.25) + 4.0 * measured.se / measured.value;
+    return queries == 1 || fabs(log(law / measured.value)) <= room;
+}
+
+static es_status compare_law(es_job *job, const es_exponent *e, double n, double beta,
+                             const es_scales *law, shown *found, es_error *err)
+{
+    const int64_t queries = ((const exponent_state *)job->state)->count;
+    es_local_weights w;
+    found->says_averages = agrees(found->averages, law->averages, queries);
+    found->says_frozen = agrees(found->frozen, law->frozen, queries);
+    if (isnan(beta))
+        return ES_OK;
+    ES_TRY(es_exponent_weights(e, n, beta, job->exec.budget, &w, err));
+    found->says_weights = agrees(found->squares, w.squares, queries);
+    return ES_OK;
+}
+
+static es_status put_law(es_job *job, const es_exponent *e, double n, double beta,
+                         const shown *found, es_table *t, es_error *err)
 {
     es_scales at, log_se;
     es_local_weights w;
     ES_TRY(es_exponent_scales(e, n, job->exec.budget, &at, &log_se, err));
     const int64_t row = es_table_row(t);
     es_table_text(t, row, "source", "law");
-    es_put(t, row, {"n", (double)((int64_t)n)}, {"averages", at.averages},
-           {"averages_se", at.averages * log_se.averages}, {"frozen", at.frozen},
-           {"frozen_se", at.frozen * log_se.frozen});
-    if (isnan(beta))
+    es_put(t, row, {"n", (double)((int64_t)n)});
+    if (found->says_averages)
+        es_put(t, row, {"averages", at.averages}, {"averages_se", at.averages * log_se.averages});
+    if (found->says_frozen)
+        es_put(t, row, {"frozen", at.frozen}, {"frozen_se", at.frozen * log_se.frozen});
+    if (isnan(beta) || !found->says_weights)
         return ES_OK;
     ES_TRY(es_exponent_weights(e, n, beta, job->exec.budget, &w, err));
     put_weights(t, row, n, w.top, (es_measured){.value = w.squares, .se = w.squares * w.log_se});
@@ -345,27 +378,30 @@ static es_status put_law(es_job *job, const es_exponent *e, double n, double bet
 }
 
 /* These keys as they are; then the law, for as many, ten and a hundred times as many, or --n. */
-static es_status put_freezing(heard *h, const es_exponent *e, double beta, es_table *t)
+static es_status put_freezing(heard *h, const es_exponent *e, double beta, es_table *t,
+                              shown *found)
 {
     es_job *job = h->job;
     const es_grid *grid = &((const exponent_params *)job->params)->n;
     const double keys = (double)((const exponent_state *)job->state)->keys.rows;
     es_scales law;
     ES_TRY(es_exponent_scales(e, keys, job->exec.budget, &law, NULL, h->err));
-    ES_TRY(put_measured(h, beta, &law, t));
+    ES_TRY(put_measured(h, beta, &law, t, found));
+    ES_TRY(compare_law(job, e, keys, beta, &law, found, h->err));
     for (int64_t i = 0; i < (grid->count ? grid->count : 3); i++)
-        ES_TRY(put_law(job, e, grid->count ? grid->reals[i] : keys * pow(10.0, (int)i), beta, t,
-                       h->err));
+        ES_TRY(put_law(job, e, grid->count ? grid->reals[i] : keys * pow(10.0, (int)i), beta, found,
+                       t, h->err));
     return ES_OK;
 }
 
-static es_status put_run(heard *h, const es_exponent *e, double beta, const char *statement,
-                         es_answer *a)
+static es_status put_run(heard *h, const es_exponent *e, double beta, bool law,
+                         const char *statement, es_answer *a)
 {
     weights_there w;
-    double tokens;
+    double tokens = (double)NAN;
     ES_TRY(listen(h, beta, &w));
-    ES_TRY(es_exponent_tokens(e, beta, h->job->exec.budget, &tokens, h->err));
+    if (law)
+        ES_TRY(es_exponent_tokens(e, beta, h->job->exec.budget, &tokens, h->err));
     const double ess = 1.0 / w.squares.value;
     es_table *t = es_answer_table(a, &run_table);
     es_table_row(t);
@@ -398,6 +434,18 @@ static es_status blame(const es_job *job, es_status status, es_error *err)
     return status;
 }
 
+/* "beta = 57.1 on, give or take 4 %". */
+static void say_frozen(const es_measured *frozen, char *out, size_t size)
+{
+    if (isnan(frozen->value))
+        snprintf(out, size, "no beta on, the nearest keys being copies of one another");
+    else if (isnan(frozen->se))
+        snprintf(out, size, "beta = %.3g on", frozen->value);
+    else
+        snprintf(out, size, "beta = %.3g on, give or take %.2g %%", frozen->value,
+                 100.0 * frozen->se / frozen->value);
+}
+
 /* What the exponent means for a head: after the estimates, which are made of the vectors as they
  * came, because normalise() rounds. */
 static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es_error *err)
@@ -409,27 +457,27 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
         isnan(p->scale) ? p->beta : p->scale * of_keys * (s->self ? of_keys : of_queries);
     heard h = {.job = job, .err = err};
     es_table *t = es_answer_table(a, &freezing_table);
+    shown found = {0};
+    char from[80], statement[280];
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.top, &h.top, err));
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.squares, &h.squares, err));
-    ES_TRY(put_freezing(&h, e, beta, t));
-    const double frozen = es_table_get(t, 0, "frozen"), se = es_table_get(t, 0, "frozen_se");
-    char within[40] = "", statement[240];
-    if (isfinite(se))
-        snprintf(within, sizeof within, ", give or take %.2g %%", 100.0 * se / frozen);
+    ES_TRY(put_freezing(&h, e, beta, t, &found));
+    say_frozen(&found.frozen, from, sizeof from);
     if (isnan(beta)) {
         es_answer_tell(a,
                        "Attention over these %lld tokens averages (100 keys or more share the "
-                       "weight) below beta = %.3g and is frozen (fewer than 2 do) from %.3g on%s.",
-                       (long long)s->keys.rows, es_table_get(t, 0, "averages"), frozen, within);
+                       "weight) below beta = %.3g and is frozen (fewer than 2 do) from %s.",
+                       (long long)s->keys.rows, found.averages.value, from);
         return ES_OK;
     }
-    snprintf(statement, sizeof statement,
-             "over %lld tokens this head freezes at beta = %.3g%s; it runs at %.3g: %s, %.3g keys "
-             "share the weight and the largest is %.3g",
-             (long long)s->keys.rows, frozen, within, beta, es_table_get_text(t, 0, "verdict"),
-             es_table_get(t, 0, "ess"), es_table_get(t, 0, "top_weight"));
+    snprintf(
+        statement, sizeof statement,
+        "over %lld tokens this head is frozen from %s; it runs at %.3g: %s, %.3g keys share the "
+        "weight and the largest is %.3g",
+        (long long)s->keys.rows, from, beta, es_table_get_text(t, 0, "verdict"),
+        es_table_get(t, 0, "ess"), es_table_get(t, 0, "top_weight"));
     es_answer_tell(a, "O%s.", statement + 1);
-    return put_run(&h, e, beta, statement, a);
+    return put_run(&h, e, beta, found.says_frozen, statement, a);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)

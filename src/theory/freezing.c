@@ -384,8 +384,11 @@ es_status es_exponent_tokens(const es_exponent *e, double beta, es_budget *budge
         *out = 0.0;
     else if (frozen_by(&context, many) > 0.0)
         *out = (double)INFINITY;
-    else
-        *out = exp(es_root(frozen_by, &context, few, many, WITHIN)) / es_exponent_keys(e, 1.0);
+    else {
+        const double n =
+            exp(es_root(frozen_by, &context, few, many, WITHIN)) / es_exponent_keys(e, 1.0);
+        *out = n < 3.0 ? 0.0 : n;
+    }
     es_mem_free(budget, c.nodes);
     es_cap_free(&cap);
     return c.status;
