@@ -214,7 +214,7 @@ static const int64_t predict_sizes[] = {500, 2000};
 /* Allowance: the prediction keeps first-order influence only, some per cent (theory.h). */
 static const struct {
     const char *name;
-    double slack;
+    double allowance;
 } predicted_errors[] = {{"mean", 0.06}, {"covariance", 0.06}, {"single output", 0.03}};
 
 static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *err)
@@ -227,7 +227,7 @@ static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *er
         for (int m = 0; m < 3; m++) {
             es_measured rms;
             ES_TRY(es_trial_rms(trial, s, i, (es_trial_error)m, &rms, err));
-            es_evidence_equal(out, predicted[m], predicted_errors[m].slack * predicted[m],
+            es_evidence_equal(out, predicted[m], predicted_errors[m].allowance * predicted[m],
                               0.4 * predicted[m], rms, trial->spec.replicates,
                               "error of the %s, H = %.1f, n = %lld", predicted_errors[m].name,
                               predict_scales[s], (long long)predict_sizes[i]);
