@@ -92,18 +92,21 @@ static const es_column growth_columns[] = {
      "|output| ~ n^growth: slope of ln|output| on ln n, mean over replicates",
      .error = "growth_se"},
     {"predicted_growth", "predicted", "", ES_FORMAT_SHORT,
-     "of a power tail at these n, by the quantiles of the largest score; extreme-value theory, "
-     "heuristic (THEORY 9)"},
-    {"predicted_growth_limit", "n to infinity", "", ES_FORMAT_SHORT, "1/freedom, likewise"},
+     "of a power tail at these n, by the quantiles of the largest score; extreme-value theory "
+     "(THEORY 9)",
+     .standing = ES_STANDING_HEURISTIC},
+    {"predicted_growth_limit", "n to infinity", "", ES_FORMAT_SHORT, "1/freedom, likewise",
+     .standing = ES_STANDING_HEURISTIC},
     {"step", "per ln n", "", ES_FORMAT_REAL,
      "|output| ~ step ln n: slope of |output| on ln n, mean over replicates", .error = "step_se"},
     {"predicted_step", "predicted", "", ES_FORMAT_SHORT,
-     "of exponential tails for n to infinity, likewise"},
+     "of exponential tails for n to infinity, likewise", .standing = ES_STANDING_HEURISTIC},
     {"top_weight", "largest weight", "", ES_FORMAT_REAL, "at the largest n",
      .error = "top_weight_se"},
     {"sum_squares", "sum w^2", "", ES_FORMAT_REAL, "at the largest n", .error = "sum_squares_se"},
     {"predicted_squares", "predicted", "", ES_FORMAT_SHORT,
-     "for n to infinity: 1 of a power tail; 1 - alpha of weights with tail index alpha"},
+     "for n to infinity: 1 of a power tail; 1 - alpha of weights with tail index alpha",
+     .standing = ES_STANDING_HEURISTIC},
     {0}};
 static const es_table_spec growth_table = {"growth", growth_columns,
                                            ES_VIEW("Growth in place of convergence")};

@@ -78,7 +78,8 @@ static const es_column bar_columns[] = {
     {"n", "n", "keys", ES_FORMAT_COUNT},
     {"error_bar", "error bar", "", ES_FORMAT_SHORT,
      "root mean square distance of a query's output from that of infinitely many such keys, from "
-     "blocks of keys; all columns are medians over the queries that can tell"},
+     "blocks of keys; all columns are medians over the queries that can tell",
+     .standing = ES_STANDING_NUMERICAL},
     {"error_bar_relative", "relative", "", ES_FORMAT_SHORT, "the same over the output's length"},
     {"error_bar_t", "t of 95 %", "", ES_FORMAT_SHORT,
      "a coordinate of the output is within t of its standard errors in 95 of 100 such contexts, "

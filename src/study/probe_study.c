@@ -507,13 +507,13 @@ static const es_column row_columns[] = {
      "the map error expected for independent tokens, exact for every n, from the weights that "
      "queries give the pool's tokens, nothing drawn; its error is by how much the queries that are "
      "computed may miss all. Without replacement times the square root of (N - n)/(N - 1)",
-     .error = "map_error_exact_se"},
+     .error = "map_error_exact_se", .standing = ES_STANDING_PROVED},
     {"map_error_exact_pool", "exact, pool", "", ES_FORMAT_SHORT,
-     "half of its difference between the halves of the pool"},
+     "half of its difference between the halves of the pool", .standing = ES_STANDING_NUMERICAL},
     {"exact_ratio", "measured/exact", "", ES_FORMAT_REAL,
      "root mean square of the measured map error of the very queries whose error is computed, over "
      "that; its error is that of the draws",
-     .error = "exact_ratio_se"},
+     .error = "exact_ratio_se", .standing = ES_STANDING_PROVED},
     {"map_error_sampling", "sampling", "", ES_FORMAT_SHORT,
      "the form of the exact map error for large n", .standing = ES_STANDING_PROVED},
     {"ess", "ESS", "tokens", ES_FORMAT_SHORT,
@@ -564,9 +564,10 @@ const es_study es_study_probe = {
         "real tokens. Attention of some of them over the whole pool stands for infinitely many "
         "tokens; attention over n tokens drawn from the pool is measured against it, head by head, "
         "with rates, their intervals, and the pool's own error. Beside it: the exact error of n "
-        "independent tokens by the weights that queries give the pool, and how many tokens a head "
-        "needs; horizons and the exponents they predict; how many tokens count, and what Gaussian "
-        "tokens of the same covariance would do; entropy and sinks of attention in the text's own "
+        "independent tokens by the weights that queries give the pool [proved], and how many "
+        "tokens a head needs; horizons and the exponents they stand for [cited, heuristic]; how "
+        "many tokens count, and what Gaussian tokens of the same covariance would do; entropy and "
+        "sinks of attention in the text's own "
         "blocks; how independently the heads of a layer err.\n\n"
         "Tokens of a context are not drawn independently. --draw contiguous also attends over "
         "windows of the text and gives the design effect, the mean square error of windows over "

@@ -191,12 +191,12 @@ es_status regimes_add_outputs(es_job *job, es_error *err)
 #define MEASURED(key, title, definition, law)                                                      \
     {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
     {                                                                                              \
-        key "_law", "predicted", "", ES_FORMAT_REAL, law                                           \
+        key "_law", "predicted", "", ES_FORMAT_REAL, law, .standing = ES_STANDING_PROVED           \
     }
 #define FIRST_ORDER                                                                                \
-    "mean of the tilted keys, with the first correction in 1/n (proved: law of large numbers and " \
+    "mean of the tilted keys, with the first correction in 1/n (law of large numbers and "         \
     "delta method; good while it averages)"
-#define LEADING "the same to leading order in 1/n (proved: delta method; good while it averages)"
+#define LEADING "the same to leading order in 1/n (delta method; good while it averages)"
 
 static const es_column columns[] = {
     {"dim", "dim", "", ES_FORMAT_COUNT},
@@ -204,16 +204,19 @@ static const es_column columns[] = {
     {"beta", "beta", "", ES_FORMAT_SHORT, "inverse temperature"},
     {"replicates", "replicates", "", ES_FORMAT_COUNT,
      "in which all n keys were drawn; 0 above 1e5 keys"},
-    {"ess_law", "ESS", "keys", ES_FORMAT_SHORT, "n exp(2 K(beta q) - K(2 beta q)): leading order"},
+    {"ess_law", "ESS", "keys", ES_FORMAT_SHORT, "n exp(2 K(beta q) - K(2 beta q)): leading order",
+     .standing = ES_STANDING_PROVED},
     MEASURED("along", "drift along",
              "mean of the output along V q, q the query (without --V along q itself)", FIRST_ORDER),
     {"along_limit", "limit", "", ES_FORMAT_REAL,
-     "of infinitely many keys: V times the mean of keys of natural parameter kappa mu + beta q"},
+     "of infinitely many keys: V times the mean of keys of natural parameter kappa mu + beta q",
+     .standing = ES_STANDING_PROVED},
     MEASURED("across", "drift across",
              "mean of the output beside that, towards V p, p orthogonal to q in the plane of the "
              "query and the parts' directions",
              FIRST_ORDER),
-    {"across_limit", "limit", "", ES_FORMAT_REAL, "of infinitely many keys"},
+    {"across_limit", "limit", "", ES_FORMAT_REAL, "of infinitely many keys",
+     .standing = ES_STANDING_PROVED},
     MEASURED("along_variance", "n Var along", "n times the variance of the output along V q",
              LEADING),
     MEASURED("across_variance", "n Var across", "n times that across", LEADING),

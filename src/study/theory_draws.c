@@ -25,7 +25,8 @@ static const es_column draw_columns[] = {
     {"rms_error", "error", "", ES_FORMAT_REAL,
      "root mean square, over draws of n keys with replacement and over queries, of the distance "
      "between attention over the drawn keys and over all: exact"},
-    {"rms_error_bound", "bound", "", ES_FORMAT_SHORT, "on the error of that number"},
+    {"rms_error_bound", "bound", "", ES_FORMAT_SHORT, "on the error of that number",
+     .standing = ES_STANDING_NUMERICAL},
     {"relative", "relative", "", ES_FORMAT_REAL, "over the spread of the values"},
     {"large_n", "large n", "", ES_FORMAT_REAL,
      "sqrt(sampling / n), what the error tends to as n grows"},
