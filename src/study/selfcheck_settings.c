@@ -45,6 +45,11 @@ static es_status keys_on_a_sphere(const char *folder, uint64_t seed, es_error *e
     return write_rows(folder, "b.npy", es_sphere_rows, seed, 1, 64, 9, err);
 }
 
+static es_status gaussian_tokens(const char *folder, uint64_t seed, es_error *err)
+{
+    return write_rows(folder, "a.npy", es_normal_rows, seed, 0, 2000, 24, err);
+}
+
 /* loss = (300/context)^1/2 + 1.8 with normal errors of a known size. */
 static es_status losses(const char *folder, uint64_t seed, es_error *err)
 {
@@ -82,7 +87,7 @@ static es_status losses(const char *folder, uint64_t seed, es_error *err)
     }
 #define VERDICT(t, k, words)                                                                       \
     {                                                                                              \
-        ES_FIGURE_VERDICT, t, k, .wrong = words                                                    \
+        ES_FIGURE_VERDICT, t, k, .name = words, .wrong = words                                     \
     }
 
 /* Rates of one law and head; the truth is what 32 replicates give on average over seeds, so that a
@@ -93,6 +98,12 @@ static es_status losses(const char *folder, uint64_t seed, es_error *err)
             INTERVAL("fits", "rate_cov", .like = like_setting),                                    \
             INTERVAL("fits", "rate_map", .like = like_setting),                                    \
             INTERVAL("fits", "rate_cov_spectral", .like = like_setting)                            \
+    }
+#define HEADS(like_setting)                                                                        \
+    {                                                                                              \
+        INTERVAL("heads", "rate_mean", .like = like_setting),                                      \
+            INTERVAL("heads", "rate_cov", .like = like_setting),                                   \
+            INTERVAL("heads", "rate_map", .like = like_setting)                                    \
     }
 #define CONVERGE "dim=6 head=identity scales=0.7 n=64..1024*5 queries=population replicates="
 
@@ -117,7 +128,7 @@ const es_setting es_settings[] = {
     {"mean.32", "the same, 32 replicates", "converge", MEANS "32", .figures = EXACT_POWER},
     {"ball.16", "the supremum over a ball, d = 1, 16 replicates", "ball",
      "dim=1 n=500..4000*4 radii=0.5,1 replicates=16",
-     .figures = {INTERVAL("fits", "rate"), P_OF("fits", "rate_p")}},
+     .figures = {INTERVAL("fits", "rate", .like = "ball.16"), P_OF("fits", "rate_p")}},
     {"hardmax", "the mean of the largest of n, against its exact law", "hardmax",
      "n=10,1000,100000 replicates=400",
      .figures = {ERROR_OF("rows", "mean_abs", .exact = "exact", .freedom = 399)}},
@@ -138,9 +149,9 @@ const es_setting es_settings[] = {
      .figures = {ERROR_OF("rows", "slope", .exact = "slope_exact", .freedom = 15)}},
     {"collapse", "the gamma at which tokens merge halfway, at a finite dimension", "collapse",
      "n=200 dim=64 rho=0.3 replicates=16 query-count=32",
-     .figures = {ERROR_OF("rows", "self_weight_measured", .freedom = 15),
-                 ERROR_OF("rows", "ess_measured", .freedom = 15),
-                 ERROR_OF("rows", "angle_ratio_measured", .freedom = 15)}},
+     .figures = {ERROR_OF("rows", "self_weight_measured", .freedom = 15, .like = "collapse"),
+                 ERROR_OF("rows", "ess_measured", .freedom = 15, .like = "collapse"),
+                 ERROR_OF("rows", "angle_ratio_measured", .freedom = 15, .like = "collapse")}},
     {"exponent", "local exponent of keys that are uniform on S^8", "exponent",
      "keys=@/a.npy query=@/b.npy", keys_on_a_sphere,
      .figures = {ERROR_OF("estimates", "alpha", .row = 1, .truth = 4.0, .freedom = 63)}},
@@ -150,5 +161,23 @@ const es_setting es_settings[] = {
                           .row = 1, .truth = 0.5),
                  INTERVAL("intervals", "value", .name = "gamma", .low = "low", .high = "high",
                           .row = 2, .truth = 1.8)}},
+    {"tails", "directions of tokens that are Gaussian", "tails", "tokens=@/a.npy control=32",
+     gaussian_tokens,
+     .figures = {VERDICT("rows", "verdict", "heavier"), VERDICT("rows", "verdict", "lighter")}},
+    {"bars.independent", "channels of outputs over one context of independent keys", "measure",
+     .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars},
+    {"bars.dependent", "the same, keys autocorrelated over some ten tokens", "measure",
+     .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars, .dependent = true},
+    {"probe.4", "rates of heads on real text, 4 draws", "probe", .figures = HEADS("probe.32"),
+     .direct = es_direct_rates, .needs_model = true, .replicates = 4},
+    {"probe.8", "the same, 8 draws", "probe", .figures = HEADS("probe.32"),
+     .direct = es_direct_rates, .needs_model = true, .replicates = 8},
+    {"probe.32", "the same, 32 draws", "probe", .figures = HEADS("probe.32"),
+     .direct = es_direct_rates, .needs_model = true, .replicates = 32},
+    {"probe.control.4", "rates of Gaussian tokens in their place, 4 draws", "probe",
+     .figures = HEADS("probe.control.16"), .direct = es_direct_rates, .control = true,
+     .needs_model = true, .replicates = 4},
+    {"probe.control.16", "the same, 16 draws", "probe", .figures = HEADS("probe.control.16"),
+     .direct = es_direct_rates, .control = true, .needs_model = true, .replicates = 16},
 };
 const int64_t es_settings_count = sizeof es_settings / sizeof es_settings[0];

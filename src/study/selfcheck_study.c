@@ -15,19 +15,6 @@
 #include "stats/special.h"
 #include "study/answer_kit.h"
 
-typedef struct selfcheck_params {
-    int effort;
-    int64_t trials;
-    const char *only, *model;
-    es_texts texts;
-} selfcheck_params;
-
-typedef struct selfcheck_state {
-    int64_t trials;
-    int64_t *settings; /* (count) of es_settings */
-    int64_t count;
-} selfcheck_state;
-
 static const char *const efforts[] = {"quick", "full", NULL};
 
 #define FIELD(member) .field = offsetof(selfcheck_params, member)
@@ -37,9 +24,7 @@ static const es_param params[] = {
     {"trials", 0, ES_PARAM_WHOLE, "N", "seeds", FIELD(trials), .min = 4, .max = 1e6,
      .otherwise = "40 or 400, by --effort"},
     {"only", 0, ES_PARAM_TEXT, "NAME", "only settings whose name begins so", FIELD(only)},
-    {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "also check what is said about real models, on this one", FIELD(model)},
-    {"text", 0, ES_PARAM_FILES, "FILE", "text for it, UTF-8", FIELD(texts)},
+    ES_POOL_PARAMS(selfcheck_params, pool),
     {0}};
 
 /* ---- one setting at one seed ---- */
@@ -122,20 +107,15 @@ static es_status take_figures(const es_setting *s, const es_answer *a, double *o
     return ES_OK;
 }
 
-static es_status ask(const es_job *job, const es_setting *s, const char *folder, uint64_t seed,
-                     const es_exec *exec, double *out, es_error *err)
+static es_status ask(const es_setting *s, const char *folder, uint64_t seed, const es_exec *exec,
+                     double *out, es_error *err)
 {
-    const selfcheck_params *p = job->params;
     const es_study *study = es_study_find(s->study);
     const es_study_opts opts = {.seed = seed, .exec = {.threads = 1, .isa = exec->isa}};
     es_params *own = NULL;
     es_answer *answer = NULL;
     ES_TRY(es_params_new(study->params, study->size, &own, err));
     es_status status = set_params(s->given, folder, own, err);
-    if (status == ES_OK && s->needs_model)
-        status = es_params_set(own, "model", p->model, err);
-    for (int64_t i = 0; status == ES_OK && s->needs_model && i < p->texts.count; i++)
-        status = es_params_set(own, "text", p->texts.at[i], err);
     if (status == ES_OK)
         status = es_study_run(study, own, &opts, &answer, err);
     if (status == ES_OK)
@@ -173,7 +153,8 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
         status = s->input(folder, seed, err);
     }
     if (status == ES_OK)
-        status = ask(job, s, folder, seed, exec, out, err);
+        status = s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
+                           : ask(s, folder, seed, exec, out, err);
     if (folder[0])
         remove_folder(folder);
     return status;
@@ -183,17 +164,26 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 static es_status open_study(es_job *job, es_error *err)
 {
-    const selfcheck_params *p = job->params;
+    selfcheck_params *p = job->params;
     selfcheck_state *s = job->state;
+    s->layer.pools.scratch.fd = -1;
     s->trials = p->trials ? p->trials : p->effort ? 400 : 40;
     ES_TRY(es_job_array(job, es_settings_count, 1, sizeof *s->settings, &s->settings, err));
     for (int64_t i = 0; i < es_settings_count; i++)
         if ((!p->only || strncmp(es_settings[i].name, p->only, strlen(p->only)) == 0) &&
-            (p->model || !es_settings[i].needs_model))
+            (p->pool.model || !es_settings[i].needs_model))
             s->settings[s->count++] = i;
     if (s->count == 0)
         return es_refuse(err, "selfcheck.only", "esscher selfcheck shows all names",
                          "no setting has a name that begins with %s", p->only);
+    return p->pool.model ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
+}
+
+static es_status begin(es_job *job, es_error *err)
+{
+    selfcheck_state *s = job->state;
+    if (s->layer.pools.model)
+        ES_TRY(es_checked_layer_open(job, &s->layer, err));
     return es_job_stage(job,
                         &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
                                     .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
@@ -263,7 +253,7 @@ static double mean_value(const es_job *job, int64_t which, int figure, int64_t r
 static int64_t truth_from(const es_job *job, int64_t which, const es_figure *f)
 {
     const selfcheck_state *s = job->state;
-    for (int64_t i = 0; f->like && i < s->count; i++)
+    for (int64_t i = 0; i < s->count; i++)
         if (strcmp(es_settings[s->settings[i]].name, f->like) == 0)
             return i;
     return which;
@@ -303,8 +293,7 @@ static void count(const es_job *job, int64_t which, int figure, double *room, ta
 {
     const selfcheck_state *s = job->state;
     const es_figure *f = out->figure;
-    const bool pooled = !f->exact && f->truth == 0.0 &&
-                        (f->kind == ES_FIGURE_INTERVAL || f->kind == ES_FIGURE_ERROR);
+    const bool pooled = f->like != NULL;
     double truths[ES_FIGURE_ROWS] = {0}, sum = 0.0, squares = 0.0;
     for (int64_t r = 0; pooled && r < ES_FIGURE_ROWS; r++)
         truths[r] = mean_value(job, truth_from(job, which, f), figure, r);
@@ -380,6 +369,12 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+static void close_study(es_job *job)
+{
+    selfcheck_state *s = job->state;
+    es_checked_layer_close(&s->layer);
+}
+
 static const char *const examples[] = {"esscher selfcheck",
                                        "esscher selfcheck --effort full --out selfcheck.run",
                                        "esscher selfcheck --only converge", NULL};
@@ -388,12 +383,13 @@ const es_study es_study_selfcheck = {
     "selfcheck",
     .summary = "how often intervals, p-values and verdicts of this program are right",
     .usage = "[options]",
-    .about = "Runs the other studies again and again, with another seed each time, where the truth "
-             "is known, and counts: how often a 95 % interval holds it, how often a p-value is "
-             "below .05 although what it tests is true, how often a verdict is wrong. Exit code 1 "
-             "if one is off by more than four standard errors and two points of a hundred.\n\n"
-             "With --model and --text also what probe says about real heads; the truth is then the "
-             "mean over all seeds. docs/CALIBRATION.md has a run at full effort.",
+    .about =
+        "Runs the other studies again and again, with another seed each time, where the truth "
+        "is known, and counts: how often a 95 % interval holds it, how often a p-value is "
+        "below .05 although what it tests is true, how often a verdict is wrong. Exit code 1 "
+        "if one is off by more than four standard errors and two points of a hundred.\n\n"
+        "With --model and --text also what probe says about the heads of one layer; the truth is "
+        "then the mean over all seeds. docs/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),
@@ -401,4 +397,6 @@ const es_study es_study_selfcheck = {
     .csv = "checks",
     .state = sizeof(selfcheck_state),
     .open = open_study,
+    .begin = begin,
+    .close = close_study,
     .summarise = summarise};
