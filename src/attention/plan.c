@@ -139,6 +139,8 @@ static double plan_bytes(const es_problem *p, const es_kernels *kernels, const e
         bytes += (double)plan->threads * es_partial_bytes(p, plan->block);
     if (wants_moments)
         bytes += (double)plan->chunks * sets;
+    if (p->spread)
+        bytes += (double)p->dv * 8.0; /* the centre */
     return bytes + 4096.0 * (double)(plan->threads + plan->chunks);
 }
 

@@ -297,8 +297,8 @@ static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
     if (count)
         es_answer_tell(
             a,
-            "In the median an output is %.2g %% of its length away from that of "
-            "infinitely many such keys (root mean square), and below %.2g %% in at least "
+            "In the median an output is %.3g %% of its length away from that of "
+            "infinitely many such keys (root mean square), and below %.3g %% in at least "
             "95 of 100 such contexts; blocks of %lld keys vary %.3g times as much as "
             "independent keys would.",
             100.0 * relative, 100.0 * relative * es_median_of(values[2], count),
