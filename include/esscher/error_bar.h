@@ -15,7 +15,7 @@
  *
  * What is claimed: the root mean square error of the output is sqrt(factor sum_c s_c), and a
  * channel is within t standard errors of its limit in 95 of 100 contexts. Errors are skew along the
- * query: there it is 91 to 95 (THEORY 9 (E3)). The distance of the whole output is below t times
+ * query: there it is 88 to 95 (THEORY 9 (E3)). The distance of the whole output is below t times
  * the root mean square in at least 95: the worst case is an error in one direction only (Szekely
  * and Bakirov 2003).
  */
