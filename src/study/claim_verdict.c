@@ -93,11 +93,14 @@ static double inside(const es_evidence *e)
 /* A claim of many pieces has as many chances to be refused wrongly, so they share one level
  * (Bonferroni); and a standard error from few draws is itself uncertain, which Student's law knows.
  */
-static double line_of(const es_evidence *e, int pieces)
+static double line_of(const es_finding *f, int i)
 {
+    const es_evidence *e = &f->evidence[i], *before = i ? e - 1 : NULL;
     if (e->se == 0.0)
         return 0.0;
-    return es_student_quantile((double)(e->tries - 1), 0.5 * ES_CLAIM_LEVEL / pieces);
+    if (before && before->se > 0.0 && before->tries == e->tries)
+        return before->sigmas; /* the same, and a quantile is slow to find */
+    return es_student_quantile((double)(e->tries - 1), 0.5 * ES_CLAIM_LEVEL / f->count);
 }
 
 /* A piece fails only where it is outside by more than its errors allow. It holds only if it could
@@ -114,10 +117,11 @@ static es_verdict judge(const es_evidence *e)
                                                             : ES_VERDICT_HOLDS;
 }
 
-static void weigh(es_evidence *e, int pieces)
+static void weigh(es_finding *f, int i)
 {
+    es_evidence *e = &f->evidence[i];
     const double room = inside(e);
-    e->sigmas = line_of(e, pieces);
+    e->sigmas = line_of(f, i);
     e->slack = fabs(e->predicted) > e->allowance ? room / fabs(e->predicted) : (double)NAN;
     e->slack_se = e->se > 0.0 ? room / e->se : (double)NAN;
     e->verdict = judge(e);
@@ -152,7 +156,7 @@ void es_finding_decide(es_finding *f)
 {
     f->decisive = 0;
     for (int i = 0; i < f->count; i++)
-        weigh(&f->evidence[i], f->count);
+        weigh(f, i);
     for (int i = 1; i < f->count; i++)
         if (graver(&f->evidence[i], &f->evidence[f->decisive]))
             f->decisive = i;

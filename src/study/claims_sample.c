@@ -364,7 +364,7 @@ static es_status gather_coupling(es_trial *trial, es_finding *out, es_error *err
 
 static es_status check_coupling(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    return with_trial(opts, 10, es_effort_pick(opts, 48, 8), gather_coupling, out, err);
+    return with_trial(opts, 10, es_effort_pick(opts, 48, 24), gather_coupling, out, err);
 }
 
 /* ---- as a prediction ---- */
@@ -482,7 +482,7 @@ static const double frozen_scale[] = {50.0};
 
 static int64_t reference_replicates(const es_claim_opts *opts)
 {
-    return es_effort_pick(opts, 32, 16);
+    return es_effort_pick(opts, 32, 24);
 }
 
 static es_status rate_against(const es_claim_opts *opts, int64_t reference, es_measured *rate,
