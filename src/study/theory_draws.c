@@ -68,7 +68,7 @@ static es_status check_options(const theory_params *p, es_error *err)
     if (!p->values || !p->scores == !p->weights)
         return es_refuse(err, "theory.options", "--scores FILE --values FILE, or --weights", "%s",
                          p->values ? "either scores or weights are needed" : "values are missing");
-    bool head = p->law.cov || p->samples;
+    bool head = p->law.cov || p->law.dim || p->samples;
     for (size_t i = 0; i < sizeof p->head.file / sizeof *p->head.file; i++)
         head = head || p->head.file[i];
     if (head)

@@ -19,8 +19,14 @@ const quantities = [
   },
   {
     key: "frozen",
-    title: "share of frozen queries",
-    caption: "Queries whose scores spread by more than √(2 ln n): one token carries them, and more tokens do not help.",
+    title: "share of queries with u > 1",
+    caption: "Queries whose scores spread by more than √(2 ln n): of n Gaussian tokens one would carry them. What real tokens do is the next map.",
+    domain: [0, 1],
+  },
+  {
+    key: "top_n_high",
+    title: "share of queries with a top weight above ½",
+    caption: "Queries that give one of the n tokens of a draw more than half of their weight, measured at the largest n.",
     domain: [0, 1],
   },
   {
@@ -100,8 +106,8 @@ function headMaps(heads, several, curves) {
 
 const FROZEN = 0.05;
 const kinds = [
-  { name: "few queries frozen", of: (r) => !(r.frozen > FROZEN), colour: 0 },
-  { name: `more than ${100 * FROZEN} % frozen`, of: (r) => r.frozen > FROZEN, colour: 1 },
+  { name: "few queries with u > 1", of: (r) => !(r.frozen > FROZEN), colour: 0 },
+  { name: `more than ${100 * FROZEN} % with u > 1`, of: (r) => r.frozen > FROZEN, colour: 1 },
 ];
 
 // Of what, and what predicts it.
@@ -160,7 +166,7 @@ function rateFigure(rows, { key, predicted, name: what, how }, several) {
             ["predicted", show(r[predicted], r[`${predicted}_se`])],
             ["measured", show(r[key], r[`${key}_se`])],
             ["horizon", show(r.horizon)],
-            ["frozen", show(r.frozen)],
+            ["u > 1", show(r.frozen)],
           ],
         })),
       },
