@@ -90,6 +90,14 @@ static es_status losses(const char *folder, uint64_t seed, es_error *err)
         ES_FIGURE_VERDICT, t, k, .name = words, .wrong = words                                     \
     }
 
+/* A claim that is true, at quick effort; its level is far below 5 %. */
+#define CLAIM(id)                                                                                  \
+    {                                                                                              \
+        "claims." id, "a claim of the papers that is true", "claims", "only=" id, .figures = {     \
+            VERDICT("claims", "verdict", "does not hold")                                          \
+        }                                                                                          \
+    }
+
 /* Rates of one law and head; the truth is what 32 replicates give on average over seeds, so that a
  * bias of few replicates counts against them. */
 #define RATES(like_setting)                                                                        \
@@ -164,6 +172,11 @@ const es_setting es_settings[] = {
     {"tails", "directions of tokens that are Gaussian", "tails", "tokens=@/a.npy control=32",
      gaussian_tokens,
      .figures = {VERDICT("rows", "verdict", "heavier"), VERDICT("rows", "verdict", "lighter")}},
+    CLAIM("rope-decay"),
+    CLAIM("local-exponent"),
+    CLAIM("sphere-covariance"),
+    CLAIM("critical-dickman"),
+    CLAIM("gaussian-mean"),
     {"bars.independent", "channels of outputs over one context of independent keys", "measure",
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars},
     {"bars.dependent", "the same, keys autocorrelated over some ten tokens", "measure",
