@@ -188,7 +188,7 @@ static es_status begin(es_job *job, es_error *err)
                         &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
                                     .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
                                     .columns = cell_columns, .alone = true,
-                                    .flops = 1.0, /* nobody knows: progress counts trials */
+                                    .flops = 2e9, /* of some hundred milliseconds */
                                     .run = run_trial},
                         err);
 }
