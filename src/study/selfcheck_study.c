@@ -212,7 +212,6 @@ static const es_column check_columns[] = {
      "off: by more than four standard errors and two points of a hundred; never said: no answer "
      "had "
      "it"},
-    {"about", "about", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec check_table = {
     "checks", check_columns,
@@ -220,6 +219,14 @@ static const es_table_spec check_table = {
             "setting figure kind rows nominal found uniform_p within",
             "Errors are binomial, and from the scatter between seeds where an answer has several "
             "rows.")};
+
+static const es_column setting_columns[] = {
+    {"setting", "setting", "", ES_FORMAT_TEXT},
+    {"study", "study", "", ES_FORMAT_TEXT},
+    {"about", "what is asked", "", ES_FORMAT_TEXT},
+    {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
+    {0}};
+static const es_table_spec setting_table = {"settings", setting_columns, ES_VIEW("Settings")};
 
 /* One figure of one setting over all seeds. */
 typedef struct tally {
@@ -332,7 +339,19 @@ static void put(es_table *t, const tally *c)
     es_put(t, row, {"nominal", c->nominal}, {"found", c->found}, {"found_se", c->se},
            {"uniform_p", c->uniform_p});
     es_table_text(t, row, "within", !c->seeds ? "never said" : c->off ? "off" : "within");
-    es_table_text(t, row, "about", c->setting->about);
+}
+
+static void put_settings(const selfcheck_state *s, es_answer *answer)
+{
+    es_table *t = es_answer_table(answer, &setting_table);
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_setting *setting = &es_settings[s->settings[i]];
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "setting", setting->name);
+        es_table_text(t, row, "study", setting->study);
+        es_table_text(t, row, "about", setting->about);
+        es_table_text(t, row, "given", setting->given ? setting->given : "");
+    }
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -356,6 +375,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
             most = holds ? fmax(most, c.found) : most;
         }
     }
+    put_settings(s, answer);
     es_answer_count(answer, "seeds", s->trials);
     es_answer_count(answer, "off", off);
     if (off)

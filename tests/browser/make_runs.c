@@ -161,6 +161,27 @@ static void make_hardmax(void)
     finish(run);
 }
 
+static void make_selfcheck(void)
+{
+    static const char *const setting[] = {"converge.4", "converge.8", "mean.4", "tails"},
+                             *const figure[] = {"rate_mean", "rate_mean", "rate_mean_p", "heavier"},
+                             *const kind[] = {"interval", "interval", "p", "verdict"},
+                             *const within[] = {"within", "off", "within", "within"};
+    static const double seeds[] = {400, 400, 400, 400}, nominal[] = {0.95, 0.95, 0.05, 0.05},
+                        found[] = {0.953, 0.86, 0.04, 0.0}, se[] = {0.011, 0.017, 0.011, 0.011};
+    const es_run_column columns[] = {
+        {"setting", ES_RUN_TEXT, NULL, setting}, {"figure", ES_RUN_TEXT, NULL, figure},
+        {"kind", ES_RUN_TEXT, NULL, kind},       {"seeds", ES_RUN_REAL, seeds, NULL},
+        {"nominal", ES_RUN_REAL, nominal, NULL}, {"found", ES_RUN_REAL, found, NULL},
+        {"found_se", ES_RUN_REAL, se, NULL},     {"within", ES_RUN_TEXT, NULL, within}};
+    static const char *const said[][SAID] = {
+        {"checks", "found", "is", "real", "found_se", "how often it was"}};
+    es_run *run = create("selfcheck", "selfcheck", "esscher selfcheck --out selfcheck.run");
+    put(run, "checks", 4, columns, 8);
+    describe(run, "How far the program's own errors can be trusted", said, 1);
+    finish(run);
+}
+
 static void make_ball(void)
 {
     enum { SIZES = 3, RADII = 6, ROWS = SIZES * RADII };
@@ -483,6 +504,7 @@ int main(int argc, char **argv)
     folder = argv[1];
     make_claims();
     make_hardmax();
+    make_selfcheck();
     make_ball();
     make_exponent();
     make_probe();

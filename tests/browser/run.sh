@@ -40,7 +40,7 @@ page() {
     shift
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
-page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run
 page odd odd.run
 page few empty.run one.run unfinished.run
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'

@@ -13,6 +13,7 @@ import { heatFlow } from "./heat-flow.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
+import { selfcheck } from "./selfcheck.js";
 import { tails } from "./tails.js";
 
 export const registry = {
@@ -27,5 +28,6 @@ export const registry = {
   probe,
   regimes,
   rope,
+  selfcheck,
   tails,
 };
