@@ -10,7 +10,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+
+#include <esscher/multiple.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,7 +32,7 @@ typedef struct job {
     const double *n;      /* (P) */
     const unsigned *flags;
     int64_t R, P;
-    double *column;         /* (R) errors of a point, in increasing order */
+    double *column;         /* (R) errors of a point, in increasing order; rates without one */
     bundle *before, *after; /* (R + 1) replicates up to one, and from one on */
     es_fit_point *medians;  /* (P) */
     es_fit_point *all;      /* (P) means of all replicates, */
@@ -119,12 +120,9 @@ static const es_fit no_line = {.rate = NAN,
                                .ols_rate = NAN,
                                .ols_intercept = NAN};
 
-/* The jackknife: se^2 = (R-1)/R sum (rate without r - their mean)^2, and Student's t of R - 1
- * degrees (THEORY 4.7). */
+/* The jackknife over replicates and Student's t of R - 1 degrees (THEORY 4.7). */
 static void find_interval(const job *j, double level, es_rate *rate)
 {
-    const double R = (double)j->R;
-    bundle rates = {0};
     for (int64_t r = 0; r < j->R; r++) {
         es_fit line;
         if (es_fit_power(j->without + r * j->P, j->P, &line, NULL) != ES_OK) {
@@ -133,13 +131,14 @@ static void find_interval(const job *j, double level, es_rate *rate)
                      (long long)r);
             return;
         }
-        rates = join(rates, (bundle){1.0, line.rate, 0.0});
+        j->column[r] = line.rate;
     }
-    rate->se = sqrt(rates.scatter * (R - 1.0) / R);
-    rate->freedom = R - 1.0;
-    const double half = rate->se * es_student_quantile(R - 1.0, 0.5 * (1.0 - level));
-    rate->low = rate->mean.rate - half;
-    rate->high = rate->mean.rate + half;
+    const es_grouped all = es_jackknife(rate->mean.rate, j->column, j->R);
+    const double half = all.se * es_student_quantile(all.freedom, 0.5 * (1.0 - level));
+    rate->se = all.se;
+    rate->freedom = all.freedom;
+    rate->low = all.value - half;
+    rate->high = all.value + half;
 }
 
 /* ---- is it a power law? ----
