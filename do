@@ -307,18 +307,20 @@ calibration)
 Written by \`./do calibration\`: $(build/release/esscher --version | head -1), \`esscher selfcheck --effort full\`. Every row is a figure that
 the program prints, asked again with 400 seeds where the truth is known: an interval of 95 % should hold it 95 times of 100, a
 p-value should be below .05 five times of 100 if what it tests is true, a verdict should be wrong at most as often. The truth is
-exact (a closed form, an integral, an input that was made so), except for rates of heads: there it is the mean over all seeds with
-the most replicates, so that a bias of few replicates counts against them.
+exact (a closed form, an integral, an input that was made so), except for rates of heads, of the supremum over a ball, and for
+\`collapse\`: there it is the mean over all seeds with the most replicates, so that a bias of few replicates counts against them.
 
 *Rates*: the jackknife over replicates with Student's t (THEORY 4.7), on nested sizes; the number in a setting's name is that of
 replicates. \`converge\`: a Gaussian law, d = 6. \`mean\`: a score scale of 0, where the power law is exact, so that its p-value can be
-checked. \`probe\`: the twelve heads of the middle layer of MiniLM-L6 (SST-2) on 8192 tokens of a novel, drawn 4, 8 and 32 times;
+checked. \`probe\` (only with --model): heads of the middle layer of MiniLM-L6 (SST-2) on 8192 tokens of a novel, 4 to 32 draws;
 \`control\`: Gaussian tokens of the same covariance. *Errors of means* (hardmax, regimes, sink, heat, collapse) are as many standard
 errors as Student's t of their replicates asks for. *Error bars* (\`bars\`) are those of single outputs from one context, by channel;
 along the query, where errors are skew, they cover less (THEORY 9 (E3)).
 
 Not in the table: claims that take longer than those here (their level is 0.2 %, too); whether domains of real text differ, for
-which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); intervals of design effects (93.6 to 96.3 % in simulation).
+which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); intervals of design effects and effective tokens
+(\`tests/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
+exact curves from queries and halves of a pool, which docs/PREDICTION.md finds too small for other text.
 
 END
         build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]

@@ -323,6 +323,34 @@ static void grids_give_what_keys_give(void **state)
 
 /* ---- draws ---- */
 
+/* Scores that fill every point of one block of the grid and touch no other: as many rows as there
+ * is room for. The error of equal weights is nearly that of a mean, and the grid's that of the
+ * keys. */
+static void a_full_block_is_no_more_than_full(void **state)
+{
+    (void)state;
+    enum { N = 6000 };
+    static const int64_t sizes[1] = {16};
+    double scores[N], *v = normals(9, N, 1), center[1] = {0.0};
+    for (int j = 0; j < N; j++)
+        scores[j] = (1.1 + 60.8 * j / (N - 1.0)) / 64.0;
+    es_draw_grid grid;
+    es_draw_atoms atoms;
+    es_draw_risk on_grid, exactly;
+    assert_ok(es_draw_grid_init(&grid, NULL, 1, center, &err));
+    assert_ok(es_draw_grid_add(&grid, scores, v, N, &err));
+    assert_ok(es_draw_atoms_of((const es_draw_grid *[]){&grid}, 1, &atoms, &err));
+    assert_int_equal(atoms.count, 64);
+    assert_ok(es_draw_solve(&atoms, sizes, 1, &on_grid, NULL, &err));
+    es_draw_atoms_free(&atoms);
+    es_draw_grid_free(&grid);
+    assert_ok(es_draw_atoms_exactly(scores, v, N, 1, center, NULL, &atoms, &err));
+    assert_ok(es_draw_solve(&atoms, sizes, 1, &exactly, NULL, &err));
+    es_draw_atoms_free(&atoms);
+    assert_close(on_grid.square.val, exactly.square.val, 2e-7);
+    free(v);
+}
+
 static void draws_have_this_error(void **state)
 {
     (void)state;
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(far_scores_are_a_maximum),
         cmocka_unit_test(two_values_are_binomial),
         cmocka_unit_test(grids_give_what_keys_give),
+        cmocka_unit_test(a_full_block_is_no_more_than_full),
         cmocka_unit_test(draws_have_this_error),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(threads_change_nothing),

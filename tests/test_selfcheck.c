@@ -4,7 +4,9 @@
 
 #include <math.h>
 
+#include <esscher/claims.h>
 #include <esscher/study.h>
+#include <esscher/tail_sample.h>
 
 #include "study/selfcheck_study.h"
 
@@ -71,6 +73,17 @@ static void a_run_is_the_same_for_any_number_of_threads(void **state)
     es_answer_free(two);
 }
 
+static bool is_verdict(const char *word)
+{
+    const char *const words[] = {es_tails_verdict_name(ES_TAILS_HEAVIER),
+                                 es_tails_verdict_name(ES_TAILS_LIGHTER),
+                                 es_verdict_name(ES_VERDICT_FAILS)};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
 /* Every setting names a study, parameters it has, and tables and columns that its answers have:
  * otherwise a cell fails. One seed each would do, but the fewest are 4: only the names are tried.
  */
@@ -82,6 +95,9 @@ static void settings_name_what_there_is(void **state)
         assert_int_not_equal(es_settings[i].figures[0].kind, ES_FIGURE_NONE);
         for (int64_t j = 0; j < i; j++)
             assert_string_not_equal(es_settings[i].name, es_settings[j].name);
+        for (int f = 0; f < ES_FIGURES; f++) /* a word that no answer has would never be wrong */
+            if (es_settings[i].figures[f].kind == ES_FIGURE_VERDICT)
+                assert_true(is_verdict(es_settings[i].figures[f].wrong));
     }
 }
 

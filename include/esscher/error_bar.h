@@ -32,12 +32,10 @@ extern "C" {
 #endif
 
 typedef struct es_error_bar {
-    double
-        factor; /* variance of a channel of the output / its block_spread2; NaN below two blocks */
-    double
-        freedom; /* of Student's t: about the number of blocks that the variance comes from - 1 */
-    double t;    /* half of a 95 % interval, in standard errors; NaN likewise */
-    bool told;   /* the claims above hold: see es_error_bar_of() */
+    double factor;  /* variance of a channel over its block_spread2; NaN below two blocks */
+    double freedom; /* of Student's t: about as many blocks as have the variance, less 1 */
+    double t;       /* half of a 95 % interval, in standard errors; NaN likewise */
+    bool told;      /* the claims above hold: see es_error_bar_of() */
 } es_error_bar;
 
 /*! es_error_bar_of() : powers (3) are the sums of Z_b^2, Z_b^3, Z_b^4 of one query, n the keys it

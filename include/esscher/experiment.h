@@ -29,6 +29,7 @@ typedef enum es_experiment {
     ES_EXPERIMENT_CLAIMS = 80,
     ES_EXPERIMENT_SINK = 90, /* cell: pair (n, q), replicate */
 
+    /* 22, 23 and 100 were resamples of fits: not to be given again */
     ES_EXPERIMENT_SHUFFLE = 110,    /* of a text; cell: es_text_shuffle */
     ES_EXPERIMENT_SELFCHECK = 120,  /* inputs that selfcheck makes up; cell: which file */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */

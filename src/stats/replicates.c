@@ -129,7 +129,7 @@ static void find_interval(const job *j, double level, es_rate *rate)
             snprintf(rate->reason, sizeof rate->reason,
                      "without replicate %lld there is no line, so there is no interval",
                      (long long)r);
-            return;
+            return; /* a median that is 0 follows from the same zeros */
         }
         j->column[r] = line.rate;
     }
@@ -219,14 +219,23 @@ static int64_t bends_to_test(const job *j, const es_rate *rate)
     return enough < most ? enough : most;
 }
 
+/* The first reason is kept. */
+static void say_why(es_rate *rate, const char *why)
+{
+    if (!rate->reason[0])
+        snprintf(rate->reason, sizeof rate->reason, "%s", why);
+}
+
 static void test_line(job *j, double *q, es_rate *rate)
 {
     const int64_t k = bends_to_test(j, rate);
     const double R = (double)j->R;
     double z[MOST_BENDS], mean[MOST_BENDS] = {0}, S[MOST_BENDS * MOST_BENDS] = {0};
     rate->bends = k;
-    if (k < 1)
+    if (k < 1) {
+        say_why(rate, "fewer than 4 replicates cannot tell a power law from another curve");
         return;
+    }
     polynomials(j, k + 2, q);
     bends_of(j, j->all, q, k, z);
     for (int64_t r = 0; r < j->R; r++) {
@@ -244,6 +253,8 @@ static void test_line(job *j, double *q, es_rate *rate)
                                 (j->bends[r * MOST_BENDS + b] - mean[b]) / (R - 1.0);
     const double free = R - (double)k, t2 = R * quadratic(S, z, k);
     rate->power_p = es_f_tail((double)k, free, t2 * free / ((R - 1.0) * (double)k));
+    if (isnan(rate->power_p))
+        say_why(rate, "replicates do not differ enough to tell a power law from another curve");
 }
 
 /* ---- all of it ---- */

@@ -380,7 +380,7 @@ static es_status sum_up_size(const making *m, int64_t p, es_error *err)
     es_put(m->growth, row, {"n", (double)m->s->spec.sizes[p]},
            {"radii", (double)(good ? l.rate.mean.used : 0)},
            {"slope", good ? -l.rate.mean.rate * unit : (double)NAN},
-           {"slope_se", (high - low) / (2.0 * ES_SIGMAS_95)}, {"slope_ci.0", low},
+           {"slope_se", good ? l.rate.se * unit : (double)NAN}, {"slope_ci.0", low},
            {"slope_ci.1", high},
            {"slope_sharp", m->s->spec.law->kind == ES_LAW_GAUSSIAN ? 0.5 * h2 : (double)NAN},
            {"slope_bound", h2});

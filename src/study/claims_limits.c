@@ -556,8 +556,8 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
         es_measured alpha;
         const double true_alpha = 0.5 * (double)(dims[i] - 1);
         status = gather_exponent(opts, dims[i], keys, gaps, n, &alpha, err);
-        if (status ==
-            ES_OK) /* allowance: of order 1/k, the bias of a maximum likelihood estimate */
+        /* allowance: of order 1/k, the bias of a maximum likelihood estimate */
+        if (status == ES_OK)
             es_evidence_equal(
                 out, true_alpha, 2.0 * true_alpha / sqrt((double)n), 0.25 * true_alpha, alpha, SETS,
                 "local exponent from the nearest of %d keys, d = %d", (int)n, (int)dims[i]);

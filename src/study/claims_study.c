@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/fit.h>
-
 #include "base/error.h"
 #include "driver/job.h"
+#include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/claim_kit.h"
 
@@ -50,7 +49,8 @@ static const es_param params[] = {
          ES_FORMAT_REAL,                                                                           \
          "the same, measured, +- one standard error where it is sampled",                          \
          .error = "measured_se"},                                                                  \
-        {"low", "low", "", ES_FORMAT_REAL, "95 % interval"}, {"high", "high", "", ES_FORMAT_REAL}, \
+        {"low", "low", "", ES_FORMAT_REAL, "95 % interval, Student's t of the tries"},             \
+        {"high", "high", "", ES_FORMAT_REAL},                                                      \
         {"slack", "slack", "", ES_FORMAT_SHORT,                                                    \
          "how far inside what is claimed, allowance included, in units of the prediction; below "  \
          "0: outside"},                                                                            \
@@ -256,9 +256,11 @@ static void put_measured(es_table *t, int64_t row, const es_evidence *e)
            {"measured", e->measured}, {"slack", e->slack}, {"slack_se", e->slack_se},
            {"line", e->se > 0.0 ? e->sigmas : (double)NAN}, {"tries", (double)e->tries});
     /* what is computed, not sampled, has no error to show */
-    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN},
-           {"low", e->measured - ES_SIGMAS_95 * e->se},
-           {"high", e->measured + ES_SIGMAS_95 * e->se});
+    const double half = e->se > 0.0 && e->tries > 1
+                            ? e->se * es_student_quantile((double)e->tries - 1.0, 0.025)
+                            : 0.0;
+    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN}, {"low", e->measured - half},
+           {"high", e->measured + half});
 }
 
 static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,

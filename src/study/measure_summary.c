@@ -64,13 +64,12 @@ static const es_column row_columns[] = {
     {0}};
 static const es_table_spec rows_table = {
     "rows", row_columns,
-    ES_VIEW(
-        "Attention weights and outputs",
-        "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
-        "output_cov_trace",
-        "A standard error is the spread over queries / sqrt(queries). The queries share one set "
-        "of\n"
-        "  keys: it says how well the mean over queries is known, not how other keys would do.")};
+    ES_VIEW("Attention weights and outputs",
+            "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
+            "output_cov_trace",
+            "A standard error is the spread over queries / sqrt(queries). The queries share one "
+            "set of keys: it says how well the mean over queries is known, not how other keys "
+            "would do.")};
 
 static const es_column bar_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -79,7 +78,7 @@ static const es_column bar_columns[] = {
     {"error_bar", "error bar", "", ES_FORMAT_SHORT,
      "root mean square distance of a query's output from that of infinitely many such keys, from "
      "blocks of keys; all columns are medians over the queries that can tell",
-     .standing = ES_STANDING_NUMERICAL},
+     .standing = ES_STANDING_HEURISTIC},
     {"error_bar_relative", "relative", "", ES_FORMAT_SHORT, "the same over the output's length"},
     {"error_bar_t", "t of 95 %", "", ES_FORMAT_SHORT,
      "a coordinate of the output is within t of its standard errors in 95 of 100 such contexts, "

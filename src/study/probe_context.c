@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "stats/average.h"
+#include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/probe_study.h"
 
@@ -52,7 +53,8 @@ static const es_column head_columns[] = {
     {"rate_map_window", "window rate", "", ES_FORMAT_REAL,
      "map error of windows ~ n^-rate, points with the flag pool left out",
      .error = "rate_map_window_se"},
-    {"rate_map_window_ci.0", "window rate from", "", ES_FORMAT_REAL, "95 % interval"},
+    {"rate_map_window_ci.0", "window rate from", "", ES_FORMAT_REAL,
+     "95 % interval, windows that overlap counted once"},
     {"rate_map_window_ci.1", "window rate to", "", ES_FORMAT_REAL},
     {"rate_map_window_reason", "window rate reason", "", ES_FORMAT_TEXT, "why there is no rate"},
     {"rate_map", "independent rate", "", ES_FORMAT_REAL, "of independent tokens at the same n",
@@ -229,30 +231,43 @@ static void put_point(const making *m, int64_t i)
     es_table_text(m->windows, row, "flag", lost > 0.1 ? "pool" : beyond ? "beyond" : "");
 }
 
-/* The rate of windows, and that of independent draws as it shows at the same points. */
+/* Map errors of windows or draws at the points that a rate is fitted to; the largest of them. */
+static int64_t fill_series(making *m, int stage)
+{
+    es_series *s = &m->series;
+    const int64_t from = es_table_rows(m->windows) - s->points;
+    int64_t largest = 0;
+    for (int64_t i = 0; i < s->points; i++) {
+        s->at[i] = (double)m->s->spec.sizes[i];
+        s->flags[i] = es_table_get(m->windows, from + i, "lost") > 0.1 ? ES_FIT_REFERENCE : 0;
+        largest = s->flags[i] ? largest : i;
+        for (int64_t r = 0; r < s->replicates; r++)
+            s->errors[r * s->points + i] = error_at(m, stage, r, i, PROBE_MAP);
+    }
+    return largest;
+}
+
+/* The rate of windows, those that overlap counted once at the largest n; and that of independent
+ * draws at the same points. */
 static es_status put_rates(making *m, int64_t row, es_error *err)
 {
     es_series *s = &m->series;
-    const double rate_se = es_table_get(m->known, number_of(m), "rate_map_se");
-    for (int64_t i = 0; i < s->points; i++) {
-        const int64_t from = es_table_rows(m->windows) - s->points;
-        s->at[i] = (double)m->s->spec.sizes[i];
-        s->flags[i] = es_table_get(m->windows, from + i, "lost") > 0.1 ? ES_FIT_REFERENCE : 0;
-        m->room[i] = es_table_get(m->windows, from + i, "independent_error");
-        for (int64_t r = 0; r < s->replicates; r++)
-            s->errors[r * s->points + i] = error_at(m, m->s->window_stage, r, i, PROBE_MAP);
-    }
+    fill_series(m, PROBE_DRAW);
     ES_TRY(es_series_fit(s, err));
+    const es_rate draws = s->rate;
+    const double apart = apart_of(m, fill_series(m, m->s->window_stage));
+    if (s->status == ES_OK)
+        ES_TRY(es_series_fit(s, err));
     if (s->status != ES_OK) {
         es_table_text(m->heads, row, "rate_map_window_reason", s->reason);
         return ES_OK;
     }
-    const double same = es_series_rate(s, m->room);
-    es_put_under(m->heads, row, "rate_map_window", {"", s->rate.mean.rate}, {"_se", s->rate.se},
-                 {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high});
-    es_put(m->heads, row, {"rate_map", same}, {"rate_map_se", rate_se},
-           {"growth", 2.0 * (same - s->rate.mean.rate)},
-           {"growth_se", 2.0 * hypot(rate_se, s->rate.se)});
+    const double rate = s->rate.mean.rate, se = s->rate.se * sqrt((double)s->replicates / apart);
+    const double half = apart > 1.0 ? se * es_student_quantile(apart - 1.0, 0.025) : (double)NAN;
+    es_put_under(m->heads, row, "rate_map_window", {"", rate}, {"_se", se}, {"_ci.0", rate - half},
+                 {"_ci.1", rate + half});
+    es_put(m->heads, row, {"rate_map", draws.mean.rate}, {"rate_map_se", draws.se},
+           {"growth", 2.0 * (draws.mean.rate - rate)}, {"growth_se", 2.0 * hypot(draws.se, se)});
     return ES_OK;
 }
 

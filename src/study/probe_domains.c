@@ -51,8 +51,8 @@ static const es_column difference_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"quantity", "of", "", ES_FORMAT_TEXT,
-     "10 % from: tokens for outputs within a tenth of their spread; score sd: standard deviation "
-     "of scores, as among the heads"},
+     "tokens: for outputs within a tenth of their spread, by the form for large n, sampling over a "
+     "hundredth of the squared spread; score sd: standard deviation of scores, as among the heads"},
     {"ratio", "ratio", "", ES_FORMAT_REAL,
      "of the two domains; its standard error is from leaving out one of 16 sections of either text "
      "after the other, keys and queries",
@@ -71,7 +71,7 @@ const es_table_spec probe_differences_table = {
     "differences", difference_columns,
     ES_VIEW("Do domains differ?", "domain against layer head quantity ratio t p_alone p differs")};
 
-static const char *const trait_names[ES_PROBE_TRAITS] = {"10 % from", "score sd"};
+static const char *const trait_names[ES_PROBE_TRAITS] = {"tokens", "score sd"};
 
 static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int trait)
 {

@@ -14,8 +14,7 @@ enum { PASSAGES = 4, MEAN = 0, COV = 1, ERRORS = 2 };
 
 static bool is_asked(const es_job *job) { return ((const probe_params *)job->params)->paper == 1; }
 
-/* A passage for each of the first so many, or all, blocks of the smallest pool. Those that are cut
- * short by the end of the text come last, so they are the last to be taken. */
+/* As many passages as that, or as the smallest pool has blocks. */
 static int64_t passages_of(const probe_state *s)
 {
     int64_t least = PASSAGES;
@@ -198,7 +197,7 @@ static void tell_rates(const es_table *t, es_answer *a)
         es_answer_tell(
             a,
             "By the protocol of Token Sample Complexity (queries are the sample, heads "
-            "concatenated, a passage is the law) rates, of %lld layers on a passage each, are "
+            "concatenated, a passage is the law) rates of %lld pairs of a layer and a passage are "
             "%.3g to %.3g of the mean and %.3g to %.3g of the covariance.",
             (long long)es_table_rows(t), low[MEAN], high[MEAN], low[COV], high[COV]);
 }

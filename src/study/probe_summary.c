@@ -387,10 +387,10 @@ static void tell_rates(const making *m, es_answer *a, double *room)
 {
     long long converge = 0, average = 0;
     for (int64_t i = 0; i < es_table_rows(m->heads); i++) {
-        const double rate = es_table_get(m->heads, i, "rate_map");
-        const double two = ES_SIGMAS_95 * es_table_get(m->heads, i, "rate_map_se");
-        converge += rate > two;
-        average += rate > two && fabs(rate - 0.5) <= two;
+        const double low = es_table_get(m->heads, i, "rate_map_ci.0");
+        const double high = es_table_get(m->heads, i, "rate_map_ci.1");
+        converge += low > 0.0;
+        average += low > 0.0 && low <= 0.5 && 0.5 <= high;
     }
     const double se = column_median(m->heads, "rate_map_se", room);
     const double predicted = column_median(m->heads, "rate_map_predicted", room);
@@ -400,8 +400,8 @@ static void tell_rates(const making *m, es_answer *a, double *room)
         return;
     es_answer_tell(
         a,
-        "Of %lld %s %lld converge: their map rate is above 0 by more than 1.96 standard errors; "
-        "%lld of these average: it is as close to 1/2. The rate is %.3g in the median and %.3g to "
+        "Of %lld %s %lld converge: the 95 %% interval of their map rate is above 0; %lld of these "
+        "average: it holds 1/2. The rate is %.3g in the median and %.3g to "
         "%.3g in four fifths of them, each ± %.2g in the median; Gaussian tokens of the same "
         "covariance would give %.3g, the paper's exponent is %.3g.",
         (long long)es_table_rows(m->heads), counted(m), converge, average,

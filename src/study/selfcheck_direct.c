@@ -54,7 +54,8 @@ static es_status bars(uint64_t seed, double memory, const es_exec *exec, double 
     const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK};
     ES_TRY(es_mem_array(exec->budget, CONTEXT, WIDTH, sizeof *keys, "keys", (void **)&keys, err));
     es_status status = es_normal_rows(&at, CONTEXT, WIDTH, keys, err);
-    correlate(keys, memory);
+    if (status == ES_OK)
+        correlate(keys, memory);
     for (int i = 0; i < ASKING * WIDTH; i++) /* along the diagonals of a box, lengths .25 to 1 */
         queries[i] = 0.125 * (double)(1 + i / WIDTH) * (i >> i % WIDTH & 1 ? 1.0 : -1.0);
     const es_view q = es_view_f64(queries, ASKING, WIDTH), k = es_view_f64(keys, CONTEXT, WIDTH);

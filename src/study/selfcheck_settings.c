@@ -2,13 +2,13 @@
  * setting where the truth is known, and small enough to be run hundreds of times. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <esscher/experiment.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "study/selfcheck_study.h"
 
 /* ---- files ---- */
@@ -27,14 +27,13 @@ static es_status write_rows(const char *folder, const char *name, drawer draw, u
 {
     char path[4200];
     const es_address at = address_of(seed, which);
-    double *x = malloc((size_t)(rows * cols) * sizeof *x);
-    if (!x)
-        return es_fail(err, ES_E_MEMORY, "memory", "", "no memory for %s", name);
+    double *x;
+    ES_TRY(es_mem_array(NULL, rows, cols, sizeof *x, name, (void **)&x, err));
     snprintf(path, sizeof path, "%s/%s", folder, name);
     es_status status = draw(&at, rows, cols, x, err);
     if (status == ES_OK)
         status = es_npy_save(path, ES_F64, 2, (int64_t[]){rows, cols}, x, false, err);
-    free(x);
+    es_mem_free(NULL, x);
     return status;
 }
 
@@ -155,7 +154,7 @@ const es_setting es_settings[] = {
     {"heat", "slope of the drift of infinitely many keys", "heat",
      "dim=2 beta=10,30 n=4000 replicates=16",
      .figures = {ERROR_OF("rows", "slope", .exact = "slope_exact", .freedom = 15)}},
-    {"collapse", "the gamma at which tokens merge halfway, at a finite dimension", "collapse",
+    {"collapse", "weights, ESS and angles of tokens that merge", "collapse",
      "n=200 dim=64 rho=0.3 replicates=16 query-count=32",
      .figures = {ERROR_OF("rows", "self_weight_measured", .freedom = 15, .like = "collapse"),
                  ERROR_OF("rows", "ess_measured", .freedom = 15, .like = "collapse"),
@@ -171,7 +170,8 @@ const es_setting es_settings[] = {
                           .row = 2, .truth = 1.8)}},
     {"tails", "directions of tokens that are Gaussian", "tails", "tokens=@/a.npy control=32",
      gaussian_tokens,
-     .figures = {VERDICT("rows", "verdict", "heavier"), VERDICT("rows", "verdict", "lighter")}},
+     .figures = {VERDICT("rows", "verdict", "heavier than Gaussian"),
+                 VERDICT("rows", "verdict", "lighter than Gaussian")}},
     CLAIM("rope-decay"),
     CLAIM("local-exponent"),
     CLAIM("sphere-covariance"),

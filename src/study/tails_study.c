@@ -551,8 +551,8 @@ const es_study es_study_tails = {
     .about =
         "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
         "every direction [cited]. For every layer of a BERT checkpoint on real text, or for tokens "
-        "of your "
-        "own, this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
+        "of your own, this measures the proxy, the psi2 norm and Hill's tail index in the "
+        "directions that "
         "matter: principal components, the direction to which each head is most sensitive, scores "
         "of real queries, norms, and random directions for comparison. A finite sample bends all "
         "of them, so each stands beside a control, the same numbers of Gaussian samples of the "

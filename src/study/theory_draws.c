@@ -130,8 +130,8 @@ static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, doubl
         out[TOP] = about.top;
         out[SAMPLING] = about.sampling;
         out[SPREAD2] = about.spread2;
-    } else if (err && err->row >= 0) {
-        err->row = cell;
+    } else if (err && err->row >= 0 && strncmp(err->rule, "draw.", 5) == 0) {
+        err->row = cell; /* of the scores; values are named by their own rows */
     }
     es_mem_free(exec->budget, memory);
     return status;
@@ -205,15 +205,15 @@ static double crossing(const es_job *job, int64_t first, double square)
     return ldexp(low / square, POWERS - 1);
 }
 
-static double put_weights(const es_job *job, double spread, es_answer *a)
+static es_status put_weights(es_job *job, double spread, es_answer *a, double *tokens_below,
+                             es_error *err)
 {
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     const int64_t m = s->scores.rows, last = p->n.count + POWERS;
     es_table *t = es_answer_table(a, &weight_table);
     double low = 0.0, high = 0.0, *room = NULL;
-    if (es_job_array((es_job *)job, 2, m, sizeof *room, &room, NULL) != ES_OK)
-        return (double)NAN;
+    ES_TRY(es_job_array(job, 2, m, sizeof *room, &room, err));
     for (int64_t q = 0; q < m; q++) {
         const double *about = es_job_cell(job, 0, q) + last * COLUMNS;
         room[q] = about[ESS];
@@ -232,7 +232,8 @@ static double put_weights(const es_job *job, double spread, es_answer *a)
            {"top_weight", es_median_of(room + m, m)}, {"top_high", high},
            {"sampling", mean_at(job, last, SAMPLING, false)}, {"spread", spread},
            {"below", p->below}, {"tokens_below", tokens});
-    return tokens;
+    *tokens_below = tokens;
+    return ES_OK;
 }
 
 static void put_draws(const es_job *job, double spread, es_answer *a)
@@ -263,9 +264,9 @@ es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     const double spread = spread_of(&s->values);
-    (void)err;
+    double tokens;
     put_draws(job, spread, answer);
-    const double tokens = put_weights(job, spread, answer);
+    ES_TRY(put_weights(job, spread, answer, &tokens, err));
     const es_table *weights = es_answer_find(answer, "weights");
     es_answer_tell(answer,
                    "Attention over n of the %lld keys, drawn independently, misses attention over "

@@ -19,8 +19,7 @@ static const es_param params[] = {
      FIELD(tolerance), .min = 0.0, .max = 0.1, .otherwise = "rounding of f64"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID",
      "predict the errors that n Gaussian tokens will show, for each n from 3 on; with --values, "
-     "those "
-     "of n keys drawn from the given ones",
+     "those of n keys drawn from the given ones",
      FIELD(n), .min = 1, .max = 1e12, .unit = "tokens",
      .otherwise = "none; with --values 1..1000000*13"},
     {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),

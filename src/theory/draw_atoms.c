@@ -156,7 +156,10 @@ static const double *block_at(const es_draw_grid *grid, int64_t at)
 static void take_block(const es_draw_grid *const *grids, int64_t n, int64_t at, es_draw_atoms *out)
 {
     const int64_t size = row_of(out->width);
-    for (int64_t i = 0; i < ES_DRAW_POINTS; i++) {
+    bool there = false; /* rows are as many as there are blocks: without one there may be no more */
+    for (int64_t g = 0; g < n; g++)
+        there = there || block_at(grids[g], at);
+    for (int64_t i = 0; there && i < ES_DRAW_POINTS; i++) {
         double *row = out->rows + out->count * size;
         bool any = false;
         for (int64_t g = 0; g < n; g++) {

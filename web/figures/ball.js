@@ -1,7 +1,7 @@
 // ball.js : growth of the worst error on a ball with its radius, and its fall with n.
 import { extent, groupBy, isNumber, line, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 // ln(√n sup) over R²; on this axis e^(s R²) is a straight line of slope s.
 function growthFigure(run) {
@@ -51,7 +51,7 @@ function growthFigure(run) {
         rows: last.map((r) => ({ series: limit, x: r.radius ** 2, y: r[key] })),
       })),
       ...slopes.map(({ dash, rows, name: slope }) => ({ kind: "line", name: slope, dash, width: 1.3, rows })),
-      { kind: "bars", name: "95 % interval", rows: bars },
+      { kind: "bars", name: "two standard errors", rows: bars },
       { kind: "points", name: "measured", rows: points },
       { kind: "points", name: "saturated", hollow: true, rows: saturated },
     ],
@@ -91,7 +91,7 @@ function fallFigure(run) {
   return {
     title: "Worst error on the ball against the number of tokens",
     caption:
-      "Mean over replicates, 95 % bands. The papers promise C(R)/√n; where the softmax is carried by few tokens the fall is slower.",
+      "Mean over replicates, bands of two standard errors. The papers promise C(R)/√n; where the softmax is carried by few tokens the fall is slower.",
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "sup error", log: true },
@@ -99,7 +99,7 @@ function fallFigure(run) {
     layers: [
       {
         kind: "band",
-        name: "95 % interval",
+        name: "two standard errors",
         rows: each((r) => ({ lo: r.sup_error - Z * r.sup_error_se, hi: r.sup_error + Z * r.sup_error_se })),
       },
       { kind: "line", name: "measured, joined", width: 1.2, rows: each((r) => ({ y: r.sup_error })) },

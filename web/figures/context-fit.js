@@ -1,7 +1,7 @@
 // context-fit.js : loss against context, its fitted curve, and what the curve says beyond.
 import { extent, grid, isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 // The curve itself where the run has its parameters, else through the fitted values.
 function curveOf(fit, points, beyond) {
@@ -27,7 +27,7 @@ function lossFigure(fit, points, beyond) {
     title: "Loss against context",
     caption:
       "Points: given; open where they lie off the curve and weigh less. Line: L(c) = (α/c)^β + γ, fitted robustly." +
-      (beyond.length ? " With bars: predictions and their 95 % intervals, to first order." : "") +
+      (beyond.length ? " With bars of two standard errors: predictions, to first order." : "") +
       (isNumber(fit?.gamma) ? " Dashed: γ, what no context removes." : ""),
     table: "points",
     x: { title: "context, tokens", log: true },
@@ -51,7 +51,7 @@ function lossFigure(fit, points, beyond) {
       { kind: "line", name: "fitted", rows: curveOf(fit, points, beyond).map((r) => ({ series: "fitted", ...r })) },
       {
         kind: "bars",
-        name: "95 % interval",
+        name: "two standard errors",
         rows: beyond.map((r) => ({
           series: "predicted",
           x: r.context,

@@ -28,7 +28,7 @@ const measures = [
   },
 ];
 
-const Z = 1.96; // 95 % of a normal law
+const Z = 2; // standard errors to either side
 
 const seriesName = (scale, fit) =>
   `scale ${show(scale)}${fit && isNumber(fit.horizon) ? ` (H = ${Number(fit.horizon.toPrecision(3))})` : ""}`;
@@ -100,14 +100,14 @@ function errorFigure(run, measure) {
   return {
     title: `${measure.what} against the number of tokens`,
     caption: square
-      ? `${measure.symbol} over n, root mean square over replicates. Points with 95 % bands: measured. Dashed: what theory predicts from the law and the head alone.`
-      : `${measure.symbol} over n, averaged over replicates. Points with 95 % bands: measured. Solid: weighted fit of a power of n.`,
+      ? `${measure.symbol} over n, root mean square over replicates. Points with bands of two standard errors: measured. Dashed: what theory predicts from the law and the head alone.`
+      : `${measure.symbol} over n, averaged over replicates. Points with bands of two standard errors: measured. Solid: weighted fit of a power of n.`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: measure.name, log: true },
     series: groups.map(([scale], i) => ({ name: seriesName(scale, fits.get(scale)), colour: i })),
     layers: [
-      { kind: "band", name: "95 % interval", rows: bands },
+      { kind: "band", name: "two standard errors", rows: bands },
       { kind: "line", name: "fit", width: 1.3, opacity: 0.9, rows: fitted },
       { kind: "line", name: "predicted", dash: [5, 4], width: 1.5, rows: predicted },
       { kind: "points", name: "measured", rows: points },

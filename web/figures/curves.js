@@ -1,7 +1,7 @@
 // curves.js : a measured quantity with its law, one curve for each value of a key; shared by commands that have such.
 import { groupBy, isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 // x: {key, title, log}; y: {title, log, zero}; measured, law: keys of numbers, either may be missing from the table;
 // name: from a row to the name of its series. Nothing is drawn without a number of either kind.
@@ -21,7 +21,7 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
   ];
   const errors = rows?.some((r) => isNumber(r[se]));
   const words = [
-    has(measured) && `Points${errors ? " with 95 % intervals" : ""}: measured.`,
+    has(measured) && `Points${errors ? " with two standard errors" : ""}: measured.`,
     has(law) && "Lines: the law.",
   ]
     .filter(Boolean)
@@ -40,7 +40,7 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
           ? [
               {
                 kind: "bars",
-                name: "95 % interval",
+                name: "two standard errors",
                 rows: each((r) => ({ lo: r[measured] - Z * r[se], hi: r[measured] + Z * r[se] })),
               },
               { kind: "points", name: "measured", rows: each((r) => ({ y: r[measured], tip: tip(r) })) },

@@ -1,18 +1,18 @@
 // domains.js : where a model's heads behave differently on another kind of text.
 import { groupBy, isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 const series = [
   { name: "differs", colour: 1 },
   { name: "within noise", colour: 7 },
 ];
 
-const titles = { "10 % from": "tokens for a tenth", "score sd": "score sd" };
+const titles = { tokens: "tokens for a tenth", "score sd": "score sd" };
 
 // By quantity; runs of before it had a name compared the errors of draws.
 const captions = {
-  "10 % from":
-    "Tokens for outputs within a tenth of their spread. Intervals are from leaving out one of 16 sections of either text after the other.",
+  tokens:
+    "Tokens for outputs within a tenth of their spread, by the form for large n. Intervals are from leaving out one of 16 sections of either text after the other.",
   "score sd":
     "Standard deviation of a query's scores. Intervals are from leaving out one of 16 sections of either text after the other.",
   errors: "Relative errors of single outputs at the largest n; intervals are those of the draws.",

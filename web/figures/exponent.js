@@ -1,7 +1,7 @@
 // exponent.js : the local exponent of keys, and the inverse temperature at which a head over them freezes.
 import { isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 function scanFigure(scan) {
   const kinds = [
@@ -14,7 +14,7 @@ function scanFigure(scan) {
     {
       title: "Does the exponent depend on how many neighbours are used?",
       caption:
-        "α of P(1 − cosine ≤ t) ∼ c tᵅ, from the k nearest keys of each query, with 95 % intervals. Where " +
+        "α of P(1 − cosine ≤ t) ∼ c tᵅ, from the k nearest keys of each query, with two standard errors. Where " +
         "it keeps changing with k there is no exponent: the keys have structure at every distance.",
       table: "scan",
       x: { title: "k, nearest keys", log: true },
@@ -36,7 +36,7 @@ function scanFigure(scan) {
           { kind: "line", name, width: 1.2, rows },
           {
             kind: "bars",
-            name: "95 % interval",
+            name: "two standard errors",
             rows: good.map((r) => ({ series: name, x: r.k, lo: r[key] - Z * se(r), hi: r[key] + Z * se(r) })),
           },
           { kind: "points", name, rows },
@@ -68,7 +68,7 @@ function freezingFigure(freezing, beta) {
       title: "Where a head over such keys freezes",
       caption:
         "Inverse temperatures against the context. Points: solved on attention over the keys at hand. Lines: the exact " +
-        "expectation for n keys of the same local exponent and density; bands: 95 %. " +
+        "expectation for n keys of the same local exponent and density; bands: two standard errors. " +
         (isNumber(beta)
           ? "Dashed: where this head runs. Below the lower line it averages."
           : "Below the lower line attention averages."),
@@ -86,7 +86,7 @@ function freezingFigure(freezing, beta) {
           return [
             {
               kind: "band",
-              name: "95 %",
+              name: "two standard errors",
               rows: law.map((r) => ({ series: name, x: r.n, lo: r[key] / width(r), hi: r[key] * width(r) })),
             },
             { kind: "line", name, rows: law.map(at) },

@@ -1,7 +1,7 @@
 // hardmax.js : the logarithmic law at infinite score scale.
 import { isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 // One dimension has an exact expectation of mean |G|; in several the root mean square has an asymptotic one.
 const measured = (rows) =>
@@ -44,7 +44,7 @@ function lawFigure(rows, unit, title, caption, yTitle, zero) {
       })),
       {
         kind: "bars",
-        name: "95 % interval",
+        name: "two standard errors",
         rows: good.map((r) => ({
           series: `measured ${m.name}`,
           x: r.n,
@@ -79,7 +79,7 @@ export function hardmax({ tables: { rows } }) {
         rows,
         (r) => r.exact,
         "The same, divided by the exact expectation",
-        "How far sampling and the two expansions are from the exact value. Bars: 95 % intervals.",
+        "How far sampling and the two expansions are from the exact value. Bars: two standard errors.",
         "ratio to exact",
         false,
       ),

@@ -1,7 +1,7 @@
 // head-curves.js : how one head's errors fall with n; the reader picks the head.
 import { groupBy, isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 const measures = [
   { key: "map_error", name: "single outputs", colour: 0, predicted: "map_error_predicted" },
   { key: "mean_error", name: "mean output", colour: 1, predicted: "mean_error_gaussian" },
@@ -25,7 +25,7 @@ function curvesOf(name, head, rows) {
   const own = head?.map_error_limit;
   return {
     title: `Errors of ${name}`,
-    caption: `Distance of attention over n tokens from attention over the whole pool, with 95 % intervals.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool, with two standard errors.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "error", log: true },
@@ -40,7 +40,7 @@ function curvesOf(name, head, rows) {
       { kind: "line", name: "weights on the pool", dash: [1, 4], rows: sampling },
       {
         kind: "bars",
-        name: "95 % interval",
+        name: "two standard errors",
         rows: each((r, { key }) => ({ lo: r[key] - Z * r[`${key}_se`], hi: r[key] + Z * r[`${key}_se`] })),
       },
       {

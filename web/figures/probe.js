@@ -4,7 +4,7 @@ import { domainFigures } from "./domains.js";
 import { heatMap } from "./heat-map.js";
 import { headCurves } from "./head-curves.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 
 const sinkMass = (r) => (isNumber(r.sink_first) && isNumber(r.sink_last) ? r.sink_first + r.sink_last : null);
 

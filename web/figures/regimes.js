@@ -2,7 +2,7 @@
 import { curves } from "./curves.js";
 import { isNumber, show } from "../tables.js";
 
-const Z = 1.96;
+const Z = 2; // standard errors to either side
 const distinct = (rows, key) => [...new Set(rows.map((r) => r[key]))];
 
 // A curve that does not depend on n, dashed: one for each dimension.
@@ -96,7 +96,7 @@ function orderFigure(rows) {
     {
       title: `Weights in order, n = ${show(largest)}, d = ${show(rows[0].dim)}`,
       caption:
-        "Mean of the k-th largest weight. Points with 95 % intervals: measured over n keys. Lines: the " +
+        "Mean of the k-th largest weight. Points with two standard errors: measured over n keys. Lines: the " +
         "Poisson limit, from a sample of the same size; the p-values under the pointer compare the two " +
         "distributions.",
       table: "rows",
@@ -111,7 +111,7 @@ function orderFigure(rows) {
         },
         {
           kind: "bars",
-          name: "95 % interval",
+          name: "two standard errors",
           rows: each((r, k) => ({
             lo: Math.max(floor, value(r, k) - Z * se(r, k)),
             hi: value(r, k) + Z * se(r, k),
