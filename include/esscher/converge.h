@@ -10,8 +10,8 @@
  *
  * A *replicate* is one draw of n_max tokens: prefixes n_1 < ... < n_P of it give every n, and one
  * pass gives every scale, so errors of one replicate at different n or scales are dependent, and
- * replicates are what is left out in turn. A replicate is a pure function of (seed, its number): any
- * thread, any order, any machine. With `independent` every n has tokens of its own: errors at
+ * replicates are what is left out in turn. A replicate is a pure function of (seed, its number):
+ * any thread, any order, any machine. With `independent` every n has tokens of its own: errors at
  * different n are then independent (at different scales still not), which standard errors of a
  * straight line take for granted, and a replicate costs sum n_i^2 instead of n_P^2.
  *
