@@ -51,7 +51,7 @@ static void check_scores(const truth *t, int h, const es_probe_head *about)
     qsort(q, QUERIES, sizeof *q, ascending);
     assert_close(about->score_sd, sqrt(squares), 1e-5); /* queries are rounded to f32 */
     assert_close(about->freezing, 0.5 * (q[QUERIES / 2 - 1] + q[QUERIES / 2]) / edge, 1e-5);
-    assert_near(about->frozen, (double)frozen / QUERIES, 0.0);
+    assert_near(about->gaussian_frozen, (double)frozen / QUERIES, 0.0);
 }
 
 /* Weights that the tokens of the first 16 blocks give to the first and the last of theirs. */

@@ -130,7 +130,7 @@ typedef struct es_probe_head {
      * queries of u = q / sqrt(2 ln n), n the largest size; share of queries with u > 1, for which a
      * few of n Gaussian scores would have all the weight. Scores of real tokens have other tails:
      * `focus` is what they do. */
-    double score_sd, score_sd_se, freezing, frozen, frozen_se;
+    double score_sd, score_sd_se, freezing, gaussian_frozen, gaussian_frozen_se;
 
     /* Weight on a block's first token ([CLS]) and on its last ([SEP]), mean over the queries of the
      * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials. */

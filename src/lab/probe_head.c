@@ -127,7 +127,7 @@ static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_erro
     return ES_OK;
 }
 
-/* score_sd, freezing and frozen of `out`. */
+/* score_sd, freezing and gaussian_frozen of `out`. */
 static es_status freezing_of(const es_probe *probe, int64_t head, es_probe_head *out, es_error *err)
 {
     const double n = (double)probe->spec.sizes[probe->spec.n_sizes - 1], edge = sqrt(2.0 * log(n));
@@ -146,10 +146,10 @@ static es_status freezing_of(const es_probe *probe, int64_t head, es_probe_head 
     out->score_sd = sqrt(square);
     out->score_sd_se = square > 0.0 ? sqrt(scatter / (double)m / square) / 2.0 : 0.0;
     out->freezing = es_median_of(s.q, m) / edge;
-    out->frozen = (double)frozen / (double)m;
+    out->gaussian_frozen = (double)frozen / (double)m;
     /* none, or all, of m queries is not certainty: half a query more on either side */
     const double share = ((double)frozen + 0.5) / ((double)m + 1.0);
-    out->frozen_se = sqrt(share * (1.0 - share) / (double)m);
+    out->gaussian_frozen_se = sqrt(share * (1.0 - share) / (double)m);
     es_mem_free(probe->exec.budget, s.q);
     return ES_OK;
 }

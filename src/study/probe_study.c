@@ -341,7 +341,7 @@ static const es_column layer_columns[] = {
     {"horizon_unscaled_all_heads", "H all heads", "", ES_FORMAT_SHORT,
      "of all heads as one and without 1/sqrt(k), as public code reports it; it has no meaning for "
      "several heads"},
-    {"frozen", "u > 1", "share", ES_FORMAT_SHORT,
+    {"gaussian_frozen", "u > 1", "share", ES_FORMAT_SHORT,
      "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n, where Gaussian "
      "tokens would freeze"},
     {"top_high", "top > 1/2", "share", ES_FORMAT_SHORT,
@@ -357,7 +357,7 @@ static const es_column layer_columns[] = {
 const es_table_spec probe_layers_table = {
     "layers", layer_columns,
     ES_VIEW("Layers", "domain layer reach trace participation horizon horizon_unscaled_all_heads "
-                      "frozen top_high coherence layer_error")};
+                      "gaussian_frozen top_high coherence layer_error")};
 
 /* ---- columns: heads ---- */
 
@@ -380,10 +380,10 @@ static const es_column head_columns[] = {
     {"freezing", "u", "", ES_FORMAT_SHORT,
      "median over queries of q/sqrt(2 ln n) at the largest n; above 1 Gaussian tokens would freeze",
      .standing = ES_STANDING_HEURISTIC},
-    {"frozen", "u > 1", "share", ES_FORMAT_SHORT,
+    {"gaussian_frozen", "u > 1", "share", ES_FORMAT_SHORT,
      "of queries with q > sqrt(2 ln n) at the largest n: for them a few of n Gaussian tokens of "
      "the same covariance would have all the weight. What the text's tokens do: ESS, top weight",
-     .error = "frozen_se"},
+     .error = "gaussian_frozen_se"},
     {"ess_pool", "ESS pool", "tokens", ES_FORMAT_SHORT,
      "effective number of tokens, 1/sum w^2, of queries over the whole pool: median over queries"},
     {"ess_pool_low", "ESS < 2", "share", ES_FORMAT_SHORT,
@@ -476,9 +476,10 @@ static const es_table_view head_views[] = {
     {"Heads: convergence to the limit",
      "domain layer head horizon score_sd rate_mean rate_cov rate_map rate_map_exact relative_error "
      "tokens_for_tenth_sign tokens_for_tenth thin"},
-    {"Heads: how many tokens count", "domain layer head freezing frozen ess_pool ess_pool_low "
-                                     "top_pool top_pool_high ess_n ess_n_low "
-                                     "top_n top_n_high"},
+    {"Heads: how many tokens count",
+     "domain layer head freezing gaussian_frozen ess_pool ess_pool_low "
+     "top_pool top_pool_high ess_n ess_n_low "
+     "top_n top_n_high"},
     {"Heads: Gaussian tokens of the same covariance",
      "domain layer head frobenius local_exponent beta beta_frozen rate_mean_gaussian "
      "rate_cov_gaussian rate_map_gaussian rate_map_predicted rate_horizon"},

@@ -253,8 +253,9 @@ static es_status put_weights(const making *m, es_error *err)
            {"rate_horizon", h->rate_horizon}, {"rate_worst_case", h->rate_worst_case},
            {"rate_coupling", h->rate_coupling}, {"exponent_map", e.query_rms},
            {"exponent_mean", e.mean_abs}, {"score_sd", a->score_sd},
-           {"score_sd_se", a->score_sd_se}, {"freezing", a->freezing}, {"frozen", a->frozen},
-           {"frozen_se", a->frozen_se}, {"output_rms", a->output_rms}, {"sampling", a->sampling},
+           {"score_sd_se", a->score_sd_se}, {"freezing", a->freezing},
+           {"gaussian_frozen", a->gaussian_frozen}, {"gaussian_frozen_se", a->gaussian_frozen_se},
+           {"output_rms", a->output_rms}, {"sampling", a->sampling},
            {"sampling_error", a->sampling_error}, {"thin", a->thin},
            {"local_exponent", local->exponent}, {"local_exponent_se", local->exponent_se},
            {"beta", local->beta}, {"beta_frozen", local->beta_frozen},
@@ -350,10 +351,10 @@ static es_status sum_up_layer(making *m, es_error *err)
     for (m->head = 0; m->head < m->s->heads; m->head++) {
         ES_TRY(sum_up_head(m, err));
         most = fmax(most, m->about.horizons.horizon.val);
-        frozen += m->about.frozen / (double)m->s->heads;
+        frozen += m->about.gaussian_frozen / (double)m->s->heads;
         top += drawn(m, m->s->spec.n_sizes - 1, PROBE_TOP_HIGH, false).value / (double)m->s->heads;
     }
-    es_put(m->layers, m->place, {"horizon", most}, {"frozen", frozen}, {"top_high", top});
+    es_put(m->layers, m->place, {"horizon", most}, {"gaussian_frozen", frozen}, {"top_high", top});
     return ES_OK;
 }
 

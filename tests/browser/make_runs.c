@@ -332,7 +332,7 @@ static void make_probe(void)
                                      {"layer", ES_RUN_REAL, layer, NULL},
                                      {"head", ES_RUN_REAL, head, NULL},
                                      {"horizon", ES_RUN_REAL, horizon, NULL},
-                                     {"frozen", ES_RUN_REAL, frozen, NULL},
+                                     {"gaussian_frozen", ES_RUN_REAL, frozen, NULL},
                                      {"entropy", ES_RUN_REAL, entropy, NULL},
                                      {"rate_map", ES_RUN_REAL, rate, NULL},
                                      {"rate_map_se", ES_RUN_REAL, rate_se, NULL},

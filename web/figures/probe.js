@@ -18,7 +18,7 @@ const quantities = [
     caption: "Error ∼ n^−rate, measured on this text; ½ is the rate of independent samples.",
   },
   {
-    key: "frozen",
+    key: "gaussian_frozen",
     title: "share of queries with u > 1",
     caption: "Queries whose scores spread by more than √(2 ln n): of n Gaussian tokens one would carry them. What real tokens do is the next map.",
     domain: [0, 1],
@@ -106,8 +106,8 @@ function headMaps(heads, several, curves) {
 
 const FROZEN = 0.05;
 const kinds = [
-  { name: "few queries with u > 1", of: (r) => !(r.frozen > FROZEN), colour: 0 },
-  { name: `more than ${100 * FROZEN} % with u > 1`, of: (r) => r.frozen > FROZEN, colour: 1 },
+  { name: "few queries with u > 1", of: (r) => !(r.gaussian_frozen > FROZEN), colour: 0 },
+  { name: `more than ${100 * FROZEN} % with u > 1`, of: (r) => r.gaussian_frozen > FROZEN, colour: 1 },
 ];
 
 // Of what, and what predicts it.
@@ -166,7 +166,7 @@ function rateFigure(rows, { key, predicted, name: what, how }, several) {
             ["predicted", show(r[predicted], r[`${predicted}_se`])],
             ["measured", show(r[key], r[`${key}_se`])],
             ["horizon", show(r.horizon)],
-            ["u > 1", show(r.frozen)],
+            ["u > 1", show(r.gaussian_frozen)],
           ],
         })),
       },
