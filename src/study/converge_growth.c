@@ -216,6 +216,13 @@ static void tell_power(const growing *g, es_answer *a, int64_t row)
     const es_table *t = g->growth;
     char growth[ES_SAY_ROOM], top[ES_SAY_ROOM], n[ES_SAY_ROOM];
     const bool begun = es_table_get(t, row, "top_weight") > 0.5;
+    if (g->spec->n_sizes < 2) {
+        es_answer_tell(a,
+                       "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for "
+                       "every query. How outputs grow takes several n to see.",
+                       es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
+        return;
+    }
     es_answer_tell(
         a,
         "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for every query. "
@@ -240,6 +247,14 @@ static void tell_step(const growing *g, es_answer *a, int64_t row)
                        "At scale %.3g none of the queries is beyond the edge of the %s law's "
                        "log-MGF: each has a limit, though their moments have none.",
                        es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
+        return;
+    }
+    if (g->spec->n_sizes < 2) {
+        es_answer_tell(a,
+                       "At scale %.3g the log-MGF of the %s law is infinite for a share of %.3g of "
+                       "the queries, which have no limit. How outputs grow takes several n to see.",
+                       es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
+                       es_table_get(t, row, "beyond"));
         return;
     }
     es_answer_tell(

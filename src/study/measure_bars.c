@@ -17,15 +17,15 @@ static void bars_of(const measure_state *s, const es_attend_out *o, int64_t at, 
                     double *to)
 {
     const es_error_bar bar = es_error_bar_of(o->block_powers + 3 * at, n, o->entropy[at]);
-    double spread2 = 0.0, length2 = 0.0;
+    double blocks2 = 0.0, length2 = 0.0;
     for (int64_t c = at * s->dv; c < (at + 1) * s->dv; c++) {
-        spread2 += bar.factor * o->block_spread2[c];
+        blocks2 += o->block_spread2[c];
         length2 += o->output[c] * o->output[c];
     }
-    const double alone2 = o->spread2[at] / (1.0 - o->sum_squares[at]);
+    const double spread2 = bar.factor * blocks2;
     to[MEASURE_BAR] = sqrt(spread2);
-    to[MEASURE_BAR_INDEPENDENT] = sqrt(alone2);
-    to[MEASURE_BAR_DESIGN] = spread2 / alone2;
+    to[MEASURE_BAR_INDEPENDENT] = sqrt(o->spread2[at] / (1.0 - o->sum_squares[at]));
+    to[MEASURE_BAR_DESIGN] = blocks2 / o->spread2[at]; /* (E2)/(E1): neither is corrected */
     to[MEASURE_BAR_RELATIVE] = sqrt(spread2 / length2);
     to[MEASURE_BAR_T] = bar.t;
     to[MEASURE_BAR_TOLD] = bar.told;

@@ -84,9 +84,11 @@ static const es_column bar_columns[] = {
      "a coordinate of the output is within t of its standard errors in 95 of 100 such contexts, "
      "the whole output within t error bars in at least as many"},
     {"error_bar_independent", "if independent", "", ES_FORMAT_SHORT,
-     "the error bar were keys independent, sum w^2 |v - output|^2"},
+     "the error bar were keys independent: root of sum w^2 |v - output|^2 / (1 - sum w^2)"},
     {"design_effect", "design effect", "", ES_FORMAT_SHORT,
-     "ratio of the squares: how many times the variance of independent keys"},
+     "sum over blocks of (N - Z output)^2 over sum w^2 |v - output|^2 (THEORY 9): how many times "
+     "the "
+     "variance of independent keys"},
     {"error_bar_told", "queries that can tell", "", ES_FORMAT_SHORT,
      "share with at least five effective blocks and an entropy above (3/4) ln n; for the others "
      "the largest weights decide, and one context cannot tell"},

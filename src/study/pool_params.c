@@ -283,6 +283,26 @@ static void put_parts(const es_pools *p, es_table *t)
     }
 }
 
+/* What was read, where it is not simply the text. */
+static void tell_pools(const es_pools *p, es_answer *a)
+{
+    char parts[256] = "";
+    int64_t repeats = 0;
+    for (int64_t i = 0; i < p->n_parts; i++) {
+        const size_t used = strlen(parts);
+        snprintf(parts + used, sizeof parts - used, "%s%s %.3g %%", i ? ", " : "", p->part_names[i],
+                 100.0 * p->parts[i].share);
+        repeats += p->cost.parts[i].repeats;
+    }
+    if (p->n_parts)
+        es_answer_tell(a, "The text is a mixture, by tokens: %s%s.", parts,
+                       repeats ? "; a part was read more than once" : "");
+    if (p->asked->shuffle)
+        es_answer_tell(
+            a, "The text is not as it was: its %ss changed places before the model read it.",
+            es_pool_shuffles[p->asked->shuffle]);
+}
+
 static void put_pools(const es_pools *p, es_answer *a)
 {
     es_table *t = es_answer_table(a, &pools_table);
@@ -295,6 +315,7 @@ static void put_pools(const es_pools *p, es_answer *a)
         es_table_count(t, row, "repeats", info.repeats);
     }
     put_parts(p, t);
+    tell_pools(p, a);
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
     es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);

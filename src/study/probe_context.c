@@ -40,13 +40,19 @@ static const es_column head_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"n", "n", "tokens", ES_FORMAT_COUNT,
-     "the largest without the flag pool; the largest, where all have it"},
+     "the largest without the flag pool; the smallest, where all have it"},
     {"design_effect", "design effect", "", ES_FORMAT_REAL, "at this n",
      .error = "design_effect_se"},
     {"effective_tokens", "worth", "tokens", ES_FORMAT_SHORT,
      "independent tokens with the error of a window of n"},
     {"effective_tokens_ci.0", "worth from", "tokens", ES_FORMAT_SHORT, "95 % interval"},
     {"effective_tokens_ci.1", "worth to", "tokens", ES_FORMAT_SHORT},
+    {"lost", "lost", "share", ES_FORMAT_SHORT,
+     "of the mean square error of windows that is missing because they are part of the limit, at "
+     "least"},
+    {"flag", "flag", "", ES_FORMAT_TEXT,
+     "pool: more than a tenth is lost at every n: the design effect is larger and a context worth "
+     "less than it says; take a larger pool"},
     {"growth", "growth", "", ES_FORMAT_REAL,
      "the design effect grows like n to this power: twice the difference of the rates",
      .error = "growth_se"},
@@ -63,8 +69,8 @@ static const es_column head_columns[] = {
 static const es_table_spec heads_table = {
     "context_heads", head_columns,
     ES_VIEW("Contexts: heads", "domain layer head n design_effect effective_tokens "
-                               "effective_tokens_ci.0 effective_tokens_ci.1 growth rate_map_window "
-                               "rate_map")};
+                               "effective_tokens_ci.0 effective_tokens_ci.1 lost flag growth "
+                               "rate_map_window rate_map")};
 
 static const es_column window_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -165,7 +171,7 @@ static es_mean_ratio design_effect(square windows, square draws)
 /* ---- effective tokens ---- */
 
 /* How many independent tokens have this mean square error: on the curve that was measured, straight
- * in logarithms between its points, and beyond them with the slope of all. */
+ * in logarithms between its points, and beyond them with the slope of all; one at least. */
 static double tokens_worth(const making *m, double mean_square, bool *beyond)
 {
     const int64_t last = m->s->spec.n_sizes - 1;
@@ -176,7 +182,9 @@ static double tokens_worth(const making *m, double mean_square, bool *beyond)
             return exp(x[i] + (target - y[i]) * (x[i - 1] - x[i]) / (y[i - 1] - y[i]));
     const double slope = es_measured_slope(x, y, last + 1).value;
     const int64_t from = target > y[0] ? 0 : last;
-    return slope < 0.0 ? exp(x[from] + (target - y[from]) / slope) : (double)NAN;
+    const double tokens = exp(x[from] + (target - y[from]) / slope);
+    /* ten times beyond what was measured no power law is known to hold */
+    return slope < 0.0 && tokens < 10.0 * exp(x[last]) ? fmax(1.0, tokens) : (double)NAN;
 }
 
 /* ---- one head ---- */
@@ -278,7 +286,8 @@ static es_status sum_up_head(making *m, es_error *err)
                                        "design_effect_se",
                                        "effective_tokens",
                                        "effective_tokens_ci.0",
-                                       "effective_tokens_ci.1"};
+                                       "effective_tokens_ci.1",
+                                       "lost"};
     const int64_t sizes = m->s->spec.n_sizes, from = es_table_rows(m->windows);
     for (int64_t i = 0; i < sizes; i++)
         m->log_square[i] = log(square_of_draws(m, i, PROBE_MAP).mean.value);
@@ -287,13 +296,13 @@ static es_status sum_up_head(making *m, es_error *err)
     int64_t best = sizes - 1;
     while (best > 0 && es_table_get(m->windows, from + best, "lost") > 0.1)
         best--;
-    if (es_table_get(m->windows, from + best, "lost") > 0.1)
-        best = sizes - 1;
     const int64_t row = es_table_row(m->heads);
     es_pools_name(&m->s->pools, m->place / m->s->layers, m->heads, row);
     es_put(m->heads, row, {"layer", (double)(m->place % m->s->layers)}, {"head", (double)m->head});
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
         es_table_real(m->heads, row, keys[k], es_table_get(m->windows, from + best, keys[k]));
+    es_table_text(m->heads, row, "flag",
+                  es_table_get(m->windows, from + best, "lost") > 0.1 ? "pool" : "");
     return put_rates(m, row, err);
 }
 

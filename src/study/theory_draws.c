@@ -91,6 +91,10 @@ static es_status read_matrix(es_job *job, const char *role, const char *path, es
                             "the %s have %d dimensions", role, info.rank);
     ES_TRY(es_npy_load(path, job->exec.budget, &array, err));
     es_status status = es_array_view(&array, 0, &view, err);
+    if (status == ES_OK && (view.rows < 1 || view.cols < 1))
+        status = es_fail_file(err, ES_E_SHAPE, path, -1, "input.shape", "one row and one column",
+                              "the %s are empty, (%lld, %lld)", role, (long long)view.rows,
+                              (long long)view.cols);
     if (status == ES_OK)
         status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
     for (int64_t i = 0; status == ES_OK && i < view.rows; i++)

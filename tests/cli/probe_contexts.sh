@@ -27,7 +27,9 @@ done | awk '
             for (j = 1; j < 3; j++) if (t <= log(d[j - 1]) && t >= log(d[j])) a = j
             if (a > 0) want = log(n[a]) + (t - log(d[a])) * log(n[a - 1] / n[a]) / log(d[a - 1] / d[a])
             else { f = t > log(d[0]) ? 0 : 2; want = log(n[f]) + (t - log(d[f])) / slope }
-            if (worth[k] / exp(want) - 1 > 1e-5 || worth[k] / exp(want) - 1 < -1e-5) print "worth", worth[k], exp(want) } }
+            want = exp(want) < 1 ? 1 : exp(want)
+            if (want >= 10 * n[2]) { if (worth[k] != "null") print "worth", worth[k], "far beyond", n[2] } # no power law is known to hold there
+            else if (worth[k] / want - 1 > 1e-5 || worth[k] / want - 1 < -1e-5) print "worth", worth[k], want } }
     END { print NR / 5, "points" }'
 # another order: another pool, and one that is kept is not taken for it
 for order in word sentence block; do
