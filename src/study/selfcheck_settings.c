@@ -147,7 +147,7 @@ const es_setting es_settings[] = {
                  ERROR_OF("rows", "deficit", .exact = "deficit_law", .freedom = 199),
                  ERROR_OF("rows", "tangential", .exact = "tangential_law", .freedom = 199)}},
     {"regimes.normal", "is the fluctuation of averaging attention called normal?", "regimes",
-     "dim=5 n=100000 beta=1 replicates=200", .figures = {P_OF("rows", "normal_p")}},
+     "dim=5 n=4000 beta=1 replicates=200", .figures = {P_OF("rows", "normal_p")}},
     {"sink", "weight of a sink, against its exact mean", "sink",
      "n=100 spread=0.5,2 offset=-2,0,2 replicates=200",
      .figures = {ERROR_OF("rows", "weight", .exact = "weight_exact", .freedom = 199)}},
