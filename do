@@ -236,7 +236,7 @@ check)
     : >build/check.txt
     began=$(date +%s)
     took() { say "$1: $(($(date +%s) - began)) s since the start"; }
-    if build release; then run_tests release --parallel 1; else note "failed release building"; fi
+    if build release; then run_tests release --parallel 2; else note "failed release building"; fi
     took "release build and every test"
     # Tests of the source (label house) and long numerical ones (slow) have run, and are not repeated.
     if build asan; then
