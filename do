@@ -313,7 +313,7 @@ exact (a closed form, an integral, an input that was made so), except for rates 
 
 *Rates*: the jackknife over replicates with Student's t (THEORY 4.7), on nested sizes; the number in a setting's name is that of
 replicates. \`converge\`: a Gaussian law, d = 6. \`mean\`: a score scale of 0, where the power law is exact, so that its p-value can be
-checked. \`probe\` (only with --model): heads of the middle layer of MiniLM-L6 (SST-2) on 8192 tokens of a novel, 4 to 32 draws;
+checked; all outputs are one there, so that the rows of mean and map are the same numbers. \`probe\` (only with --model): heads of the middle layer of MiniLM-L6 (SST-2) on 8192 tokens of a novel, 4 to 32 draws;
 \`control\`: Gaussian tokens of the same covariance. *Errors of means* (hardmax, regimes, sink, heat, collapse) are as many standard
 errors as Student's t of their replicates asks for. *Error bars* (\`bars\`) are those of single outputs from one context, by channel;
 along the query, where errors are skew, they cover less (THEORY 9 (E3)).

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <esscher/multiple.h>
+
 #include "base/error.h"
 #include "stats/average.h"
 #include "stats/special.h"
@@ -365,8 +367,8 @@ static double median_se(making *m, int64_t domain, int64_t i, double *room)
     for (int k = 0; k < 2; k++) {
         for (int64_t r = 0; r < R; r++)
             m->room[r] = log_median_without(m, domain, i, stages[k], r, room);
-        const double count = k ? apart_of(m, i) : (double)R;
-        variance += es_spread_of(m->room, R, 1).squares * (double)(R - 1) / count;
+        const double se = es_jackknife(0.0, m->room, R).se;
+        variance += se * se * (double)R / (k ? apart_of(m, i) : (double)R);
     }
     return sqrt(variance);
 }

@@ -127,7 +127,7 @@ static es_status ask(const es_setting *s, const char *folder, uint64_t seed, con
 
 static void remove_folder(const char *folder)
 {
-    static const char *const names[] = {"a.npy", "b.npy", "c.npy", "a.csv"};
+    static const char *const names[] = {"a.npy", "b.npy", "a.csv"};
     char path[4200];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -142,14 +142,14 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
     const selfcheck_state *state = job->state;
     const es_setting *s = &es_settings[state->settings[cell / state->trials]];
     const uint64_t seed = seed_of(job, cell % state->trials);
-    const char *base = getenv("TMPDIR");
+    const char *wanted = getenv("TMPDIR"), *base = wanted && *wanted ? wanted : "/tmp";
     char folder[4100] = "";
     es_status status = ES_OK;
     if (s->input) {
-        snprintf(folder, sizeof folder, "%s/esscher-selfcheck-XXXXXX", base ? base : "/tmp");
+        snprintf(folder, sizeof folder, "%s/esscher-selfcheck-XXXXXX", base);
         if (!mkdtemp(folder))
             return es_fail(err, ES_E_IO, "selfcheck.folder", "set TMPDIR",
-                           "no temporary folder can be made in %s", base ? base : "/tmp");
+                           "no temporary folder can be made in %s", base);
         status = s->input(folder, seed, err);
     }
     if (status == ES_OK)
