@@ -48,18 +48,32 @@ static void word_close(word *w)
     *w = (word){0};
 }
 
-/* One more character, made from bytes [begin, end) of the text. */
+/* One more character, made from bytes [begin, end) of the text. Marks in canonical order need not
+ * come in the order of the text, so a word's place is the least range that holds all of it. */
 static void word_put(word *w, int32_t c, int64_t begin, int64_t end)
 {
-    if (w->chars == 0)
+    if (w->chars == 0 || begin < w->from)
         w->from = begin;
-    w->to = end;
+    if (w->chars == 0 || end > w->to)
+        w->to = end;
     if (w->chars++ >= w->tokenizer->info.max_chars)
         return; /* it is unknown already; only its end is of interest */
     const size_t length = es_utf8_put(c, w->bytes + w->used);
     for (size_t i = w->used; i < w->used + length; i++)
         w->begin[i] = begin, w->end[i] = end;
     w->used += length;
+}
+
+/* Bytes [at, at + length) of the word as a piece, with the least range of the text that holds it.
+ */
+static es_token place_piece(const word *w, int32_t id, size_t at, size_t length)
+{
+    es_token piece = {id, w->begin[at], w->end[at]};
+    for (size_t i = at + 1; i < at + length; i++) {
+        piece.begin = w->begin[i] < piece.begin ? w->begin[i] : piece.begin;
+        piece.end = w->end[i] > piece.end ? w->end[i] : piece.end;
+    }
+    return piece;
 }
 
 /* The longest piece first, then the longest of those that continue a word, as WordPiece is defined:
@@ -75,7 +89,7 @@ static int64_t cut_greedily(word *w)
         const size_t length = es_trie_longest(&t->pieces, node, w->bytes + at, w->used - at, &id);
         if (length == 0)
             return -1;
-        w->pieces[count++] = (es_token){id, w->begin[at], w->end[at + length - 1]};
+        w->pieces[count++] = place_piece(w, id, at, length);
         at += length;
     }
     return count;
