@@ -68,7 +68,7 @@ typedef struct es_column {
     const char *error;      /* key of the standard error, a column by itself that need not be in
                                the list; NULL: none */
     bool each;              /* one column for each label given to es_table_each() */
-    bool array;             /* a cell is a list or a matrix of numbers: for JSON alone */
+    bool array;             /* a cell is a list or a matrix of numbers: for JSON and CSV alone */
     es_standing standing;   /* of what theory says; every view but CSV tells it */
 } es_column;
 
@@ -88,6 +88,9 @@ typedef struct es_table_spec {
      * columns `link` (keys with a space between them; NULL: in all), as an array `nested`. */
     const char *inside, *link, *nested;
     bool only_inside; /* and not at the top level */
+    /* Columns that tell rows apart, keys with a space between them: what a row is about, where the
+     * others say what was found there. NULL: the number of the row tells. */
+    const char *keys;
 } es_table_spec;
 
 typedef struct es_table es_table;

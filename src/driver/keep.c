@@ -104,14 +104,28 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
 
 /* What is said about columns: one row for each column of each view, in the order of the view; and
  * for those in no view, so that every column of the file is explained. */
-static const es_column said_columns[] = {
-    {"table", "", "", ES_FORMAT_TEXT},    {"title", "", "", ES_FORMAT_TEXT},
-    {"note", "", "", ES_FORMAT_TEXT},     {"key", "", "", ES_FORMAT_TEXT},
-    {"header", "", "", ES_FORMAT_TEXT},   {"unit", "", "", ES_FORMAT_TEXT},
-    {"format", "", "", ES_FORMAT_TEXT},   {"definition", "", "", ES_FORMAT_TEXT},
-    {"standing", "", "", ES_FORMAT_TEXT}, {"error", "", "", ES_FORMAT_TEXT},
-    {"hidden", "", "", ES_FORMAT_TEXT},   {0}};
+static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
+                                         {"title", "", "", ES_FORMAT_TEXT},
+                                         {"note", "", "", ES_FORMAT_TEXT},
+                                         {"key", "", "", ES_FORMAT_TEXT},
+                                         {"header", "", "", ES_FORMAT_TEXT},
+                                         {"unit", "", "", ES_FORMAT_TEXT},
+                                         {"format", "", "", ES_FORMAT_TEXT},
+                                         {"definition", "", "", ES_FORMAT_TEXT},
+                                         {"standing", "", "", ES_FORMAT_TEXT},
+                                         {"error", "", "", ES_FORMAT_TEXT},
+                                         {"hidden", "", "", ES_FORMAT_TEXT},
+                                         {"role", "", "", ES_FORMAT_TEXT},
+                                         {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
+
+/* A key tells rows apart, an error belongs to another column; the rest was found. */
+static const char *role_of(const es_table_spec *spec, const es_table_column *c)
+{
+    if (c->is_error)
+        return "error";
+    return spec->keys && es_words_at(spec->keys, c->spec->key) >= 0 ? "key" : "value";
+}
 
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
                        const es_table_column *c, bool hidden)
@@ -132,7 +146,8 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
                                                         : "",
                                   es_standing_name(c->is_error ? 0 : c->spec->standing),
                                   error,
-                                  hidden ? "yes" : "no"};
+                                  hidden ? "yes" : "no",
+                                  role_of(es_table_about(t), c)};
     for (int i = 0; said_columns[i].key; i++)
         es_table_text(to, row, said_columns[i].key, values[i]);
 }

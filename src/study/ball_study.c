@@ -187,7 +187,8 @@ static const es_table_spec rows_table = {
             "radius n sup_error sup_error_median scaled predicted scaled_rms predicted_rms "
             "maximiser_radius flag",
             "Standard errors are over replicates. Sizes and radii of one replicate share tokens, "
-            "so rows are dependent.")};
+            "so rows are dependent."),
+    .keys = "radius n"};
 
 static const es_column fit_columns[] = {
     {"radius", "R", "", ES_FORMAT_REAL},
@@ -203,7 +204,8 @@ static const es_column fit_columns[] = {
     {"reason", "reason", "", ES_FORMAT_TEXT, "why there is no rate"},
     {0}};
 static const es_table_spec fits_table = {
-    "fits", fit_columns, ES_VIEW("Rates in n", "radius rate rate_p rate_expected used reason")};
+    "fits", fit_columns, ES_VIEW("Rates in n", "radius rate rate_p rate_expected used reason"),
+    .keys = "radius"};
 
 static const es_column growth_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -226,7 +228,8 @@ static const es_column growth_columns[] = {
 static const es_table_spec growth_table = {
     "growth", growth_columns,
     ES_VIEW("Growth in R",
-            "n radii slope slope_predicted slope_one_query slope_sharp slope_bound reason")};
+            "n radii slope slope_predicted slope_one_query slope_sharp slope_bound reason"),
+    .keys = "n"};
 
 /* ---- what was measured ---- */
 

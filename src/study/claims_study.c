@@ -86,7 +86,7 @@ static const es_table_view claim_views[] = {
      "measured should relate to it, and by how much it does, relative and in standard errors."},
     {"Conclusions", "id conclusion"},
     {0}};
-static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
+static const es_table_spec claims_table = {"claims", claim_columns, claim_views, .keys = "id"};
 
 static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
                                              {"label", "what", "", ES_FORMAT_TEXT},
@@ -96,7 +96,8 @@ static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT}
 static const es_table_spec evidence_table = {
     "evidence", evidence_columns,
     ES_VIEW("Evidence", "id label predicted relation allowance measured slack slack_se line tries "
-                        "verdict")};
+                        "verdict"),
+    .keys = "id label"};
 
 static const es_column list_columns[] = {
     {"id", "claim", "", ES_FORMAT_TEXT},
@@ -105,8 +106,8 @@ static const es_column list_columns[] = {
     {"expected", "expected", "", ES_FORMAT_TEXT, "what we know to mislead does not hold"},
     {"limits", "limits", "", ES_FORMAT_TEXT, "what a check cannot tell"},
     {0}};
-static const es_table_spec list_table = {"list", list_columns,
-                                         ES_VIEW("Claims", "id statement source limits")};
+static const es_table_spec list_table = {
+    "list", list_columns, ES_VIEW("Claims", "id statement source limits"), .keys = "id"};
 
 /* ---- a finding as the numbers of a cell ----
  *

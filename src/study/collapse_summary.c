@@ -61,7 +61,8 @@ static const es_table_spec rows_table = {
         "gradient_measured",
         "measured: random model. Its cosines spread like 1/sqrt(d): neighbours that happen to be "
         "near weigh more (p at d), and where tokens merge their outputs stay apart by a further "
-        "beta (1-rho)/d. Differences from the closed form that shrink with d are that.")};
+        "beta (1-rho)/d. Differences from the closed form that shrink with d are that."),
+    .keys = "n rho gamma"};
 
 static const es_column threshold_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -81,7 +82,7 @@ static const es_column threshold_columns[] = {
     {"note", "", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec thresholds_table = {"thresholds", threshold_columns,
-                                               ES_VIEW("Where it happens")};
+                                               ES_VIEW("Where it happens"), .keys = "n rho"};
 
 static const es_column phase_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -92,7 +93,8 @@ static const es_table_spec phase_table = {
     "phase", phase_columns,
     ES_VIEW("Angle ratio: 0 collapse, 1 identity", NULL,
             "The boundary is gamma_c = 1/(1-rho). --csv and --json have one row for each gamma and "
-            "rho, for a heat map.")};
+            "rho, for a heat map."),
+    .keys = "n gamma"};
 
 #define CURVE_COLUMNS(key, title, of_gamma, of_angle)                                              \
     {"gamma_" key, "gamma", title, ES_FORMAT_SHORT, of_gamma},                                     \
@@ -121,7 +123,8 @@ static const es_table_spec curves_table = {
     "curves", curve_columns,
     ES_VIEW(
         "Score scalings in use",
-        "n gamma_plain angle_ratio_plain gamma_yarn angle_ratio_yarn gamma_logn angle_ratio_logn")};
+        "n gamma_plain angle_ratio_plain gamma_yarn angle_ratio_yarn gamma_logn angle_ratio_logn"),
+    .keys = "n"};
 
 /* ---- rows ---- */
 

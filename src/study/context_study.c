@@ -77,7 +77,8 @@ static const es_column interval_columns[] = {{"parameter", "parameter", "", ES_F
 static const es_table_spec interval_table = {
     "intervals", interval_columns,
     ES_VIEW("Intervals", NULL,
-            "From the profile of the fit, at the level of --level: they may be lopsided.")};
+            "From the profile of the fit, at the level of --level: they may be lopsided."),
+    .keys = "parameter"};
 
 static const es_column prediction_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -88,7 +89,7 @@ static const es_column prediction_columns[] = {
      "context over the longest one measured: above 1 the model is taken on trust"},
     {0}};
 static const es_table_spec prediction_table = {"predictions", prediction_columns,
-                                               ES_VIEW("Predictions")};
+                                               ES_VIEW("Predictions"), .keys = "context"};
 
 static const es_column point_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},

@@ -81,7 +81,8 @@ static const es_column row_columns[] = {
 static const es_table_spec rows_table = {
     "rows", row_columns,
     ES_VIEW("Attention that has no limit", NULL,
-            "Standard errors are over replicates. Sizes of one replicate are nested.")};
+            "Standard errors are over replicates. Sizes of one replicate are nested."),
+    .keys = "scale n"};
 
 static const es_column growth_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},
@@ -108,8 +109,8 @@ static const es_column growth_columns[] = {
      "for n to infinity: 1 of a power tail; 1 - alpha of weights with tail index alpha",
      .standing = ES_STANDING_HEURISTIC},
     {0}};
-static const es_table_spec growth_table = {"growth", growth_columns,
-                                           ES_VIEW("Growth in place of convergence")};
+static const es_table_spec growth_table = {
+    "growth", growth_columns, ES_VIEW("Growth in place of convergence"), .keys = "scale"};
 
 /* ---- numbers ---- */
 

@@ -120,7 +120,8 @@ static const es_table_spec rows_table = {
     ES_VIEW("Distance from the infinite-token limit",
             "scale n mean_error cov_error cov_spectral_error map_error flag",
             "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
-            "dependent, unless --independent.")};
+            "dependent, unless --independent."),
+    .keys = "scale n"};
 
 /* A rate and what is said about it, in the table of fits. */
 #define RATE_COLUMNS(key, title, definition)                                                       \
@@ -183,7 +184,8 @@ static const es_table_spec fits_table = {
     "fits", fit_columns,
     ES_VIEW("Rates",
             "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
-            "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon")};
+            "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon"),
+    .keys = "scale"};
 
 static const es_column reference_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},
@@ -200,7 +202,7 @@ static const es_column reference_columns[] = {
     {"rate_cov_spectral", "spectral rate", "", ES_FORMAT_REAL, .error = "rate_cov_spectral_se"},
     {0}};
 static const es_table_spec references_table = {"references", reference_columns,
-                                               ES_VIEW("The reference sample")};
+                                               ES_VIEW("The reference sample"), .keys = "scale"};
 
 /* Both sides are root mean squares over replicates: what theory has is compared with its like. */
 static const es_column prediction_columns[] = {
@@ -228,7 +230,8 @@ static const es_table_spec predictions_table = {
     "predictions", prediction_columns,
     ES_VIEW("Measured beside predicted",
             "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
-            "map_error_rms predicted_map_error sampling")};
+            "map_error_rms predicted_map_error sampling"),
+    .keys = "scale n"};
 
 /* ---- one error at one scale ---- */
 

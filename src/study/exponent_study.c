@@ -57,7 +57,8 @@ static const es_table_spec estimate_table = {
     ES_VIEW("Local exponent", NULL,
             "corrected: maximum likelihood on a great sphere, where Hill's estimate (Levina and "
             "Bickel's dimension) takes the curvature for a lower dimension. two nearest: TwoNN, "
-            "from many queries. With several queries errors come from the scatter between them.")};
+            "from many queries. With several queries errors come from the scatter between them."),
+    .keys = "method"};
 
 static const es_column freezing_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
@@ -86,7 +87,8 @@ static const es_table_spec freezing_table = {
         "Errors: of these keys from the scatter between queries, of the law from those of alpha "
         "and of the density. The law's numbers are left out where, for as many keys as there "
         "are, they are off by more than a quarter and four errors from what these keys show: "
-        "the keys are then not like a sphere as far out as the weight reaches.")};
+        "the keys are then not like a sphere as far out as the weight reaches."),
+    .keys = "n source"};
 
 static const es_column run_columns[] = {
     {"beta", "beta", "", ES_FORMAT_REAL},
@@ -109,7 +111,8 @@ static const es_table_spec scan_table = {
     "scan", scan_columns,
     ES_VIEW("Does it depend on k?", NULL,
             "An exponent that keeps changing with k is not one: the keys have structure at every "
-            "distance.")};
+            "distance."),
+    .keys = "k"};
 
 /* ---- what is asked ---- */
 

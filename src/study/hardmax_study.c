@@ -64,7 +64,8 @@ static const es_column columns[] = {
     {0}};
 static const es_table_spec rows_table = {
     "rows", columns,
-    ES_VIEW("Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order")};
+    ES_VIEW("Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order"),
+    .keys = "n"};
 
 /* ---- what is asked ---- */
 

@@ -147,7 +147,8 @@ static const es_column particle_columns[] = {
     {"density", "density", "", ES_FORMAT_REAL,
      "of the particles of all sets, relative to the uniform law"},
     {0}};
-static const es_table_spec particles_table = {"particles", particle_columns, NULL};
+static const es_table_spec particles_table = {"particles", particle_columns, NULL,
+                                              .keys = "step low"};
 
 static const es_column step_columns[] = {
     {"step", "step", "", ES_FORMAT_COUNT},
@@ -166,7 +167,8 @@ static const es_column step_columns[] = {
     {"highest", "highest", "", ES_FORMAT_SHORT,
      "density of the fullest bin, relative to the uniform law"},
     {0}};
-static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles")};
+static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles"),
+                                          .keys = "step"};
 
 static const es_column profile_columns[] = {
     {"low", "from", "", ES_FORMAT_SHORT,
@@ -174,7 +176,8 @@ static const es_column profile_columns[] = {
     {"density", "step", "", ES_FORMAT_SHORT, .each = true},
     {0}};
 static const es_table_spec profile_table = {
-    "profile", profile_columns, ES_VIEW("Density of the particles, relative to the uniform law")};
+    "profile", profile_columns, ES_VIEW("Density of the particles, relative to the uniform law"),
+    .keys = "low"};
 
 /* ---- the answer ---- */
 

@@ -209,8 +209,8 @@ static const es_column row_columns[] = {
      "root mean square of beta times (measured - exact drift)"},
     {"ess", "ESS", "keys", ES_FORMAT_SHORT, "how many keys a query sees, mean over queries"},
     {0}};
-static const es_table_spec rows_table = {"rows", row_columns,
-                                         ES_VIEW("Drift of attention on the sphere")};
+static const es_table_spec rows_table = {
+    "rows", row_columns, ES_VIEW("Drift of attention on the sphere"), .keys = "beta"};
 
 /* ---- the drift ---- */
 

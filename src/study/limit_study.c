@@ -55,16 +55,17 @@ static const es_table_view row_views[] = {
     {narrow_title},
     {wide_title, "row log_mgf error norm", "Channels are in the CSV (--csv) and JSON (--json)."},
     {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views};
+static const es_table_spec rows_table = {"rows", row_columns, row_views, .keys = "row"};
 
 static const es_column moment_columns[] = {{"channel", "channel", "", ES_FORMAT_COUNT},
                                            {"mean", "mean", "", ES_FORMAT_REAL},
                                            {"variance", "variance", "", ES_FORMAT_REAL},
                                            {0}};
-static const es_table_spec moments_table = {
-    "channel_moments", moment_columns,
-    ES_VIEW("Output for a query that is itself a token", NULL,
-            "The full covariance is in the JSON (--json).")};
+static const es_table_spec moments_table = {"channel_moments", moment_columns,
+                                            ES_VIEW("Output for a query that is itself a token",
+                                                    NULL,
+                                                    "The full covariance is in the JSON (--json)."),
+                                            .keys = "channel"};
 
 static const es_column accuracy_columns[] = {
     {"method", "method", "", ES_FORMAT_TEXT},

@@ -25,7 +25,8 @@ static const es_column their_columns[] = {
     {0}};
 static const es_table_spec their_table = {
     "compare_heads",     their_columns,     ES_VIEW("Their output against ours (f64 engine)"),
-    .inside = "compare", .nested = "heads", .only_inside = true};
+    .inside = "compare", .nested = "heads", .only_inside = true,
+    .keys = "head"};
 
 static const es_column verdict_columns[] = {
     {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
@@ -69,7 +70,8 @@ static const es_table_spec rows_table = {
             "output_cov_trace",
             "A standard error is the spread over queries / sqrt(queries). The queries share one "
             "set of keys: it says how well the mean over queries is known, not how other keys "
-            "would do.")};
+            "would do."),
+    .keys = "head scale n"};
 
 static const es_column bar_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -98,7 +100,8 @@ static const es_table_spec bars_table = {
     ES_VIEW(
         "Error bars of outputs, from this one context", NULL,
         "Heuristic, to first order: right if blocks are long against what keys share with their "
-        "neighbours.\n  Longer blocks whose bars grow say that they are not yet.")};
+        "neighbours.\n  Longer blocks whose bars grow say that they are not yet."),
+    .keys = "head scale n"};
 
 static const es_column layer_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
@@ -109,7 +112,7 @@ static const es_column layer_columns[] = {
     {"horizon", "H", "", ES_FORMAT_REAL, "the largest of its heads"},
     {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_spec layers_table = {"layers", layer_columns, NULL};
+static const es_table_spec layers_table = {"layers", layer_columns, NULL, .keys = "layer"};
 
 static const es_column head_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -144,13 +147,16 @@ static const es_column head_columns[] = {
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {0}};
 static const es_table_spec heads_table = {
-    "heads", head_columns,
+    "heads",
+    head_columns,
     ES_VIEW("Heads: horizons",
             "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
             "rate_worst_case rate_coupling horizon_reason",
             "Covariances are those of the rows given (divisor: their number), the score scale b is "
             "the first one."),
-    .inside = "layers", .nested = "heads"};
+    .inside = "layers",
+    .nested = "heads",
+    .keys = "head"};
 
 static const es_column accuracy_columns[] = {
     {"rows", "rows checked", "per head", ES_FORMAT_COUNT},

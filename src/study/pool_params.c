@@ -258,7 +258,7 @@ static const es_column pool_columns[] = {
     {"repeats", "repeats", "", ES_FORMAT_COUNT, "how often the text was begun again"},
     {"share", "share", "", ES_FORMAT_REAL, "of the mixture's tokens"},
     {0}};
-static const es_table_spec pools_table = {"pools", pool_columns, NULL};
+static const es_table_spec pools_table = {"pools", pool_columns, NULL, .keys = "domain"};
 
 /* Rows of a part: its tokens, less specials that were left out. */
 static int64_t rows_of_part(const es_pools *p, int64_t part)

@@ -35,7 +35,8 @@ static const es_column context_columns[] = {
      "heads: at least n over the pool's tokens; the design effect is low by as much"},
     {0}};
 static const es_table_spec contexts_table = {
-    "contexts", context_columns, ES_VIEW("Contexts: what the order of the text costs, all heads")};
+    "contexts", context_columns, ES_VIEW("Contexts: what the order of the text costs, all heads"),
+    .keys = "domain n"};
 
 static const es_column head_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -72,7 +73,8 @@ static const es_table_spec heads_table = {
     "context_heads", head_columns,
     ES_VIEW("Contexts: heads", "domain layer head n design_effect effective_tokens "
                                "effective_tokens_ci.0 effective_tokens_ci.1 lost flag growth "
-                               "rate_map_window rate_map")};
+                               "rate_map_window rate_map"),
+    .keys = "domain layer head"};
 
 static const es_column window_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -107,7 +109,8 @@ static const es_table_spec windows_table = {
     "windows", window_columns,
     ES_VIEW("Contexts: windows against independent tokens",
             "domain layer head n window_error independent_error design_effect design_effect_ci.0 "
-            "design_effect_ci.1 effective_tokens lost flag")};
+            "design_effect_ci.1 effective_tokens lost flag"),
+    .keys = "domain layer head n"};
 
 /* ---- squares and their ratio ---- */
 

@@ -69,7 +69,8 @@ static const es_column difference_columns[] = {
     {0}};
 const es_table_spec probe_differences_table = {
     "differences", difference_columns,
-    ES_VIEW("Do domains differ?", "domain against layer head quantity ratio t p_alone p differs")};
+    ES_VIEW("Do domains differ?", "domain against layer head quantity ratio t p_alone p differs"),
+    .keys = "domain against layer head quantity"};
 
 static const char *const trait_names[ES_PROBE_TRAITS] = {"tokens", "score sd"};
 

@@ -113,7 +113,8 @@ static const es_column rate_columns[] = {
 const es_table_spec probe_paper_rates_table = {
     "paper_rates", rate_columns,
     ES_VIEW("Protocol of Token Sample Complexity: rates",
-            "domain layer block tokens horizon_unscaled_all_heads rate_mean rate_cov")};
+            "domain layer block tokens horizon_unscaled_all_heads rate_mean rate_cov"),
+    .keys = "domain layer block"};
 
 static const es_column row_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -126,7 +127,8 @@ static const es_column row_columns[] = {
      .error = "cov_error_se"},
     {0}};
 const es_table_spec probe_paper_rows_table = {"paper_rows", row_columns,
-                                              ES_VIEW("Protocol of Token Sample Complexity")};
+                                              ES_VIEW("Protocol of Token Sample Complexity"),
+                                              .keys = "domain layer block n"};
 
 /* ---- summary ---- */
 

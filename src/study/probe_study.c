@@ -357,7 +357,8 @@ static const es_column layer_columns[] = {
 const es_table_spec probe_layers_table = {
     "layers", layer_columns,
     ES_VIEW("Layers", "domain layer reach trace participation horizon horizon_unscaled_all_heads "
-                      "gaussian_frozen top_high coherence layer_error")};
+                      "gaussian_frozen top_high coherence layer_error"),
+    .keys = "domain layer"};
 
 /* ---- columns: heads ---- */
 
@@ -486,9 +487,13 @@ static const es_table_view head_views[] = {
     {"Heads: attention in the text's own blocks",
      "domain layer head entropy top_mass ess sink_first sink_last"},
     {0}};
-const es_table_spec probe_heads_table = {
-    "heads",          head_columns, head_views, .inside = "layers", .link = "domain layer",
-    .nested = "heads"};
+const es_table_spec probe_heads_table = {"heads",
+                                         head_columns,
+                                         head_views,
+                                         .inside = "layers",
+                                         .link = "domain layer",
+                                         .nested = "heads",
+                                         .keys = "domain layer head"};
 
 /* ---- columns: curves ---- */
 
@@ -543,7 +548,8 @@ const es_table_spec probe_rows_table = {
     ES_VIEW("Distance from the pool's limit",
             "domain layer head n mean_error cov_error map_error map_error_exact exact_ratio "
             "mean_error_gaussian cov_error_gaussian map_error_gaussian map_error_predicted "
-            "map_error_flag")};
+            "map_error_flag"),
+    .keys = "domain layer head n"};
 
 /* ---- the study ---- */
 

@@ -234,7 +234,7 @@ static const es_table_view views[] = {
      "Keys of a part vMF(kappa, mu) tilted by beta q are vMF again. Predictions assume that many "
      "keys share the weight (regime: averages); elsewhere they are off, and by how much is seen."},
     {0}};
-static const es_table_spec outputs_table = {"outputs", columns, views};
+static const es_table_spec outputs_table = {"outputs", columns, views, .keys = "dim n beta"};
 
 static void put_pair(es_table *t, int64_t row, const char *key, es_estimate measured, double law)
 {

@@ -118,7 +118,7 @@ static const es_table_view views[] = {
                            "tangential tangential_law normal_p"},
     {"Which regime, and why", "dim n beta averaging_beta freezing_beta regime reason limit_note"},
     {0}};
-static const es_table_spec rows_table = {"rows", columns, views};
+static const es_table_spec rows_table = {"rows", columns, views, .keys = "dim n b"};
 
 /* ---- one row ---- */
 

@@ -44,8 +44,8 @@ static const es_column reach_columns[] = {
     {"granularity_limit", "limit", "", ES_FORMAT_SHORT,
      "the same for many dimensions, 0.946/ln base at scale 1", .standing = ES_STANDING_PROVED},
     {0}};
-static const es_table_spec reach_table = {"embeddings", reach_columns,
-                                          ES_VIEW("Rotary embeddings")};
+static const es_table_spec reach_table = {"embeddings", reach_columns, ES_VIEW("Rotary embeddings"),
+                                          .keys = "base scale"};
 
 static const es_column score_columns[] = {
     {"distance", "distance", "tokens", ES_FORMAT_COUNT},
@@ -53,7 +53,7 @@ static const es_column score_columns[] = {
      "of all-ones query and key, sqrt(dim) at distance 0, by base and scale", .each = true},
     {0}};
 static const es_table_spec score_table = {"scores", score_columns,
-                                          ES_VIEW("Score against distance")};
+                                          ES_VIEW("Score against distance"), .keys = "distance"};
 
 /* The same numbers one to a row, for programs; people have the table above. */
 static const es_column row_columns[] = {
@@ -65,7 +65,7 @@ static const es_column row_columns[] = {
      "the same for many dimensions: sqrt(dim) (Ci(D) - Ci(D/base))/ln base",
      .standing = ES_STANDING_PROVED},
     {0}};
-static const es_table_spec row_table = {"rows", row_columns, NULL};
+static const es_table_spec row_table = {"rows", row_columns, NULL, .keys = "base scale distance"};
 
 /* ---- one embedding, THEORY 8 ----
  * s(D) = (2/sqrt d) sum_{j < d/2} cos(D base^{-2j/d}). With u = 2j/d this is a Riemann sum of

@@ -218,7 +218,8 @@ static const es_table_spec check_table = {
     ES_VIEW("How far the program's own errors can be trusted",
             "setting figure kind rows nominal found uniform_p within",
             "Errors are binomial, and from the scatter between seeds where an answer has several "
-            "rows.")};
+            "rows."),
+    .keys = "setting figure"};
 
 static const es_column setting_columns[] = {
     {"setting", "setting", "", ES_FORMAT_TEXT},
@@ -226,7 +227,8 @@ static const es_column setting_columns[] = {
     {"about", "what is asked", "", ES_FORMAT_TEXT},
     {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
     {0}};
-static const es_table_spec setting_table = {"settings", setting_columns, ES_VIEW("Settings")};
+static const es_table_spec setting_table = {"settings", setting_columns, ES_VIEW("Settings"),
+                                            .keys = "setting"};
 
 /* One figure of one setting over all seeds. */
 typedef struct tally {

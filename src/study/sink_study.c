@@ -50,7 +50,7 @@ static const es_column columns[] = {
     {"z", "z", "errors", ES_FORMAT_SHORT, "weight less exact, in standard errors"},
     {0}};
 static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};
-static const es_table_spec rows_table = {"rows", columns, views};
+static const es_table_spec rows_table = {"rows", columns, views, .keys = "n spread offset"};
 
 static double score_of(double n, double q, double offset) { return log(n) + 0.5 * q * q + offset; }
 

@@ -305,7 +305,8 @@ static const es_table_spec rows_table = {
             "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 "
             "psi2_z hill hill_z design p_heavier p_heavier_corrected p_lighter "
             "p_lighter_corrected verdict",
-            rule)};
+            rule),
+    .keys = "domain layer kind head index"};
 
 static const es_column kind_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -324,13 +325,15 @@ static const es_column kind_columns[] = {
     {"gaussian", "Gaussian", "", ES_FORMAT_COUNT},
     {"heavier", "heavier", "", ES_FORMAT_COUNT},
     {0}};
-static const es_table_spec kinds_table = {"kinds", kind_columns, ES_VIEW("Kinds of directions")};
+static const es_table_spec kinds_table = {"kinds", kind_columns, ES_VIEW("Kinds of directions"),
+                                          .keys = "domain layer kind"};
 
 static const es_column verdict_columns[] = {{"verdict", "verdict", "", ES_FORMAT_TEXT},
                                             {"directions", "directions", "", ES_FORMAT_COUNT},
                                             {0}};
 static const es_table_spec verdicts_table = {
-    "verdicts", verdict_columns, ES_VIEW("Is it sub-Gaussian, with its variance as proxy?")};
+    "verdicts", verdict_columns, ES_VIEW("Is it sub-Gaussian, with its variance as proxy?"),
+    .keys = "verdict"};
 
 /* What is being made. */
 typedef struct making {

@@ -40,7 +40,8 @@ static const es_column draw_columns[] = {
 static const es_table_spec draw_table = {
     "draws", draw_columns,
     ES_VIEW("Attention over n keys drawn independently",
-            "n rms_error relative large_n large_n_ratio rate bias empty")};
+            "n rms_error relative large_n large_n_ratio rate bias empty"),
+    .keys = "n"};
 
 static const es_column weight_columns[] = {
     {"queries", "queries", "", ES_FORMAT_COUNT},

@@ -76,7 +76,8 @@ static const es_table_spec prediction_table = {
     "prediction", prediction_columns,
     ES_VIEW("Prediction for n Gaussian tokens",
             "n query_rms slope_query mean_rms slope_mean cov_rms slope_cov sampling",
-            "From S and the head alone; queries are sampled.")};
+            "From S and the head alone; queries are sampled."),
+    .keys = "n"};
 
 static const es_column horizon_columns[] = {
     {"dim", "dimension d", "", ES_FORMAT_COUNT},

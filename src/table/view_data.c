@@ -34,33 +34,63 @@ static void csv_text(es_pen *pen, const char *text)
         free(escaped);
 }
 
-static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
+static void csv_cell(es_pen *pen, const column *c, int64_t row)
 {
+    const es_format format = c->about.format;
     if (c->texts)
         csv_text(pen, c->texts[row] ? c->texts[row] : "");
-    else if (isfinite(c->reals[row]) && c->format == ES_FORMAT_FLAG)
+    else if (isfinite(c->reals[row]) && format == ES_FORMAT_FLAG)
         es_pen_put(pen, c->reals[row] != 0.0 ? "true" : "false");
     else if (isfinite(c->reals[row])) /* nothing at all for NaN and infinities */
-        es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
+        es_pen_format(pen, format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
+}
+
+static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen);
+
+/* A list or a matrix is one field, written as in JSON: every reader of CSV can take it apart. */
+static void csv_list(es_pen *pen, const lone *l)
+{
+    const bool matrix = l->rank == 2;
+    es_pen_put(pen, matrix ? "\"[" : "\"");
+    for (int64_t i = 0; i < (matrix ? l->rows : 1); i++) {
+        es_pen_put(pen, i ? ", " : "");
+        json_list(l, i, ES_FORMAT_REAL, pen);
+    }
+    es_pen_put(pen, matrix ? "]\"" : "\"");
+}
+
+/* Lists are no columns of other views, but they are of a file that leaves nothing out. */
+static bool in_csv(const es_table *t, int64_t j)
+{
+    for (int64_t i = 0; t->columns[j].arrays && i < t->rows; i++)
+        if (t->columns[j].arrays[i])
+            return true;
+    return es_column_shown(t, j);
 }
 
 void es_answer_csv_view(const es_table *t, es_pen *pen)
 {
-    es_table_column c;
-    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
-        es_pen_put(pen, j ? "," : "");
-        csv_text(pen, c.name);
+    const char *comma = "";
+    for (int64_t j = 0; j < t->count; j++) {
+        if (!in_csv(t, j))
+            continue;
+        es_pen_put(pen, comma);
+        csv_text(pen, t->columns[j].about.name);
+        comma = ",";
     }
     es_pen_put(pen, "\n");
     for (int64_t i = 0; i < t->rows; i++) {
-        for (int64_t j = 0, shown = 0; j < t->count; j++) {
-            if (!es_column_shown(t, j))
+        comma = "";
+        for (int64_t j = 0; j < t->count; j++) {
+            const column *c = &t->columns[j];
+            if (!in_csv(t, j))
                 continue;
-            c = t->columns[j].about;
-            c.reals = t->columns[j].reals;
-            c.texts = t->columns[j].texts;
-            es_pen_put(pen, shown++ ? "," : "");
-            csv_cell(pen, &c, i);
+            es_pen_put(pen, comma);
+            comma = ",";
+            if (c->arrays && c->arrays[i])
+                csv_list(pen, c->arrays[i]);
+            else if (!c->arrays)
+                csv_cell(pen, c, i);
         }
         es_pen_put(pen, "\n");
     }
