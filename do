@@ -67,6 +67,9 @@ need_to_test() {
     wish chromium chromium chromium-browser google-chrome # reports are opened in it
     wish clang-format-14 clang-format-14
     wish python3-numpy '/usr/lib/python3*/*-packages/numpy' # reads and writes the same .npy files
+    wish python3-pandas '/usr/lib/python3*/*-packages/pandas' # with R and sqlite3 reads what export writes
+    wish r-base-core Rscript
+    wish sqlite3 sqlite3
     wish locales /usr/share/i18n/locales/de_DE # one with decimal commas
     wish clang clang # fuzzes, with its run-time library
     wish libclang-rt-dev '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a'

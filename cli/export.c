@@ -5,12 +5,14 @@
 
 #include <esscher/run.h>
 
+#include "export_files.h"
 #include "json_text.h"
 #include "options.h"
 #include "talk.h"
 
 typedef struct export_options {
     const char *run, *table;
+    bool sql, tidy;
 } export_options;
 
 static const cli_option operand = {
@@ -20,6 +22,12 @@ static const cli_option options[] = {
     {"table", 0, CLI_STRING, "NAME",
      "the table to print (default: say which there are; with --json all of them)",
      .field = offsetof(export_options, table)},
+    {"sql", 0, CLI_FLAG, NULL, "as SQL that creates and fills the tables, or that of --table",
+     .field = offsetof(export_options, sql)},
+    {"tidy", 0, CLI_FLAG, NULL,
+     "as CSV with one observation to a row: where it was found, quantity, unit, value and standard "
+     "error",
+     .field = offsetof(export_options, tidy)},
     {0}};
 
 /* ---- what there is, for people ---- */
@@ -78,27 +86,6 @@ static es_status put_stages(es_run *run, es_answer *a, es_error *err)
         es_table_count(t, row, "cells", stage.cells);
         es_table_count(t, row, "size", stage.rows);
         es_table_count(t, row, "width", stage.cols);
-    }
-    return status;
-}
-
-/* Every table of the run, one at a time. */
-typedef void (*table_fn)(void *user, const es_run_table *table);
-
-static es_status each_table(es_run *run, es_budget *budget, table_fn fn, void *user, es_error *err)
-{
-    int64_t count;
-    es_status status = es_run_tables_count(run, &count, err);
-    for (int64_t i = 0; status == ES_OK && i < count; i++) {
-        char name[256];
-        es_run_table table;
-        status = es_run_table_name(run, i, name, err);
-        if (status == ES_OK)
-            status = es_run_get_table(run, name, budget, &table, err);
-        if (status == ES_OK) {
-            fn(user, &table);
-            es_run_table_free(&table);
-        }
     }
     return status;
 }
@@ -259,7 +246,7 @@ static es_status print_json(cli_session *session, es_run *run, const es_run_tabl
     putc('[', json.out);
     json.first = true;
     if (status == ES_OK)
-        status = each_table(run, &session->budget, json_table, &json, err);
+        status = cli_each_table(run, NULL, &session->budget, json_table, &json, err);
     putc(']', json.out);
     return cli_json_end(&json, status);
 }
@@ -335,11 +322,25 @@ static es_status show_list(cli_session *session, es_run *run, es_error *err)
         return print_json(session, run, NULL, err);
     es_answer *a = cli_result(session);
     es_status status =
-        each_table(run, &session->budget, list_one, es_answer_table(a, &list_table), err);
+        cli_each_table(run, NULL, &session->budget, list_one, es_answer_table(a, &list_table), err);
     if (status == ES_OK)
         status = put_stages(run, a, err);
     put_run(run, a);
     return status;
+}
+
+/* Forms that other tools load, printed as they are made. */
+static es_status show_files(cli_session *session, es_run *run, const export_options *o,
+                            es_error *err)
+{
+    const cli_common *c = &session->common;
+    if (o->sql + o->tidy + c->json + c->csv + c->markdown > 1)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
+                        "two of --sql, --tidy, --json, --csv and --markdown at once");
+    session->printed = true;
+    const es_status status = o->sql ? cli_export_sql(run, o->table, &session->budget, err)
+                                    : cli_export_tidy(run, o->table, &session->budget, err);
+    return status == ES_E_EMPTY && o->table ? fail_table(run, o, err) : status;
 }
 
 static es_status run(cli_session *session, void *opts, es_error *err)
@@ -352,18 +353,23 @@ static es_status run(cli_session *session, void *opts, es_error *err)
     es_status status = es_run_open(o->run, &run, err);
     if (status != ES_OK)
         return status;
-    status = o->table ? show_table(session, run, o, err) : show_list(session, run, err);
+    status = o->sql || o->tidy ? show_files(session, run, o, err)
+             : o->table        ? show_table(session, run, o, err)
+                               : show_list(session, run, err);
     es_run_close(run, NULL);
     return status;
 }
 
 static const char *const examples[] = {"esscher export converge.run",
                                        "esscher export converge.run --table rows --csv",
-                                       "esscher export converge.run --json", NULL};
+                                       "esscher export converge.run --table rows --tidy",
+                                       "esscher export converge.run --sql | sqlite3 results.db",
+                                       "esscher export converge.run --json",
+                                       NULL};
 
 const cli_command cli_export = {
     .name = "export",
-    .summary = "tables, parameters and provenance of a run file, as CSV or JSON",
+    .summary = "tables, parameters and provenance of a run file, as CSV, SQL or JSON",
     .usage = "RUN [--table NAME] [options]",
     .about =
         "Reads a run file and prints one of its tables, or says which it has and how far the run "

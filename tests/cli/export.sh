@@ -11,3 +11,10 @@ esscher export a.run --table rows --json >one.json && get_json one.json run.para
 make_run b.run 8 2
 esscher export b.run --json >part.json && get_json part.json tables stages.0.cells
 ls -A
+# one observation to a row; SQL that creates and fills
+esscher export a.run --tidy --table rows | head -4
+esscher export a.run --tidy | sed -n '1p;$p'
+esscher export a.run --sql --table rows
+esscher export a.run --sql | grep -c '^CREATE TABLE'
+esscher export a.run --sql --csv 2>&1 | head -1
+esscher export a.run --tidy --table row 2>&1 || echo $?

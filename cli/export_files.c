@@ -1,0 +1,293 @@
+#include "export_files.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <esscher/format.h>
+
+#include "talk.h"
+
+es_status cli_each_table(es_run *run, const char *only, es_budget *budget, cli_table_fn fn,
+                         void *user, es_error *err)
+{
+    int64_t count;
+    es_status status = es_run_tables_count(run, &count, err);
+    for (int64_t i = 0; status == ES_OK && i < (only ? 1 : count); i++) {
+        char name[256];
+        es_run_table table;
+        snprintf(name, sizeof name, "%s", only ? only : "");
+        if (!only)
+            status = es_run_table_name(run, i, name, err);
+        if (status == ES_OK)
+            status = es_run_get_table(run, name, budget, &table, err);
+        if (status == ES_OK) {
+            fn(user, &table);
+            es_run_table_free(&table);
+        }
+    }
+    return status;
+}
+
+/* ---- SQL ---- */
+
+/* Bytes that are no UTF-8 would spoil the file for most readers: they are escaped as in every other
+ * view, and only where there are any. Release with free(); NULL: take the text itself. */
+static char *readable(const char *text) { return es_utf8(text) ? NULL : cli_escape_new(text); }
+
+/* `text` between quotes, which are doubled inside. */
+static void put_quoted(const char *text, char quote)
+{
+    char *escaped = readable(text);
+    putchar(quote);
+    for (const char *p = escaped ? escaped : text; *p; p++) {
+        if (*p == quote)
+            putchar(quote);
+        putchar(*p);
+    }
+    putchar(quote);
+    free(escaped);
+}
+
+static void put_value(const es_run_column *c, int64_t row)
+{
+    if (c->kind == ES_RUN_TEXT)
+        put_quoted(c->texts[row], '\'');
+    else if (isfinite(c->reals[row]))
+        printf("%.17g", c->reals[row]);
+    else
+        fputs("NULL", stdout);
+}
+
+static void sql_table(void *user, const es_run_table *t)
+{
+    (void)user;
+    fputs("CREATE TABLE ", stdout);
+    put_quoted(t->name, '"');
+    for (int64_t j = 0; j < t->cols; j++) {
+        fputs(j ? ",\n  " : " (\n  ", stdout);
+        put_quoted(t->columns[j].name, '"');
+        fputs(t->columns[j].kind == ES_RUN_TEXT ? " TEXT" : " DOUBLE PRECISION", stdout);
+    }
+    fputs("\n);\n", stdout);
+    for (int64_t i = 0; i < t->rows; i++) {
+        fputs("INSERT INTO ", stdout);
+        put_quoted(t->name, '"');
+        for (int64_t j = 0; j < t->cols; j++) {
+            fputs(j ? ", " : " VALUES (", stdout);
+            put_value(&t->columns[j], i);
+        }
+        fputs(");\n", stdout);
+    }
+}
+
+/* What was asked, and who computed it, as tables like the others. */
+static void sql_about(const es_run *run)
+{
+    const es_run_about about = es_run_info(run);
+    fputs("CREATE TABLE \"_run\" (\"key\" TEXT, \"value\" TEXT);\n"
+          "INSERT INTO \"_run\" VALUES ('command', ",
+          stdout);
+    put_quoted(about.command, '\'');
+    printf(");\nINSERT INTO \"_run\" VALUES ('created', '%s');\n", about.created);
+    fputs("CREATE TABLE \"_parameters\" (\"key\" TEXT, \"value\" TEXT);\n", stdout);
+    for (int64_t i = 0; i < about.params_count; i++) {
+        fputs("INSERT INTO \"_parameters\" VALUES (", stdout);
+        put_quoted(about.params[i].key, '\'');
+        fputs(", ", stdout);
+        put_quoted(about.params[i].text, '\'');
+        fputs(");\n", stdout);
+    }
+    fputs("CREATE TABLE \"_provenance\" (\"start\" INTEGER, \"key\" TEXT, \"value\" TEXT);\n",
+          stdout);
+    for (int64_t i = 0; i < about.facts_count; i++) {
+        printf("INSERT INTO \"_provenance\" VALUES (%lld, ", (long long)about.facts[i].session);
+        put_quoted(about.facts[i].key, '\'');
+        fputs(", ", stdout);
+        put_quoted(about.facts[i].text, '\'');
+        fputs(");\n", stdout);
+    }
+}
+
+es_status cli_export_sql(es_run *run, const char *table, es_budget *budget, es_error *err)
+{
+    fputs("BEGIN;\n", stdout);
+    if (!table)
+        sql_about(run);
+    const es_status status = cli_each_table(run, table, budget, sql_table, NULL, err);
+    fputs(status == ES_OK ? "COMMIT;\n" : "ROLLBACK;\n", stdout);
+    return status;
+}
+
+/* ---- one observation to a row ---- */
+
+/* A column, and what "_columns" says about it. */
+typedef struct described {
+    const es_run_column *column, *error; /* its standard error; NULL: none */
+    const char *unit;
+    bool key, value; /* tells rows apart; was found */
+} described;
+
+typedef struct tidying {
+    es_run_table said; /* "_columns"; empty in a run that says nothing */
+    bool one;          /* table: its keys are columns */
+} tidying;
+
+static const es_run_column *column_of(const es_run_table *t, const char *name)
+{
+    for (int64_t j = 0; j < t->cols; j++)
+        if (strcmp(t->columns[j].name, name) == 0)
+            return &t->columns[j];
+    return NULL;
+}
+
+/* Word `what` about column `key` of a table; "" where nothing is said. */
+static const char *said_of(const tidying *y, const char *table, const char *key, const char *what)
+{
+    const es_run_column *of = column_of(&y->said, "table"), *keys = column_of(&y->said, "key");
+    const es_run_column *words = column_of(&y->said, what);
+    for (int64_t i = 0; of && keys && words && i < y->said.rows; i++)
+        if (strcmp(of->texts[i], table) == 0 && strcmp(keys->texts[i], key) == 0)
+            return words->texts[i];
+    return "";
+}
+
+/* The columns of a table (cols); release with free(). */
+static described *describe(const tidying *y, const es_run_table *t)
+{
+    described *all = cli_alloc_array((size_t)t->cols, sizeof *all);
+    for (int64_t j = 0; j < t->cols; j++) {
+        const es_run_column *c = &t->columns[j];
+        const char *role = said_of(y, t->name, c->name, "role");
+        const es_run_column *error = column_of(t, said_of(y, t->name, c->name, "error"));
+        all[j] = (described){.column = c,
+                             .error = error && error->kind == ES_RUN_REAL ? error : NULL,
+                             .unit = said_of(y, t->name, c->name, "unit"),
+                             .key = strcmp(role, "key") == 0,
+                             .value = strcmp(role, "key") != 0 && strcmp(role, "error") != 0};
+    }
+    return all;
+}
+
+static void put_field(const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") || !es_utf8(text))
+        put_quoted(text, '"');
+    else
+        fputs(text, stdout);
+}
+
+/* Nothing for NaN and infinities. */
+static void put_number(double value)
+{
+    if (isfinite(value))
+        printf("%.17g", value);
+}
+
+static void put_cell(const es_run_column *c, int64_t row)
+{
+    if (c->kind == ES_RUN_TEXT)
+        put_field(c->texts[row]);
+    else
+        put_number(c->reals[row]);
+}
+
+/* layer=0 head=3, as one field */
+static void put_place(const described *all, int64_t cols, int64_t row)
+{
+    char *place = NULL;
+    size_t size = 0;
+    FILE *into = open_memstream(&place, &size);
+    for (int64_t j = 0; into && j < cols; j++) {
+        const es_run_column *c = all[j].column;
+        if (!all[j].key)
+            continue;
+        fprintf(into, "%s%s=", ftell(into) > 0 ? " " : "", c->name);
+        if (c->kind == ES_RUN_TEXT)
+            fputs(c->texts[row], into);
+        else if (isfinite(c->reals[row]))
+            fprintf(into, "%.17g", c->reals[row]);
+    }
+    if (into)
+        fclose(into);
+    put_field(place ? place : "");
+    putchar(',');
+    free(place);
+}
+
+static void put_observation(const tidying *y, const es_run_table *t, const described *all,
+                            int64_t row, const described *found)
+{
+    const es_run_column *c = found->column;
+    put_field(t->name);
+    printf(",%lld,", (long long)row);
+    for (int64_t j = 0; y->one && j < t->cols; j++)
+        if (all[j].key) {
+            put_cell(all[j].column, row);
+            putchar(',');
+        }
+    if (!y->one)
+        put_place(all, t->cols, row);
+    put_field(c->name);
+    putchar(',');
+    put_field(found->unit);
+    putchar(',');
+    if (c->kind == ES_RUN_REAL)
+        put_number(c->reals[row]);
+    putchar(',');
+    if (found->error)
+        put_number(found->error->reals[row]);
+    putchar(',');
+    put_field(c->kind == ES_RUN_TEXT ? c->texts[row] : "");
+    putchar('\n');
+}
+
+static const char observed[] = "quantity,unit,value,error,text\n";
+
+static void tidy_header(const described *all, int64_t cols)
+{
+    fputs("table,row,", stdout);
+    for (int64_t j = 0; j < cols; j++)
+        if (all[j].key) {
+            put_field(all[j].column->name);
+            putchar(',');
+        }
+    fputs(observed, stdout);
+}
+
+/* Tables about tables are for us; an empty number or text is no observation. */
+static void tidy_table(void *user, const es_run_table *t)
+{
+    const tidying *y = user;
+    if (t->name[0] == '_')
+        return;
+    described *all = describe(y, t);
+    if (y->one)
+        tidy_header(all, t->cols);
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t j = 0; j < t->cols; j++) {
+            const es_run_column *c = all[j].column;
+            if (all[j].value &&
+                (c->kind == ES_RUN_TEXT ? *c->texts[i] != '\0' : isfinite(c->reals[i])))
+                put_observation(y, t, all, i, &all[j]);
+        }
+    free(all);
+}
+
+es_status cli_export_tidy(es_run *run, const char *table, es_budget *budget, es_error *err)
+{
+    tidying y = {.one = table != NULL};
+    es_status status = es_run_get_table(run, "_columns", budget, &y.said, err);
+    if (status == ES_E_EMPTY) { /* a run that says nothing about its columns: keys are unknown */
+        y.said = (es_run_table){0};
+        status = ES_OK;
+    }
+    if (status == ES_OK && !table)
+        printf("table,row,at,%s", observed);
+    if (status == ES_OK)
+        status = cli_each_table(run, table, budget, tidy_table, &y, err);
+    es_run_table_free(&y.said);
+    return status;
+}
