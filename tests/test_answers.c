@@ -51,6 +51,7 @@ static const asked all[] = {
     {"tails", {"model", "@.", "text", "@text"}},
     {"measure",
      {"q", "@keys.npy", "k", "@keys.npy", "v", "@keys.npy", "moments", NULL, "error-bar", "4"}},
+    {"compare", {"runs", "@0.run", "runs", "@1.run"}},
     {"selfcheck", {"only", "mean.4", "trials", "4"}},
 };
 
@@ -97,7 +98,7 @@ static void give(es_params *p, const char *name, const char *value)
     assert_ok(es_params_set(p, name, at ? text : value, &err));
 }
 
-static es_answer *answer_of(const asked *a)
+static es_answer *answer_of(const asked *a, uint64_t seed, const char *out)
 {
     const es_study *study = es_study_find(a->study);
     es_params *p;
@@ -106,7 +107,7 @@ static es_answer *answer_of(const asked *a)
     assert_ok(es_params_new(study->params, study->size, &p, &err));
     for (int i = 0; i < MOST_GIVEN && a->given[i]; i += 2)
         give(p, a->given[i], i + 1 < MOST_GIVEN ? a->given[i + 1] : NULL);
-    const es_study_opts opts = {.seed = 3, .exec = {.threads = 2}};
+    const es_study_opts opts = {.seed = seed, .exec = {.threads = 2}, .out = out, .force = true};
     assert_ok(es_study_run(study, p, &opts, &answer, &err));
     es_params_free(p);
     return answer;
@@ -251,11 +252,20 @@ static void check_keys(const es_table *t)
                          spec->key, spec->keys);
 }
 
+/* Two runs for what takes runs. */
+static void make_runs(void)
+{
+    const asked sink = {"sink", {"n", "100,1000", "replicates", "20"}};
+    es_answer_free(answer_of(&sink, 1, in_folder("0.run")));
+    es_answer_free(answer_of(&sink, 2, in_folder("1.run")));
+}
+
 static void files_leave_nothing_out(void **state)
 {
     (void)state;
+    make_runs();
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        es_answer *a = answer_of(&all[i]);
+        es_answer *a = answer_of(&all[i], 3, NULL);
         const es_table *t;
         json_error_t why;
         write_view(a, ES_ANSWER_JSON, NULL);

@@ -21,6 +21,7 @@
     STUDY(probe)                                                                                   \
     STUDY(tails)                                                                                   \
     STUDY(measure)                                                                                 \
+    STUDY(compare)                                                                                 \
     STUDY(selfcheck)
 
 #define DECLARE(name) extern const es_study es_study_##name;
