@@ -39,7 +39,7 @@ typedef es_texts cli_strings;
 /* Options that mean the same in every command. A choice that was not given is -1. */
 typedef struct cli_common {
     int64_t threads; /* 0: all */
-    bool json, csv, markdown, dry_run, quiet, verbose;
+    bool json, csv, markdown, full, dry_run, quiet, verbose;
     int precision; /* cli_precision() gives the dtype */
     int isa;
     int progress;
@@ -51,7 +51,7 @@ typedef struct cli_common {
 
 /* Which of them a command takes, for cli_command.common. */
 enum {
-    CLI_TAKES_FORMAT = 1,    /* --json, --csv, --markdown, --quiet, --verbose */
+    CLI_TAKES_FORMAT = 1,    /* --json, --csv, --markdown, --full, --quiet, --verbose */
     CLI_TAKES_THREADS = 2,   /* --threads */
     CLI_TAKES_ISA = 4,       /* --isa */
     CLI_TAKES_PRECISION = 8, /* --precision */

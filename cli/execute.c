@@ -182,7 +182,8 @@ void cli_print(cli_session *s)
                                                      : ES_ANSWER_TEXT;
     const char *csv = s->command->study ? s->command->study->csv : NULL;
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
-                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
+                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+                                 .full = s->common.full};
     es_error err;
     /* what stdout refuses, the end of the program complains of */
     (void)es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);

@@ -332,7 +332,7 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
                            opts->table ? opts->table : "to print");
         es_answer_csv_view(t, &pen);
     } else {
-        status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts->colour, &pen, err);
+        status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts, &pen, err);
     }
     es_pen_flush(&pen);
     if (status == ES_OK && pen.failed)

@@ -14,7 +14,7 @@ typedef struct sheet {
     es_table_column *columns;
     int64_t count;
     int *widths;
-    char **cells; /* (rows, count) */
+    const char **cells; /* (rows, count) */
     es_arena arena;
     es_pen *pen;
     bool markdown, colour;
@@ -41,24 +41,43 @@ static bool error_of(const es_table *t, const es_table_column *c, es_table_colum
     return es_table_find(t, es_key(key, c->spec->error, index), out);
 }
 
-static const char *cell_text(sheet *s, const es_table_column *c, int64_t row)
+static const char *text_cell(sheet *s, const char *text)
 {
+    void *room;
+    const size_t size = 4 * strlen(text) + 5;
+    if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
+        return NULL;
+    return es_escape(text, room, size);
+}
+
+/* The cells of column j; numbers in one form. */
+static es_status make_column(sheet *s, int64_t j, es_error *err)
+{
+    const es_table_column *c = &s->columns[j];
+    const int64_t rows = es_table_rows(s->table);
     char number[ES_FORMAT_ROOM];
-    if (c->texts) {
-        const char *text = c->texts[row] ? c->texts[row] : s->markdown ? "" : "-";
-        void *room;
-        const size_t size = 4 * strlen(text) + 5;
-        if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
-            return NULL;
-        return es_escape(text, room, size);
+    es_table_column error = {0};
+    const double *errors = error_of(s->table, c, &error) ? error.reals : NULL;
+    es_format_form form = {0};
+    if (!c->texts)
+        form = es_format_choose(c->format, c->reals, errors, rows);
+    const int title = width_of(c->title), unit = width_of(c->spec->unit);
+    s->widths[j] = title > unit ? title : unit;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *text;
+        if (c->texts) {
+            text = text_cell(s, c->texts[i] ? c->texts[i] : s->markdown ? "" : "-");
+        } else {
+            es_format_put(form, c->reals[i], errors ? errors[i] : (double)NAN, number,
+                          sizeof number);
+            text = es_arena_text(&s->arena, number);
+        }
+        if (!text)
+            return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+        s->cells[i * s->count + j] = text;
+        s->widths[j] = width_of(text) > s->widths[j] ? width_of(text) : s->widths[j];
     }
-    es_table_column error;
-    const double value = c->reals[row];
-    if (!isfinite(value))
-        return "-";
-    const double se = error_of(s->table, c, &error) ? error.reals[row] : (double)NAN;
-    es_format_number(c->format, value, se, number, sizeof number);
-    return es_arena_text(&s->arena, number);
+    return ES_OK;
 }
 
 /* ---- which columns ---- */
@@ -95,17 +114,8 @@ static es_status make_sheet(sheet *s, es_error *err)
     s->widths = memory;
     ES_TRY(es_arena_array(&s->arena, rows, s->count, sizeof(char *), "a view", &memory, err));
     s->cells = memory;
-    for (int64_t j = 0; j < s->count; j++) {
-        const int title = width_of(s->columns[j].title), unit = width_of(s->columns[j].spec->unit);
-        s->widths[j] = title > unit ? title : unit;
-        for (int64_t i = 0; i < rows; i++) {
-            const char *text = cell_text(s, &s->columns[j], i);
-            if (!text)
-                return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
-            s->cells[i * s->count + j] = (char *)(uintptr_t)text;
-            s->widths[j] = width_of(text) > s->widths[j] ? width_of(text) : s->widths[j];
-        }
-    }
+    for (int64_t j = 0; j < s->count; j++)
+        ES_TRY(make_column(s, j, err));
     return ES_OK;
 }
 
@@ -246,8 +256,8 @@ static es_status put_view(sheet *s, bool first, es_error *err)
     return status;
 }
 
-es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es_pen *pen,
-                              es_error *err)
+es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
+                              es_pen *pen, es_error *err)
 {
     bool first = true;
     for (int64_t i = 0; i < a->findings_count; i++, first = false) {
@@ -258,9 +268,13 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es
         const es_table *t = a->tables[i];
         uint64_t bit = 1;
         for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1) {
-            if (t->hidden & bit)
+            if ((t->hidden & bit) || (v->more && !opts->full))
                 continue;
-            sheet s = {.table = t, .view = v, .pen = pen, .markdown = markdown, .colour = colour};
+            sheet s = {.table = t,
+                       .view = v,
+                       .pen = pen,
+                       .markdown = markdown,
+                       .colour = opts->colour && !markdown};
             ES_TRY(put_view(&s, first, err));
             first = false;
         }
