@@ -2,53 +2,15 @@
 
 #include <string.h>
 
-/* Ranges of characters, sorted. */
-typedef struct range {
-    uint32_t from, to;
-} range;
+#include <utf8proc.h>
 
-static bool is_among(uint32_t code, const range *list, int count)
+/* Columns of the character at `text`, and its bytes; a byte that begins none stands for itself. */
+static int width_at(const char *text, size_t *bytes)
 {
-    for (int i = 0; i < count; i++)
-        if (code >= list[i].from && code <= list[i].to)
-            return true;
-    return false;
-}
-
-/* Columns of a character: those of Unicode's East Asian Width that are wide or full, and the
- * combining marks that occur in texts and formulas. */
-static int width_of(uint32_t code)
-{
-    static const range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},
-                                 {0x610, 0x61a},   {0x64b, 0x65f},   {0x1ab0, 0x1aff},
-                                 {0x1dc0, 0x1dff}, {0x200b, 0x200f}, {0x20d0, 0x20ff},
-                                 {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
-    static const range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},  {0x3041, 0xa4cf},
-                                 {0xac00, 0xd7a3},   {0xf900, 0xfaff},  {0xfe30, 0xfe6f},
-                                 {0xff00, 0xff60},   {0xffe0, 0xffe6},  {0x1f300, 0x1f64f},
-                                 {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
-    if (code < 0x300)
-        return 1;
-    if (is_among(code, none, (int)(sizeof none / sizeof *none)))
-        return 0;
-    return is_among(code, wide, (int)(sizeof wide / sizeof *wide)) ? 2 : 1;
-}
-
-/* The character at `text`, and its bytes; a byte that begins none stands for itself. */
-static uint32_t next_code(const char *text, size_t *bytes)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    const size_t length = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    uint32_t code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            *bytes = 1;
-            return p[0];
-        }
-        code = code << 6 | (p[i] & 0x3fu);
-    }
-    *bytes = length;
-    return code;
+    utf8proc_int32_t code;
+    const utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code);
+    *bytes = length > 0 ? (size_t)length : 1;
+    return length > 0 ? utf8proc_charwidth(code) : 1;
 }
 
 int es_lines_width_of(const char *text, size_t count)
@@ -56,7 +18,7 @@ int es_lines_width_of(const char *text, size_t count)
     size_t bytes;
     int width = 0;
     for (size_t i = 0; i < count; i += bytes)
-        width += width_of(next_code(text + i, &bytes));
+        width += width_at(text + i, &bytes);
     return width;
 }
 
@@ -66,7 +28,7 @@ size_t es_lines_fit(const char *text, int width)
 {
     size_t used = 0, bytes;
     while (text[used]) {
-        width -= width_of(next_code(text + used, &bytes));
+        width -= width_at(text + used, &bytes);
         if (width < 0)
             break;
         used += bytes;
@@ -96,7 +58,7 @@ static int put_long(es_pen *pen, const char *word, size_t length, int width, int
                 at = indent;
                 continue;
             }
-            (void)next_code(word, &part);
+            (void)width_at(word, &part);
         }
         es_lines_bytes(pen, word, part);
         at += es_lines_width_of(word, part);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "table/lines.h"
 
-enum { GAP = 2, LEAST_TEXT = 16, MOST_LINES = 2 };
+enum { GAP = 2, LEAST_TEXT = 20, MOST_LINES = 2 };
 
 void es_sheet_free(es_sheet *s) { es_arena_free(&s->arena); }
 
@@ -214,7 +214,8 @@ static int64_t count_fitting(const es_sheet *s, int *room)
     return count;
 }
 
-/* Drop what does not fit from the right; a text is cut instead if enough of it stays. */
+/* Drop what does not fit from the right; texts go on below instead where there is room for a few
+ * words. */
 static void fit_columns(es_sheet *s, const int *cells)
 {
     int room;
@@ -229,10 +230,10 @@ static void fit_columns(es_sheet *s, const int *cells)
     room -= count ? GAP : 0;
     if (count < s->count && s->columns[count].texts &&
         (count == 0 || (room >= LEAST_TEXT && room >= longest_word(s->columns[count].title)))) {
-        s->cut = true;
+        s->wrapped = true;
         s->widths[count++] = room;
     }
-    count = count ? count : 1;
+    count = count ? count : 1; /* a number is not broken, whatever the width */
     s->columns_left = s->count - count;
     s->count = count;
     s->lines = 1;

@@ -37,7 +37,7 @@ typedef struct es_sheet {
     int *widths;        /* (count) columns of the terminal */
     const char **cells; /* (rows, count + columns_left) */
     int lines;          /* that the longest title takes */
-    bool cut;           /* a text was too long for its column */
+    bool wrapped;       /* the last column holds texts that take several lines */
     es_arena arena;
 } es_sheet;
 

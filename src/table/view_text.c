@@ -34,22 +34,16 @@ static void put_spaces(es_pen *pen, int count)
         es_pen_format(pen, "%*s", count, "");
 }
 
-/* `length` bytes of a text in cell j; one that is too long ends with "…". Nothing follows the
- * `last` cell of a line, so it is not padded. */
+/* `length` bytes of a text in cell j. Nothing follows the `last` cell of a line, so it is not
+ * padded. */
 static void put_cell(const paper *p, const es_sheet *s, const char *text, size_t length, int64_t j,
                      bool last)
 {
     const bool left = s->columns[j].texts != NULL;
-    size_t fits = es_lines_fit(text, s->widths[j]);
-    const bool cut = fits < length;
-    if (cut)
-        fits = es_lines_fit(text, s->widths[j] - 1);
-    fits = fits < length ? fits : length;
+    const int gap = s->widths[j] - es_lines_width_of(text, length);
     es_pen_put(p->pen, j ? "  " : "");
-    const int gap = s->widths[j] - es_lines_width_of(text, fits) - cut;
     put_spaces(p->pen, left ? 0 : gap);
-    es_lines_bytes(p->pen, text, fits);
-    es_pen_put(p->pen, cut ? "…" : "");
+    es_lines_bytes(p->pen, text, length);
     put_spaces(p->pen, left && !last ? gap : 0);
 }
 
@@ -83,17 +77,30 @@ static void put_units(const paper *p, const es_sheet *s)
     es_pen_put(p->pen, count ? "\n" : "");
 }
 
+static void put_row(const paper *p, const es_sheet *s, int64_t i)
+{
+    const int64_t plain = s->wrapped ? s->count - 1 : s->count;
+    int used = 0;
+    for (int64_t j = 0; j < plain; j++) {
+        const char *cell = es_sheet_cell(s, i, j);
+        put_cell(p, s, cell, strlen(cell), j, j + 1 == s->count);
+        used += s->widths[j] + (j ? 2 : 0);
+    }
+    if (!s->wrapped) {
+        es_pen_put(p->pen, "\n");
+        return;
+    }
+    used += plain ? 2 : 0;
+    es_pen_put(p->pen, plain ? "  " : "");
+    es_lines_put(p->pen, es_sheet_cell(s, i, plain), p->width, used, used);
+}
+
 static void put_lines(const paper *p, const es_sheet *s)
 {
     put_titles(p, s);
     put_units(p, s);
-    for (int64_t i = 0; i < s->rows.count; i++) {
-        for (int64_t j = 0; j < s->count; j++) {
-            const char *cell = es_sheet_cell(s, i, j);
-            put_cell(p, s, cell, strlen(cell), j, j + 1 == s->count);
-        }
-        es_pen_put(p->pen, "\n");
-    }
+    for (int64_t i = 0; i < s->rows.count; i++)
+        put_row(p, s, i);
 }
 
 /* One line per column: for a single row. */
@@ -155,9 +162,6 @@ static void put_rest(const paper *p, const es_sheet *s)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld more row%s",
                                  used ? " and " : "", (long long)s->rows_left,
                                  s->rows_left == 1 ? "" : "s");
-    if (s->cut)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s",
-                                 used ? ", texts cut at …" : "Texts cut at …");
     if (used && p->opts->rest)
         snprintf(text + used, sizeof text - used, ": %s", p->opts->rest);
     if (used)
@@ -192,7 +196,7 @@ static void put_foot(const paper *p, const es_sheet *s)
     if (errors)
         put_sentence(p, head, "±: one standard error", 4);
     if (s->view->note)
-        put_sentence(p, head, s->view->note, p->markdown ? 0 : 2);
+        put_sentence(p, head, s->view->note, 2);
     put_rest(p, s);
 }
 
