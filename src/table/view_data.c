@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "table/answer.h"
+#include "table/sheet.h"
 
 /* ---- CSV ---- */
 
@@ -68,7 +68,24 @@ static bool in_csv(const es_table *t, int64_t j)
     return es_column_shown(t, j);
 }
 
-void es_answer_csv_view(const es_table *t, es_pen *pen)
+static void csv_row(const es_table *t, int64_t row, es_pen *pen)
+{
+    const char *comma = "";
+    for (int64_t j = 0; j < t->count; j++) {
+        const column *c = &t->columns[j];
+        if (!in_csv(t, j))
+            continue;
+        es_pen_put(pen, comma);
+        comma = ",";
+        if (c->arrays && c->arrays[row])
+            csv_list(pen, c->arrays[row]);
+        else if (!c->arrays)
+            csv_cell(pen, c, row);
+    }
+    es_pen_put(pen, "\n");
+}
+
+static void csv_header(const es_table *t, es_pen *pen)
 {
     const char *comma = "";
     for (int64_t j = 0; j < t->count; j++) {
@@ -79,21 +96,20 @@ void es_answer_csv_view(const es_table *t, es_pen *pen)
         comma = ",";
     }
     es_pen_put(pen, "\n");
-    for (int64_t i = 0; i < t->rows; i++) {
-        comma = "";
-        for (int64_t j = 0; j < t->count; j++) {
-            const column *c = &t->columns[j];
-            if (!in_csv(t, j))
-                continue;
-            es_pen_put(pen, comma);
-            comma = ",";
-            if (c->arrays && c->arrays[i])
-                csv_list(pen, c->arrays[i]);
-            else if (!c->arrays)
-                csv_cell(pen, c, i);
-        }
-        es_pen_put(pen, "\n");
-    }
+}
+
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+                             es_error *err)
+{
+    es_arena arena = {0};
+    es_row_list rows;
+    const es_status status = es_choice_rows(t, opts, &arena, &rows, err);
+    if (status == ES_OK)
+        csv_header(t, pen);
+    for (int64_t i = 0; status == ES_OK && i < rows.count; i++)
+        csv_row(t, rows.at[i], pen);
+    es_arena_free(&arena);
+    return status;
 }
 
 /* ---- JSON: values ---- */
