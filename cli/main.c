@@ -1,5 +1,6 @@
 /* esscher : the program. Finds the command, reads its options, runs it, prints its answer. */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,19 @@ static void fill_closed_descriptors(void)
             return;
 }
 
-/* Everything that was printed must have arrived: a full disk or a reader that left shows itself
- * only now. */
+/* Has the reader of a pipe left, as head does when it has seen enough? Asked of the descriptor:
+ * errno of the write that failed may be long gone. */
+static bool reader_left(int fd)
+{
+    struct pollfd end = {.fd = fd, .events = POLLOUT};
+    return poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/* Everything that was printed must have arrived: a full disk shows itself only now. A reader that
+ * left wanted no more: what was asked for is done, run files included. */
 static int finish_stdout(const char *command, int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left(STDOUT_FILENO))
         return code;
     es_error err = {0};
     cli_fail(&err, ES_E_IO, NULL, "stdout.write", "", "cannot write to stdout: the output is cut");
@@ -47,8 +56,8 @@ static void leave_if_memory_is_limited(int code)
 int main(int argc, char **argv)
 {
     fill_closed_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of fflush, not our death, */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not kill a run that is being kept, */
+    signal(SIGXFSZ, SIG_IGN); /* nor a file that may not grow: it is an error of writing */
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;
     const cli_command *command = cli_command_find(name);

@@ -181,7 +181,8 @@ static es_status read_text(reader *r, es_error *err)
 {
     static char block[1 << 16];
     es_status status = ES_OK;
-    for (bool first = true; status == ES_OK; first = false) {
+    /* what nobody reads any more need not be made: the end of the program says why */
+    for (bool first = true; status == ES_OK && !ferror(stdout); first = false) {
         size_t bytes;
         status = cli_text_read(r->file, r->name, block, sizeof block, &bytes, err);
         if (status != ES_OK || bytes == 0)
