@@ -60,7 +60,8 @@ enum {
     CLI_TAKES_PROGRESS = 64, /* --progress */
     CLI_TAKES_SEED = 128,    /* --seed */
     CLI_TAKES_RUN = 256,     /* --out, --resume, --force: a study that keeps its cells */
-    CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64
+    CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64,
+    CLI_TAKES_ALL = 511
 };
 
 /* ---- a command and one run of it ---- */
@@ -75,7 +76,7 @@ typedef struct cli_command {
     const char *const *examples; /* NULL-ended */
     const cli_option *options;   /* its own; may be NULL */
     const cli_option *operand;   /* what arguments without dashes are; NULL: there are none */
-    unsigned common;             /* CLI_TAKES_... */
+    unsigned common;             /* CLI_TAKES_...; 0: it computes nothing */
     const void *defaults;        /* of the struct its options go to */
     size_t size;                 /* of that struct */
     /* Compute and put results into cli_result(). The options are the command's to complete. */
@@ -115,7 +116,7 @@ es_answer *cli_result(cli_session *session);
 /* Commands in the order in which help lists them; NULL beyond the last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_info,
-    cli_bench;
+    cli_bench, cli_help;
 
 const cli_command *cli_command_find(const char *name);
 

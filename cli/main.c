@@ -13,6 +13,7 @@
 
 #include "execute.h"
 #include "help.h"
+#include "options.h"
 #include "talk.h"
 
 /* A descriptor that the caller closed would be given to the first file we open, and what is meant
@@ -53,6 +54,20 @@ static void leave_if_memory_is_limited(int code)
         _exit(code);
 }
 
+/* The version alone in the first line, for programs; what a report of a bug should name below. */
+static void print_version(void)
+{
+    const es_build build = es_build_info();
+    printf("esscher %s\n%s; %s\nBLAS: %s; OpenMP: %s; kernels here:", es_version(), build.compiler,
+           build.flags, build.blas, build.openmp ? "yes" : "no");
+    for (const char *const *name = cli_isa_choices; *name; name++) {
+        es_isa isa;
+        if (es_isa_parse(*name, &isa) && es_isa_available(isa))
+            printf(" %s", *name);
+    }
+    puts("\nesscher info says more");
+}
+
 int main(int argc, char **argv)
 {
     fill_closed_descriptors();
@@ -69,11 +84,11 @@ int main(int argc, char **argv)
     } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         cli_help_program(stdout);
     } else if (strcmp(name, "--version") == 0) {
-        printf("esscher %s\n", es_version());
-    } else if (strcmp(name, "help") == 0) {
-        code = cli_help_run(argc - 2, argv + 2);
+        print_version();
     } else {
-        code = cli_help_unknown(name);
+        es_error err;
+        code = cli_exit_of(cli_command_unknown(name, &err));
+        cli_complain(NULL, &err);
     }
     code = finish_stdout(command ? command->name : NULL, code);
     leave_if_memory_is_limited(code);

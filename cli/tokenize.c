@@ -19,13 +19,13 @@ static const char *const invalid_names[] = {"replace", "error", NULL};
 
 static const cli_option operand = {"text",
                                    0,
-                                   CLI_STRING,
+                                   ES_PARAM_FILE,
                                    "FILE",
                                    "a text in UTF-8 (default: stdin)",
                                    .field = offsetof(tokenize_options, text)};
 
 static const cli_option options[] = {
-    {"model", 'm', CLI_STRING, "MODEL",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
      "hub's cache",
      .field = offsetof(tokenize_options, model)},
