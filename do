@@ -66,6 +66,8 @@ need_to_test() {
     need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
     wish chromium chromium chromium-browser google-chrome # reports are opened in it
     wish clang-format-14 clang-format-14
+    wish zsh zsh   # completion is asked of the shells themselves
+    wish fish fish
     wish python3-numpy '/usr/lib/python3*/*-packages/numpy' # reads and writes the same .npy files
     wish python3-pandas '/usr/lib/python3*/*-packages/pandas' # with R and sqlite3 reads what export writes
     wish r-base-core Rscript

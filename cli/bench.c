@@ -24,7 +24,7 @@ static const cli_option options[] = {
     {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads",
      .field = offsetof(bench_options, threads), .otherwise = "1 and all processors", .min = 1,
      .max = 1024, .increasing = true},
-    {"model", 'm', CLI_STRING, "MODEL",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "instead: the forward pass of this BERT, against its matrix products alone",
      .field = offsetof(bench_options, model)},
     {0}};

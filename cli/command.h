@@ -67,7 +67,8 @@ enum {
     CLI_TAKES_RUN = 256,     /* --out, --resume, --force: a study that keeps its cells */
     CLI_TAKES_ROWS = 512,    /* --sort, --top: tables that are long */
     CLI_TAKES_HEADS = 1024,  /* --layer, --head: tables with a row for each */
-    CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64
+    CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64,
+    CLI_TAKES_ALL = 2047
 };
 
 /* ---- a command and one run of it ---- */
@@ -82,7 +83,7 @@ typedef struct cli_command {
     const char *const *examples; /* NULL-ended */
     const cli_option *options;   /* its own; may be NULL */
     const cli_option *operand;   /* what arguments without dashes are; NULL: there are none */
-    unsigned common;             /* CLI_TAKES_... */
+    unsigned common;             /* CLI_TAKES_...; 0: it computes nothing */
     const void *defaults;        /* of the struct its options go to */
     size_t size;                 /* of that struct */
     /* Compute and put results into cli_result(). The options are the command's to complete. */
@@ -123,7 +124,7 @@ es_answer *cli_result(cli_session *session);
 /* Commands in the order in which help lists them; NULL beyond the last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_info,
-    cli_bench;
+    cli_bench, cli_help;
 
 const cli_command *cli_command_find(const char *name);
 

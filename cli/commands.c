@@ -5,8 +5,8 @@
 
 /* The tour, then the studies of the library, then what is no study. */
 static const cli_command *const first[] = {&cli_demo};
-static const cli_command *const last[] = {&cli_tokenize, &cli_encode, &cli_report,
-                                          &cli_export,   &cli_info,   &cli_bench};
+static const cli_command *const last[] = {&cli_tokenize, &cli_encode, &cli_report, &cli_export,
+                                          &cli_info,     &cli_bench,  &cli_help};
 enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last, MOST = 64 };
 
 static void describe(const es_study *study, cli_command *out)

@@ -2,26 +2,100 @@
 
 #include <string.h>
 
+#include <esscher/claims.h>
+
 #include "command.h"
 #include "options.h"
 
-/* Does the argument of this option name a file? */
-static bool is_file(const cli_option *o)
+const char *const cli_completion_shells[] = {"bash", "zsh", "fish", NULL};
+
+/* ---- what a value may be ---- */
+
+typedef enum wanted {
+    WANTS_NOTHING, /* a flag */
+    WANTS_ANYTHING,
+    WANTS_WORDS, /* of a list that is known now: choices, commands, claims */
+    WANTS_FILE,
+    WANTS_TABLE /* of the run file on the line: the program is asked */
+} wanted;
+
+static wanted wanted_by(const cli_option *o)
 {
-    static const char *const names[] = {"FILE", "RUN", "DIR", "MODEL"};
-    for (size_t i = 0; o->argument && i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(o->argument, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    switch (o->kind) {
+    case ES_PARAM_FLAG:
+        return WANTS_NOTHING;
+    case ES_PARAM_CHOICE:
+        return WANTS_WORDS;
+    case ES_PARAM_FILE:
+    case ES_PARAM_FILES:
+    case ES_PARAM_NAMED:
+    case ES_PARAM_MODEL:
+    case ES_PARAM_OUTPUT:
+        return WANTS_FILE;
+    default:
+        return !o->argument                        ? WANTS_NOTHING
+               : strcmp(o->argument, "TABLE") == 0 ? WANTS_TABLE
+               : strcmp(o->argument, "COMMAND") == 0 || strcmp(o->argument, "CLAIM") == 0
+                   ? WANTS_WORDS
+                   : WANTS_ANYTHING;
+    }
 }
 
-static void print_words(FILE *out, const char *const *words)
+/* The word number `at` of those an option may be; NULL beyond the last. */
+static const char *word_at(const cli_option *o, int at)
 {
-    for (; *words; words++)
-        fprintf(out, "%s%s", *words, words[1] ? " " : "");
+    if (o->kind == ES_PARAM_CHOICE)
+        return o->choices[at];
+    if (strcmp(o->argument, "COMMAND") == 0)
+        return cli_command_at(at) ? cli_command_at(at)->name : NULL;
+    return at < es_claims_count() ? es_claim_at(at)->id : NULL;
+}
+
+static void print_words(const cli_option *o, FILE *out)
+{
+    for (int i = 0; word_at(o, i); i++)
+        fprintf(out, "%s%s", i ? " " : "", word_at(o, i));
+}
+
+static void print_commands(FILE *out)
+{
+    for (int i = 0; cli_command_at(i); i++)
+        fprintf(out, "%s ", cli_command_at(i)->name);
+}
+
+/* The first sentence of a help text, between single quotes; `special` gets a backslash. */
+static void print_text(FILE *out, const char *text, const char *special)
+{
+    for (; *text && *text != '\n' && *text != ';' && *text != '('; text++) {
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else if (strchr(special, *text))
+            fprintf(out, "\\%c", *text);
+        else
+            fputc(*text, out);
+    }
 }
 
 /* ---- bash ---- */
+
+static void bash_value(const cli_option *o, FILE *out)
+{
+    switch (wanted_by(o)) {
+    case WANTS_WORDS:
+        fputs("words='", out);
+        print_words(o, out);
+        fputs("'", out);
+        break;
+    case WANTS_FILE:
+        fputs("files=yes", out);
+        break;
+    case WANTS_TABLE:
+        fputs("words=$(_esscher_tables)", out);
+        break;
+    default:
+        fputs("return", out);
+    }
+}
 
 static void bash_command(const cli_command *command, FILE *out)
 {
@@ -29,139 +103,279 @@ static void bash_command(const cli_command *command, FILE *out)
     cli_options_of(command, &list);
     for (int i = 0; i < list.count; i++) {
         const cli_option *o = list.at[i].option;
-        if (o->kind == CLI_CHOICE) {
-            fprintf(out, "    %s:--%s) words='", command->name, o->name);
-            print_words(out, o->choices);
-            fputs("' ;;\n", out);
-        } else if (o->argument) {
-            fprintf(out, "    %s:--%s) %s ;;\n", command->name, o->name,
-                    is_file(o) ? "files=yes" : "return");
-        }
+        if (wanted_by(o) == WANTS_NOTHING)
+            continue;
+        fprintf(out, "    %s:--%s", command->name, o->name);
+        if (o->letter)
+            fprintf(out, " | %s:-%c", command->name, o->letter);
+        fputs(") ", out);
+        bash_value(o, out);
+        fputs(" ;;\n", out);
     }
-    fprintf(out, "    %s:*) words='", command->name);
+    fprintf(out, "    %s:*)\n        case $cur in\n        -*) words='", command->name);
     for (int i = 0; i < list.count; i++)
         fprintf(out, "--%s ", list.at[i].option->name);
-    fprintf(out, "--help'%s ;;\n", command->operand ? " files=operand" : "");
+    fputs("--help' ;;\n", out);
+    if (command->operand) {
+        fputs("        *) ", out);
+        bash_value(command->operand, out);
+        fputs(" ;;\n", out);
+    }
+    fputs("        esac\n        ;;\n", out);
 }
 
 static void bash(FILE *out)
 {
     fputs("# bash completion for esscher; made by: esscher help --completion bash\n"
+          "\n"
+          "# The tables of the first run file on the line.\n"
+          "_esscher_tables() {\n"
+          "    local word\n"
+          "    for word in \"${COMP_WORDS[@]:2}\"; do\n"
+          "        word=${word/#\\~/$HOME}\n"
+          "        if [ -f \"$word\" ]; then\n"
+          "            \"${COMP_WORDS[0]/#\\~/$HOME}\" export \"$word\" --csv 2>/dev/null |\n"
+          "                sed '1d; s/,.*//'\n"
+          "            return\n"
+          "        fi\n"
+          "    done\n"
+          "}\n"
+          "\n"
           "_esscher() {\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' "
           "files=''\n"
           "    COMPREPLY=()\n"
+          "    # --option=value comes in three words\n"
+          "    if [ \"$cur\" = '=' ]; then\n"
+          "        cur=''\n"
+          "    elif [ \"$prev\" = '=' ]; then\n"
+          "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '",
           out);
-    for (int i = 0; cli_command_at(i); i++)
-        fprintf(out, "%s ", cli_command_at(i)->name);
-    fputs("help --help --version' -- \"$cur\"))\n"
+    print_commands(out);
+    fputs("--help --version' -- \"$cur\"))\n"
           "        return\n"
           "    fi\n"
           "    case ${COMP_WORDS[1]}:$prev in\n",
           out);
     for (int i = 0; cli_command_at(i); i++)
         bash_command(cli_command_at(i), out);
-    fputs("    help:*) words='", out);
-    for (int i = 0; cli_command_at(i); i++)
-        fprintf(out, "%s ", cli_command_at(i)->name);
-    fputs("--man --completion' ;;\n"
-          "    esac\n"
-          "    # an operand is a file, unless an option has been begun\n"
-          "    if [ \"$files\" = yes ] || { [ \"$files\" = operand ] && [ \"${cur#-}\" = \"$cur\" "
-          "]; }; then\n"
+    fputs("    esac\n"
+          "    if [ \"$files\" = yes ]; then\n"
+          "        compopt -o filenames 2>/dev/null || :\n"
+          "        local IFS=$'\\n'\n"
           "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
           "    else\n"
           "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
           "    fi\n"
           "}\n"
-          "complete -o filenames -F _esscher esscher\n",
+          "complete -F _esscher esscher\n",
           out);
 }
 
 /* ---- zsh ---- */
 
-/* Text inside '...' and [...] of _arguments: its first sentence is enough. */
-static void zsh_text(FILE *out, const char *text)
+#define ZSH_SPECIAL "[]:\\"
+
+/* :WHAT:ACTION of an argument's specification */
+static void zsh_value(const cli_option *o, FILE *out)
 {
-    for (; *text && *text != '\n' && *text != ';' && *text != '('; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else if (strchr("[]:\\", *text))
-            fprintf(out, "\\%c", *text);
-        else
-            fputc(*text, out);
+    fputs(":", out);
+    print_text(out, o->argument, ZSH_SPECIAL);
+    fputs(":", out);
+    switch (wanted_by(o)) {
+    case WANTS_WORDS:
+        fputs("(", out);
+        print_words(o, out);
+        fputs(")", out);
+        break;
+    case WANTS_FILE:
+        fputs("_files", out);
+        break;
+    case WANTS_TABLE:
+        fputs("_esscher_tables", out);
+        break;
+    default: /* nothing to offer */
+        fputs(" ", out);
     }
+}
+
+static bool takes_more(const cli_option *o)
+{
+    return o->kind == ES_PARAM_TEXTS || o->kind == ES_PARAM_FILES || o->kind == ES_PARAM_NAMED;
 }
 
 static void zsh_option(const cli_option *o, FILE *out)
 {
-    fprintf(out, "            '--%s[", o->name);
-    zsh_text(out, o->help);
+    fputs("            ", out);
+    if (takes_more(o))
+        fputs("'*'", out);
+    else if (o->letter)
+        fprintf(out, "'(-%c --%s)'", o->letter, o->name);
+    if (o->letter)
+        fprintf(out, "{-%c,--%s}'[", o->letter, o->name);
+    else
+        fprintf(out, "'--%s[", o->name);
+    print_text(out, o->help, ZSH_SPECIAL);
     fputs("]", out);
-    if (o->argument) {
-        fputs(":", out);
-        zsh_text(out, o->argument);
-        fputs(":", out);
-        if (o->kind == CLI_CHOICE) {
-            fputs("(", out);
-            print_words(out, o->choices);
-            fputs(")", out);
-        } else if (is_file(o)) {
-            fputs("_files", out);
-        }
-    }
+    if (o->argument)
+        zsh_value(o, out);
     fputs("' \\\n", out);
+}
+
+static void zsh_command(const cli_command *command, FILE *out)
+{
+    cli_option_list list;
+    cli_options_of(command, &list);
+    fprintf(out, "    %s)\n        _arguments \\\n", command->name);
+    for (int i = 0; i < list.count; i++)
+        zsh_option(list.at[i].option, out);
+    fputs("            '-h[the options in short]' '--help[help]'", out);
+    if (command->operand) {
+        fputs(takes_more(command->operand) ? " \\\n            '*" : " \\\n            '1", out);
+        zsh_value(command->operand, out);
+        fputs("'", out);
+    }
+    fputs("\n        ;;\n", out);
 }
 
 static void zsh(FILE *out)
 {
     fputs("#compdef esscher\n"
           "# zsh completion for esscher; made by: esscher help --completion zsh\n"
+          "\n"
+          "# The tables of the first run file on the line.\n"
+          "_esscher_tables() {\n"
+          "    local word\n"
+          "    local -a tables\n"
+          "    for word in ${(Q)words[2,-1]}; do\n"
+          "        if [[ -f ${~word} ]]; then\n"
+          "            tables=(${(f)\"$($program export ${~word} --csv 2>/dev/null | "
+          "sed '1d; s/,.*//')\"})\n"
+          "            compadd -a tables\n"
+          "            return\n"
+          "        fi\n"
+          "    done\n"
+          "}\n"
+          "\n"
           "_esscher() {\n"
           "    local -a commands\n"
           "    commands=(\n",
           out);
     for (int i = 0; cli_command_at(i); i++) {
         fprintf(out, "        '%s:", cli_command_at(i)->name);
-        zsh_text(out, cli_command_at(i)->summary);
+        print_text(out, cli_command_at(i)->summary, ZSH_SPECIAL);
         fputs("'\n", out);
     }
-    fputs("        'help:help for a command'\n"
-          "    )\n"
+    fputs("    )\n"
           "    if (( CURRENT == 2 )); then\n"
           "        _describe 'command' commands\n"
           "        return\n"
           "    fi\n"
-          "    local command=$words[2]\n"
+          "    local program=${~words[1]} command=$words[2]\n"
           "    shift words\n"
           "    (( CURRENT-- ))\n"
           "    case $command in\n",
           out);
-    for (int i = 0; cli_command_at(i); i++) {
-        cli_option_list list;
-        cli_options_of(cli_command_at(i), &list);
-        fprintf(out, "    %s)\n        _arguments \\\n", cli_command_at(i)->name);
-        for (int j = 0; j < list.count; j++)
-            zsh_option(list.at[j].option, out);
-        fprintf(out, "            '--help[help]'%s\n        ;;\n",
-                cli_command_at(i)->operand ? " \\\n            '*:file:_files'" : "");
-    }
-    fputs("    help) _describe 'command' commands ;;\n"
-          "    esac\n"
+    for (int i = 0; cli_command_at(i); i++)
+        zsh_command(cli_command_at(i), out);
+    fputs("    esac\n"
           "}\n"
           "_esscher \"$@\"\n",
           out);
 }
 
-bool cli_completion(const char *shell, FILE *out)
+/* ---- fish ---- */
+
+/* In single quotes of fish a quote is \', not '\''. */
+static void fish_text(FILE *out, const char *text)
+{
+    fputs(" -d '", out);
+    for (; *text && *text != '\n' && *text != ';' && *text != '('; text++)
+        fprintf(out, strchr("'\\", *text) ? "\\%c" : "%c", *text);
+    fputs("'", out);
+}
+
+/* What is offered: -x takes an argument and no files, -r one and files. */
+static void fish_value(const cli_option *o, const char *taken, FILE *out)
+{
+    switch (wanted_by(o)) {
+    case WANTS_WORDS:
+        fprintf(out, " %s -a '", taken);
+        print_words(o, out);
+        fputs("'", out);
+        break;
+    case WANTS_TABLE:
+        fprintf(out, " %s -a '(__esscher_tables)'", taken);
+        break;
+    default:
+        fprintf(out, " %s", taken);
+    }
+}
+
+static void fish_command(const cli_command *command, FILE *out)
+{
+    cli_option_list list;
+    cli_options_of(command, &list);
+    const cli_option *operand = command->operand;
+    fprintf(out, "complete -c esscher -n __fish_use_subcommand -f -a %s", command->name);
+    fish_text(out, command->summary);
+    if (!operand || wanted_by(operand) != WANTS_FILE) {
+        fprintf(out, "\ncomplete -c esscher -n '__esscher_in %s'", command->name);
+        if (operand)
+            fish_value(operand, "-f", out);
+        else
+            fputs(" -f", out);
+    }
+    fputc('\n', out);
+    for (int i = 0; i < list.count; i++) {
+        const cli_option *o = list.at[i].option;
+        fprintf(out, "complete -c esscher -n '__esscher_in %s' -l %s", command->name, o->name);
+        if (o->letter)
+            fprintf(out, " -s %c", o->letter);
+        if (wanted_by(o) == WANTS_FILE)
+            fputs(" -r -F", out);
+        else if (wanted_by(o) != WANTS_NOTHING)
+            fish_value(o, "-x", out);
+        fish_text(out, o->help);
+        fputc('\n', out);
+    }
+}
+
+static void fish(FILE *out)
+{
+    fputs("# fish completion for esscher; made by: esscher help --completion fish\n"
+          "\n"
+          "function __esscher_in --description 'is this the command of the line?'\n"
+          "    set -l words (commandline -opc)\n"
+          "    test (count $words) -gt 1; and test $words[2] = $argv[1]\n"
+          "end\n"
+          "\n"
+          "function __esscher_tables --description 'tables of the first run file on the line'\n"
+          "    set -l words (commandline -opc)\n"
+          "    for word in $words[3..-1]\n"
+          "        if test -f $word\n"
+          "            $words[1] export $word --csv 2>/dev/null | sed '1d; s/,.*//'\n"
+          "            return\n"
+          "        end\n"
+          "    end\n"
+          "end\n"
+          "\n"
+          "complete -c esscher -n __fish_use_subcommand -f -l version -d 'version and build'\n"
+          "complete -c esscher -f -s h -l help -d help\n",
+          out);
+    for (int i = 0; cli_command_at(i); i++)
+        fish_command(cli_command_at(i), out);
+}
+
+void cli_completion(const char *shell, FILE *out)
 {
     if (strcmp(shell, "bash") == 0)
         bash(out);
     else if (strcmp(shell, "zsh") == 0)
         zsh(out);
     else
-        return false;
-    return true;
+        fish(out);
 }

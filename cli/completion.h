@@ -1,12 +1,13 @@
-/* completion.h : completion of command lines for bash and zsh, made from the option tables. */
+/* completion.h : completion of command lines for shells, made from the option tables. */
 #ifndef CLI_COMPLETION_H
 #define CLI_COMPLETION_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The script of a shell, for `esscher help --completion SHELL`. Returns false for a shell that is
- * none of "bash" and "zsh". */
-bool cli_completion(const char *shell, FILE *out);
+extern const char *const cli_completion_shells[]; /* "bash", "zsh", "fish", NULL */
+
+/* The script of one of these shells, for `esscher help --completion SHELL`. */
+void cli_completion(const char *shell, FILE *out);
 
 #endif

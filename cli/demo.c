@@ -16,11 +16,11 @@ typedef struct demo_options {
 } demo_options;
 
 static const cli_option options[] = {
-    {"folder", 0, CLI_STRING, "DIR", "where run files and report go",
+    {"folder", 0, ES_PARAM_OUTPUT, "DIR", "where run files and report go",
      .field = offsetof(demo_options, folder), .standard = "demo"},
-    {"model", 'm', CLI_STRING, "MODEL", "also probe a real model: a BERT checkpoint's folder",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: a BERT checkpoint's folder",
      .field = offsetof(demo_options, model)},
-    {"text", 0, CLI_STRING, "FILE", "on this text", .field = offsetof(demo_options, text)},
+    {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
     {0}};
 
 /* ---- the stops of the tour ---- */

@@ -22,13 +22,13 @@ typedef struct encode_options {
 } encode_options;
 
 static const cli_option options[] = {
-    {"model", 'm', CLI_STRING, "MODEL",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "a folder with config.json, model.safetensors and the tokenizer, or org/name in the hub's "
      "cache",
      .field = offsetof(encode_options, model)},
-    {"text", 0, CLI_STRING, "FILE", "a text in UTF-8, taken as one string",
+    {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
-    {"out", 'o', CLI_STRING, "H.npy", "where the hidden states go",
+    {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "where the hidden states go",
      .field = offsetof(encode_options, out)},
     {"layer", 0, CLI_STRING, "L",
      "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",

@@ -48,7 +48,9 @@ static es_status start_session(cli_session *s, es_error *err)
     static const es_isa isas[] = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512};
     const es_isa wanted = s->common.isa < 0 ? ES_ISA_AUTO : isas[s->common.isa];
     es_isa isa;
-    if (es_isa_resolve(wanted, &isa, err) != ES_OK)
+    if (s->command->common == 0)
+        isa = ES_ISA_PORTABLE; /* whatever ESSCHER_ISA says, help is given */
+    else if (es_isa_resolve(wanted, &isa, err) != ES_OK)
         return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
     es_log_set(show_remark, s,
                s->common.quiet     ? ES_LOG_ERROR
@@ -180,7 +182,7 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
 int cli_execute(const cli_command *command, int argc, char **argv, es_answer **answer)
 {
     es_error err = {0};
-    bool help = false;
+    cli_help_kind help = CLI_HELP_NONE;
     cli_session session = {.command = command, .argc = argc - 1, .argv = argv + 1};
     cli_options options;
     es_status status = cli_options_parse(command, argc - 2, argv + 2, &options, &help, &err);
@@ -197,7 +199,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, es_answer **a
     if (status != ES_OK)
         cli_complain(command->name, &err);
     else if (help)
-        cli_help_command(command, stdout);
+        (help == CLI_HELP_SHORT ? cli_help_short : cli_help_command)(command, stdout);
     else if (!answer && !session.printed)
         cli_print(&session);
     code = session.print_failed ? CLI_USAGE : code;

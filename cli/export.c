@@ -16,10 +16,10 @@ typedef struct export_options {
 } export_options;
 
 static const cli_option operand = {
-    "run", 0, CLI_STRING, "RUN", "a run file", .field = offsetof(export_options, run)};
+    "run", 0, ES_PARAM_FILE, "RUN", "a run file", .field = offsetof(export_options, run)};
 
 static const cli_option options[] = {
-    {"table", 0, CLI_STRING, "NAME",
+    {"table", 0, CLI_STRING, "TABLE",
      "the table to print (default: say which there are; with --json all of them)",
      .field = offsetof(export_options, table)},
     {"sql", 0, CLI_FLAG, NULL, "as SQL that creates and fills the tables, or that of --table",
@@ -45,7 +45,7 @@ static const es_column list_columns[] = {{"name", "table", "", ES_FORMAT_TEXT},
                                          {"width", "columns", "", ES_FORMAT_COUNT},
                                          {0}};
 static const es_table_view list_views[] = {
-    {"Tables", NULL, "print one with --table NAME, or as CSV with --csv"}, {0}};
+    {"Tables", NULL, "print one with --table TABLE, or as CSV with --csv"}, {0}};
 static const es_table_spec list_table = {"tables", list_columns, list_views};
 
 static const es_column stage_columns[] = {{"name", "stage", "", ES_FORMAT_TEXT},
@@ -370,7 +370,7 @@ static const char *const examples[] = {"esscher export converge.run",
 const cli_command cli_export = {
     .name = "export",
     .summary = "tables, parameters and provenance of a run file, as CSV, SQL or JSON",
-    .usage = "RUN [--table NAME] [options]",
+    .usage = "RUN [--table TABLE] [options]",
     .about =
         "Reads a run file and prints one of its tables, or says which it has and how far the run "
         "has come. The JSON holds the run's parameters and, for each start of it, its provenance. "

@@ -1,3 +1,4 @@
+/* esscher help : help, man pages and completion. */
 #include "help.h"
 
 #include <string.h>
@@ -5,15 +6,11 @@
 #include <esscher/status.h>
 
 #include "completion.h"
+#include "man_page.h"
 #include "options.h"
 #include "talk.h"
 
 enum { WIDTH = 92, INDENT = 28 };
-
-static const char exit_codes[] =
-    "0 done; 1 done, but a check you asked for failed; 2 wrong usage; 3 invalid input file; "
-    "4 file or stdout cannot be read or written; 5 over a limit; 6 numerical failure; "
-    "7 stopped by a limit or by SIGTERM; 129 by SIGHUP; 130 interrupted";
 
 /* Words of `text`, wrapped; the cursor is at `column`, later lines start at `indent`. A newline in
  * the text is kept. */
@@ -37,15 +34,15 @@ static void print_wrapped(FILE *out, const char *text, int column, int indent)
     fputc('\n', out);
 }
 
-/* What an option does, and what happens without it. */
-static const char *help_of(const cli_option *o, char *out, size_t size)
+const char *cli_help_of(const cli_option *o, char *out, size_t size)
 {
     const char *standard = o->otherwise ? o->otherwise : o->standard;
     snprintf(out, size, standard ? "%s (default: %s)" : "%s", o->help, standard);
     return out;
 }
 
-static void print_option(const cli_option *o, FILE *out)
+/* The first `length` characters of what an option does; -1: all. */
+static void print_option(const cli_option *o, int length, FILE *out)
 {
     char left[80];
     char letter[8] = "    ";
@@ -58,7 +55,10 @@ static void print_option(const cli_option *o, FILE *out)
         fputc('\n', out);
     fprintf(out, "%*s", used >= INDENT ? INDENT : INDENT - used, "");
     char text[1024];
-    print_wrapped(out, help_of(o, text, sizeof text), INDENT, INDENT);
+    cli_help_of(o, text, sizeof text);
+    if (length >= 0)
+        snprintf(text, sizeof text, "%.*s", length, o->help);
+    print_wrapped(out, text, INDENT, INDENT);
 }
 
 void cli_help_program(FILE *out)
@@ -68,10 +68,14 @@ void cli_help_program(FILE *out)
           out);
     for (int i = 0; cli_command_at(i); i++)
         fprintf(out, "  %-12s %s\n", cli_command_at(i)->name, cli_command_at(i)->summary);
-    fputs("  help         help for a command: esscher help COMMAND\n\n"
-          "Options:\n  --help, --version\n\nExit codes: ",
+    fputs("\nOptions:\n  -h, --help, --version; esscher help COMMAND says more\n\nExit codes: ",
           out);
-    print_wrapped(out, exit_codes, 12, 2);
+    char codes[1024];
+    size_t used = 0;
+    for (const cli_exit_meaning *e = cli_exits; e->text; e++)
+        used += (size_t)snprintf(codes + used, sizeof codes - used, "%s%d %s", used ? "; " : "",
+                                 e->code, e->text);
+    print_wrapped(out, codes, 12, 2);
 }
 
 void cli_help_command(const cli_command *command, FILE *out)
@@ -86,109 +90,105 @@ void cli_help_command(const cli_command *command, FILE *out)
     for (int i = 0; i < list.count; i++) {
         if (list.at[i].common && (i == 0 || !list.at[i - 1].common))
             fputs("\nCommon options:\n", out);
-        print_option(list.at[i].option, out);
+        print_option(list.at[i].option, -1, out);
     }
-    fprintf(out, "  -h, --help%*sthis text\n", INDENT - 12, "");
+    fprintf(out, "  -h%*sthe options in short\n", INDENT - 4, "");
+    fprintf(out, "      --help%*sthis text\n", INDENT - 12, "");
     fputs("\nExamples:\n", out);
     for (const char *const *e = command->examples; *e; e++)
         fprintf(out, "  %s\n", *e);
 }
 
-/* ---- man pages ---- */
-
-#define PAGE_DATE                                                                                  \
-    "2026-11-15" /* when options last changed; not of the build, whose bytes must repeat */
-
-/* Text for troff: backslashes and hyphens escaped, no line that starts with a request. */
-static void print_roff(FILE *out, const char *text)
+/* Where the first sentence, or the first part of one, ends. */
+static int first_part(const char *text)
 {
-    bool begins = true;
-    for (; *text; text++) {
-        if (begins && (*text == '.' || *text == '\''))
-            fputs("\\&", out);
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else if (*text == '\n' && text[1] == '\n')
-            fputs("\n.PP", out);
-        else
-            fputc(*text, out);
-        begins = *text == '\n';
+    static const char *const ends[] = {". ", "; ", " ("};
+    int length = (int)strlen(text);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const char *end = strstr(text, ends[i]);
+        if (end && end - text < length)
+            length = (int)(end - text);
     }
-    fputc('\n', out);
+    return length;
 }
 
-void cli_help_man(const cli_command *command, FILE *out)
+void cli_help_short(const cli_command *command, FILE *out)
 {
     cli_option_list list;
     cli_options_of(command, &list);
-    fprintf(out, ".TH ESSCHER-%s 1 \"" PAGE_DATE "\" \"esscher %s\"\n.SH NAME\nesscher-%s \\- ",
-            command->name, ES_VERSION_STRING, command->name);
-    print_roff(out, command->summary);
-    fprintf(out, ".SH SYNOPSIS\n.B esscher %s\n", command->name);
-    print_roff(out, command->usage);
-    fputs(".SH DESCRIPTION\n", out);
-    print_roff(out, command->about);
-    fputs(".SH OPTIONS\n", out);
-    for (int i = 0; i < list.count; i++) {
-        const cli_option *o = list.at[i].option;
-        fprintf(out, ".TP\n.BI \"\\-\\-%s \" \"%s\"\n", o->name, o->argument ? o->argument : "");
-        char text[1024];
-        print_roff(out, help_of(o, text, sizeof text));
-    }
-    fputs(".SH EXAMPLES\n.nf\n", out);
-    for (const char *const *e = command->examples; *e; e++)
-        print_roff(out, *e);
-    fputs(".fi\n.SH EXIT STATUS\n", out);
-    print_roff(out, exit_codes);
-    fputs(".SH SEE ALSO\n.BR esscher (1)\n", out);
+    fprintf(out, "Usage: esscher %s ", command->name);
+    print_wrapped(out, command->usage, 16 + (int)strlen(command->name), 8);
+    fprintf(out, "  %s\n\nOptions:\n", command->summary);
+    for (int i = 0; i < list.count; i++)
+        print_option(list.at[i].option, first_part(list.at[i].option->help), out);
+    fprintf(out, "\nesscher help %s says more.\n", command->name);
 }
 
 /* ---- the command `help` ---- */
 
-int cli_help_unknown(const char *name)
+es_status cli_command_unknown(const char *name, es_error *err)
 {
-    const char *names[64] = {"help"};
-    int count = 1;
+    const char *names[64];
+    int count = 0;
     for (int i = 0; cli_command_at(i) && count < 64; i++)
         names[count++] = cli_command_at(i)->name;
     const char *nearest = es_nearest(name, names, count);
     char hint[96] = "esscher --help lists the commands";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean \"esscher %s\"?", nearest);
-    es_error err;
-    cli_fail(&err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "there is no command \"%s\"",
-             name);
-    cli_complain(NULL, &err);
-    return CLI_USAGE;
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "there is no command \"%s\"",
+                    name);
 }
 
-static int complete_for(int argc, char **argv)
-{
-    es_error err;
-    if (argc == 1 && cli_completion(argv[0], stdout))
-        return CLI_OK;
-    cli_fail(&err, ES_E_ARGUMENT, NULL, "completion.shell", "esscher help --completion bash",
-             "completion is for bash or zsh");
-    cli_complain("help", &err);
-    return CLI_USAGE;
-}
+typedef struct help_options {
+    const char *command;
+    bool man;
+    int shell;
+} help_options;
 
-int cli_help_run(int argc, char **argv)
+static const cli_option operand = {
+    "command", 0, CLI_STRING, "COMMAND", "one of them", .field = offsetof(help_options, command)};
+
+static const cli_option options[] = {
+    {"man", 0, CLI_FLAG, NULL, "as a man page, for man -l -: of a command, or of the program",
+     .field = offsetof(help_options, man)},
+    {"completion", 0, CLI_CHOICE, "SHELL",
+     "the completion of command lines for a shell: bash, zsh or fish",
+     .field = offsetof(help_options, shell), .choices = cli_completion_shells},
+    {0}};
+
+static es_status run(cli_session *session, void *given, es_error *err)
 {
-    if (argc > 0 && strcmp(argv[0], "--completion") == 0)
-        return complete_for(argc - 1, argv + 1);
-    const bool man = argc > 0 && strcmp(argv[0], "--man") == 0;
-    argc -= man;
-    argv += man;
-    if (argc == 0) {
+    const help_options *o = given;
+    const cli_command *command = o->command ? cli_command_find(o->command) : NULL;
+    session->printed = true;
+    if (o->command && !command)
+        return cli_command_unknown(o->command, err);
+    if (o->shell >= 0)
+        cli_completion(cli_completion_shells[o->shell], stdout);
+    else if (o->man)
+        cli_man_page(command, stdout);
+    else if (command)
+        cli_help_command(command, stdout);
+    else
         cli_help_program(stdout);
-        return CLI_OK;
-    }
-    const cli_command *command = cli_command_find(argv[0]);
-    if (!command)
-        return cli_help_unknown(argv[0]);
-    (man ? cli_help_man : cli_help_command)(command, stdout);
-    return CLI_OK;
+    return ES_OK;
 }
+
+static const char *const examples[] = {
+    "esscher help converge", "esscher help --man probe | man -l -",
+    "source <(esscher help --completion bash)", "esscher help --completion fish | source", NULL};
+
+const cli_command cli_help = {
+    .name = "help",
+    .summary = "help for a command: esscher help COMMAND",
+    .usage = "[COMMAND] [--man] [--completion SHELL]",
+    .about = "Without a command, lists them all. `esscher COMMAND -h` gives the options in short, "
+             "`esscher COMMAND --help` and `esscher help COMMAND` everything about it. What an "
+             "installation puts in place, man pages and completion, is made here.",
+    .examples = examples,
+    .options = options,
+    .operand = &operand,
+    .size = sizeof(help_options),
+    .run = run,
+};

@@ -1,4 +1,4 @@
-/* help.h : help and man pages, made from the descriptions of the commands. */
+/* help.h : help, made from the descriptions of the commands. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
@@ -6,14 +6,15 @@
 
 #include "command.h"
 
+/* All commands in a line each; everything about one; its options alone, for who forgot a name. */
 void cli_help_program(FILE *out);
 void cli_help_command(const cli_command *command, FILE *out);
-void cli_help_man(const cli_command *command, FILE *out);
+void cli_help_short(const cli_command *command, FILE *out);
 
-/* `esscher help [--man] [COMMAND]` and `esscher help --completion SHELL`; returns the exit code. */
-int cli_help_run(int argc, char **argv);
+/* What an option does, and what happens without it, into `out`, which is returned. */
+const char *cli_help_of(const cli_option *option, char *out, size_t size);
 
-/* Complain about a command that does not exist; returns the exit code. */
-int cli_help_unknown(const char *name);
+/* Fails, naming the command that was probably meant. */
+es_status cli_command_unknown(const char *name, es_error *err);
 
 #endif

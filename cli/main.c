@@ -1,5 +1,6 @@
 /* esscher : the program. Finds the command, reads its options, runs it, prints its answer. */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "execute.h"
 #include "help.h"
+#include "options.h"
 #include "talk.h"
 
 /* A descriptor that the caller closed would be given to the first file we open, and what is meant
@@ -23,11 +25,19 @@ static void fill_closed_descriptors(void)
             return;
 }
 
-/* Everything that was printed must have arrived: a full disk or a reader that left shows itself
- * only now. */
+/* Has the reader of a pipe left, as head does when it has seen enough? Asked of the descriptor:
+ * errno of the write that failed may be long gone. */
+static bool reader_left(int fd)
+{
+    struct pollfd end = {.fd = fd, .events = POLLOUT};
+    return poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/* Everything that was printed must have arrived: a full disk shows itself only now. A reader that
+ * left wanted no more: what was asked for is done, run files included. */
 static int finish_stdout(const char *command, int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left(STDOUT_FILENO))
         return code;
     es_error err = {0};
     cli_fail(&err, ES_E_IO, NULL, "stdout.write", "", "cannot write to stdout: the output is cut");
@@ -44,11 +54,25 @@ static void leave_if_memory_is_limited(int code)
         _exit(code);
 }
 
+/* The version alone in the first line, for programs; what a report of a bug should name below. */
+static void print_version(void)
+{
+    const es_build build = es_build_info();
+    printf("esscher %s\n%s; %s\nBLAS: %s; OpenMP: %s; kernels here:", es_version(), build.compiler,
+           build.flags, build.blas, build.openmp ? "yes" : "no");
+    for (const char *const *name = cli_isa_choices; *name; name++) {
+        es_isa isa;
+        if (es_isa_parse(*name, &isa) && es_isa_available(isa))
+            printf(" %s", *name);
+    }
+    puts("\nesscher info says more");
+}
+
 int main(int argc, char **argv)
 {
     fill_closed_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of fflush, not our death, */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not kill a run that is being kept, */
+    signal(SIGXFSZ, SIG_IGN); /* nor a file that may not grow: it is an error of writing */
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;
     const cli_command *command = cli_command_find(name);
@@ -60,11 +84,11 @@ int main(int argc, char **argv)
     } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         cli_help_program(stdout);
     } else if (strcmp(name, "--version") == 0) {
-        printf("esscher %s\n", es_version());
-    } else if (strcmp(name, "help") == 0) {
-        code = cli_help_run(argc - 2, argv + 2);
+        print_version();
     } else {
-        code = cli_help_unknown(name);
+        es_error err;
+        code = cli_exit_of(cli_command_unknown(name, &err));
+        cli_complain(NULL, &err);
     }
     code = finish_stdout(command ? command->name : NULL, code);
     leave_if_memory_is_limited(code);

@@ -165,6 +165,14 @@ static es_status fail_unknown(const reading *r, const char *name, es_error *err)
                     name);
 }
 
+static es_status fail_missing(const cli_option *o, es_error *err)
+{
+    char hint[sizeof err->hint];
+    snprintf(hint, sizeof hint, "--%s %s: %s", o->name, o->argument, o->help);
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", hint, "--%s needs a value: %s",
+                    o->name, o->argument);
+}
+
 /* The option at r->at, and its value; leaves r->at on the last word used. */
 static es_status read_option(reading *r, es_error *err)
 {
@@ -179,11 +187,11 @@ static es_status read_option(reading *r, es_error *err)
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
     const char *value = equals ? equals + 1 : NULL;
     if (o->kind == ES_PARAM_FLAG && value)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s takes no value", name);
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "give it alone: there, it is on",
+                        "--%s takes no value", name);
     if (o->kind != ES_PARAM_FLAG && !value) {
         if (r->at + 1 >= r->argc)
-            return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "", "--%s needs a value: %s",
-                            name, o->argument);
+            return fail_missing(o, err);
         value = r->argv[++r->at];
     }
     es_params *to = common ? r->into->common : r->into->own;
@@ -225,7 +233,7 @@ static es_status read_operand(reading *r, const char *text, es_error *err)
     return status;
 }
 
-static es_status read_words(reading *r, bool *help, es_error *err)
+static es_status read_words(reading *r, cli_help_kind *help, es_error *err)
 {
     bool options = true;
     for (; r->at < r->argc; r->at++) {
@@ -236,7 +244,7 @@ static es_status read_words(reading *r, bool *help, es_error *err)
             continue;
         }
         if (options && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
-            *help = true;
+            *help = arg[1] == 'h' ? CLI_HELP_SHORT : CLI_HELP_ALL;
             return ES_OK;
         }
         if (!options || arg[0] != '-' || arg[1] == '\0')
@@ -267,7 +275,7 @@ static es_status settle_format(cli_common *c, es_error *err)
 }
 
 es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_options *out,
-                            bool *help, es_error *err)
+                            cli_help_kind *help, es_error *err)
 {
     reading r = {.command = command, .argc = argc, .argv = argv, .into = out};
     *out = (cli_options){0};
@@ -293,7 +301,9 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
     if (out->operand != out->own) /* a list of its own: its field goes where it belongs */
         memcpy((char *)es_params_values(out->own) + command->operand->field,
                (char *)es_params_values(out->operand) + command->operand->field,
-               command->operand->kind == ES_PARAM_TEXTS ? sizeof(es_texts) : sizeof(char *));
+               command->operand->kind == ES_PARAM_TEXTS || command->operand->kind == ES_PARAM_FILES
+                   ? sizeof(es_texts)
+                   : sizeof(char *));
     cli_common *common = es_params_values(out->common);
     status = settle_format(common, err);
     if (status != ES_OK)

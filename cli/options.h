@@ -22,10 +22,13 @@ typedef struct cli_options {
     es_params *own, *common, *operand; /* operand: of words without dashes, often `own` */
 } cli_options;
 
+/* Help instead of a run: -h, or --help. */
+typedef enum cli_help_kind { CLI_HELP_NONE = 0, CLI_HELP_SHORT, CLI_HELP_ALL } cli_help_kind;
+
 /* Read argv[0..argc). *help is set when help was asked for, and reading stops. Free in any case.
  * Returns ES_OK or ES_E_ARGUMENT with *err filled. */
 es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_options *out,
-                            bool *help, es_error *err);
+                            cli_help_kind *help, es_error *err);
 void cli_options_free(cli_options *options);
 
 extern const char *const cli_isa_choices[];

@@ -15,13 +15,13 @@ typedef struct report_options {
 
 static const cli_option operand = {"run",
                                    0,
-                                   CLI_STRINGS,
+                                   ES_PARAM_FILES,
                                    "RUN",
                                    "run files, in the order of the page",
                                    .field = offsetof(report_options, runs)};
 
 static const cli_option options[] = {
-    {"out", 'o', CLI_STRING, "PAGE", "the page", .field = offsetof(report_options, out),
+    {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
      .standard = "report.html"},
     {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
      .otherwise = "Esscher report"},

@@ -9,6 +9,24 @@
 
 #include <esscher/format.h>
 
+const cli_exit_meaning cli_exits[] = {
+    {CLI_OK, "done", NULL},
+    {CLI_CHECK, "done, but a check you asked for failed", NULL},
+    {CLI_USAGE, "wrong usage", "wrong usage, or an output file that exists"},
+    {CLI_INPUT, "invalid input file",
+     "an input file is invalid: its format, its shape, or what it holds (NaN, nothing at all)"},
+    {CLI_IO, "file or stdout cannot be read or written", NULL},
+    {CLI_LIMIT, "over a limit", "refused: over a limit on memory"},
+    {CLI_NUMERIC, "numerical failure",
+     "the numbers do not allow an answer: too large, too few, singular"},
+    {CLI_STOPPED, "stopped by SIGTERM",
+     "stopped by SIGTERM, as by a scheduler's limit on time. What was kept goes on: with --resume "
+     "where --out named a run file, in the same folder where --pool-dir named one. Without these "
+     "nothing is left to resume"},
+    {CLI_HUNG_UP, "by SIGHUP", "stopped because the terminal was closed (SIGHUP)"},
+    {CLI_INTERRUPTED, "interrupted", NULL},
+    {0, NULL, NULL}};
+
 int cli_exit_of(es_status status)
 {
     static const int exits[] = {

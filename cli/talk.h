@@ -20,6 +20,13 @@ enum cli_exit {
     CLI_INTERRUPTED = 130 /* Ctrl-C */
 };
 
+/* What they mean, for help and man pages; ends with a NULL text. */
+typedef struct cli_exit_meaning {
+    int code;
+    const char *text, *more; /* in a few words; in a sentence where these are too few, or NULL */
+} cli_exit_meaning;
+extern const cli_exit_meaning cli_exits[];
+
 /* The one place where the library's statuses become exit codes. */
 int cli_exit_of(es_status status);
 

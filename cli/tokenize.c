@@ -19,13 +19,13 @@ static const char *const invalid_names[] = {"replace", "error", NULL};
 
 static const cli_option operand = {"text",
                                    0,
-                                   CLI_STRING,
+                                   ES_PARAM_FILE,
                                    "FILE",
                                    "a text in UTF-8 (default: stdin)",
                                    .field = offsetof(tokenize_options, text)};
 
 static const cli_option options[] = {
-    {"model", 'm', CLI_STRING, "MODEL",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
      "hub's cache",
      .field = offsetof(tokenize_options, model)},
@@ -181,7 +181,8 @@ static es_status read_text(reader *r, es_error *err)
 {
     static char block[1 << 16];
     es_status status = ES_OK;
-    for (bool first = true; status == ES_OK; first = false) {
+    /* what nobody reads any more need not be made: the end of the program says why */
+    for (bool first = true; status == ES_OK && !ferror(stdout); first = false) {
         size_t bytes;
         status = cli_text_read(r->file, r->name, block, sizeof block, &bytes, err);
         if (status != ES_OK || bytes == 0)

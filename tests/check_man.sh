@@ -1,12 +1,47 @@
 #!/bin/sh
-# check_man.sh BUILD : every man page, written and generated, is clean in mandoc's eyes. Exit code 77 without mandoc.
+# check_man.sh BUILD : man pages are made by the program and say all that it does: every command has a page and stands on
+# that of the program, every option and letter that help knows is there, every exit code of cli/talk.h; and mandoc finds
+# nothing to mend. Exit code 77 without mandoc.
 set -eu
 command -v mandoc >/dev/null 2>&1 || { echo "skipped: mandoc is not installed"; exit 77; }
 cd "$(dirname "$0")/.."
-pages=0
-for page in man/*.1 "$1"/man/*.1; do
-    mandoc -T lint -W warning "$page"
+build=$1
+esscher=$build/esscher
+failed=0
+complain() {
+    echo "$*"
+    failed=1
+}
+# What a reader sees, without overstrikes.
+shown() { mandoc -T utf8 -O width=200 "$1" | sed 's/.\x08//g; s/‐/-/g'; }
+
+all=$(mktemp)
+page=$(mktemp)
+trap 'rm -f "$all" "$page"' EXIT
+shown "$build/man/esscher.1" >"$all"
+commands=$("$esscher" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
+pages=1
+for command in $commands; do
+    [ -s "$build/man/esscher-$command.1" ] || { complain "$command: no page"; continue; }
     pages=$((pages + 1))
+    grep -q "^ *esscher-$command(1)" "$all" || complain "esscher(1) does not list $command"
+    shown "$build/man/esscher-$command.1" >"$page"
+    # "  -t, --threads N", "      --isa NAME"
+    options=$("$esscher" help "$command" | sed -n 's/^  \(-[a-z]\)\{0,1\},\{0,1\} *\(--[A-Za-z-]*\).*/\1,\2/p')
+    [ -n "$options" ] || complain "$command: help lists no options"
+    for option in $options; do
+        letter=${option%%,*}
+        name=${option#*,}
+        grep -q "^ *${letter:+$letter, }$name\( \|\$\)" "$page" || complain "$command: no ${letter:+$letter, }$name in its page"
+    done
 done
-[ "$pages" -ge 9 ]
-echo "$pages pages are clean"
+for code in $(sed -n 's/^ *CLI_[A-Z_]* = \([0-9]*\).*/\1/p' cli/talk.h); do
+    grep -q "^ *$code  *[a-z]" "$all" || complain "esscher(1) does not say what exit code $code means"
+done
+grep -q '^ *-t, --threads N' "$all" || complain "esscher(1) has no short options"
+for file in "$build"/man/*.1; do
+    mandoc -T lint -W warning "$file" || complain "$file: see above"
+done
+[ "$pages" -ge 20 ] || complain "only $pages pages"
+[ $failed = 0 ] && echo "$pages pages are complete and clean"
+exit $failed

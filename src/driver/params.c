@@ -19,32 +19,49 @@ struct es_params {
 
 /* ---- names ---- */
 
-/* Edits that turn a into b: insertions, deletions, replacements. Names longer than the table are
- * compared by their beginnings. */
+static int least_of(int a, int b) { return a < b ? a : b; }
+
+/* Edits that turn a into b: insertions, deletions, replacements, neighbours that changed places.
+ * Names longer than the table are compared by their beginnings. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 40 };
-    int row[LONGEST + 1];
-    const int width = (int)strnlen(b, LONGEST);
-    for (int j = 0; j <= width; j++)
-        row[j] = j;
-    for (int i = 1; i <= LONGEST && a[i - 1]; i++) {
-        int diagonal = row[0];
+    int rows[3][LONGEST + 1]; /* of the dynamic programme: row i is in rows[i % 3] */
+    const int height = (int)strnlen(a, LONGEST), width = (int)strnlen(b, LONGEST);
+    for (int i = 0; i <= height; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *higher = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= width; j++) {
-            const int replaced = diagonal + (a[i - 1] != b[j - 1]);
-            const int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < shorter ? replaced : shorter;
+            row[j] = i == 0 ? j
+                            : least_of(above[j - 1] + (a[i - 1] != b[j - 1]),
+                                       1 + least_of(above[j], row[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least_of(row[j], higher[j - 2] + 1);
         }
     }
-    return row[width];
+    return rows[height % 3][width];
+}
+
+/* The one name that begins with what was typed, three letters or more: "conv" is converge. */
+static const char *only_beginning(const char *text, const char *const *names, int count)
+{
+    const char *found = NULL;
+    const size_t length = strlen(text);
+    for (int i = 0; i < count && length >= 3; i++) {
+        if (strncmp(names[i], text, length) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = names[i];
+    }
+    return found;
 }
 
 const char *es_nearest(const char *text, const char *const *names, int count)
 {
     const char *best = NULL;
-    int least = (int)strnlen(text, 9) / 3 + 1; /* one slip in three letters is still a slip */
+    const int length = (int)strnlen(text, 9);
+    int least = length < 6 ? 1 : length / 3; /* one slip in three letters is still a slip */
     for (int i = 0; i < count; i++) {
         const int distance = edit_distance(text, names[i]);
         if (distance <= least && distance < (int)strlen(names[i])) {
@@ -52,7 +69,7 @@ const char *es_nearest(const char *text, const char *const *names, int count)
             least = distance - 1;
         }
     }
-    return best;
+    return best ? best : only_beginning(text, names, count);
 }
 
 const es_param *es_param_find(const es_param *list, const char *name)
@@ -65,9 +82,24 @@ const es_param *es_param_find(const es_param *list, const char *name)
 
 /* ---- one value ---- */
 
+/* "--n GRID: numbers of tokens": what the option is, up to the end of a sentence. */
+static const char *hint_of(const es_param *p, char *out, size_t size)
+{
+    const int used = snprintf(out, size, "--%s%s%s: ", p->name, p->argument ? " " : "",
+                              p->argument ? p->argument : "");
+    const char *end = p->help;
+    while (*end && !(strchr(".;", *end) && end[1] == ' ') && *end != '\n')
+        end++;
+    if (used > 0 && (size_t)used < size)
+        snprintf(out + used, size - (size_t)used, "%.*s", (int)(end - p->help), p->help);
+    return out;
+}
+
 static es_status fail_value(const es_param *p, const char *text, const char *why, es_error *err)
 {
-    return es_fail(err, ES_E_ARGUMENT, "option.value", "", "--%s %s: %s", p->name, text, why);
+    char hint[sizeof err->hint];
+    return es_fail(err, ES_E_ARGUMENT, "option.value", hint_of(p, hint, sizeof hint), "--%s %s: %s",
+                   p->name, text, why);
 }
 
 static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
@@ -80,6 +112,7 @@ static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
+    int count = 0;
     for (int i = 0; p->choices[i]; i++) {
         if (strcmp(text, p->choices[i]) == 0) {
             *out = i;
@@ -87,8 +120,14 @@ static es_status store_choice(const es_param *p, const char *text, int *out, es_
         }
         const size_t used = strlen(why);
         snprintf(why + used, sizeof why - used, "%s %s", i ? " or" : "", p->choices[i]);
+        count++;
     }
-    return fail_value(p, text, why, err);
+    const char *nearest = es_nearest(text, p->choices, count);
+    if (!nearest)
+        return fail_value(p, text, why, err);
+    char hint[96];
+    snprintf(hint, sizeof hint, "did you mean --%s %s?", p->name, nearest);
+    return es_fail(err, ES_E_ARGUMENT, "option.value", hint, "--%s %s: %s", p->name, text, why);
 }
 
 static es_status store_grid(const es_param *p, const char *text, es_grid *out, es_error *err)
@@ -142,8 +181,8 @@ static es_status store(es_params *params, const es_param *p, const char *text, e
         *(bool *)to = !text || strcmp(text, "yes") == 0;
         return !text || strcmp(text, "yes") == 0 || strcmp(text, "no") == 0
                    ? ES_OK
-                   : es_fail(err, ES_E_ARGUMENT, "option.value", "", "--%s takes no value",
-                             p->name);
+                   : es_fail(err, ES_E_ARGUMENT, "option.value", "give it alone: there, it is on",
+                             "--%s takes no value", p->name);
     case ES_PARAM_WHOLE:
         return store_whole(p, copy, to, err);
     case ES_PARAM_NUMBER:

@@ -27,7 +27,7 @@ static const es_param params[] = {
      "quick: all claims in some two minutes on two cores; paper: the papers' numbers of tokens, "
      "with fewer replicates, half an hour",
      FIELD(effort), .choices = efforts, .standard = "quick"},
-    {"only", 0, ES_PARAM_TEXT, "ID", "check this claim alone", FIELD(only)},
+    {"only", 0, ES_PARAM_TEXT, "CLAIM", "check this claim alone, by its id", FIELD(only)},
     {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
      .aside = true},
     {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),

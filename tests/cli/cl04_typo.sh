@@ -13,3 +13,12 @@ esscher measure --self --self; echo "rc=$?"
 esscher measure --self=yes; echo "rc=$?"
 esscher info --json --csv; echo "rc=$?"
 esscher measure; echo "rc=$?"
+# values, too
+esscher conv; echo "rc=$?"
+esscher hlep; echo "rc=$?"
+esscher converge --law gausian; echo "rc=$?"
+esscher converge --isa avx; echo "rc=$?"
+esscher measure --precision f16; echo "rc=$?"
+esscher claims --only hardmax-lw; echo "rc=$?"
+make_run a.run 1 5
+esscher export a.run --table rwos; echo "rc=$?"

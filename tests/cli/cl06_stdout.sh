@@ -1,9 +1,19 @@
-# CL06: output that does not arrive is exit code 4: a full disk, a closed stdout, a reader that left.
+# CL06: output that does not arrive is exit code 4: a full disk, a closed stdout. A reader that left has seen enough: the
+# program ends quietly, with the run file complete.
 esscher info >/dev/full; echo "rc=$?" >&2
 esscher info >&-; echo "rc=$?" >&2
 esscher info --json >/dev/full; echo "rc=$?" >&2
 esscher --help >/dev/full; echo "rc=$?" >&2
 esscher --version >&-; echo "rc=$?" >&2
-{ sleep 0.5; esscher help measure; echo "rc=$?" >&2; } | true
+{ sleep 0.3; esscher help measure; echo "rc=$?" >&2; } | true
+converge='esscher converge --n 10..100*3 --replicates 4 --quiet'
+{ sleep 0.3; $converge --out x.run; echo "rc=$?" >&2; } | true
+$converge --out y.run >/dev/null
+esscher export x.run --table rows --csv >x.txt && esscher export y.run --table rows --csv | cmp - x.txt && echo "the same run file" >&2
+# more than a pipe holds, and without an end: the program ends when head does
+mkdir base
+make_model base
+yes 'some words and more of them' | { esscher tokenize --model base; echo "rc=$?" >&2; } | head -1 >/dev/null
+$converge >/dev/full; echo "rc=$?" >&2
 make_npy q.npy f32 4x3 normal 1
 esscher measure --q q.npy --k q.npy --v q.npy --out y.npy --quiet >&- 2>&-; echo "rc=$?" >&2

@@ -12,5 +12,8 @@ for command in $commands; do
 done
 [ "$(echo "$commands" | wc -l)" -ge 9 ] && echo "all have help"
 esscher --version
+esscher help help
+esscher measure -h
+ESSCHER_ISA=abacus esscher help >nothing && echo "help is given"
 esscher >nothing
 echo "rc=$? $(wc -c <nothing)"

@@ -1,0 +1,144 @@
+#include "man_page.h"
+
+#include <string.h>
+
+#include <esscher/status.h>
+
+#include "help.h"
+#include "options.h"
+#include "talk.h"
+
+/* When options last changed; not of the build, whose bytes must repeat. */
+#define PAGE_DATE "2026-11-16"
+
+/* Text for troff: backslashes and hyphens escaped, no line that starts with a request. */
+static void print_roff(FILE *out, const char *text)
+{
+    bool begins = true;
+    for (; *text; text++) {
+        if (begins && (*text == '.' || *text == '\''))
+            fputs("\\&", out);
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else if (*text == '\n' && text[1] == '\n')
+            fputs("\n.PP", out);
+        else
+            fputc(*text, out);
+        begins = *text == '\n';
+    }
+    fputc('\n', out);
+}
+
+static void print_title(const char *name, FILE *out)
+{
+    fprintf(out, ".TH ESSCHER%s%s 1 \"" PAGE_DATE "\" \"esscher %s\"\n.SH NAME\nesscher%s%s \\- ",
+            name ? "-" : "", name ? name : "", ES_VERSION_STRING, name ? "-" : "",
+            name ? name : "");
+}
+
+static void print_option(const cli_option *o, FILE *out)
+{
+    char text[1024], letter[16] = "";
+    if (o->letter)
+        snprintf(letter, sizeof letter, "\\-%c, ", o->letter);
+    fprintf(out, ".TP\n.BI \"%s\\-\\-%s \" \"%s\"\n", letter, o->name,
+            o->argument ? o->argument : "");
+    print_roff(out, cli_help_of(o, text, sizeof text));
+}
+
+static void print_exits(FILE *out)
+{
+    fputs(".SH EXIT STATUS\n", out);
+    for (const cli_exit_meaning *e = cli_exits; e->text; e++) {
+        fprintf(out, ".TP\n.B %d\n", e->code);
+        print_roff(out, e->more ? e->more : e->text);
+    }
+}
+
+/* ---- a command ---- */
+
+static void print_command(const cli_command *command, FILE *out)
+{
+    cli_option_list list;
+    cli_options_of(command, &list);
+    print_title(command->name, out);
+    print_roff(out, command->summary);
+    fprintf(out, ".SH SYNOPSIS\n.B esscher %s\n", command->name);
+    print_roff(out, command->usage);
+    fputs(".SH DESCRIPTION\n", out);
+    print_roff(out, command->about);
+    fputs(".SH OPTIONS\n", out);
+    for (int i = 0; i < list.count; i++)
+        print_option(list.at[i].option, out);
+    fputs(".TP\n.B \\-h\nthe options alone\n.TP\n.B \\-\\-help\nall of this\n", out);
+    fputs(".SH EXAMPLES\n.nf\n", out);
+    for (const char *const *e = command->examples; *e; e++)
+        print_roff(out, *e);
+    fputs(".fi\n", out);
+    print_exits(out);
+    fputs(".SH SEE ALSO\n.BR esscher (1)\n", out);
+}
+
+/* ---- the program ---- */
+
+static const char program_begin[] =
+    "a laboratory for softmax attention at long context\n"
+    ".SH SYNOPSIS\n"
+    ".B esscher\n.I COMMAND\n[options]\n.br\n"
+    ".B esscher help\n[\\fICOMMAND\\fR]\n.br\n"
+    ".B esscher \\-\\-help\n.br\n"
+    ".B esscher \\-\\-version\n"
+    ".SH DESCRIPTION\n"
+    "Softmax attention over n tokens is exponential tilting (the Esscher transform) of the\n"
+    "distribution of the tokens, estimated from n samples.\n"
+    ".B esscher\n"
+    "measures what attention does as n grows, exactly and in bounded memory.\n"
+    ".PP\n"
+    "Results go to stdout, as findings and tables for people, as Markdown for documents, or as\n"
+    "JSON and CSV for programs; everything else goes to stderr. The memory bound of a run is\n"
+    "printed before it starts. Results have the same bits for any number of threads. A reader\n"
+    "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
+
+static const char program_end[] =
+    ".SH NUMBERS AND GRIDS\n"
+    "Numbers are decimal, with a point: 4096, 1e6, 0.125, or a power: 2^20. Sizes take the\n"
+    "suffixes K, M, G and T (powers of 1024). A grid is one number, a list 64,128,256, or\n"
+    "LOW..HIGH*POINTS, geometric: 1e3..3e4*12.\n"
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2 or avx512\n"
+    ".TP\n.B OMP_NUM_THREADS\nthreads to use where\n.B \\-\\-threads\ndoes not say\n"
+    ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";
+
+static void print_program(FILE *out)
+{
+    const cli_command every = {.common = CLI_TAKES_ALL};
+    cli_option_list list;
+    print_title(NULL, out);
+    fputs(program_begin, out);
+    fputs(".SH COMMANDS\n", out);
+    for (int i = 0; cli_command_at(i); i++) {
+        fputs(".TP\n.BR esscher\\-", out);
+        for (const char *c = cli_command_at(i)->name; *c; c++)
+            fprintf(out, *c == '-' ? "\\-" : "%c", *c);
+        fputs(" (1)\n", out);
+        print_roff(out, cli_command_at(i)->summary);
+    }
+    fputs(".SH OPTIONS OF MANY COMMANDS\nOf those that have use for them; the page of a command "
+          "lists all that it takes.\n",
+          out);
+    cli_options_of(&every, &list);
+    for (int i = 0; i < list.count; i++)
+        print_option(list.at[i].option, out);
+    fputs(program_end, out);
+    print_exits(out);
+}
+
+void cli_man_page(const cli_command *command, FILE *out)
+{
+    if (command)
+        print_command(command, out);
+    else
+        print_program(out);
+}
