@@ -67,9 +67,10 @@ static const es_column difference_columns[] = {
 static const es_table_spec difference_table = {
     "differences", difference_columns,
     ES_VIEW("Figure by figure, the largest t first",
-            "table at quantity first second difference t p differs",
+            "table at quantity difference t p differs first second",
             "Errors are taken for those of independent runs. Where two runs draw the same numbers "
-            "(one seed, one text) they are not, and a difference may be surer than said."),
+            "(one seed, one text) they are not, and a difference may be surer than said.",
+            .more = true),
     .keys = "table at quantity"};
 
 /* ---- two runs ---- */
