@@ -7,10 +7,12 @@
 #include "command.h"
 #include "talk.h"
 
+enum { MOST_PATH = 4096 };
+
 typedef struct report_options {
     cli_strings runs;
     const char *out, *title;
-    bool force, no_figures;
+    bool force, no_figures, compare;
 } report_options;
 
 static const cli_option operand = {"run",
@@ -27,6 +29,10 @@ static const cli_option options[] = {
      .otherwise = "Esscher report"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
+    {"compare", 0, CLI_FLAG, NULL,
+     "two runs side by side: which figures differ by more than their errors comes first, and is "
+     "kept as a run file beside the page",
+     .field = offsetof(report_options, compare)},
     {"force", 0, CLI_FLAG, NULL, "overwrite the page", .field = offsetof(report_options, force)},
     {0}};
 
@@ -38,14 +44,62 @@ static const es_table_view views[] = {
     {"Report", NULL, "open it in a browser; it is one file and needs no network"}, {0}};
 static const es_table_spec table = {"report", columns, views, .record = true};
 
+/* ---- two runs side by side ---- */
+
+/* "both.html" has "both.compare.run" beside it. */
+static void name_comparison(const char *page, char *out, size_t size)
+{
+    const char *end = strrchr(page, '.'), *slash = strrchr(page, '/');
+    const size_t length = end && (!slash || end > slash) ? (size_t)(end - page) : strlen(page);
+    snprintf(out, size, "%.*s.compare.run", (int)length, page);
+}
+
+/* What `esscher compare` would do; what it found is found here, too. */
+static es_status compare_runs(cli_session *session, const report_options *o, const char *path,
+                              es_error *err)
+{
+    const es_study *study = es_study_find("compare");
+    char line[MOST_PATH];
+    const char *finding;
+    es_params *params;
+    es_answer *answer;
+    es_status status = es_params_new(study->params, study->size, &params, err);
+    for (int64_t i = 0; status == ES_OK && i < o->runs.count; i++)
+        status = es_params_set(params, study->operand, o->runs.at[i], err);
+    snprintf(line, sizeof line, "esscher compare %s %s", o->runs.at[0],
+             o->runs.count > 1 ? o->runs.at[1] : "");
+    if (status == ES_OK)
+        status = es_study_run(
+            study, params,
+            &(es_study_opts){.exec = session->exec, .out = path, .force = o->force, .line = line},
+            &answer, err);
+    es_params_free(params);
+    for (int64_t i = 0; status == ES_OK && (finding = es_answer_finding(answer, i)); i++)
+        es_answer_tell(cli_result(session), "%s", finding);
+    if (status == ES_OK)
+        es_answer_free(answer);
+    return status;
+}
+
 static es_status run(cli_session *session, void *given, es_error *err)
 {
-    const report_options *o = given;
+    report_options *o = given;
+    char comparison[MOST_PATH];
     es_report_size size;
     if (o->runs.count == 0)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "report.options",
                         "esscher report RUN... -o report.html", "no run file is named");
     session->budget.limit = (size_t)session->common.max_memory;
+    if (o->compare) {
+        name_comparison(o->out, comparison, sizeof comparison);
+        const es_status compared = compare_runs(session, o, comparison, err);
+        if (compared != ES_OK)
+            return compared;
+        o->runs.at[2] = o->runs.at[1]; /* there are two: others were refused */
+        o->runs.at[1] = o->runs.at[0];
+        o->runs.at[0] = comparison;
+        o->runs.count = 3;
+    }
     const es_report_opts opts = {.title = o->title,
                                  .overwrite = o->force,
                                  .tables_only = o->no_figures,
@@ -74,6 +128,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
 static const char *const examples[] = {
     "esscher report converge.run",
     "esscher report claims.run converge.run hardmax.run -o all.html --title 'All of it'",
+    "esscher report alice.run moby-dick.run --compare -o both.html",
     "esscher report converge.run --no-figures --force", NULL};
 
 const cli_command cli_report = {

@@ -5,6 +5,7 @@
 import { ball } from "./ball.js";
 import { claims } from "./claims.js";
 import { collapse } from "./collapse.js";
+import { compare } from "./compare.js";
 import { contextFit } from "./context-fit.js";
 import { converge } from "./converge.js";
 import { exponent } from "./exponent.js";
@@ -20,6 +21,7 @@ export const registry = {
   ball,
   claims,
   collapse,
+  compare,
   "context-fit": contextFit,
   converge,
   exponent,
