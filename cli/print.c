@@ -31,17 +31,19 @@ static int paper_width(void)
     return PLAIN_WIDTH;
 }
 
-/* What --sort was probably meant to be: the nearest key of any column. */
+/* What --sort was probably meant to be: the nearest key or title of any column. */
 static void hint_sort(const cli_session *s, es_error *err)
 {
-    enum { MOST = 512 };
+    enum { MOST = 1024 };
     const char *names[MOST];
     const es_table *t;
     es_table_column c;
     int count = 0;
     for (int64_t i = 0; (t = es_answer_at(s->result, i)); i++)
-        for (int64_t j = 0; count < MOST && es_table_column_at(t, j, &c); j++)
+        for (int64_t j = 0; count + 1 < MOST && es_table_column_at(t, j, &c); j++) {
             names[count++] = c.name;
+            names[count++] = c.title;
+        }
     const char *key = s->common.sort + (s->common.sort[0] == '-');
     const char *nearest = es_nearest(key, names, count);
     snprintf(err->hint, sizeof err->hint,

@@ -115,7 +115,11 @@ static void no_line_is_wider_than_the_terminal(void **state)
             assert_int_equal(strstr(all, title) != NULL, j < shown);
         }
     }
-    const char *all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.full = true, .most_rows = 40});
+    /* what it is sorted by is never dropped */
+    const char *all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.width = 60, .sort = "c23"});
+    assert_non_null(strstr(all, " c23"));
+    assert_null(strstr(all, " c22"));
+    all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.full = true, .most_rows = 40});
     assert_null(strstr(all, "more row"));
     assert_non_null(strstr(all, " c23"));
     assert_non_null(strstr(all, "\n 99  12345678"));
