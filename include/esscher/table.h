@@ -232,7 +232,10 @@ typedef struct es_answer_opts {
     const char *table; /* of CSV; NULL: the first with rows that people see */
     bool colour;       /* of text: bold titles, by the codes of terminals */
     bool full;         /* of text and Markdown: every view, with every column and row */
-    int width;         /* of text: columns of the terminal; 0: as wide as it comes */
+    int width;         /* of text: columns of the terminal: sentences are broken into lines, what
+                          does not fit of a table is dropped from the right; 0: as wide as it comes */
+    int64_t most_rows; /* of a table in text, unless `top` says otherwise; 0: all */
+    const char *rest;  /* how to get what was left out, said beside it: "--full"; NULL: unsaid */
     /* Rows of text, Markdown and CSV. JSON holds everything. */
     const es_row_pick *picks; /* NULL: all of them */
     const char *sort; /* by a column's key or title, "-key": descending; NULL: as they are */
@@ -243,7 +246,9 @@ typedef struct es_answer_opts {
 typedef bool (*es_write_fn)(void *user, const char *bytes, size_t count);
 
 /*! es_answer_write() : a view of the answer. @return : ES_OK; ES_E_IO (answer.write) if `write`
- *  could not; ES_E_ARGUMENT (answer.table) for a table that is not there; ES_E_MEMORY. */
+ *  could not; ES_E_ARGUMENT, before anything is written: answer.table for a table that is not
+ *  there, answer.sort for a column that no table has, answer.rows for picks that no row fits;
+ *  ES_E_MEMORY. */
 ES_API es_status es_answer_write(const es_answer *answer, es_answer_form form,
                                  const es_answer_opts *opts, es_write_fn write, void *user,
                                  es_error *err);
