@@ -120,6 +120,18 @@ static void findings_say_numbers_in_words(void **state)
     assert_string_equal(es_say_size(4096.0, text), "4096");
     assert_string_equal(es_say_size(1e9, text), "1e9");
     assert_string_equal(es_say_size(3.2e8, text), "3.2e8");
+    /* whole numbers below 10^7 have all their digits; what is no whole number has three */
+    assert_string_equal(es_say_size(1234567.0, text), "1234567");
+    assert_string_equal(es_say_size(9999999.0, text), "9999999");
+    assert_string_equal(es_say_size(1e7, text), "1e7");
+    assert_string_equal(es_say_size(9.9996e8, text), "1e9"); /* not 10e8 */
+    assert_string_equal(es_say_size(1e12, text), "1e12");
+    assert_string_equal(es_say_size(12345.6, text), "12300");
+    assert_string_equal(es_say_size(9999.7, text), "10000");
+    assert_string_equal(es_say_size(9996000.5, text), "1e7");
+    assert_string_equal(es_say_size(99.96, text), "100");
+    assert_string_equal(es_say_size(45.678, text), "45.7");
+    assert_string_equal(es_say_size(0.0, text), "0");
     assert_string_equal(es_say_power(0.512, 0.031, text), "n^-0.512 (± 0.031)");
     assert_string_equal(es_say_power(-0.25, (double)NAN, text), "n^0.25");
     assert_string_equal(es_say_power((double)NAN, 0.1, text), "no power that could be fitted");

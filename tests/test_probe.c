@@ -156,7 +156,7 @@ static void check_draw(const es_probe *probe, const truth *t, const int64_t *row
     double out[QUERIES * H];
     assert_ok(es_probe_replicate(probe, r, cells, joint, &err));
     for (int s = 0; s < SIZES; s++) {
-        double together = 0.0, alone = 0.0;
+        double together = 0.0, alone = 0.0, own[HEADS] = {0.0};
         attend(t, rows, sizes[s], out);
         for (int h = 0; h < HEADS; h++)
             same_errors(cells[h * SIZES + s], errors_of(out, t->limit, h), tolerance);
@@ -168,12 +168,15 @@ static void check_draw(const es_probe *probe, const truth *t, const int64_t *row
                     for (int c = h * K; c < (h + 1) * K; c++)
                         one += t->wo[o * H + c] * (out[i * H + c] - t->limit[i * H + c]);
                     alone += one * one;
+                    own[h] += one * one;
                     sum += one;
                 }
                 together += sum * sum;
             }
         assert_near(joint[s].map_error, sqrt(together / QUERIES), tolerance);
         assert_near(joint[s].coherence, together / alone, 1e-3);
+        for (int h = 0; h < HEADS; h++)
+            assert_near(cells[h * SIZES + s].after_wo, sqrt(own[h] / QUERIES), tolerance);
     }
 }
 

@@ -102,6 +102,23 @@ ES_API es_status es_blocks_mix(const es_blocks_spec *spec, const es_text_part *p
                                es_budget *budget, es_blocks *out, es_text_used *used,
                                es_error *err);
 
+/* How much text there is in what was read. */
+typedef struct es_text_facts {
+    int64_t tokens;  /* ids of the text itself: specials of blocks are not counted */
+    int64_t unknown; /* of them, [UNK] */
+    /* Share of the stretches of ES_TEXT_STRETCH ids, one from each id on, that stood before in the
+     * same words: 0.999 of a line that comes a thousand times. Exact up to 65536 different ones;
+     * beyond, to 1 % of the share that is new (one standard deviation is 0.6 %). */
+    double repeated;
+} es_text_facts;
+
+enum { ES_TEXT_STRETCH = 16 };
+
+/*! es_blocks_facts() : O(ids) time; at most 1.5 MiB of memory. A pure function of the ids.
+ *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_blocks_facts(const es_blocks *blocks, const es_tokenizer *tokenizer,
+                                 es_text_facts *out, es_error *err);
+
 /* ---- blocks become a pool ---- */
 
 typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
@@ -132,6 +149,7 @@ typedef struct es_pool_cost {
     double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
     es_text_used parts[ES_TEXT_PARTS]; /* of a mixture: what each part has in it */
+    es_text_facts text;
 } es_pool_cost;
 
 /*! es_pool_cost_of() : tokenizes the text, and tells. @return : as es_blocks_read(). */

@@ -110,6 +110,8 @@ typedef struct es_probe_focus {
 typedef struct es_probe_cell {
     double mean_error, cov_error, map_error;
     double few;           /* map error over the `exact` queries alone; of replicates */
+    double after_wo;      /* map error after the head's columns of Wo: what it does to the layer's
+                             attention output; of replicates */
     es_probe_focus focus; /* over the n tokens; of es_probe_replicate() */
 } es_probe_cell;
 
@@ -236,8 +238,8 @@ ES_API es_status es_probe_local_of(const es_probe *probe, es_probe_local *out, e
 /* All heads of a layer together at one n, after the output matrices Wo. */
 typedef struct es_probe_joint {
     double map_error; /* root mean square error of the layer's attention output */
-    double coherence; /* its square over the sum of the heads' own squares: 1 if heads err
-                         independently, up to the number of heads if they err alike */
+    double coherence; /* its square over the sum of the heads' own squares (after_wo): 1 if heads
+                         err independently, up to the number of heads if they err alike */
 } es_probe_joint;
 
 /*! es_probe_replicate() : errors of every head at every n, cells (heads, sizes), and of all heads

@@ -166,69 +166,73 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
 
 /* ---- all heads ---- */
 
-/* Sum over queries of e_h' G_hh e_h over all heads: what their errors at one n amount to one by
- * one.
- */
-static double alone(const es_probe_weights *w, const float *errors, int64_t m)
+/* Sum over queries of e' G_hh e, e the errors of head h at one n: |Wo_h e|^2, with G = Wo'Wo. */
+static double alone(const es_probe_weights *w, const float *errors, int64_t m, int64_t h)
 {
     const int64_t H = w->hidden, k = w->width;
+    const float *gram = w->gram + h * k * (H + 1);
     double sum = 0.0;
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t h = 0; h < w->heads; h++) {
-            const float *e = errors + i * H + h * k;
-            const float *gram = w->gram + h * k * (H + 1);
-            for (int64_t a = 0; a < k; a++) {
-                double row = 0.0;
-                for (int64_t b = 0; b < k; b++)
-                    row += (double)gram[a * H + b] * (double)e[b];
-                sum += row * (double)e[a];
-            }
+    for (int64_t i = 0; i < m; i++) {
+        const float *e = errors + i * H + h * k;
+        for (int64_t a = 0; a < k; a++) {
+            double row = 0.0;
+            for (int64_t b = 0; b < k; b++)
+                row += (double)gram[a * H + b] * (double)e[b];
+            sum += row * (double)e[a];
         }
-    return sum;
+    }
+    return fmax(sum, 0.0); /* G in f32 may be a little indefinite */
 }
 
 typedef struct joining {
     const draw *draw;
-    double *alone; /* (sizes) */
+    es_probe_cell *cells; /* (heads, sizes) */
 } joining;
 
-static es_status alone_at(void *user, int64_t i, int thread, es_error *err)
+static es_status alone_at(void *user, int64_t unit, int thread, es_error *err)
 {
     const joining *j = user;
     const es_probe *p = j->draw->probe;
+    const int64_t m = p->queries, i = unit % p->spec.n_sizes, h = unit / p->spec.n_sizes;
     (void)thread;
     (void)err;
-    j->alone[i] =
-        alone(&p->weights, j->draw->errors + i * p->queries * p->weights.hidden, p->queries);
+    const float *errors = j->draw->errors + i * m * p->weights.hidden;
+    j->cells[unit].after_wo = sqrt(alone(&p->weights, errors, m, h) / (double)m);
     return ES_OK;
 }
 
-static es_status join_heads(const draw *d, es_probe_joint *joint, es_error *err)
+/* What the errors of single heads at size i amount to, one by one: the sum of their squares. */
+static double apart_at(const es_probe *p, const es_probe_cell *cells, int64_t i)
+{
+    double sum = 0.0;
+    for (int64_t h = 0; h < p->weights.heads; h++)
+        sum += pow(cells[h * p->spec.n_sizes + i].after_wo, 2.0);
+    return sum;
+}
+
+static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint *joint,
+                            es_error *err)
 {
     const es_probe *p = d->probe;
     const es_probe_weights *w = &p->weights;
     const int64_t m = p->queries, H = w->hidden;
     const int64_t sizes = p->spec.n_sizes;
     float *product;
-    joining j = {.draw = d};
+    joining j = {d, cells};
     const es_exec quiet = es_lab_quiet(&p->exec);
-    ES_TRY(es_mem_array(p->exec.budget, sizes, 1, sizeof *j.alone, "errors of heads",
-                        (void **)&j.alone, err));
-    es_status status = es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
-                                    (void **)&product, err);
-    if (status == ES_OK)
-        status = es_parallel_run(&quiet, sizes, alone_at, &j, err);
+    ES_TRY(es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
+                        (void **)&product, err));
+    es_status status = es_parallel_run(&quiet, w->heads * sizes, alone_at, &j, err);
     for (int64_t i = 0; i < sizes && status == ES_OK; i++) {
         const float *errors = d->errors + i * m * H;
         double together = 0.0;
         status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, H, product, err);
         for (int64_t l = 0; l < m * H; l++)
             together += (double)errors[l] * (double)product[l];
-        joint[i] = (es_probe_joint){.map_error = sqrt(fmax(together, 0.0) / (double)m),
-                                    .coherence = together / j.alone[i]};
+        together = fmax(together, 0.0) / (double)m;
+        joint[i] = (es_probe_joint){sqrt(together), together / apart_at(p, cells, i)};
     }
     es_mem_free(p->exec.budget, product);
-    es_mem_free(p->exec.budget, j.alone);
     return status;
 }
 
@@ -262,7 +266,7 @@ static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_p
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
         ES_TRY(es_lab_tell(&p->exec, h + 1, p->weights.heads, err));
     }
-    return join_heads(d, joint, err);
+    return join_heads(d, cells, joint, err);
 }
 
 static es_status measure_draw(const es_probe *probe, int64_t replicate, int64_t windows,

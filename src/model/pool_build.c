@@ -116,8 +116,9 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
                           threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
                           16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
     memcpy(out->parts, b.parts, sizeof out->parts);
+    const es_status status = es_blocks_facts(&b.blocks, spec->tokenizer, &out->text, err);
     es_blocks_free(&b.blocks);
-    return ES_OK;
+    return status;
 }
 
 /* ---- what determines the numbers ---- */

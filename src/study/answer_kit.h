@@ -57,7 +57,9 @@ static inline int64_t es_say_step(int64_t rows)
 /*! es_say_number() : "0.512 ± 0.031"; without an error (NaN) three digits. Returns out. */
 const char *es_say_number(double value, double error, char out[ES_SAY_ROOM]);
 
-/*! es_say_size() : a number of tokens, which may have many digits: "4096", "3.2e8". Returns out. */
+/*! es_say_size() : how many, of tokens or keys: whole numbers below 10^7 with all their digits,
+ *  "9999999"; others with three, and no power of ten below 10^7: "12300", "4.56", "3.2e8", "1e12".
+ *  Returns out. */
 const char *es_say_size(double n, char out[ES_SAY_ROOM]);
 
 /*! es_say_power() : "n^-0.512 (± 0.031)", or that there is none if `rate` is NaN. Returns out. */

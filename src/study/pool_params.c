@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "driver/numbers.h"
+#include "study/answer_kit.h"
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
@@ -176,6 +177,7 @@ static es_status add_costs(const es_job *job, es_pools *p, es_error *err)
         ES_TRY(es_pool_cost_of(&spec, &job->exec, &cost, err));
         memcpy(total->parts, cost.parts, sizeof total->parts);
         p->domains[d].flops = cost.flops;
+        p->domains[d].text = cost.text;
         total->tokens = cost.tokens < total->tokens ? cost.tokens : total->tokens;
         total->flops += cost.flops;
         total->disk_bytes += cost.disk_bytes;
@@ -257,8 +259,14 @@ static const es_column pool_columns[] = {
     {"blocks", "blocks", "", ES_FORMAT_COUNT, "pieces of text that the model read one by one"},
     {"repeats", "repeats", "", ES_FORMAT_COUNT, "how often the text was begun again"},
     {"share", "share", "", ES_FORMAT_REAL, "of the mixture's tokens"},
+    {"unknown", "unknown", "share", ES_FORMAT_SHORT,
+     "of the text's tokens that are [UNK]: words that the tokenizer cannot spell"},
+    {"repeated", "repeated", "share", ES_FORMAT_SHORT,
+     "of the text's stretches of 16 tokens that stood before in the same words"},
     {0}};
 static const es_table_spec pools_table = {"pools", pool_columns, NULL, .keys = "domain"};
+
+static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
 /* Rows of a part: its tokens, less specials that were left out. */
 static int64_t rows_of_part(const es_pools *p, int64_t part)
@@ -313,6 +321,8 @@ static void put_pools(const es_pools *p, es_answer *a)
         es_table_count(t, row, "tokens", info.tokens);
         es_table_count(t, row, "blocks", info.blocks);
         es_table_count(t, row, "repeats", info.repeats);
+        es_table_real(t, row, "unknown", unknown_of(&p->domains[d].text));
+        es_table_real(t, row, "repeated", p->domains[d].text.repeated);
     }
     put_parts(p, t);
     tell_pools(p, a);
@@ -320,6 +330,67 @@ static void put_pools(const es_pools *p, es_answer *a)
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
     es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);
     es_answer_text(a, "store", es_pool_stores[p->asked->store]);
+}
+
+/* ---- texts that are hardly one ---- */
+
+/* From where on it is said. A twentieth of unknown words is a text in another script or language;
+ * a fifth of repeats is more than licences and refrains bring; and the limit of a thousand tokens
+ * is about as far from that of their text as errors at n = 1000 are. */
+#define SOME_UNKNOWN  0.05
+#define MOST_UNKNOWN  0.5
+#define MUCH_REPEATED 0.2
+#define FEW_TOKENS    1000
+
+/* " of domain a", where there are several. */
+static const char *of_domain(const es_pools *p, const es_domain *d, char out[ES_SAY_ROOM])
+{
+    snprintf(out, ES_SAY_ROOM, p->n_domains > 1 ? " of %.60s" : "", d->name);
+    return out;
+}
+
+void es_pools_unreadable(const es_pools *pools, es_answer *answer)
+{
+    char of[ES_SAY_ROOM];
+    for (const es_domain *d = pools->domains; d < pools->domains + pools->n_domains; d++)
+        if (unknown_of(&d->text) > MOST_UNKNOWN)
+            es_answer_tell(answer,
+                           "Caution: %.3g %% of the text%s is unknown to this model's tokenizer "
+                           "(%lld of %lld tokens are [UNK]); what follows is attention over copies "
+                           "of one token, not over the text.",
+                           100.0 * unknown_of(&d->text), of_domain(pools, d, of),
+                           (long long)d->text.unknown, (long long)d->text.tokens);
+}
+
+static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
+{
+    const es_text_facts *t = &d->text;
+    const long long rows = (long long)es_pool_about(d->pool).tokens;
+    char of[ES_SAY_ROOM], fresh[ES_SAY_ROOM];
+    of_domain(p, d, of);
+    if (unknown_of(t) > SOME_UNKNOWN && unknown_of(t) <= MOST_UNKNOWN)
+        es_answer_tell(a,
+                       "Caution: %.3g %% of the text%s is unknown to this model's tokenizer (%lld "
+                       "of %lld tokens are [UNK]).",
+                       100.0 * unknown_of(t), of, (long long)t->unknown, (long long)t->tokens);
+    if (t->repeated > MUCH_REPEATED)
+        es_answer_tell(a,
+                       "Caution: %.3g %% of the text%s stood before in the same words (stretches "
+                       "of %d tokens): its %lld tokens are worth about %s of new text, and errors "
+                       "are those of this pool.",
+                       100.0 * t->repeated, of, ES_TEXT_STRETCH, (long long)t->tokens,
+                       es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));
+    if (rows < FEW_TOKENS)
+        es_answer_tell(a,
+                       "Caution: the text%s has %lld tokens: numbers describe these, and say "
+                       "little about more text of the kind; bring %d or more.",
+                       of, rows, 10 * FEW_TOKENS);
+}
+
+void es_pools_caution(const es_pools *pools, es_answer *answer)
+{
+    for (int64_t d = 0; d < pools->n_domains; d++)
+        caution_domain(pools, &pools->domains[d], answer);
 }
 
 static es_status build_all(es_job *job, es_pools *p, es_error *err)

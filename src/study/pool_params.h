@@ -72,6 +72,7 @@ typedef struct es_domain {
     es_texts texts;
     const char *folder;
     double flops; /* of making the pool */
+    es_text_facts text;
     es_pool *pool;
 } es_domain;
 
@@ -102,6 +103,13 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err);
 
 /*! es_pools_name() : column "domain" of a row, where there are several. */
 void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row);
+
+/*! es_pools_caution() : findings that begin with "Caution:" about texts that are hardly one: mostly
+ *  unknown tokens, stretches that come again, a few lines. es_pools_unreadable() : the same about
+ *  texts of which more than half is unknown, which is to be said before anything else; the former
+ *  leaves them out. */
+void es_pools_unreadable(const es_pools *pools, es_answer *answer);
+void es_pools_caution(const es_pools *pools, es_answer *answer);
 
 /*! es_pools_close() : close everything; pools of a temporary folder are gone then. */
 void es_pools_close(es_pools *pools);

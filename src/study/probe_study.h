@@ -1,5 +1,6 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
- * of it in probe_summary.c, of contexts in probe_context.c; whether domains differ in
+ * of it in probe_summary.c, of contexts in probe_context.c; classes of heads are in
+ * probe_classes.c, sentences about them in probe_findings.c; whether domains differ in
  * probe_domains.c; the paper's protocol in probe_protocol.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
@@ -36,6 +37,7 @@ enum {
     PROBE_ESS_LOW,
     PROBE_TOP,
     PROBE_TOP_HIGH,
+    PROBE_AFTER_WO, /* map error in the layer's output */
     PROBE_COLUMNS
 };
 
@@ -93,6 +95,16 @@ int64_t probe_places(const probe_state *s);
 es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *exec);
 
 extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table;
+
+/* ---- probe_findings.c ---- */
+
+/*! probe_tell_heads() : what the heads do, in sentences, from the tables of heads and of classes.
+ */
+es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
+                           es_answer *answer, es_error *err);
+
+/*! probe_caution() : what should not be believed of it. */
+void probe_caution(es_job *job, const es_table *heads, es_answer *answer);
 
 /* ---- probe_domains.c ---- */
 

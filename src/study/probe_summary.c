@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
+#include "study/probe_classes.h"
 #include "study/probe_study.h"
 
 /* Tokens of the text, and Gaussian ones of the same covariance. */
@@ -153,10 +154,6 @@ static es_status put_prediction(making *m, es_error *err)
     return ES_OK;
 }
 
-/* Where more queries than this have fewer than 100 tokens, a larger pool of the same text needs
- * more tokens (docs/PREDICTION.md). */
-static const double THIN = 0.1;
-
 static const double *exact_of(const making *m)
 {
     return es_job_cell(m->job, PROBE_EXACT, m->place);
@@ -170,18 +167,26 @@ static double left_at(const making *m, int64_t i)
     return m->s->spec.without_replacement ? (N - n) / (N - 1.0) : 1.0;
 }
 
-/* From how many tokens on the map error is a tenth of the outputs' spread. */
+/* From how many tokens on the map error is a tenth of the outputs' spread. Fewer than one token is
+ * no number of tokens: outputs that hardly differ, where any will do. */
 static es_status put_need(const making *m, es_error *err)
 {
     es_probe_need need = {0};
+    const double none = (double)NAN;
     if (m->about.output_rms > 0.0)
         ES_TRY(es_probe_needs(m->s->probe, m->head, exact_of(m), 0.1 * m->about.output_rms, &need,
                               err));
+    const bool any = need.tokens < 1.0;
+    if (any)
+        need = (es_probe_need){none, none, none};
     es_put(m->heads, number_of(m), {"tokens_for_tenth", need.tokens},
            {"tokens_for_tenth_queries", need.queries_se},
            {"tokens_for_tenth_pool", need.pool_error},
            {"tokens_for_tenth_error", hypot(need.queries_se, need.pool_error)});
-    es_table_text(m->heads, number_of(m), "tokens_for_tenth_sign", m->about.thin > THIN ? ">" : "");
+    es_table_text(m->heads, number_of(m), "tokens_for_tenth_sign",
+                  any                          ? "any"
+                  : m->about.thin > PROBE_THIN ? ">"
+                                               : "");
     return ES_OK;
 }
 
@@ -334,6 +339,14 @@ static void put_joint(const making *m, const char *name, int column)
                  {"_se", sqrt(x.squares / ((double)R * (double)(R - 1)))});
 }
 
+/* How far the head's error at the largest n moves what the layer adds to its inputs, over their
+ * spread: comparable between heads of all layers. */
+static void put_moves(const making *m, double spread)
+{
+    const es_measured x = drawn(m, m->s->spec.n_sizes - 1, PROBE_AFTER_WO, false);
+    es_put_under(m->heads, number_of(m), "moves", {"", x.value / spread}, {"_se", x.se / spread});
+}
+
 static es_status sum_up_layer(making *m, es_error *err)
 {
     es_probe_layer about;
@@ -350,101 +363,15 @@ static es_status sum_up_layer(making *m, es_error *err)
     put_joint(m, "layer_error", PROBE_MAP);
     for (m->head = 0; m->head < m->s->heads; m->head++) {
         ES_TRY(sum_up_head(m, err));
+        put_moves(m, sqrt(about.trace));
+        probe_put_class(m->heads, number_of(m), (double)m->s->spec.sizes[m->s->spec.n_sizes - 1],
+                        m->p->replicates, m->tokens);
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.gaussian_frozen / (double)m->s->heads;
         top += drawn(m, m->s->spec.n_sizes - 1, PROBE_TOP_HIGH, false).value / (double)m->s->heads;
     }
     es_put(m->layers, m->place, {"horizon", most}, {"gaussian_frozen", frozen}, {"top_high", top});
     return ES_OK;
-}
-
-/* ---- findings ---- */
-
-/* The finite numbers of a column, in order; how many. */
-/* Heads without a rate have NaN there, which no order has a place for. */
-static int64_t sorted_column(const es_table *t, const char *key, double *out)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < es_table_rows(t); i++) {
-        out[count] = es_table_get(t, i, key);
-        count += isfinite(out[count]) ? 1 : 0;
-    }
-    es_sort_reals(out, count);
-    return count;
-}
-
-static double column_median(const es_table *t, const char *key, double *room)
-{
-    return es_median_of(room, sorted_column(t, key, room));
-}
-
-static const char *counted(const making *m)
-{
-    return m->s->pools.n_domains > 1 ? "pairs of a head and a domain" : "heads";
-}
-
-/* Do single outputs converge, and do they as averages of independent tokens, like n^-1/2? */
-static void tell_rates(const making *m, es_answer *a, double *room)
-{
-    long long converge = 0, average = 0;
-    for (int64_t i = 0; i < es_table_rows(m->heads); i++) {
-        const double low = es_table_get(m->heads, i, "rate_map_ci.0");
-        const double high = es_table_get(m->heads, i, "rate_map_ci.1");
-        converge += low > 0.0;
-        average += low > 0.0 && low <= 0.5 && 0.5 <= high;
-    }
-    const double se = column_median(m->heads, "rate_map_se", room);
-    const double predicted = column_median(m->heads, "rate_map_predicted", room);
-    const double paper = column_median(m->heads, "rate_horizon", room);
-    const int64_t count = sorted_column(m->heads, "rate_map", room);
-    if (count == 0)
-        return;
-    es_answer_tell(
-        a,
-        "Of %lld %s %lld converge: the 95 %% interval of their map rate is above 0; %lld of these "
-        "average: it holds 1/2. The rate is %.3g in the median and %.3g to "
-        "%.3g in four fifths of them, each ± %.2g in the median; Gaussian tokens of the same "
-        "covariance would give %.3g, the paper's exponent is %.3g.",
-        (long long)es_table_rows(m->heads), counted(m), converge, average,
-        es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10], se,
-        predicted, paper);
-}
-
-/* A number of tokens with two digits, which is what is known of it. */
-static double rounded(double tokens)
-{
-    const double digit = tokens > 100.0 ? pow(10.0, floor(log10(tokens)) - 1.0) : 1.0;
-    return digit * ceil(tokens / digit);
-}
-
-/* The head that needs most tokens, and how many need more than the pool has. */
-static void tell_slowest(const making *m, es_answer *a)
-{
-    const int64_t tokens = m->s->pools.cost.tokens;
-    int64_t slowest = -1;
-    long long beyond = 0;
-    double most = 0.0;
-    for (int64_t i = 0; i < es_table_rows(m->heads); i++) {
-        const double needed = es_table_get(m->heads, i, "tokens_for_tenth");
-        beyond += needed > (double)tokens;
-        if (needed > most) {
-            most = needed;
-            slowest = i;
-        }
-    }
-    if (slowest < 0)
-        return;
-    const char *domain = es_table_get_text(m->heads, slowest, "domain");
-    es_answer_tell(a,
-                   "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
-                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %.0f (± "
-                   "%.0f, by the queries and the halves of the pool)%s.",
-                   beyond, (long long)es_table_rows(m->heads), counted(m), (long long)tokens,
-                   es_table_get(m->heads, slowest, "layer"),
-                   es_table_get(m->heads, slowest, "head"), *domain ? " on " : "", domain,
-                   rounded(most),
-                   rounded(es_table_get(m->heads, slowest, "tokens_for_tenth_error")),
-                   es_table_get(m->heads, slowest, "thin") > THIN ? " or more" : "");
 }
 
 /* ---- all layers ---- */
@@ -465,9 +392,10 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     making m = {.job = job, .p = job->params, .s = job->state, .exec = job->exec};
     const int64_t domains = m.s->pools.n_domains, places = domains * m.s->layers;
-    double *room;
     m.exec.progress = tell_place;
     m.exec.progress_user = &m;
+    es_table *classes = es_answer_table(answer, &probe_classes_table); /* first: what is shown */
+    es_table *matter = es_answer_table(answer, &probe_matter_table);
     m.layers = es_answer_table(answer, &probe_layers_table);
     m.heads = es_answer_table(answer, &probe_heads_table);
     es_table *differences = domains > 1 ? es_answer_table(answer, &probe_differences_table) : NULL;
@@ -476,12 +404,13 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     es_job_phase(job, "describing heads", (double)places * m.s->cost.open_flops);
     for (m.place = 0; m.place < places; m.place++)
         ES_TRY(sum_up_layer(&m, err));
-    ES_TRY(es_job_array(job, es_table_rows(m.heads), 1, sizeof *room, &room, err));
-    tell_rates(&m, answer, room);
-    tell_slowest(&m, answer);
+    ES_TRY(probe_sum_up_classes(job, m.heads, classes, matter, err));
+    ES_TRY(probe_tell_heads(job, m.heads, classes, answer, err));
     if (differences)
         ES_TRY(probe_compare_domains(job, differences, answer, err));
     if (m.s->window_stage >= 0)
         ES_TRY(probe_put_contexts(job, m.heads, answer, err));
-    return probe_sum_up_paper(job, answer, err);
+    ES_TRY(probe_sum_up_paper(job, answer, err));
+    probe_caution(job, m.heads, answer);
+    return ES_OK;
 }

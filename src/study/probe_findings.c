@@ -1,0 +1,172 @@
+/* probe_findings.c : what was found out about heads, in sentences, and what should not be believed.
+ */
+#include <math.h>
+
+#include <esscher/key_weights.h>
+
+#include "base/error.h"
+#include "stats/average.h"
+#include "study/answer_kit.h"
+#include "study/probe_classes.h"
+#include "study/probe_study.h"
+
+/* The finite numbers of a column, in order; how many. Heads without a rate have NaN there, which no
+ * order has a place for. */
+static int64_t sorted_column(const es_table *t, const char *key, double *out)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        out[count] = es_table_get(t, i, key);
+        count += isfinite(out[count]) ? 1 : 0;
+    }
+    es_sort_reals(out, count);
+    return count;
+}
+
+static double column_median(const es_table *t, const char *key, double *room)
+{
+    return es_median_of(room, sorted_column(t, key, room));
+}
+
+static const char *counted(const probe_state *s)
+{
+    return s->pools.n_domains > 1 ? "pairs of a head and a domain" : "heads";
+}
+
+static double largest_n(const probe_state *s) { return (double)s->spec.sizes[s->spec.n_sizes - 1]; }
+
+/* ---- what heads do ---- */
+
+static void tell_classes(const es_job *job, const es_table *heads, const es_table *classes,
+                         es_answer *a)
+{
+    const probe_state *s = job->state;
+    char n[ES_SAY_ROOM], least[ES_SAY_ROOM];
+    const double many = 1.0 / es_averages_squares(largest_n(s));
+    double of[PROBE_CLASSES];
+    for (int kind = 0; kind < PROBE_CLASSES; kind++)
+        of[kind] = es_table_get(classes, kind, "heads");
+    es_answer_tell(a,
+                   "Of %lld %s, at n = %s, %.0f average%s over %s tokens or more, %.0f %s sharp, "
+                   "%.0f select%s one token, and %.0f %s undecided (95 %% intervals over %lld "
+                   "draws).",
+                   (long long)es_table_rows(heads), counted(s), es_say_size(largest_n(s), n),
+                   of[PROBE_AVERAGES], of[PROBE_AVERAGES] == 1.0 ? "s" : "",
+                   es_say_size(ceil(many), least), of[PROBE_SHARP],
+                   of[PROBE_SHARP] == 1.0 ? "is" : "are", of[PROBE_SELECTS],
+                   of[PROBE_SELECTS] == 1.0 ? "s" : "", of[PROBE_UNDECIDED],
+                   of[PROBE_UNDECIDED] == 1.0 ? "is" : "are",
+                   (long long)((const probe_params *)job->params)->replicates);
+}
+
+/* Do single outputs converge, and how fast? */
+static void tell_rates(const es_table *heads, es_answer *a, double *room)
+{
+    const double se = column_median(heads, "rate_map_se", room);
+    const double predicted = column_median(heads, "rate_map_predicted", room);
+    const double paper = column_median(heads, "rate_horizon", room);
+    const int64_t count = sorted_column(heads, "rate_map", room);
+    if (count == 0)
+        return;
+    es_answer_tell(a,
+                   "Their outputs approach the limit like n^-%.3g in the median (%.3g to %.3g in "
+                   "four fifths of them, each ± %.2g in the median); Gaussian tokens of the same "
+                   "covariance would give %.3g, the paper's exponent is %.3g.",
+                   es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10],
+                   se, predicted, paper);
+}
+
+/* The head that needs most tokens, and how many need more than the pool has. */
+static void tell_slowest(const probe_state *s, const es_table *heads, es_answer *a)
+{
+    const int64_t tokens = s->pools.cost.tokens;
+    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    int64_t slowest = -1;
+    long long beyond = 0;
+    double most = 0.0;
+    for (int64_t i = 0; i < es_table_rows(heads); i++) {
+        const double needed = es_table_get(heads, i, "tokens_for_tenth");
+        beyond += needed > (double)tokens;
+        if (needed > most) {
+            most = needed;
+            slowest = i;
+        }
+    }
+    if (slowest < 0)
+        return;
+    const char *domain = es_table_get_text(heads, slowest, "domain");
+    es_answer_tell(a,
+                   "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
+                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %s (± %s, "
+                   "by the queries and the halves of the pool)%s.",
+                   beyond, (long long)es_table_rows(heads), counted(s), (long long)tokens,
+                   es_table_get(heads, slowest, "layer"), es_table_get(heads, slowest, "head"),
+                   *domain ? " on " : "", domain, es_say_size(most, needs),
+                   es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), error),
+                   es_table_get(heads, slowest, "thin") > PROBE_THIN ? " or more" : "");
+}
+
+es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
+                           es_answer *answer, es_error *err)
+{
+    const probe_state *s = job->state;
+    double *room;
+    ES_TRY(es_job_array(job, es_table_rows(heads), 1, sizeof *room, &room, err));
+    es_pools_unreadable(&s->pools, answer);
+    tell_classes(job, heads, classes, answer);
+    tell_rates(heads, answer, room);
+    tell_slowest(s, heads, answer);
+    return ES_OK;
+}
+
+/* ---- what should not be believed ---- */
+
+/* Errors are distances from the pool's limit, which stands for the text's: of n tokens from N, the
+ * pool itself is off by about sqrt(n/N) as much. */
+static void caution_sizes(const probe_state *s, es_answer *a)
+{
+    const double n = largest_n(s), tokens = (double)s->pools.cost.tokens;
+    char largest[ES_SAY_ROOM];
+    es_say_size(n, largest);
+    if (n > tokens)
+        es_answer_tell(a,
+                       "Caution: n up to %s is beyond the pool's %.0f tokens: draws repeat tokens, "
+                       "and errors are distances from this pool's limit, which tell nothing about "
+                       "contexts that long; more text (--pool), or smaller n.",
+                       largest, tokens);
+    else if (n > 0.1 * tokens)
+        es_answer_tell(a,
+                       "Caution: n up to %s is %.0f %% of the pool: errors are distances from the "
+                       "limit of these %.0f tokens, which is itself off from the text's by about "
+                       "%.0f %% as much.",
+                       largest, 100.0 * n / tokens, tokens, 100.0 * sqrt(n / tokens));
+}
+
+/* Predictions that are no numbers of tokens, or far from what was seen. */
+static void caution_needs(const probe_state *s, const es_table *heads, es_answer *a)
+{
+    const double tokens = (double)s->pools.cost.tokens;
+    long long any = 0, far = 0;
+    for (int64_t i = 0; i < es_table_rows(heads); i++) {
+        any += es_table_get_text(heads, i, "tokens_for_tenth_sign")[0] == 'a';
+        far += es_table_get(heads, i, "tokens_for_tenth") > 100.0 * tokens;
+    }
+    if (any)
+        es_answer_tell(a,
+                       "Caution: outputs of %lld of %lld %s hardly differ between tokens, so that "
+                       "any one token gives them within a tenth: no number of tokens is given.",
+                       any, (long long)es_table_rows(heads), counted(s));
+    if (far)
+        es_answer_tell(a,
+                       "Caution: of %lld of %lld %s what they need is more than 100 times the "
+                       "pool's %.0f tokens: extrapolated.",
+                       far, (long long)es_table_rows(heads), counted(s), tokens);
+}
+
+void probe_caution(es_job *job, const es_table *heads, es_answer *answer)
+{
+    const probe_state *s = job->state;
+    es_pools_caution(&s->pools, answer);
+    caution_sizes(s, answer);
+    caution_needs(s, heads, answer);
+}
