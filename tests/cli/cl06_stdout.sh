@@ -6,4 +6,4 @@ esscher --help >/dev/full; echo "rc=$?" >&2
 esscher --version >&-; echo "rc=$?" >&2
 { sleep 0.5; esscher help measure; echo "rc=$?" >&2; } | true
 make_npy q.npy f32 4x3 normal 1
-esscher measure --q q.npy --k q.npy --v q.npy --out y.npy --quiet >&- 2>&-; echo "rc=$?" >&2
+esscher measure --q q.npy --k q.npy --v q.npy --output y.npy --quiet >&- 2>&-; echo "rc=$?" >&2
