@@ -12,8 +12,9 @@
  *     }
  *
  * What is read: versions 1.0, 2.0 and 3.0 of the format, C order, f4 and f8 of either byte order,
- * and f2, which becomes f32 without loss; one to four dimensions, any of which may be 0. What is
- * not: integers, booleans and complex numbers (which precision they should get is not ours to
+ * and f2, which becomes f32 without loss; one to four dimensions, any of which may be 0. NumPy has
+ * no bfloat16: who knows that two-byte items are such says so (es_npy_raw). What is
+ * not read: integers, booleans and complex numbers (which precision they should get is not ours to
  * guess), Fortran order, and Python objects, because reading a pickle runs code out of the file.
  *
  * The file is believed in nothing. Its header is parsed by a grammar that knows the three keys of
@@ -56,8 +57,16 @@ typedef struct es_npy_info {
     char descr[8]; /* dtype as the file spells it, e.g. "<f2" */
 } es_npy_info;
 
+/* What two-byte items that NumPy has no number format for are: <u2, <i2, and the |V2 that
+ * ml_dtypes' bfloat16 is saved as. */
+typedef enum es_npy_raw {
+    ES_NPY_RAW_REFUSED = 0,
+    ES_NPY_RAW_BF16 = 1 /* bfloat16: become f32 without loss; descr is "BF16" */
+} es_npy_raw;
+
 /*! es_npy_inspect() : shape and dtype of a file, with every check es_npy_load() makes before it
- *  allocates. Costs O(header). Thread-safe.
+ *  allocates; es_npy_inspect_as() and es_npy_load_as() also take what `raw` says. Costs O(header).
+ * Thread-safe.
  *  @return : ES_OK;
  *   ES_E_IO (file.open, file.regular, file.read): missing, unreadable, a directory, a FIFO; opening
  *     never blocks;
@@ -68,6 +77,8 @@ typedef struct es_npy_info {
  *   ES_E_UNSUPPORTED: npy.magic.other (an .npz, a pickle, safetensors, ... , named), npy.version,
  *     npy.dtype, npy.pickle, npy.fortran, npy.rank. */
 ES_API es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err);
+ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info *out,
+                                   es_error *err);
 
 /*! es_npy_load() : the whole array, counted against `budget` (may be NULL). On success release it
  *  with es_array_free(); on failure *out is empty and may be freed too. O(bytes). Thread-safe.
@@ -75,6 +86,8 @@ ES_API es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *er
  *  @return : as es_npy_inspect(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO (file.changed)
  *  if the file shrinks while it is read. */
 ES_API es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err);
+ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_budget *budget, es_array *out,
+                                es_error *err);
 
 /*! es_npy_save() : write `data` (C order, native byte order) as version 1.0. The numbers go to a
  *  temporary file in the same folder, which takes the final name only when all of it is on disk:

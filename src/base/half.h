@@ -1,4 +1,4 @@
-/* half.h : IEEE binary16 to binary32, exactly, and back, rounded. */
+/* half.h : IEEE binary16 and bfloat16 to binary32, exactly, and back, rounded. */
 #ifndef ES_BASE_HALF_H
 #define ES_BASE_HALF_H
 
@@ -48,6 +48,25 @@ static inline uint16_t es_half_from_float(float value)
     const uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1u)));
     /* A carry out of the fraction raises the exponent by itself. */
     return (uint16_t)(sign | (exponent < 113 ? rounded : rounded + ((exponent - 113) << 10)));
+}
+
+/* A bfloat16 is the upper half of a float. */
+static inline float es_bf16_to_float(uint16_t upper)
+{
+    const uint32_t bits = (uint32_t)upper << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The nearest bfloat16, ties to even; NaN stays NaN. */
+static inline uint16_t es_bf16_from_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 #endif

@@ -281,6 +281,7 @@ static es_status start(const es_study *study, es_params *params, const es_study_
                     .max_memory = opts->max_memory,
                     .exec = opts->exec,
                     .out = opts->out,
+                    .force = opts->force,
                     .arena = {.budget = opts->exec.budget},
                     .driver = d};
     job->exec.progress = phase_progress;

@@ -22,6 +22,7 @@ struct es_job {
     es_exec exec;      /* for begin() and summarise(): its progress is that of their phase */
     es_answer *answer;
     const char *out; /* run file; NULL: none */
+    bool force;      /* files that exist are overwritten */
     es_arena arena;  /* freed after close() */
 
     es_stage stages[ES_MOST_STAGES];

@@ -11,7 +11,7 @@
 
 /* ---- reading ---- */
 
-static es_status read_layout(const es_file *file, es_npy_layout *out, es_error *err)
+static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout *out, es_error *err)
 {
     unsigned char prefix[ES_NPY_PREFIX];
     const size_t have = file->size < sizeof prefix ? (size_t)file->size : sizeof prefix;
@@ -25,7 +25,7 @@ static es_status read_layout(const es_file *file, es_npy_layout *out, es_error *
         status = es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
                               "wait until nobody writes to it", "the file changed under our eyes");
     if (status == ES_OK)
-        status = es_npy_parse(header, extent, file->size, file->path, out, err);
+        status = es_npy_parse(header, extent, file->size, file->path, raw, out, err);
     es_mem_free(NULL, header);
     return status;
 }
@@ -55,11 +55,16 @@ static es_status read_numbers(const es_file *file, const es_npy_layout *layout, 
 
 es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err)
 {
+    return es_npy_inspect_as(path, ES_NPY_RAW_REFUSED, out, err);
+}
+
+es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info *out, es_error *err)
+{
     es_file file;
     es_npy_layout layout;
     *out = (es_npy_info){0};
     ES_TRY(es_file_open(path, &file, err));
-    const es_status status = read_layout(&file, &layout, err);
+    const es_status status = read_layout(&file, raw, &layout, err);
     es_file_close(&file);
     if (status == ES_OK)
         *out = layout.info;
@@ -68,11 +73,17 @@ es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err)
 
 es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err)
 {
+    return es_npy_load_as(path, ES_NPY_RAW_REFUSED, budget, out, err);
+}
+
+es_status es_npy_load_as(const char *path, es_npy_raw raw, es_budget *budget, es_array *out,
+                         es_error *err)
+{
     es_file file;
     es_npy_layout layout;
     *out = (es_array){.budget = budget};
     ES_TRY(es_file_open(path, &file, err));
-    es_status status = read_layout(&file, &layout, err);
+    es_status status = read_layout(&file, raw, &layout, err);
     if (status == ES_OK)
         status = es_mem_new(budget, (size_t)layout.info.bytes, path, &out->data, err);
     if (status == ES_OK)

@@ -281,7 +281,8 @@ static const char *kind_name(char kind)
 }
 
 /* '<' and '>' say the byte order, '=' and '|' leave it to the machine, as they do in NumPy. */
-static es_status understand_dtype(const cursor *c, const word *descr, es_npy_layout *out)
+static es_status understand_dtype(const cursor *c, const word *descr, es_npy_raw raw,
+                                  es_npy_layout *out)
 {
     const char *text = descr->text;
     const bool ordered = *text && strchr("<>=|", *text);
@@ -291,14 +292,23 @@ static es_status understand_dtype(const cursor *c, const word *descr, es_npy_lay
                             "a pickle runs code when it is read; save numbers with np.save(name, "
                             "x.astype('float32'))",
                             "dtype '%s' holds Python objects, stored as a pickle", text);
+    out->swap = *text == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '>' : '<');
+    out->bf16 = ordered && *kind && strchr("uiV", *kind) && strcmp(kind + 1, "2") == 0;
+    if (out->bf16 && raw == ES_NPY_RAW_BF16) {
+        out->item = 2;
+        out->info.dtype = ES_F32;
+        memcpy(out->info.descr, "BF16", 5);
+        return ES_OK;
+    }
     if (!ordered || *kind != 'f' || !strchr("248", kind[1]) || !kind[1] || kind[2])
         return es_fail_file(c->err, ES_E_UNSUPPORTED, c->file, (int64_t)descr->at, "npy.dtype",
-                            "np.save(name, x.astype('float32'))",
+                            out->bf16 ? "np.save(name, x.astype('float32')); measure --bf16 takes "
+                                        "such items for bfloat16"
+                                      : "np.save(name, x.astype('float32'))",
                             "dtype '%s' (%s) is not read; f2, f4 and f8 are", text,
                             kind_name(*kind));
     out->item = (size_t)(kind[1] - '0');
     out->info.dtype = out->item == 8 ? ES_F64 : ES_F32;
-    out->swap = *text == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '>' : '<');
     memcpy(out->info.descr, text, 4); /* e.g. "<f4" and its terminator */
     return ES_OK;
 }
@@ -351,13 +361,13 @@ static es_status check_data(const cursor *c, const es_npy_layout *out, uint64_t 
 }
 
 es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_size,
-                       const char *file, es_npy_layout *out, es_error *err)
+                       const char *file, es_npy_raw raw, es_npy_layout *out, es_error *err)
 {
     cursor c = {.bytes = bytes, .at = bytes[6] == 1 ? 10 : 12, .end = extent, file, err};
     dictionary d = {0};
     *out = (es_npy_layout){.data_offset = extent};
     ES_TRY(take_dictionary(&c, &d));
-    ES_TRY(understand_dtype(&c, &d.descr, out));
+    ES_TRY(understand_dtype(&c, &d.descr, raw, out));
     if (d.fortran_order)
         return es_fail_file(err, ES_E_UNSUPPORTED, file, (int64_t)d.fortran_at, "npy.fortran",
                             "np.save(name, np.ascontiguousarray(x))",
@@ -378,7 +388,7 @@ void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t
         if (item == 2) {
             uint16_t half;
             memcpy(&half, number, sizeof half);
-            ((float *)out)[i] = es_half_to_float(half);
+            ((float *)out)[i] = layout->bf16 ? es_bf16_to_float(half) : es_half_to_float(half);
         } else {
             memcpy((char *)out + i * item, number, item);
         }

@@ -20,6 +20,7 @@ typedef struct es_npy_layout {
     es_npy_info info;
     size_t item;          /* bytes of one number in the file: 2, 4 or 8 */
     bool swap;            /* the file has the other byte order */
+    bool bf16;            /* two bytes are a bfloat16, not an f2 */
     int64_t count;        /* numbers */
     uint64_t data_offset; /* of the first one */
 } es_npy_layout;
@@ -33,7 +34,7 @@ es_status es_npy_extent(const unsigned char *bytes, size_t have, uint64_t file_s
 /*! es_npy_parse() : read the header in bytes[0 .. extent), with extent from es_npy_extent(), and
  *  check that the numbers it announces are exactly the rest of the file. */
 es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_size,
-                       const char *file, es_npy_layout *out, es_error *err);
+                       const char *file, es_npy_raw raw, es_npy_layout *out, es_error *err);
 
 /*! es_npy_bytes() : memory that an array takes, 0 if a dimension is 0. Dimensions of 0 are left out
  *  of the overflow check's product: next to a 0, a shape that overflows would still make strides

@@ -58,7 +58,7 @@ es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
         status = es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "npy.rows", "save it with NumPy",
                               "its header is longer than ours ever are");
     if (status == ES_OK)
-        status = es_npy_parse(header, extent, file.size, path, &layout, err);
+        status = es_npy_parse(header, extent, file.size, path, ES_NPY_RAW_REFUSED, &layout, err);
     if (status == ES_OK && (layout.info.rank != 2 || layout.swap || layout.item > sizeof(float)))
         status = es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "npy.rows",
                               "a matrix of f2 or f4, native byte order",

@@ -256,11 +256,9 @@ static void add_row(tally *t, const format *f, const es_view *theirs, const doub
     }
 }
 
-static es_status measure_compare(const measure_state *s, int64_t head, const double *ours,
-                                 double *cell, es_error *err)
+static void measure_compare(const measure_state *s, int64_t head, const double *ours, double *cell)
 {
-    es_view theirs;
-    ES_TRY(es_array_view(&s->arrays[MEASURE_Y], head, &theirs, err));
+    const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
     const format f = format_of(s->info[MEASURE_Y].descr);
     tally t = {0};
     for (int64_t i = 0; i < measure_queries(s, 0); i++)
@@ -272,7 +270,6 @@ static es_status measure_compare(const measure_state *s, int64_t head, const dou
     cell[MEASURE_THEIR_WORST] = t.worst;
     cell[MEASURE_THEIR_WORST_ROW] = (double)t.worst_row;
     cell[MEASURE_THEIR_NONFINITE] = (double)t.nonfinite;
-    return ES_OK;
 }
 
 const char *measure_ulps_of(const measure_state *s)
@@ -394,7 +391,7 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     }
     ES_TRY(measure_check(s, head, &out, exec, cell, err));
     if (s->p->compare)
-        ES_TRY(measure_compare(s, head, out.output, cell, err));
+        measure_compare(s, head, out.output, cell);
     ES_TRY(measure_bars(s, &out, scratch, cell, &bars, err));
     measure_files_head(s, head, &out, bars);
     return ES_OK;

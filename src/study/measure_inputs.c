@@ -88,23 +88,27 @@ static es_status read_tensor(const source *s, es_budget *budget, es_npy_info *in
     return status;
 }
 
-static es_status source_inspect(const char *name, es_npy_info *out, es_error *err)
+static es_status source_inspect(const char *name, bool bf16, es_npy_info *out, es_error *err)
 {
     source s;
     ES_TRY(source_of(name, &s, err));
     const es_status status =
-        s.path ? read_tensor(&s, NULL, out, NULL, err) : es_npy_inspect(name, out, err);
+        s.path ? read_tensor(&s, NULL, out, NULL, err)
+               : es_npy_inspect_as(name, bf16 ? ES_NPY_RAW_BF16 : ES_NPY_RAW_REFUSED, out, err);
     es_mem_free(NULL, s.path);
     return status;
 }
 
-static es_status source_load(const char *name, es_budget *budget, es_array *out, es_error *err)
+static es_status source_load(const char *name, bool bf16, es_budget *budget, es_array *out,
+                             es_error *err)
 {
     source s;
     *out = (es_array){0};
     ES_TRY(source_of(name, &s, err));
     const es_status status =
-        s.path ? read_tensor(&s, budget, NULL, out, err) : es_npy_load(name, budget, out, err);
+        s.path
+            ? read_tensor(&s, budget, NULL, out, err)
+            : es_npy_load_as(name, bf16 ? ES_NPY_RAW_BF16 : ES_NPY_RAW_REFUSED, budget, out, err);
     es_mem_free(NULL, s.path);
     return status;
 }
@@ -131,46 +135,55 @@ static es_status fail_pair(const measure_state *s, int a, int b, const char *rul
                         shape_text(&s->info[b], second), s->paths[b]);
 }
 
-static int64_t heads_of(const es_npy_info *i) { return i->rank == 3 ? i->shape[0] : 1; }
-static int64_t rows_of(const es_npy_info *i) { return i->shape[i->rank - 2]; }
-static int64_t cols_of(const es_npy_info *i) { return i->shape[i->rank - 1]; }
-
-/* All rows of all heads as one matrix. */
-static es_view whole(const es_array *a)
+/* Every number that is used; those of others of a batch are nobody's business. */
+static es_status scan_heads(const es_array *array, const measure_layout *l, const char *path,
+                            es_error *err)
 {
-    const int64_t rows = a->rank == 3 ? a->shape[0] * a->shape[1] : a->shape[0];
-    const int64_t cols = a->shape[a->rank - 1];
-    return a->dtype == ES_F32 ? es_view_f32(a->data, rows, cols) : es_view_f64(a->data, rows, cols);
+    char head[48] = "";
+    for (int64_t h = 0; h < l->heads; h++) {
+        es_scan scan;
+        es_error found = {0};
+        const es_view view = measure_view(array, l, h);
+        if (es_view_scan(&view, "input", &scan, &found) == ES_OK)
+            continue;
+        if (array->rank > 2)
+            snprintf(head, sizeof head, "head %lld, ", (long long)h);
+        return es_fail_file(err, ES_E_NONFINITE, path, -1, "measure.finite",
+                            "remove or replace the value", "%srow %lld, column %lld is %s", head,
+                            (long long)found.row, (long long)found.col,
+                            isnan(es_view_get(&view, found.row, found.col)) ? "NaN" : "infinite");
+    }
+    return ES_OK;
 }
 
-static es_status measure_read(es_job *job, const char *path, es_array *out, es_error *err)
+static es_status measure_read(es_job *job, const char *path, const measure_layout *l, es_array *out,
+                              es_error *err)
 {
-    es_scan scan;
-    es_error found = {0};
-    ES_TRY(source_load(path, job->exec.budget, out, err));
-    const es_view view = whole(out);
-    if (es_view_scan(&view, "input", &scan, &found) == ES_OK)
-        return ES_OK;
-    const int64_t rows = out->shape[out->rank - 2];
-    char head[48] = "";
-    if (out->rank == 3)
-        snprintf(head, sizeof head, "head %lld, ", (long long)(found.row / rows));
-    return es_fail_file(err, ES_E_NONFINITE, path, -1, "measure.finite",
-                        "remove or replace the value", "%srow %lld, column %lld is %s", head,
-                        (long long)(found.row % rows), (long long)found.col,
-                        isnan(es_view_get(&view, found.row, found.col)) ? "NaN" : "infinite");
+    const measure_params *p = job->params;
+    ES_TRY(source_load(path, p->bf16, job->exec.budget, out, err));
+    return scan_heads(out, l, path, err);
 }
 
 /* ---- tokens ----
  * With --tokens, queries, keys and values are x Wq', x Wk', x Wv' of tokens x that the user brings.
  */
 
+static int64_t heads_of(const es_npy_info *i) { return i->rank == 3 ? i->shape[0] : 1; }
+
+/* Tokens and matrices: no batch, heads first. */
+static measure_layout plain_layout(const es_npy_info *info)
+{
+    measure_layout out = {0};
+    (void)measure_layout_of(info, MEASURE_BHND, -1, NULL, &out, NULL);
+    return out;
+}
+
 static const char *const weight_roles[] = {"Wq", "Wk", "Wv"};
 
 static es_status inspect_weights(es_job *job, const char *role, const char *path, int most_rank,
                                  es_npy_info *info, es_error *err)
 {
-    ES_TRY(source_inspect(path, info, err));
+    ES_TRY(source_inspect(path, ((const measure_params *)job->params)->bf16, info, err));
     if (info->rank < 2 || info->rank > most_rank)
         return es_fail_file(
             err, ES_E_SHAPE, path, -1, "measure.rank",
@@ -208,7 +221,7 @@ static es_status inspect_matrix(es_job *job, int which, es_error *err)
     /* f64 at half the speed of f32, in which operations are counted */
     t->flops += 4.0 * (double)heads * (double)n * (double)k * (double)d;
     if (which == MEASURE_V)
-        out->dtype = t->info.dtype; /* what --out is written in */
+        out->dtype = t->info.dtype; /* what --output is written in */
     return ES_OK;
 }
 
@@ -252,7 +265,8 @@ static es_status project(es_job *job, int which, es_error *err)
     const es_npy_info *info = &s->info[which];
     const int64_t heads = info->shape[0], n = info->shape[1], k = info->shape[2];
     es_view x, w;
-    ES_TRY(measure_read(job, s->p->weights[which], &t->weights[which], err));
+    const measure_layout l = plain_layout(&t->weight_info[which]);
+    ES_TRY(measure_read(job, s->p->weights[which], &l, &t->weights[which], err));
     ES_TRY(es_job_array(job, heads * n, k, sizeof(double), &t->projected[which], err));
     es_array_view(&t->x, 0, &x, err);
     for (int64_t h = 0; h < heads; h++) {
@@ -267,7 +281,8 @@ static es_status project(es_job *job, int which, es_error *err)
 static es_status measure_tokens_load(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
-    ES_TRY(measure_read(job, s->p->tokens, &s->tokens.x, err));
+    const measure_layout l = plain_layout(&s->tokens.info);
+    ES_TRY(measure_read(job, s->p->tokens, &l, &s->tokens.x, err));
     for (int i = 0; i < 3; i++)
         if (s->p->weights[i])
             ES_TRY(project(job, i, err));
@@ -296,50 +311,127 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     const char *path = s->paths[which];
     es_npy_info *info = &s->info[which];
     char text[96];
-    ES_TRY(source_inspect(path, info, err));
-    if (info->rank != 2 && info->rank != 3)
+    ES_TRY(source_inspect(path, s->p->bf16, info, err));
+    if (info->rank < 2)
         return es_fail_file(err, ES_E_SHAPE, path, -1, "measure.rank",
-                            "use shape (n, d) or (heads, n, d)", "shape %s has %d dimension%s",
-                            shape_text(info, text), info->rank, info->rank == 1 ? "" : "s");
-    if (heads_of(info) < 1 || rows_of(info) < 1 || cols_of(info) < 1)
-        return es_fail_file(err, ES_E_EMPTY, path, -1, "measure.empty",
-                            "there must be at least one head, row and column",
-                            "shape %s holds nothing", shape_text(info, text));
+                            "use shape (n, d), (heads, n, d) or (batch, heads, n, d)",
+                            "shape %s has 1 dimension", shape_text(info, text));
+    for (int i = 0; i < info->rank; i++)
+        if (info->shape[i] < 1)
+            return es_fail_file(err, ES_E_EMPTY, path, -1, "measure.empty",
+                                "there must be at least one head, row and column",
+                                "shape %s holds nothing", shape_text(info, text));
     es_answer_input(job->answer, roles[which], path, info->rank, info->shape, info->descr);
     return ES_OK;
+}
+
+/* ---- do they fit together? ---- */
+
+static measure_order order_of(const measure_state *s, int which)
+{
+    const int layout = s->p->layout < 0 ? MEASURE_BHND : s->p->layout;
+    return which == MEASURE_Y && s->p->compare_layout >= 0 ? (measure_order)s->p->compare_layout
+                                                           : (measure_order)layout;
+}
+
+/* Their rows, also where they hold all heads side by side. */
+static es_status lay_out_theirs(measure_state *s, measure_order order, int64_t batch, es_error *err)
+{
+    measure_layout *y = &s->at[MEASURE_Y];
+    ES_TRY(measure_layout_of(&s->info[MEASURE_Y], order, batch, s->paths[MEASURE_Y], y, err));
+    if (s->heads > 1 && y->heads == 1 && y->rows == s->m && y->cols == s->heads * s->dv)
+        measure_layout_split(y, s->heads);
+    if (y->heads == s->heads && y->rows == s->m && y->cols == s->dv)
+        return ES_OK;
+    char text[96];
+    return es_fail_file(err, ES_E_SHAPE, s->paths[MEASURE_Y], -1, "measure.compare",
+                        "one output row per query, as wide as the values",
+                        "the output to compare has shape %s, not (%lld, %lld, %lld)",
+                        shape_text(&s->info[MEASURE_Y], text), (long long)s->heads, (long long)s->m,
+                        (long long)s->dv);
 }
 
 /* The first two that do not fit are named together with both shapes: which of them is wrong only
  * the user knows. */
 static es_status check_shapes(measure_state *s, es_error *err)
 {
-    const es_npy_info *q = &s->info[MEASURE_Q], *k = &s->info[MEASURE_K], *v = &s->info[MEASURE_V];
-    if (cols_of(q) != cols_of(k))
+    const measure_layout *q = &s->at[MEASURE_Q], *k = &s->at[MEASURE_K], *v = &s->at[MEASURE_V];
+    if (q->cols != k->cols)
         return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.dim",
                          "queries and keys have the same last dimension", err);
-    if (heads_of(k) != heads_of(v) || rows_of(k) != rows_of(v))
+    if (k->heads != v->heads || k->rows != v->rows)
         return fail_pair(s, MEASURE_K, MEASURE_V, "measure.values", "there is one value per key",
                          err);
-    if (heads_of(q) % heads_of(k) != 0)
+    if (q->heads % k->heads != 0)
         return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.heads",
                          "the heads of K divide those of Q", err);
-    s->heads = heads_of(q);
-    s->kv_heads = heads_of(k);
-    s->m = rows_of(q);
-    s->n = rows_of(k);
-    s->d = cols_of(q);
-    s->dv = cols_of(v);
+    s->heads = q->heads;
+    s->kv_heads = k->heads;
+    s->m = q->rows;
+    s->n = k->rows;
+    s->d = q->cols;
+    s->dv = v->cols;
     if (s->p->self && s->m != s->n)
         return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.self",
                          "with --self the queries are the tokens: as many rows as keys", err);
-    const es_npy_info *y = &s->info[MEASURE_Y];
-    if (s->p->compare && (heads_of(y) != s->heads || rows_of(y) != s->m || cols_of(y) != s->dv))
-        return es_fail_file(err, ES_E_SHAPE, s->paths[MEASURE_Y], -1, "measure.compare",
-                            "one output row per query, as wide as the values",
-                            "the output to compare does not have shape (%lld, %lld, %lld)",
-                            (long long)s->heads, (long long)s->m, (long long)s->dv);
     return ES_OK;
 }
+
+/* Q, K and V in an order of dimensions. */
+static es_status lay_out(measure_state *s, measure_order order, int64_t batch, es_error *err)
+{
+    for (int i = 0; i < MEASURE_Y; i++)
+        ES_TRY(measure_layout_of(&s->info[i], order, batch, s->paths[i], &s->at[i], err));
+    return check_shapes(s, err);
+}
+
+/* Is the other order possible, too, or instead? */
+static bool other_fits(const measure_state *s, measure_order order, int64_t batch, bool theirs)
+{
+    measure_state try = *s;
+    es_error ignored = {0};
+    const measure_order other = order == MEASURE_BHND ? MEASURE_BNHD : MEASURE_BHND;
+    bool several = false;
+    for (int i = 0; i < MEASURE_FILES; i++)
+        several = several || s->info[i].rank > 2;
+    return several && (theirs ? lay_out_theirs(&try, other, batch, &ignored)
+                              : lay_out(&try, other, batch, &ignored)) == ES_OK;
+}
+
+static es_status name_other(measure_order order, const char *option, es_status status,
+                            es_error *err)
+{
+    snprintf(err->hint, sizeof err->hint, "the shapes fit as %s: %s %s",
+             order == MEASURE_BHND ? "(batch, n, heads, d)" : "(batch, heads, n, d)", option,
+             order == MEASURE_BHND ? "bnhd" : "bhnd");
+    return status;
+}
+
+static es_status choose_layout(es_job *job, es_error *err)
+{
+    measure_state *s = job->state;
+    const int64_t batch = es_params_given(job->given, "batch") ? s->p->batch : -1;
+    const measure_order order = s->p->tokens ? MEASURE_BHND : order_of(s, MEASURE_Q);
+    es_status status = lay_out(s, order, batch, err);
+    if (status != ES_OK)
+        return status == ES_E_SHAPE && !s->p->tokens && other_fits(s, order, batch, false)
+                   ? name_other(order, "--layout", status, err)
+                   : status;
+    if (s->p->layout < 0 && s->heads > s->m && s->heads > 1 && other_fits(s, order, batch, false))
+        es_log(ES_LOG_WARN,
+               "read as %lld heads of %lld queries; if these are %lld queries of %lld heads, say "
+               "--layout bnhd",
+               (long long)s->heads, (long long)s->m, (long long)s->heads, (long long)s->m);
+    if (!s->p->compare)
+        return ES_OK;
+    const measure_order theirs = order_of(s, MEASURE_Y);
+    status = lay_out_theirs(s, theirs, batch, err);
+    return status == ES_E_SHAPE && other_fits(s, theirs, batch, true)
+               ? name_other(theirs, "--compare-layout", status, err)
+               : status;
+}
+
+/* ---- the run ---- */
 
 /* What another program computed is judged by the f64 engine; files keep the precision of V. */
 static void choose_grids(es_job *job)
@@ -406,7 +498,7 @@ es_status measure_inspect(es_job *job, es_error *err)
             ES_TRY(inspect_file(job, i, err));
     if (s->p->tokens)
         ES_TRY(measure_tokens_inspect(job, err));
-    ES_TRY(check_shapes(s, err));
+    ES_TRY(choose_layout(job, err));
     choose_grids(job);
     if (s->kv_heads != s->heads)
         es_log(ES_LOG_WARN, "grouped queries: %lld query heads share %lld key heads, %lld to 1",
@@ -419,10 +511,11 @@ es_status measure_load(es_job *job, es_error *err)
     measure_state *s = job->state;
     for (int i = 0; i < MEASURE_Y; i++)
         if (s->paths[i])
-            ES_TRY(measure_read(job, s->paths[i], &s->arrays[i], err));
+            ES_TRY(measure_read(job, s->paths[i], &s->at[i], &s->arrays[i], err));
     /* NaN in the output of somebody else is a finding, not an obstacle. */
     if (s->p->compare)
-        ES_TRY(source_load(s->p->compare, job->exec.budget, &s->arrays[MEASURE_Y], err));
+        ES_TRY(
+            source_load(s->p->compare, s->p->bf16, job->exec.budget, &s->arrays[MEASURE_Y], err));
     return s->p->tokens ? measure_tokens_load(job, err) : ES_OK;
 }
 
@@ -439,6 +532,6 @@ void measure_views(const measure_state *s, int64_t head, es_view views[3])
         if (s->p->tokens)
             views[i] = measure_tokens_view(s, i, of);
         else
-            es_array_view(&s->arrays[i], of, &views[i], NULL);
+            views[i] = measure_view(&s->arrays[i], &s->at[i], of);
     }
 }

@@ -8,20 +8,33 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "store/file.h"
 #include "study/answer_kit.h"
+
+static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
 
 #define FIELD(member) .field = offsetof(measure_params, member)
 static const es_param params[] = {
     {"q", 0, ES_PARAM_FILE, "FILE",
-     "queries of shape (m, d) or (heads, m, d), f16, bf16, f32 or f64: a .npy file, or "
-     "FILE.safetensors:TENSOR",
+     "queries of shape (m, d), (heads, m, d) or (batch, heads, m, d), f16, bf16, f32 or f64: a "
+     ".npy "
+     "file, or FILE.safetensors:TENSOR",
      FIELD(paths[MEASURE_Q])},
     {"k", 0, ES_PARAM_FILE, "FILE",
-     "keys, (n, d) or (heads, n, d). Fewer heads than Q has, if they divide them, are shared by "
+     "keys, (n, d), (heads, n, d) or (batch, heads, n, d). Fewer heads than Q has, if they divide "
+     "them, are shared by "
      "groups of query heads",
      FIELD(paths[MEASURE_K])},
-    {"v", 0, ES_PARAM_FILE, "FILE", "values, (n, dv) or (heads, n, dv)", FIELD(paths[MEASURE_V])},
+    {"v", 0, ES_PARAM_FILE, "FILE", "values, (n, dv), (heads, n, dv) or (batch, heads, n, dv)",
+     FIELD(paths[MEASURE_V])},
+    {"layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
+     "order of the dimensions of --q, --k, --v: (batch, heads, n, d), Hugging Face's, or "
+     "(batch, n, heads, d), flash-attention's; arrays of three dimensions have no batch",
+     FIELD(layout), .choices = layouts, .otherwise = "bhnd"},
+    {"batch", 0, ES_PARAM_WHOLE, "B", "which of a batch of arrays of four dimensions, from 0",
+     FIELD(batch), .min = 0, .max = 0x1p40, .otherwise = "the only one"},
+    {"bf16", 0, ES_PARAM_FLAG, NULL,
+     "two-byte integers or raw bytes in .npy files are bfloat16, which NumPy has no name for",
+     FIELD(bf16)},
     {"tokens", 0, ES_PARAM_FILE, "FILE",
      "tokens (n, d) instead of queries, keys and values, which are x Wq', x Wk', x Wv'; implies "
      "--self",
@@ -53,10 +66,10 @@ static const es_param params[] = {
      FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .otherwise = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},
-    {"out", 'o', ES_PARAM_OUTPUT, "FILE",
+    {"output", 0, ES_PARAM_OUTPUT, "FILE",
      "write the outputs as .npy, ([heads,] [scales,] [prefixes,] m, dv), in the precision of V, or "
      "f64 with --precision f64",
-     FIELD(out)},
+     FIELD(output)},
     {"per-query", 0, ES_PARAM_OUTPUT, "FILE",
      "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
      "lse, entropy, top weight, top index, sum of squares, top-k masses, and 6 more with "
@@ -64,13 +77,16 @@ static const es_param params[] = {
      "0)",
      FIELD(per_query)},
     {"compare", 0, ES_PARAM_FILE, "FILE",
-     "an output for the same inputs, (m, dv) or (heads, m, dv), made by another program: report "
-     "how far it is from the f64 engine's",
+     "an output for the same inputs, (m, dv), (heads, m, dv), (batch, heads, m, dv) or all heads "
+     "side by side (m, heads dv), made by another program: report how far it is from the f64 "
+     "engine's",
      FIELD(compare)},
+    {"compare-layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
+     "order of the dimensions of --compare; outputs of models are often (batch, n, heads, d)",
+     FIELD(compare_layout), .choices = layouts, .otherwise = "that of --layout"},
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
      "with --compare: exit with code 1 if the relative L2 error is above X", FIELD(tolerance),
      .min = 0.0, .max = 1e30, .aside = true},
-    {"force", 0, ES_PARAM_FLAG, NULL, "overwrite files that exist", FIELD(force), .aside = true},
     {0}};
 
 /* ---- what was asked ---- */
@@ -104,8 +120,6 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
         return refuse("name their output with --compare", "--tolerance without --compare", err);
     if (p->block & (p->block - 1))
         return refuse("use 16, 64, 256 ...", "--error-bar takes a power of two", err);
-    if (p->out && p->per_query && strcmp(p->out, p->per_query) == 0)
-        return refuse("give two names", "--out and --per-query name the same file", err);
     return ES_OK;
 }
 
@@ -190,214 +204,6 @@ static es_status add_stages(es_job *job, es_error *err)
                         err);
 }
 
-/* ---- files ---- */
-
-enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses and error bars */
-enum { TOP_INDEX = 3 };
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t a = strlen(text), b = strlen(end);
-    return a > b && strcmp(text + a - b, end) == 0;
-}
-
-static int64_t columns_of(const measure_state *s)
-{
-    return COLUMNS + s->K + (s->p->block ? MEASURE_BARS : 0);
-}
-
-static int64_t cells_of(const measure_state *s) { return s->S * s->P * s->m; }
-
-double measure_files_bytes(const measure_state *s)
-{
-    const double cells = (double)s->heads * (double)cells_of(s);
-    double bytes = 0.0;
-    if (s->p->out)
-        bytes += cells * (double)s->dv * (double)es_dtype_size(s->out_dtype);
-    if (s->p->per_query)
-        bytes += cells * 8.0 * (double)columns_of(s);
-    return bytes;
-}
-
-/* (heads, S, P, m, last) without the leading dimensions of size 1; returns the rank. */
-static int file_shape(const measure_state *s, int64_t last, int64_t shape[5])
-{
-    const int64_t leading[] = {s->heads, s->S, s->P};
-    int rank = 0;
-    for (int i = 0; i < 3; i++)
-        if (leading[i] > 1)
-            shape[rank++] = leading[i];
-    shape[rank++] = s->m;
-    shape[rank++] = last;
-    return rank;
-}
-
-static es_status check_rank(const measure_state *s, const char *path, es_error *err)
-{
-    int64_t shape[5];
-    if (file_shape(s, 1, shape) <= ES_ARRAY_RANK)
-        return ES_OK;
-    return es_fail_file(err, ES_E_ARGUMENT, path, -1, "measure.out.rank",
-                        "run one scale or one prefix at a time, or write --per-query FILE.csv",
-                        "several heads, scales and prefixes at once make five dimensions, an array "
-                        "has at most four");
-}
-
-static es_status measure_files_start(measure_state *s, es_error *err)
-{
-    const measure_params *p = s->p;
-    const int64_t cells = s->heads * cells_of(s);
-    void *memory;
-    if (p->out) {
-        ES_TRY(check_rank(s, p->out, err));
-        ES_TRY(es_arena_array(&s->files, cells, s->dv, es_dtype_size(s->out_dtype), "outputs",
-                              &s->outputs, err));
-    }
-    if (!p->per_query)
-        return ES_OK;
-    if (!ends_with(p->per_query, ".csv") && !ends_with(p->per_query, ".npy"))
-        return es_fail_file(err, ES_E_ARGUMENT, p->per_query, -1, "measure.per_query",
-                            "end the name in .csv or .npy", "the name does not say which format");
-    if (ends_with(p->per_query, ".npy"))
-        ES_TRY(check_rank(s, p->per_query, err));
-    ES_TRY(es_arena_array(&s->files, cells, columns_of(s), sizeof(double), "statistics of queries",
-                          &memory, err));
-    s->per_query = memory;
-    return ES_OK;
-}
-
-void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
-                        const double *bars)
-{
-    const int64_t cells = cells_of(s), width = columns_of(s), count = cells * s->dv;
-    for (int64_t i = 0; s->outputs && i < count; i++) {
-        if (s->out_dtype == ES_F32)
-            ((float *)s->outputs)[head * count + i] = (float)ours->output[i];
-        else
-            ((double *)s->outputs)[head * count + i] = ours->output[i];
-    }
-    for (int64_t at = 0; s->per_query && at < cells; at++) {
-        double *to = s->per_query + (head * cells + at) * width;
-        to[0] = ours->lse[at];
-        to[1] = ours->entropy[at];
-        to[2] = ours->top_weight[at];
-        to[TOP_INDEX] = (double)ours->top_index[at];
-        to[4] = ours->sum_squares[at];
-        for (int64_t k = 0; k < s->K; k++)
-            to[COLUMNS + k] = ours->top_mass[at * s->K + k];
-        for (int i = 0; bars && i < MEASURE_BARS; i++)
-            to[COLUMNS + s->K + i] = bars[at * MEASURE_BARS + i];
-    }
-}
-
-/* Lines on their way into a file. */
-typedef struct csv {
-    es_draft draft;
-    char text[65536];
-    size_t used;
-} csv;
-
-static es_status flush(csv *c, es_error *err)
-{
-    const size_t used = c->used;
-    c->used = 0;
-    return es_draft_write(&c->draft, c->text, used, err);
-}
-
-static void add_count(csv *c, const char *before, int64_t value)
-{
-    c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%lld", before,
-                                (long long)value);
-}
-
-/* With all digits; nothing at all for NaN and infinities. */
-static void add_real(csv *c, double value)
-{
-    c->text[c->used++] = ',';
-    if (isfinite(value))
-        c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%.17g", value);
-}
-
-/* Room for some more numbers. */
-static es_status flush_if_full(csv *c, es_error *err)
-{
-    return c->used + 512 > sizeof c->text ? flush(c, err) : ES_OK;
-}
-
-/* A line for each query of head h at scale and prefix `at`, in the order of the array. */
-static es_status csv_rows(const measure_state *s, csv *c, int64_t h, int64_t at, es_error *err)
-{
-    const int64_t width = columns_of(s);
-    for (int64_t i = 0; i < measure_queries(s, at % s->P); i++) {
-        const double *from = s->per_query + ((h * s->S * s->P + at) * s->m + i) * width;
-        add_count(c, "", h);
-        add_real(c, s->opts.scales[at / s->P]);
-        add_count(c, ",", s->opts.prefixes[at % s->P]);
-        add_count(c, ",", i);
-        for (int64_t j = 0; j < width; j++) {
-            if (j == TOP_INDEX)
-                add_count(c, ",", (int64_t)from[j]);
-            else
-                add_real(c, from[j]);
-            ES_TRY(flush_if_full(c, err));
-        }
-        c->text[c->used++] = '\n';
-    }
-    return ES_OK;
-}
-
-static es_status csv_all(const measure_state *s, csv *c, es_error *err)
-{
-    c->used = (size_t)snprintf(c->text, sizeof c->text,
-                               "head,scale,n,query,lse,entropy,top_weight,top_index,sum_squares");
-    for (int64_t k = 0; k < s->K; k++) {
-        add_count(c, ",top_mass_", s->opts.top_k[k]);
-        ES_TRY(flush_if_full(c, err));
-    }
-    for (int i = 0; s->p->block && i < MEASURE_BARS; i++)
-        c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, ",%s",
-                                    measure_bar_names[i]);
-    c->text[c->used++] = '\n';
-    for (int64_t h = 0; h < s->heads; h++)
-        for (int64_t at = 0; at < s->S * s->P; at++)
-            ES_TRY(csv_rows(s, c, h, at, err));
-    return flush(c, err);
-}
-
-static es_status write_csv(const measure_state *s, es_error *err)
-{
-    es_arena scratch = {0};
-    void *memory;
-    ES_TRY(es_arena_array(&scratch, 1, 1, sizeof(csv), "lines", &memory, err));
-    csv *c = memory;
-    es_status status = es_draft_open(s->p->per_query, s->p->force, &c->draft, err);
-    if (status == ES_OK) {
-        status = csv_all(s, c, err);
-        if (status == ES_OK)
-            status = es_draft_publish(&c->draft, err);
-        else
-            es_draft_discard(&c->draft);
-    }
-    es_arena_free(&scratch);
-    return status;
-}
-
-es_status measure_files_finish(const measure_state *s, es_error *err)
-{
-    const measure_params *p = s->p;
-    int64_t shape[5];
-    if (s->outputs) {
-        const int rank = file_shape(s, s->dv, shape);
-        ES_TRY(es_npy_save(p->out, s->out_dtype, rank, shape, s->outputs, p->force, err));
-    }
-    if (!s->per_query)
-        return ES_OK;
-    if (ends_with(p->per_query, ".csv"))
-        return write_csv(s, err);
-    const int rank = file_shape(s, columns_of(s), shape);
-    return es_npy_save(p->per_query, ES_F64, rank, shape, s->per_query, p->force, err);
-}
-
 /* ---- all of it ---- */
 
 static es_status open_study(es_job *job, es_error *err)
@@ -408,13 +214,9 @@ static es_status open_study(es_job *job, es_error *err)
     for (int i = 0; i < 3; i++)
         s->paths[i] = p->paths[i];
     s->paths[MEASURE_Y] = p->compare;
-    s->keeps_output = p->out || p->compare || p->block;
+    s->keeps_output = p->output || p->compare || p->block;
     ES_TRY(check(job, p, err));
-    /* Refuse existing outputs before looking at the inputs: the cheapest mistake first. */
-    if (p->out)
-        ES_TRY(es_file_may_create(p->out, p->force, err));
-    if (p->per_query)
-        ES_TRY(es_file_may_create(p->per_query, p->force, err));
+    ES_TRY(measure_files_check(job, err));
     ES_TRY(measure_inspect(job, err));
     put_question(s, job->answer);
     return add_stages(job, err);
@@ -480,7 +282,6 @@ const es_study es_study_measure = {
     .size = sizeof(measure_params),
     .takes = ES_TAKES_HEADS | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
     .csv = "compare_heads", /* what was asked for with --compare; else the first table */
-    .keeps_nothing = true,
     .state = sizeof(measure_state),
     .open = open_study,
     .cost = cost,

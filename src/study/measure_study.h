@@ -1,7 +1,9 @@
 /* measure_study.h : the parts of the study `measure`.
  *
  *     measure_study.c    parameters, stages, files that are written, the order of things
+ *     measure_layout.c   which numbers of an array are a head's rows
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
+ *     measure_files.c    outputs and statistics of queries, as files
  *     measure_cells.c    attention of one head, its accuracy, somebody else's output
  *     measure_bars.c     error bars of outputs from one context
  *     measure_horizon.c  horizons of the heads, and what they cost
@@ -22,11 +24,16 @@ typedef struct measure_params {
     const char *weights[3]; /* Wq, Wk, Wv for tokens; NULL: the identity */
     double scale;           /* NaN: not given */
     es_grid scales, prefixes, top_k;
-    bool self, exclude_self, moments, force;
-    const char *out, *per_query, *compare;
+    bool self, exclude_self, moments, bf16;
+    const char *output, *per_query, *compare;
+    int layout, compare_layout; /* measure_order; -1: not given */
+    int64_t batch;
     double tolerance; /* NaN: not given */
     int64_t block;    /* keys per block of error bars; 0: none are wanted */
 } measure_params;
+
+/* In which order an array holds heads and rows. */
+typedef enum measure_order { MEASURE_BHND, MEASURE_BNHD } measure_order;
 
 /* Error bar of an output, also columns of per-query files. */
 enum {
@@ -92,6 +99,13 @@ enum { MEASURE_HORIZON_NUMBERS = 5 };
 
 enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
 
+/* Where the rows of heads are in an array, in elements: head h, row i begins at
+ * first + h head_stride + i row_stride. */
+typedef struct measure_layout {
+    int64_t heads, rows, cols;
+    int64_t first, head_stride, row_stride;
+} measure_layout;
+
 /* With --tokens: what Q, K and V are made from. */
 typedef struct measure_tokens {
     es_npy_info info, weight_info[3];
@@ -106,6 +120,7 @@ typedef struct measure_state {
     const char *paths[MEASURE_FILES];
     es_npy_info info[MEASURE_FILES];
     es_array arrays[MEASURE_FILES];
+    measure_layout at[MEASURE_FILES]; /* made up for Q, K, V of tokens */
     measure_tokens tokens;
     int64_t heads, kv_heads, m, n, d, dv;
     int64_t S, P, K; /* scales, prefixes, top-k sizes */
@@ -120,8 +135,9 @@ typedef struct measure_state {
     bool keeps_output; /* outputs are asked for */
     es_dtype out_dtype;
     es_arena files;    /* what leaves in files; counted as results, not as work */
-    void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --out */
+    void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --output */
     double *per_query; /* (heads, S, P, m, 5+K), for --per-query; error bars come last */
+    bool *filled;      /* (heads): of which head these are there */
 
     int64_t checked_rows; /* accuracy: queries recomputed per head */
 
@@ -136,6 +152,18 @@ int64_t measure_queries(const measure_state *s, int64_t p);
 
 /*! measure_views() : head `head` as views into the loaded arrays. */
 void measure_views(const measure_state *s, int64_t head, es_view views[3]);
+
+/*! measure_layout_of() : the layout of an array of two to four dimensions; of a batch, number
+ *  `batch` (negative: not given). @return : ES_E_SHAPE (measure.batch), saying how to choose. */
+es_status measure_layout_of(const es_npy_info *info, measure_order order, int64_t batch,
+                            const char *path, measure_layout *out, es_error *err);
+
+/*! measure_layout_split() : rows that hold the outputs of all heads side by side, as models
+ *  concatenate them. The columns must be a multiple of `heads`. */
+void measure_layout_split(measure_layout *layout, int64_t heads);
+
+/*! measure_view() : the rows of a head. */
+es_view measure_view(const es_array *array, const measure_layout *layout, int64_t head);
 
 /*! measure_stop() : did somebody ask to stop? */
 bool measure_stop(const es_exec *exec);
@@ -177,11 +205,14 @@ es_status measure_horizon_tokens(es_job *job);
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON]);
 
-/*! Files: memory they take, the results of a head, writing. */
+/*! Files: whether they may be written, memory they take, making it, the results of a head, writing.
+ *  Heads that a run file already had are computed again by the last: it holds no outputs. */
+es_status measure_files_check(const es_job *job, es_error *err);
 double measure_files_bytes(const measure_state *s);
+es_status measure_files_start(measure_state *s, es_error *err);
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
                         const double *bars);
-es_status measure_files_finish(const measure_state *s, es_error *err);
+es_status measure_files_finish(es_job *job, es_error *err);
 
 /*! measure_clock() : seconds, of a clock that only goes forward. */
 double measure_clock(void);

@@ -468,7 +468,7 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const measure_state *s = job->state;
     const double seconds = measure_clock() - s->start;
-    ES_TRY(measure_files_finish(s, err));
+    ES_TRY(measure_files_finish(job, err));
     if (s->p->compare)
         put_theirs(job, answer);
     ES_TRY(tell_keys(job, answer, err));

@@ -2,9 +2,9 @@
 make_npy q.npy f32 4x3 normal 1 && make_npy k.npy f32 20x3 normal 2
 measure() { esscher measure --q q.npy --k k.npy --v k.npy --quiet "$@" >/dev/null; echo "rc=$?"; }
 echo mine >y.npy
-measure --out y.npy
+measure --output y.npy
 cat y.npy
-measure --out y.npy --force
+measure --output y.npy --force
 wc -c <y.npy
 echo mine >stats.csv
 measure --per-query stats.csv
@@ -12,7 +12,7 @@ cat stats.csv
 measure --per-query stats.csv --force
 wc -l <stats.csv
 measure --per-query stats.txt
-measure --out same.npy --per-query same.npy
-measure --out nowhere/y.npy
-measure --out /dev/null --force
+measure --output same.npy --per-query same.npy
+measure --output nowhere/y.npy
+measure --output /dev/null --force
 ls -A

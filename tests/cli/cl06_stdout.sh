@@ -16,4 +16,4 @@ make_model base
 yes 'some words and more of them' | { esscher tokenize --model base; echo "rc=$?" >&2; } | head -1 >/dev/null
 $converge >/dev/full; echo "rc=$?" >&2
 make_npy q.npy f32 4x3 normal 1
-esscher measure --q q.npy --k q.npy --v q.npy --out y.npy --quiet >&- 2>&-; echo "rc=$?" >&2
+esscher measure --q q.npy --k q.npy --v q.npy --output y.npy --quiet >&- 2>&-; echo "rc=$?" >&2

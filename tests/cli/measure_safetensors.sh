@@ -12,7 +12,7 @@ tail -c 240 q.npy >q && tail -c 480 k.npy >k && tail -c 320 v.npy >v
 st dump.safetensors '{"layer.0:q":{"dtype":"F32","shape":[4,5,3],"data_offsets":[0,240]},"k":{"dtype":"F32","shape":[2,20,3],"data_offsets":[240,720]},"v":{"dtype":"F32","shape":[2,20,2],"data_offsets":[720,1040]}}' q k v
 st one.safetensors '{"only":{"dtype":"F32","shape":[2,20,2],"data_offsets":[0,320]}}' v
 st whole.safetensors '{"i":{"dtype":"I32","shape":[2,20,2],"data_offsets":[0,320]}}' v
-esscher measure --q q.npy --k k.npy --v v.npy --out a.npy --csv --quiet >a || exit 1
+esscher measure --q q.npy --k k.npy --v v.npy --output a.npy --csv --quiet >a || exit 1
 measure() { esscher measure --q "$1" --k "$2" --v "$3" --quiet --csv; }
 measure dump.safetensors:layer.0:q dump.safetensors:k dump.safetensors:v | cmp - a && echo same
 measure ./dump.safetensors:layer.0:q k.npy one.safetensors | cmp - a && echo same

@@ -13,8 +13,8 @@ cmp a b && echo same
 # Grouped heads: six query heads on two key heads.
 make_npy q6.npy f32 6x10x6 normal 1 && make_npy k2.npy f32 2x20x6 normal 2
 esscher measure --q q6.npy --k k2.npy --v k2.npy --csv | cut -d, -f1
-esscher measure --q q6.npy --k k2.npy --v k2.npy --scales 1,2 --prefixes 5,20 --out y.npy --quiet
+esscher measure --q q6.npy --k k2.npy --v k2.npy --scales 1,2 --prefixes 5,20 --output y.npy --quiet
 echo "rc=$?"
-esscher measure --q q6.npy --k k2.npy --v k2.npy --scales 1,2 --out y.npy --per-query s.npy --quiet >/dev/null
+esscher measure --q q6.npy --k k2.npy --v k2.npy --scales 1,2 --output y.npy --per-query s.npy --quiet >/dev/null
 head -c 128 y.npy | tr -dc 'a-z<0-9(), ' | grep -o '([0-9, ]*)'
 head -c 128 s.npy | tr -dc 'a-z<0-9(), ' | grep -o '([0-9, ]*)'

@@ -2,7 +2,7 @@
 make_npy q.npy f32 2x700x16 normal 1 && make_npy v.npy f32 2x700x8 normal 3
 for threads in 1 2 3; do
     esscher measure --q q.npy --k q.npy --v v.npy --self --prefixes 10..700*4 --top-k 1,8 \
-        --quiet --threads $threads --out y$threads.npy >table$threads
+        --quiet --threads $threads --output y$threads.npy >table$threads
     esscher measure --q q.npy --k q.npy --v v.npy --exclude-self --scales 0.1..1*3 --csv --quiet \
         --threads $threads >csv$threads
     esscher measure --q q.npy --k q.npy --v v.npy --quiet --threads $threads --per-query s$threads.csv >/dev/null

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      "fuzz", &extent, &err);
     if (status == ES_OK) {
         require(extent <= size);
-        status = es_npy_parse(data, extent, size, "fuzz", &layout, &err);
+        status = es_npy_parse(data, extent, size, "fuzz", ES_NPY_RAW_BF16, &layout, &err);
     }
     if (status != ES_OK) { /* every refusal says which rule, where, in the file */
         require(status == err.code && err.rule[0] && err.message[0] && err.hint[0]);
