@@ -7,6 +7,7 @@
 
 typedef struct parser {
     const char *at;
+    const char *line; /* since when no line could end */
     char *out;
     size_t used;
     int depth;   /* of brackets */
@@ -443,6 +444,16 @@ static const char *sign_of(parser *p)
     return NULL;
 }
 
+/* Browsers break no line inside a formula: a long one becomes two, behind a sign. */
+static void end_line(parser *p)
+{
+    enum { LONG = 18 };
+    if (p->depth > 0 || p->at - p->line < LONG)
+        return;
+    put(p, "</mrow></math><wbr><math><mrow>");
+    p->line = p->at;
+}
+
 /* Sums and relations, in one go: precedence does not change how they are set. */
 static bool parse_relation(parser *p)
 {
@@ -452,11 +463,14 @@ static bool parse_relation(parser *p)
     for (;;) {
         const parser old = *p;
         const char *sign = sign_of(p);
-        if (sign) {
-            put_part(p, "mo", sign, strlen(sign));
-            skip_spaces(p);
-        }
-        if (!sign || !parse_product(p))
+        if (!sign)
+            return go_back(p, &old), true;
+        put(p, "<mo form=\"infix\">");
+        put(p, sign);
+        put(p, "</mo>");
+        end_line(p);
+        skip_spaces(p);
+        if (!parse_product(p))
             return go_back(p, &old), true;
     }
 }
@@ -473,7 +487,7 @@ static bool is_end(const char *at)
 
 size_t es_mathml_parse(const char *text, char out[ES_MATHML_ROOM])
 {
-    parser p = {.at = text, .out = out};
+    parser p = {.at = text, .line = text, .out = out};
     out[0] = '\0';
     if (!parse_relation(&p) || !p.strong || p.full || !is_end(p.at))
         return 0;

@@ -15,8 +15,9 @@
 
 enum { ES_MATHML_ROOM = 4096 }; /* a formula that needs more stays text */
 
-/*! es_mathml_parse() : the formula that `text` begins with, as the inside of <math>, into out
- *  (ES_MATHML_ROOM). @return : how many bytes of the text it takes; 0: none begins here. */
+/*! es_mathml_parse() : the formula that `text` begins with, as the inside of <math><mrow>, into
+ *  out (ES_MATHML_ROOM); a long one ends and begins that element again where a line may end.
+ * @return : how many bytes of the text it takes; 0: none begins here. */
 size_t es_mathml_parse(const char *text, char out[ES_MATHML_ROOM]);
 
 /*! es_mathml_text() : a text as HTML, its formulas as <math>, the rest escaped as by

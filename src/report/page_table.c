@@ -114,7 +114,7 @@ static void put_cell(es_sink *s, const es_book_table *t, const cells *c, int64_t
 /* A page that scrolls sideways is not read. A table that is too wide is cut into bands of columns,
  * of which the first is shown and the others are folded; each begins with the columns that name a
  * row. */
-enum { BAND = 112, KEYS = 3 };
+enum { BAND = 132, KEYS = 3 };
 
 static int64_t key_columns(const es_book_table *t)
 {
