@@ -4,8 +4,8 @@
 import { mountChoice } from "./choice.js";
 import { registry } from "./figures/index.js";
 import { drawAll, mount } from "./mount.js";
-import { foldTables } from "./folds.js";
 import { tableOf } from "./tables.js";
+import { foldTables } from "./folds.js";
 
 function runOf(id) {
   const data = JSON.parse(document.getElementById(id).textContent);

@@ -527,6 +527,18 @@ static void put_plain(es_sink *s, const char **from, const char *at)
     *from = at;
 }
 
+/* The comma behind a formula is set with it: a line must not begin with one. */
+static size_t put_formula(es_sink *s, const char *formula, const char *at, size_t length)
+{
+    const size_t stops = strspn(at + length, ",.;:)");
+    es_sink_put(s, "<math><mrow>");
+    es_sink_put(s, formula);
+    if (stops)
+        es_sink_format(s, "<mtext>%.*s</mtext>", (int)stops, at + length);
+    es_sink_put(s, "</mrow></math>");
+    return length + stops;
+}
+
 void es_mathml_text(es_sink *s, const char *text)
 {
     char formula[ES_MATHML_ROOM];
@@ -540,12 +552,7 @@ void es_mathml_text(es_sink *s, const char *text)
         const size_t length = begins ? es_mathml_parse(at, formula) : 0;
         if (begins)
             put_plain(s, &from, at);
-        if (length) {
-            es_sink_put(s, "<math><mrow>");
-            es_sink_put(s, formula);
-            es_sink_put(s, "</mrow></math>");
-        }
-        const size_t taken = length ? length : put_sign(s, text, at);
+        const size_t taken = length ? put_formula(s, formula, at, length) : put_sign(s, text, at);
         at += taken ? taken : 1;
         from = taken ? at : from;
     }

@@ -48,12 +48,14 @@ static void put_place_of_figures(es_sink *s, long long number)
                    number);
 }
 
+/* Experiments on synthetic tokens are many and alike: on a wide screen two stand side by side. */
 static void put_heading(es_sink *s, const es_book *book, long long number)
 {
     es_sink_format(s,
-                   "<section class=\"run\" id=\"run-%lld\" aria-labelledby=\"run-%lld-title\">\n"
+                   "<section class=\"run%s\" id=\"run-%lld\" aria-labelledby=\"run-%lld-title\">\n"
                    "<h2 id=\"run-%lld-title\">",
-                   number, number, number);
+                   es_book_kind_of(book) == ES_BOOK_SYNTHETIC ? " card" : "", number, number,
+                   number);
     es_page_title(s, book->about.command);
     es_sink_put(s, "</h2>\n");
     es_page_origin(s, book);
