@@ -143,7 +143,7 @@ static es_status write_report(cli_session *session, const demo_options *o, const
 {
     char page[4200];
     es_report_size size;
-    const es_report_opts opts = {.title = "A tour of Esscher",
+    const es_report_opts opts = {.title = o->model ? NULL : "A tour of Esscher",
                                  .overwrite = true,
                                  .tables_only = es_report_missing()[0] != 0};
     snprintf(page, sizeof page, "%s/report.html", o->folder);

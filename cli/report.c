@@ -15,18 +15,20 @@ typedef struct report_options {
     bool force, no_figures, compare;
 } report_options;
 
-static const cli_option operand = {"run",
-                                   0,
-                                   ES_PARAM_FILES,
-                                   "RUN",
-                                   "run files, in the order of the page",
-                                   .field = offsetof(report_options, runs)};
+static const cli_option operand = {
+    "run",
+    0,
+    ES_PARAM_FILES,
+    "RUN",
+    "run files. A comparison comes first, those of real models next, then experiments on "
+    "synthetic tokens, claims, selfcheck; else in this order",
+    .field = offsetof(report_options, runs)};
 
 static const cli_option options[] = {
     {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
      .standard = "report.html"},
     {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
-     .otherwise = "Esscher report"},
+     .otherwise = "model and text, or the commands"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"compare", 0, CLI_FLAG, NULL,

@@ -148,8 +148,7 @@ function describe(figure) {
 export function mount(place, given, run, id, signal) {
   const { figure, notes, empty } = clean(given);
   const source = run.sources[figure.table];
-  if (source && source.shown < source.rows)
-    notes.push(`Drawn from ${source.shown} of the table's ${source.rows} rows, evenly spaced.`);
+  if (source?.left) notes.push(source.left);
   const plot = element("div", {
     class: "plot",
     role: "img",

@@ -1,9 +1,11 @@
 // tables.js : tables as rows, and the little arithmetic that figures need.
 
-// Rows of a table that came as columns. Numbers that are none are null.
+// Rows of a table that came as columns; one whose rows are all alike came as one element. Numbers that are none are
+// null.
 export function tableOf({ columns, shown }) {
+  const at = (values, i) => values[values.length === 1 ? 0 : i];
   const names = Object.keys(columns);
-  return Array.from({ length: shown }, (_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+  return Array.from({ length: shown }, (_, i) => Object.fromEntries(names.map((name) => [name, at(columns[name], i)])));
 }
 
 export const isNumber = (v) => typeof v === "number" && Number.isFinite(v);

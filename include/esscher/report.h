@@ -2,15 +2,23 @@
  *
  * The page is a single HTML file that needs nothing else: it opens from a disk without a network,
  * makes no request, and runs no code but the one it was built with (a Content-Security-Policy says
- * so to the browser). Tables, definitions, parameters and provenance are written here and can be
- * read without JavaScript; figures are drawn by the page from the same tables.
+ * so to the browser). It begins with what was found: model, text, date and seed, then the findings
+ * of every run. Each run has a section with its findings and one figure; further figures, tables,
+ * definitions, parameters and provenance are folded under it. All but the figures can be read
+ * without JavaScript; figures are drawn by the page from the tables, and every table can be saved
+ * as CSV.
  *
  *     const char *runs[] = {"claims.run", "converge.run"};
  *     status = es_report_write(runs, 2, "report.html", &(es_report_opts){0}, NULL, &err);
  *
- * Tables with more rows than anybody reads are shown as a summary of all rows and some of them, and
- * the page says so: its size does not grow with the run. Nothing depends on the clock: the same
- * runs give the same bytes.
+ * Sections stand in this order: comparisons, runs of real models and of attention that was
+ * measured, experiments on synthetic tokens, claims, selfcheck; among one kind, as the runs were
+ * given.
+ *
+ * The page carries every row and column of its tables, with seven digits. Only where that would be
+ * beyond reason (more than some 100000 numbers in a table) whole series are left out, and each
+ * figure says which. People are shown the first 150 rows of a table and a summary of all. Nothing
+ * depends on the clock: the same runs give the same bytes.
  */
 #ifndef ESSCHER_REPORT_H
 #define ESSCHER_REPORT_H
@@ -28,7 +36,7 @@ extern "C" {
 enum { ES_REPORT_RUNS = 256 }; /* most that one page takes */
 
 typedef struct es_report_opts {
-    const char *title; /* NULL: "Esscher report" */
+    const char *title; /* NULL: model and text of the first run that has them, or the commands */
     bool overwrite;    /* replace a file of that name */
     bool tables_only;  /* leave figures out; the only way in a library built without them */
     es_budget *budget; /* NULL: no ceiling. One run's tables are held at a time */
@@ -40,7 +48,7 @@ typedef struct es_report_size {
     int64_t bytes;
 } es_report_size;
 
-/*! es_report_write() : the page of `count` run files, in that order, at `path`: either whole or not
+/*! es_report_write() : the page of `count` run files at `path`: either whole or not
  *  there. `size`, when not NULL, says what went into it. O(files); memory: the tables of one run.
  *  Runs may be written to meanwhile; each is read as it stands.
  *  @return : ES_OK; ES_E_ARGUMENT without runs or with too many (report.runs); ES_E_UNSUPPORTED

@@ -40,6 +40,76 @@ const char *es_book_fact(const es_book *book, int64_t session, const char *key)
     return "";
 }
 
+const char *es_book_param(const es_book *book, const char *key)
+{
+    for (int64_t i = 0; i < book->about.params_count; i++)
+        if (strcmp(book->about.params[i].key, key) == 0)
+            return book->about.params[i].text;
+    return "";
+}
+
+/* The next word of a command line that was quoted for a shell; false at its end. */
+static bool next_word(const char **at, char *out, size_t size)
+{
+    size_t used = 0;
+    bool quoted = false;
+    *at += strspn(*at, " ");
+    if (!**at)
+        return false;
+    for (; **at && (quoted || **at != ' '); ++*at) {
+        const bool escaped = !quoted && **at == '\\' && (*at)[1];
+        if (**at == '\'' && !escaped) {
+            quoted = !quoted;
+            continue;
+        }
+        *at += escaped;
+        if (used + 1 < size)
+            out[used++] = **at;
+    }
+    out[used] = '\0';
+    return true;
+}
+
+static const char *without_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *es_book_option(const es_book *book, const char *name, int at, char *out, size_t size)
+{
+    const char *line = es_book_fact(book, 0, "command");
+    char word[1024];
+    while (next_word(&line, word, sizeof word)) {
+        const size_t length = strlen(name);
+        if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0)
+            continue;
+        const char *value = word[2 + length] == '=' ? word + 3 + length : NULL;
+        if (!value && word[2 + length])
+            continue;
+        if (!value)
+            value = next_word(&line, word, sizeof word) ? word : "";
+        if (at-- == 0) {
+            snprintf(out, size, "%s", without_folder(value));
+            return out;
+        }
+    }
+    out[0] = '\0';
+    return out;
+}
+
+es_book_kind es_book_kind_of(const es_book *book)
+{
+    const char *command = book->about.command;
+    if (strcmp(command, "compare") == 0)
+        return ES_BOOK_COMPARE;
+    if (*es_book_param(book, "model") || strcmp(command, "measure") == 0)
+        return ES_BOOK_REAL;
+    return strcmp(command, "claims") == 0      ? ES_BOOK_CLAIMS
+           : strcmp(command, "selfcheck") == 0 ? ES_BOOK_SELFCHECK
+                                               : ES_BOOK_SYNTHETIC;
+}
+
 es_book_pick es_book_pick_rows(int64_t rows, int64_t most)
 {
     es_book_pick pick = {.rows = rows, .stride = 1, .count = rows};
@@ -223,14 +293,6 @@ static void sort_tables(es_book *book)
 
 /* ---- reading ---- */
 
-es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err)
-{
-    *book = (es_book){.path = path, .budget = budget};
-    ES_TRY(es_run_open(path, &book->run, err));
-    book->about = es_run_info(book->run);
-    return ES_OK;
-}
-
 /* A table that may be absent. */
 static es_status read_if_there(es_book *book, const char *name, es_run_table *out, es_error *err)
 {
@@ -240,13 +302,27 @@ static es_status read_if_there(es_book *book, const char *name, es_run_table *ou
     return status == ES_E_EMPTY ? ES_OK : status;
 }
 
+static es_status naming(const es_book *book, es_status status, es_error *err)
+{
+    if (status != ES_OK && err && !err->file[0])
+        snprintf(err->file, sizeof err->file, "%s", book->path);
+    return status;
+}
+
+es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err)
+{
+    *book = (es_book){.path = path, .budget = budget};
+    ES_TRY(es_run_open(path, &book->run, err));
+    book->about = es_run_info(book->run);
+    return naming(book, read_if_there(book, "_findings", &book->findings, err), err);
+}
+
 static es_status read_all(es_book *book, es_error *err)
 {
     int64_t names;
     void *tables;
     ES_TRY(read_if_there(book, "_columns", &book->columns, err));
     ES_TRY(read_if_there(book, "_answer", &book->answer, err));
-    ES_TRY(read_if_there(book, "_findings", &book->findings, err));
     ES_TRY(es_mem_array(book->budget, ES_BOOK_TABLES, 1, sizeof *book->tables, "tables of a report",
                         &tables, err));
     book->tables = tables;
@@ -268,12 +344,9 @@ static es_status read_all(es_book *book, es_error *err)
 es_status es_book_read(es_book *book, es_error *err)
 {
     const es_status status = read_all(book, err);
-    if (status != ES_OK) {
+    if (status != ES_OK)
         es_book_forget(book);
-        if (err && !err->file[0])
-            snprintf(err->file, sizeof err->file, "%s", book->path);
-    }
-    return status;
+    return naming(book, status, err);
 }
 
 void es_book_forget(es_book *book)
@@ -286,15 +359,15 @@ void es_book_forget(es_book *book)
     es_mem_free(book->budget, book->tables);
     es_run_table_free(&book->columns);
     es_run_table_free(&book->answer);
-    es_run_table_free(&book->findings);
     book->tables = NULL;
-    book->columns = book->answer = book->findings = (es_run_table){0};
+    book->columns = book->answer = (es_run_table){0};
     book->count = book->missing = 0;
 }
 
 void es_book_close(es_book *book)
 {
     es_book_forget(book);
+    es_run_table_free(&book->findings);
     es_run_close(book->run, NULL);
     *book = (es_book){0};
 }

@@ -10,10 +10,8 @@
 #include <esscher/run.h>
 
 enum {
-    ES_BOOK_TABLES = 96,     /* views of one run; more are not shown, and the page says so */
-    ES_BOOK_VALUES = 150000, /* numbers and texts that a page carries for its figures, */
-    ES_BOOK_POINTS = 3000,   /* at most so many rows of one table, */
-    ES_BOOK_ROWS = 400       /* and so many that it shows people */
+    ES_BOOK_TABLES = 96, /* views of one run; more are not shown, and the page says so */
+    ES_BOOK_ROWS = 150   /* of a table that people are shown; files and CSV have all */
 };
 
 /* A column as people see it. */
@@ -38,15 +36,16 @@ typedef struct es_book {
     es_run *run;
     const char *path; /* the caller's string */
     es_run_about about;
-    es_run_table columns, answer,
-        findings; /* "_columns", "_answer", "_findings"; empty if absent */
+    es_run_table findings;        /* "_findings", from the opening on; empty if absent */
+    es_run_table columns, answer; /* "_columns", "_answer"; empty if absent */
     es_book_table *tables;
     int64_t count;   /* views that are here */
     int64_t missing; /* views beyond ES_BOOK_TABLES */
     es_budget *budget;
 } es_book;
 
-/*! es_book_open() : the run, without its tables. @return : as es_run_open(), naming the file. */
+/*! es_book_open() : the run and what it found, without its tables. @return : as es_run_open(),
+ * naming the file. */
 es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err);
 
 /*! es_book_read() : all tables, into memory that es_book_forget() gives back. O(file). */
@@ -60,6 +59,24 @@ const es_run_column *es_book_column_of(const es_run_table *table, const char *ke
 double es_book_real(const es_run_table *table, const char *key, int64_t row);
 const char *es_book_text(const es_run_table *table, const char *key, int64_t row);
 const char *es_book_fact(const es_book *book, int64_t session, const char *key);
+const char *es_book_param(const es_book *book, const char *key);
+
+/*! es_book_option() : what was given for an option, "model", in the command line that the run
+ * keeps: the one number `at` of several, without its folder. Into out (size); "" if there is none.
+ */
+const char *es_book_option(const es_book *book, const char *name, int at, char *out, size_t size);
+
+/* What a run is of, in the order in which a page shows them: numbers of a real model or of
+ * somebody's own attention first, because they are what a reader came for; then experiments on
+ * synthetic tokens; then the papers' claims; then how far the program itself can be believed. */
+typedef enum es_book_kind {
+    ES_BOOK_COMPARE = -1, /* two runs side by side: asked for last, looked for first */
+    ES_BOOK_REAL = 0,
+    ES_BOOK_SYNTHETIC = 1,
+    ES_BOOK_CLAIMS = 2,
+    ES_BOOK_SELFCHECK = 3
+} es_book_kind;
+es_book_kind es_book_kind_of(const es_book *book);
 
 /* Every how-manieth row of `rows` is taken so that at most `most` are; row i of those is row
  * min(i * stride, rows - 1), so that first and last are among them. */

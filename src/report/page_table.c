@@ -1,5 +1,5 @@
-/* page_table.c : a table of a run as HTML for people and as JSON for the figures. Claims have a
- * layout of their own; a table that is too long shows some of its rows and a summary of all. */
+/* page_table.c : a table of a run as HTML for people: folded, with its definitions, in bands of
+ * columns that fit a page. */
 #include "report/page_table.h"
 
 #include <math.h>
@@ -8,17 +8,12 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "report/mathml.h"
 
-/* ---- claims ---- */
-
-bool es_page_claims_fit(const es_book_table *t)
-{
-    return es_book_column_of(&t->data, "verdict") && es_book_column_of(&t->data, "statement") &&
-           es_book_column_of(&t->data, "conclusion");
-}
+/* ---- cells ---- */
 
 /* Words first, colour second. What does not hold is bad news only where it was expected to. */
-static void put_badge(es_sink *s, const es_run_table *t, int64_t row)
+void es_page_badge(es_sink *s, const es_run_table *t, int64_t row)
 {
     const char *verdict = es_book_text(t, "verdict", row), *kind = "open";
     if (strcmp(verdict, "holds") == 0)
@@ -29,144 +24,178 @@ static void put_badge(es_sink *s, const es_run_table *t, int64_t row)
     es_sink_text(s, verdict);
     es_sink_put(s, "</span>");
     if (strcmp(kind, "known") == 0)
-        es_sink_put(s, "<br><span class=\"quiet\">as we expect</span>");
+        es_sink_put(s, " <span class=\"quiet\">as expected</span>");
 }
 
-static void put_paragraph(es_sink *s, const char *tag, const char *text)
+/* A column with the form that its numbers share and how wide they are, in letters. */
+typedef struct cells {
+    const es_book_column *column;
+    es_format_form form;
+    int width;
+} cells;
+
+/* A number as people read it, into `text`. */
+static const char *number_of(const cells *c, int64_t row, char *text, size_t size)
 {
-    es_sink_format(s, "<p class=\"%s\">", tag);
-    es_sink_text(s, text);
-    es_sink_put(s, "</p>");
+    const double value = c->column->value->reals[row];
+    const double error = c->column->error ? c->column->error->reals[row] : (double)NAN;
+    return isnan(value)   ? "–"
+           : isinf(value) ? (value > 0.0 ? "∞" : "−∞")
+                          : es_format_put(c->form, value, error, text, size);
 }
 
-static void put_measure(es_sink *s, const char *label, double value, double error)
+/* Letters of a text: bytes that do not continue one. */
+static int letters(const char *text, size_t length)
 {
-    char text[ES_FORMAT_ROOM];
-    es_sink_format(s, "<td class=\"n\" role=\"cell\" data-label=\"%s\">", label);
-    if (isfinite(value))
-        es_sink_put(s, es_format_number(isfinite(error) ? ES_FORMAT_REAL : ES_FORMAT_SHORT, value,
-                                        error, text, sizeof text));
-    else
-        es_sink_put(s, "–");
-    es_sink_put(s, "</td>");
+    int count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
 }
 
-/* "≥ 0.25" */
-static void put_relation(es_sink *s, const char *relation, double predicted)
+/* Heads wrap between words: the longest counts. */
+static int longest_word(const char *text)
 {
-    char text[ES_FORMAT_ROOM];
-    const char *sign = strcmp(relation, ">=") == 0   ? "≥ "
-                       : strcmp(relation, "<=") == 0 ? "≤ "
-                       : strcmp(relation, "~") == 0  ? "≈ "
-                                                     : "";
-    es_sink_put(s, "<td class=\"n\" role=\"cell\" data-label=\"predicted\">");
-    es_sink_put(s, isfinite(predicted) ? sign : "–");
-    if (isfinite(predicted))
-        es_sink_put(s,
-                    es_format_number(ES_FORMAT_SHORT, predicted, (double)NAN, text, sizeof text));
-    es_sink_put(s, "</td>");
-}
-
-static void put_claim(es_sink *s, const es_run_table *t, int64_t row)
-{
-    es_sink_put(s, "<tr role=\"row\"><td role=\"cell\" data-label=\"verdict\">");
-    put_badge(s, t, row);
-    es_sink_put(s, "</td><td role=\"cell\" class=\"said\">");
-    put_paragraph(s, "statement", es_book_text(t, "statement", row));
-    put_paragraph(s, "conclusion", es_book_text(t, "conclusion", row));
-    put_paragraph(s, "quiet", es_book_text(t, "source", row));
-    if (*es_book_text(t, "limits", row))
-        put_paragraph(s, "quiet", es_book_text(t, "limits", row));
-    es_sink_put(s, "</td>");
-    put_relation(s, es_book_text(t, "relation", row), es_book_real(t, "predicted", row));
-    put_measure(s, "measured", es_book_real(t, "measured", row),
-                es_book_real(t, "measured_se", row));
-    put_measure(s, "slack", es_book_real(t, "slack", row), (double)NAN);
-    put_measure(s, "slack in standard errors", es_book_real(t, "slack_se", row), (double)NAN);
-    put_measure(s, "tries", es_book_real(t, "tries", row), (double)NAN);
-    es_sink_put(s, "</tr>\n");
-}
-
-void es_page_claims_html(es_sink *s, const es_book_table *t, const char *id)
-{
-    es_sink_format(s,
-                   "<div class=\"table\" id=\"%s\">\n<h3 id=\"%s-title\">What was said, and what "
-                   "was found</h3>\n<table class=\"prose verdicts\" role=\"table\" "
-                   "aria-labelledby=\"%s-title\">\n",
-                   id, id, id);
-    es_sink_put(s, "<thead role=\"rowgroup\"><tr role=\"row\">"
-                   "<th scope=\"col\" role=\"columnheader\">verdict</th>"
-                   "<th scope=\"col\" role=\"columnheader\">statement, conclusion and source</th>"
-                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">predicted</th>"
-                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">measured</th>"
-                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">slack</th>"
-                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">in se</th>"
-                   "<th scope=\"col\" role=\"columnheader\" class=\"n\">tries</th>"
-                   "</tr></thead>\n<tbody role=\"rowgroup\">\n");
-    for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++)
-        put_claim(s, &t->data, i);
-    es_sink_put(s, "</tbody>\n</table>\n<p class=\"note\">Numbers are those of the piece of "
-                   "evidence that is nearest to refuting the claim, ± one standard error. Slack is "
-                   "how far it is inside what is claimed, in units of the prediction and in "
-                   "standard errors; below 0 it is outside. All pieces of a claim together "
-                   "refuse it wrongly with a probability of at most 0.2 %; it is not decided "
-                   "where errors are too large to tell.</p>\n</div>\n");
-}
-
-/* ---- cells ---- */
-
-static void number_cell(es_sink *s, const es_book_column *c, int64_t row)
-{
-    char text[ES_FORMAT_ROOM];
-    const double value = c->value->reals[row];
-    const double error = c->error ? c->error->reals[row] : (double)NAN;
-    if (isnan(value))
-        es_sink_put(s, "–");
-    else if (isinf(value))
-        es_sink_put(s, value > 0.0 ? "∞" : "−∞");
-    else
-        es_sink_put(s, es_format_number(c->format, value, error, text, sizeof text));
-}
-
-static void put_cell(es_sink *s, const es_book_table *t, int64_t column, int64_t row, bool prose)
-{
-    const es_book_column *c = &t->columns[column];
-    const bool number = c->value->kind == ES_RUN_REAL;
-    es_sink_put(s, number ? "<td class=\"n\"" : "<td");
-    if (prose) { /* on a narrow screen each row becomes a card, whose lines need names */
-        es_sink_put(s, " role=\"cell\" data-label=\"");
-        es_sink_text(s, c->header);
-        es_sink_put(s, "\"");
+    int most = 0;
+    for (const char *at = text; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        const int width = letters(at, length);
+        most = width > most ? width : most;
+        at += length;
     }
-    es_sink_put(s, ">");
-    if (number)
-        number_cell(s, c, row);
-    else if (strcmp(c->value->name, "verdict") == 0)
-        put_badge(s, &t->data, row);
-    else
-        es_sink_text(s, c->value->texts[row]);
-    es_sink_put(s, "</td>");
+    return most;
 }
 
-/* ---- head and foot ---- */
+static int max_int(int a, int b) { return a > b ? a : b; }
 
-static void put_head(es_sink *s, const es_book_table *t, bool prose)
+/* Widest of the rows that are shown; texts wrap. */
+static int width_of(const cells *c, int64_t rows)
 {
-    es_sink_put(s, prose ? "<thead role=\"rowgroup\"><tr role=\"row\">" : "<thead><tr>");
+    enum { WRAPPED = 34, PADDING = 2 };
+    char text[ES_FORMAT_ROOM];
+    int width = max_int(longest_word(c->column->header), longest_word(c->column->unit));
+    for (int64_t i = 0; i < rows; i++) {
+        const char *cell = c->column->value->kind == ES_RUN_REAL
+                               ? number_of(c, i, text, sizeof text)
+                               : c->column->value->texts[i];
+        width = max_int(width, letters(cell, strlen(cell)));
+    }
+    return (width < WRAPPED ? width : WRAPPED) + PADDING;
+}
+
+static void prepare(const es_book_table *t, int64_t rows, cells *out)
+{
     for (int64_t j = 0; j < t->shown; j++) {
         const es_book_column *c = &t->columns[j];
-        es_sink_put(s, prose ? "<th scope=\"col\" role=\"columnheader\"" : "<th scope=\"col\"");
-        es_sink_put(s, c->value->kind == ES_RUN_REAL ? " class=\"n\">" : ">");
-        es_sink_text(s, c->header);
-        if (*c->unit) {
-            es_sink_put(s, " <span class=\"unit\">");
-            es_sink_text(s, c->unit);
-            es_sink_put(s, "</span>");
-        }
-        es_sink_put(s, "</th>");
+        out[j] = (cells){.column = c};
+        if (c->value->kind == ES_RUN_REAL)
+            out[j].form = es_format_choose(c->format, c->value->reals,
+                                           c->error ? c->error->reals : NULL, t->data.rows);
+        out[j].width = width_of(&out[j], rows);
     }
-    es_sink_put(s, "</tr></thead>\n");
 }
+
+static void put_cell(es_sink *s, const es_book_table *t, const cells *c, int64_t row)
+{
+    char text[ES_FORMAT_ROOM];
+    const bool number = c->column->value->kind == ES_RUN_REAL;
+    es_sink_put(s, number ? "<td class=\"n\">" : "<td>");
+    if (number)
+        es_sink_put(s, number_of(c, row, text, sizeof text));
+    else if (strcmp(c->column->value->name, "verdict") == 0)
+        es_page_badge(s, &t->data, row);
+    else
+        es_mathml_text(s, c->column->value->texts[row]);
+    es_sink_put(s, "</td>");
+}
+
+/* ---- bands ---- */
+
+/* A page that scrolls sideways is not read. A table that is too wide is cut into bands of columns,
+ * of which the first is shown and the others are folded; each begins with the columns that name a
+ * row. */
+enum { BAND = 132, KEYS = 3 };
+
+static int64_t key_columns(const es_book_table *t)
+{
+    int64_t keys = 1;
+    while (
+        keys < KEYS && keys < t->shown &&
+        (t->columns[keys].format == ES_FORMAT_COUNT || t->columns[keys].format == ES_FORMAT_TEXT))
+        keys++;
+    return keys < t->shown ? keys : t->shown;
+}
+
+/* Where the band that begins with column `from` ends: it has one column of its own at least. */
+static int64_t end_of_band(const es_book_table *t, const cells *c, int64_t keys, int64_t from)
+{
+    int width = 0;
+    int64_t end = from;
+    for (int64_t j = 0; j < keys && from > 0; j++)
+        width += c[j].width;
+    while (end < t->shown && (end == from || width + c[end].width <= BAND))
+        width += c[end++].width;
+    return end;
+}
+
+static void put_head(es_sink *s, const cells *c)
+{
+    es_sink_put(s, c->column->value->kind == ES_RUN_REAL ? "<th scope=\"col\" class=\"n\">"
+                                                         : "<th scope=\"col\">");
+    es_mathml_text(s, c->column->header);
+    if (*c->column->unit) {
+        es_sink_put(s, " <span class=\"unit\">");
+        es_sink_text(s, c->column->unit);
+        es_sink_put(s, "</span>");
+    }
+    es_sink_put(s, "</th>");
+}
+
+static void put_band(es_sink *s, const es_book_table *t, const cells *c, const int64_t from_to[2],
+                     int64_t keys, int64_t rows, const char *id)
+{
+    const int64_t repeated = from_to[0] > 0 ? keys : 0;
+    es_sink_format(s,
+                   "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
+                   "aria-labelledby=\"%s-title\">\n<table aria-labelledby=\"%s-title\">\n"
+                   "<thead><tr>",
+                   id, id);
+    for (int64_t j = 0; j < repeated; j++)
+        put_head(s, &c[j]);
+    for (int64_t j = from_to[0]; j < from_to[1]; j++)
+        put_head(s, &c[j]);
+    es_sink_put(s, "</tr></thead>\n<tbody>\n");
+    for (int64_t i = 0; i < rows; i++) {
+        es_sink_put(s, "<tr>");
+        for (int64_t j = 0; j < repeated; j++)
+            put_cell(s, t, &c[j], i);
+        for (int64_t j = from_to[0]; j < from_to[1]; j++)
+            put_cell(s, t, &c[j], i);
+        es_sink_put(s, "</tr>\n");
+    }
+    es_sink_put(s, "</tbody>\n</table>\n</div>\n");
+}
+
+static void put_bands(es_sink *s, const es_book_table *t, const cells *c, int64_t rows,
+                      const char *id)
+{
+    const int64_t keys = key_columns(t);
+    int64_t ends[2] = {0, end_of_band(t, c, keys, 0)};
+    put_band(s, t, c, ends, keys, rows, id);
+    const int64_t more = t->shown - ends[1];
+    if (more > 0)
+        es_sink_format(s, "<details class=\"more\"><summary>%lld more column%s</summary>\n",
+                       (long long)more, more == 1 ? "" : "s");
+    while (ends[1] < t->shown) {
+        ends[0] = ends[1];
+        ends[1] = end_of_band(t, c, keys, ends[0]);
+        put_band(s, t, c, ends, keys, rows, id);
+    }
+    if (more > 0)
+        es_sink_put(s, "</details>\n");
+}
+
+/* ---- foot ---- */
 
 static void put_definitions(es_sink *s, const es_book_table *t)
 {
@@ -177,9 +206,9 @@ static void put_definitions(es_sink *s, const es_book_table *t)
         if (!*c->definition && !*c->standing)
             continue;
         es_sink_put(s, any ? "<div><dt>" : "<dl class=\"definitions\"><div><dt>");
-        es_sink_text(s, c->header);
+        es_mathml_text(s, c->header);
         es_sink_put(s, "</dt><dd>");
-        es_sink_text(s, c->definition);
+        es_mathml_text(s, c->definition);
         if (*c->standing) {
             es_sink_put(s, *c->definition ? " [" : "[");
             es_sink_text(s, c->standing);
@@ -209,7 +238,7 @@ static void put_notes(es_sink *s, const es_book_table *t)
     const int64_t missing = count_missing(t);
     if (*t->note) {
         es_sink_put(s, "<p class=\"note\">");
-        es_sink_text(s, t->note);
+        es_mathml_text(s, t->note);
         es_sink_put(s, "</p>\n");
     }
     if (missing > 0)
@@ -253,7 +282,7 @@ static void put_summary_row(es_sink *s, const es_book_column *c, const double *v
     for (int64_t i = 0; i < count; i++)
         mean += (values[i] - mean) / (double)(i + 1);
     es_sink_put(s, "<tr><th scope=\"row\">");
-    es_sink_text(s, c->header);
+    es_mathml_text(s, c->header);
     es_sink_format(s, "</th><td class=\"n\">%lld</td>", (long long)count);
     for (int q = 0; q <= 4 && count > 0; q++)
         put_quantile(s, c, values[(count - 1) * q / 4]);
@@ -297,96 +326,60 @@ static es_status put_summary(es_sink *s, const es_book *book, const es_book_tabl
 
 /* ---- the table ---- */
 
-/* Sentences need another layout than numbers. */
-static bool is_prose(const es_book_table *t)
+/* Rows that are not shown, and where all of them are with every digit. */
+static void put_rest(es_sink *s, const es_book *book, const es_book_table *t, int64_t rows)
 {
-    enum { SENTENCE = 40 };
-    for (int64_t j = 0; j < t->shown; j++)
-        for (int64_t i = 0; t->columns[j].value->kind == ES_RUN_TEXT && i < t->data.rows; i++)
-            if (strlen(t->columns[j].value->texts[i]) > SENTENCE)
-                return true;
-    return false;
-}
-
-static void put_body(es_sink *s, const es_book_table *t, const es_book_pick *pick, bool prose)
-{
-    es_sink_put(s, prose ? "<tbody role=\"rowgroup\">\n" : "<tbody>\n");
-    for (int64_t i = 0; i < pick->count; i++) {
-        es_sink_put(s, prose ? "<tr role=\"row\">" : "<tr>");
-        for (int64_t j = 0; j < t->shown; j++)
-            put_cell(s, t, j, es_book_row(pick, i), prose);
-        es_sink_put(s, "</tr>\n");
-    }
-    es_sink_put(s, "</tbody>\n");
-}
-
-static void put_thinned(es_sink *s, const es_book *book, const es_book_table *t,
-                        const es_book_pick *pick)
-{
-    es_sink_format(s,
-                   "<p class=\"note thinned\">The table has %lld rows. Here are %lld of them, one "
-                   "in %lld; the summary below is over all. Every row: <code>esscher export ",
-                   (long long)t->data.rows, (long long)pick->count, (long long)pick->stride);
+    es_sink_put(s, "<p class=\"note rest\">");
+    if (rows < t->data.rows)
+        es_sink_format(s, "These are the first %lld of %lld rows. ", (long long)rows,
+                       (long long)t->data.rows);
+    es_sink_format(s, "All %lld rows and %lld columns with every digit: <code>esscher export ",
+                   (long long)t->data.rows, (long long)t->data.cols);
     es_sink_text(s, book->path);
     es_sink_put(s, " --table ");
     es_sink_text(s, t->data.name);
     es_sink_put(s, " --csv</code></p>\n");
 }
 
+static void put_summary_line(es_sink *s, const es_book_table *t, const char *id)
+{
+    es_sink_format(s, "<details class=\"table\" id=\"%s\" data-table=\"", id);
+    es_sink_text(s, t->data.name);
+    es_sink_format(s, "\">\n<summary><span id=\"%s-title\">", id);
+    es_sink_text(s, t->title);
+    es_sink_format(s, "</span> <span class=\"count\">%lld row%s, %lld column%s</span></summary>\n",
+                   (long long)t->data.rows, t->data.rows == 1 ? "" : "s", (long long)t->shown,
+                   t->shown == 1 ? "" : "s");
+}
+
+static es_status put_inside(es_sink *s, const es_book *book, const es_book_table *t, const char *id,
+                            es_error *err)
+{
+    const int64_t rows = t->data.rows < ES_BOOK_ROWS ? t->data.rows : ES_BOOK_ROWS;
+    void *memory;
+    ES_TRY(
+        es_mem_array(book->budget, t->shown, 1, sizeof(cells), "columns of a table", &memory, err));
+    prepare(t, rows, memory);
+    put_bands(s, t, memory, rows, id);
+    es_mem_free(book->budget, memory);
+    return rows < t->data.rows ? put_summary(s, book, t, id, err) : ES_OK;
+}
+
 es_status es_page_table_html(es_sink *s, const es_book *book, const es_book_table *t,
                              const char *id, es_error *err)
 {
-    const bool prose = is_prose(t);
-    const es_book_pick pick = es_book_pick_rows(t->data.rows, ES_BOOK_ROWS);
-    es_sink_format(s, "<div class=\"table\" id=\"%s\">\n<h3 id=\"%s-title\">", id, id);
-    es_sink_text(s, t->title);
-    es_sink_put(s, "</h3>\n");
+    put_summary_line(s, t, id);
+    es_status status = ES_OK;
     if (t->data.rows == 0)
         es_sink_put(s, "<p class=\"note empty\">This table has no rows.</p>\n");
     else
-        es_sink_format(s,
-                       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
-                       "aria-labelledby=\"%s-title\">\n<table%s aria-labelledby=\"%s-title\">\n",
-                       id, prose ? " class=\"prose\" role=\"table\"" : "", id);
-    if (t->data.rows > 0) {
-        put_head(s, t, prose);
-        put_body(s, t, &pick, prose);
-        es_sink_put(s, "</table>\n</div>\n");
-    }
+        status = put_inside(s, book, t, id, err);
     put_definitions(s, t);
     put_notes(s, t);
-    es_status status = ES_OK;
-    if (pick.stride > 1) {
-        put_thinned(s, book, t, &pick);
-        status = put_summary(s, book, t, id, err);
-    }
-    es_sink_put(s, "</div>\n");
+    if (t->data.rows > 0)
+        put_rest(s, book, t, t->data.rows < ES_BOOK_ROWS ? t->data.rows : ES_BOOK_ROWS);
+    es_sink_put(s, "</details>\n");
     return status;
-}
-
-/* ---- JSON ---- */
-
-void es_page_table_json(es_sink *s, const es_run_table *t, const char *id, int64_t most)
-{
-    const es_book_pick pick = es_book_pick_rows(t->rows, most);
-    es_sink_format(s, "{\"id\":\"%s\",\"rows\":%lld,\"shown\":%lld,\"columns\":{", id,
-                   (long long)t->rows, (long long)pick.count);
-    for (int64_t j = 0; j < t->cols; j++) {
-        const es_run_column *c = &t->columns[j];
-        es_sink_put(s, j ? ",\n" : "");
-        es_sink_json_text(s, c->name);
-        es_sink_put(s, ":[");
-        for (int64_t i = 0; i < pick.count; i++) {
-            const int64_t row = es_book_row(&pick, i);
-            es_sink_put(s, i ? "," : "");
-            if (c->kind == ES_RUN_REAL)
-                es_sink_json_real(s, c->reals[row]);
-            else
-                es_sink_json_text(s, c->texts[row]);
-        }
-        es_sink_put(s, "]");
-    }
-    es_sink_put(s, "}}");
 }
 
 void es_page_table_pair(es_sink *s, const char *key, const char *text)

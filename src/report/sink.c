@@ -154,14 +154,12 @@ void es_sink_json_text(es_sink *s, const char *text)
 void es_sink_json_real(es_sink *s, double value)
 {
     char text[32];
-    int digits = 15;
     if (!isfinite(value)) {
         es_sink_put(s, "null");
         return;
     }
-    do /* the fewest digits that give the number back */
-        snprintf(text, sizeof text, "%.*g", digits, value);
-    while (digits++ < 17 && strtod(text, NULL) != value);
+    const bool whole = fabs(value) < 1e15 && value == floor(value);
+    snprintf(text, sizeof text, "%.*g", whole ? 15 : ES_SINK_DIGITS, value);
     char *comma = strchr(text, ','); /* of a host program's locale; JSON has none */
     if (comma)
         *comma = '.';

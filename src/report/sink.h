@@ -44,7 +44,10 @@ void es_sink_text(es_sink *s, const char *text);
  * ends that only JavaScript knows, are escaped. Cut like es_sink_text(). */
 void es_sink_json_text(es_sink *s, const char *text);
 
-/* A JSON number with all its digits; null for NaN and infinities. */
+/* A JSON number: whole ones as they are, others with ES_SINK_DIGITS significant digits, which is
+ * more than a figure can show or an error bar leave and half of what a page would weigh with all of
+ * them; null for NaN and infinities. */
+enum { ES_SINK_DIGITS = 7 };
 void es_sink_json_real(es_sink *s, double value);
 
 #endif

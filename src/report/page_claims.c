@@ -1,0 +1,131 @@
+/* page_claims.c : claims as a table to be read: statement, prediction, measurement, slack, verdict.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/mathml.h"
+#include "report/page_table.h"
+
+bool es_page_claims_fit(const es_book_table *t)
+{
+    return es_book_column_of(&t->data, "verdict") && es_book_column_of(&t->data, "statement") &&
+           es_book_column_of(&t->data, "conclusion");
+}
+
+/* ---- numbers ---- */
+
+static void put_measure(es_sink *s, const char *label, double value, double error)
+{
+    char text[ES_FORMAT_ROOM];
+    es_sink_format(s, "<td class=\"n\" role=\"cell\" data-label=\"%s\">", label);
+    if (isfinite(value))
+        es_sink_put(s, es_format_number(isfinite(error) ? ES_FORMAT_REAL : ES_FORMAT_SHORT, value,
+                                        error, text, sizeof text));
+    else
+        es_sink_put(s, "–");
+    es_sink_put(s, "</td>");
+}
+
+/* "≥ 0.25" */
+static void put_relation(es_sink *s, const char *relation, double predicted)
+{
+    char text[ES_FORMAT_ROOM];
+    const char *sign = strcmp(relation, ">=") == 0   ? "≥ "
+                       : strcmp(relation, "<=") == 0 ? "≤ "
+                       : strcmp(relation, "~") == 0  ? "≈ "
+                                                     : "= ";
+    es_sink_put(s, "<td class=\"n\" role=\"cell\" data-label=\"predicted\">");
+    es_sink_put(s, isfinite(predicted) ? sign : "–");
+    if (isfinite(predicted))
+        es_sink_put(s,
+                    es_format_number(ES_FORMAT_SHORT, predicted, (double)NAN, text, sizeof text));
+    es_sink_put(s, "</td>");
+}
+
+/* ---- sentences ---- */
+
+/* A conclusion begins with the comparison that decides, "Holds in 3 of 3 comparisons; tightest: ...
+ * (0.3 standard errors inside). ", whose numbers stand beside it; what follows is the conclusion.
+ */
+static const char *after_comparison(const char *conclusion)
+{
+    const char *end = strstr(conclusion, "comparison") ? strstr(conclusion, "). ") : NULL;
+    return end && end[3] ? end + 3 : conclusion;
+}
+
+static void put_line(es_sink *s, const char *name, const char *text)
+{
+    if (!*text)
+        return;
+    es_sink_format(s, "<p><span class=\"quiet\">%s</span> ", name);
+    es_mathml_text(s, text);
+    es_sink_put(s, "</p>");
+}
+
+static void put_sentences(es_sink *s, const es_run_table *t, int64_t row)
+{
+    char comparison[1024];
+    const char *whole = es_book_text(t, "conclusion", row), *last = after_comparison(whole);
+    snprintf(comparison, sizeof comparison, "%.*s", (int)(last - whole), whole);
+    es_sink_put(s, "<p class=\"statement\">");
+    es_mathml_text(s, es_book_text(t, "statement", row));
+    es_sink_put(s, "</p><details><summary>");
+    es_mathml_text(s, last);
+    es_sink_put(s, "</summary>");
+    put_line(s, "Nearest to refuting it:", comparison);
+    put_line(s, "Source:", es_book_text(t, "source", row));
+    put_line(s, "What this check cannot tell:", es_book_text(t, "limits", row));
+    es_sink_put(s, "</details>");
+}
+
+/* "run-1-claim-ball-rate", if the name is one that may stand there. */
+static void put_id(es_sink *s, const char *name, long long number, int64_t row)
+{
+    if (*name && strlen(name) < 64 &&
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name))
+        es_sink_format(s, "run-%lld-claim-%s", number, name);
+    else
+        es_sink_format(s, "run-%lld-claim-%lld", number, (long long)row + 1);
+}
+
+static void put_claim(es_sink *s, const es_run_table *t, long long number, int64_t row)
+{
+    es_sink_put(s, "<tr role=\"row\" id=\"");
+    put_id(s, es_book_text(t, "id", row), number, row);
+    es_sink_put(s, "\"><td role=\"cell\" data-label=\"verdict\">");
+    es_page_badge(s, t, row);
+    es_sink_put(s, "</td><td role=\"cell\" class=\"said\">");
+    put_sentences(s, t, row);
+    es_sink_put(s, "</td>");
+    put_relation(s, es_book_text(t, "relation", row), es_book_real(t, "predicted", row));
+    put_measure(s, "measured", es_book_real(t, "measured", row),
+                es_book_real(t, "measured_se", row));
+    put_measure(s, "slack", es_book_real(t, "slack", row), (double)NAN);
+    put_measure(s, "in standard errors", es_book_real(t, "slack_se", row), (double)NAN);
+    es_sink_put(s, "</tr>\n");
+}
+
+void es_page_claims_html(es_sink *s, const es_book_table *t, long long number, const char *id)
+{
+    static const char *const heads[] = {"predicted", "measured", "slack", "in se"};
+    es_sink_format(s,
+                   "<div class=\"claims\" id=\"%s\" data-table=\"claims\">\n<h3 "
+                   "id=\"%s-title\">What was said, and what was found</h3>\n<table "
+                   "class=\"verdicts\" role=\"table\" aria-labelledby=\"%s-title\">\n",
+                   id, id, id);
+    es_sink_put(s, "<thead role=\"rowgroup\"><tr role=\"row\">"
+                   "<th scope=\"col\" role=\"columnheader\">verdict</th>"
+                   "<th scope=\"col\" role=\"columnheader\">statement and conclusion</th>");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        es_sink_format(s, "<th scope=\"col\" role=\"columnheader\" class=\"n\">%s</th>", heads[i]);
+    es_sink_put(s, "</tr></thead>\n<tbody role=\"rowgroup\">\n");
+    for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++)
+        put_claim(s, &t->data, number, i);
+    es_sink_put(s, "</tbody>\n</table>\n<p class=\"note\">Numbers are those of the piece of "
+                   "evidence that is nearest to refuting the claim, ± one standard error. Slack is "
+                   "how far it is inside what is claimed, in units of the prediction and in "
+                   "standard errors; below 0 it is outside. All pieces of a claim together "
+                   "refuse it wrongly with a probability of at most 0.2 %; it is not decided "
+                   "where errors are too large to tell.</p>\n</div>\n");
+}

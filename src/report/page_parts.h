@@ -1,0 +1,26 @@
+/* page_parts.h : the beginning of a page, and how a run was made. */
+#ifndef ES_REPORT_PAGE_PARTS_H
+#define ES_REPORT_PAGE_PARTS_H
+
+#include "report/book.h"
+#include "report/sink.h"
+
+/* Head and first lines: what the page is of, of which model, text, date and seed, and what was
+ * found. `title` may be NULL: the page names itself. Books are in the order of the page. */
+void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *title,
+                   bool figures);
+
+/* What a command is about: its title; the rest, folded. */
+void es_page_title(es_sink *s, const char *command);
+void es_page_about(es_sink *s, const char *command);
+
+/* "probe.run · minilm on alice.txt · 2026-11-16 · seed 0" */
+void es_page_origin(es_sink *s, const es_book *book);
+
+/* What the run found, one paragraph each, at most so many. */
+void es_page_findings(es_sink *s, const es_book *book, int64_t most);
+
+/* Parameters, machine and the command to repeat it, folded. @return : as es_run_get_stage(). */
+es_status es_page_made(es_sink *s, const es_book *book, long long number, es_error *err);
+
+#endif
