@@ -213,28 +213,7 @@ function axisOf(axis, channel) {
   };
 }
 
-// What a series is shown by in the key of a saved figure: an expression over the key's entries.
-const byName = (series, of) =>
-  `[${series.map((s) => JSON.stringify(of(s)))}][indexof([${series.map((s) => JSON.stringify(s.name))}], datum.value)]`;
-
-const keyOf = (series) => ({
-  title: null,
-  orient: "bottom",
-  direction: "vertical",
-  columns: 2,
-  labelLimit: 400,
-  symbolType: "circle",
-  symbolStrokeWidth: 2,
-  encoding: {
-    symbols: {
-      shape: { signal: byName(series, (s) => s.shape) },
-      size: { signal: byName(series, (s) => (s.shape === "stroke" ? 420 : 70)) },
-      strokeDash: { signal: byName(series, (s) => s.dash ?? []) },
-    },
-  },
-});
-
-function colourOf(figure, theme, legend) {
+function colourOf(figure, theme) {
   return {
     field: "series",
     type: "nominal",
@@ -242,7 +221,7 @@ function colourOf(figure, theme, legend) {
       domain: figure.series.map((s) => s.name),
       range: figure.series.map((s) => theme.palette[s.colour % theme.palette.length]),
     },
-    legend: legend && figure.series.length > 1 ? keyOf(figure.series) : null,
+    legend: null,
   };
 }
 
@@ -254,10 +233,78 @@ const styled = (figure, key) => ({
   legend: null,
 });
 
-function layerOf(figure, layer, theme, legend) {
+// ---- the key of a saved figure ----
+
+const KEY = { sample: 26, gap: 18, line: 17, below: 50 }; // pixels; below: from the axis, past its names and title
+
+// Entries of the key, one after the other in lines of at most `width` pixels: {series, x, y, ...}.
+function keyEntries(figure, theme, width) {
+  let [x, y] = [0, 0];
+  return styleOf(figure).map((s) => {
+    const room = KEY.sample + 5 + 6 * s.name.length + KEY.gap;
+    if (x > 0 && x + room > width) [x, y] = [0, y + KEY.line];
+    const lines = figure.layers.some((l) => l.kind === "line" && l.rows.some((r) => r.series === s.name));
+    const entry = {
+      series: s.name,
+      x,
+      y,
+      ink: theme.palette[s.colour % theme.palette.length],
+      shape: s.shape === "stroke" ? "" : s.shape,
+      lines: lines || s.shape === "stroke",
+      dash: s.dash ?? [],
+    };
+    x += room;
+    return entry;
+  });
+}
+
+// Drawn from ordinary marks, in pixels: a line as it is dashed, the shape of the points, the name.
+function keyLayers(entries, theme) {
+  const at = (dx) => ({ x: { expr: `datum.x + ${dx}` }, y: { expr: `height + datum.y + ${KEY.below}` } });
+  const one = (name, filter, mark) => ({
+    name,
+    data: { values: entries },
+    transform: [{ filter }],
+    mark,
+    encoding: {},
+  });
+  const ink = { expr: "datum.ink" };
+  return [
+    one("key_lines", "datum.lines", {
+      type: "point",
+      ...at(KEY.sample / 2),
+      shape: "M-1,0L1,0",
+      size: KEY.sample ** 2,
+      opacity: 1,
+      stroke: ink,
+      strokeWidth: 1.6,
+      strokeDash: { expr: "datum.dash" },
+    }),
+    one("key_shapes", "datum.shape", {
+      type: "point",
+      ...at(KEY.sample / 2),
+      shape: { expr: "datum.shape" },
+      size: 60,
+      fill: ink,
+      stroke: ink,
+      opacity: 1,
+    }),
+    one("key_names", "true", {
+      type: "text",
+      ...at(KEY.sample + 5),
+      text: { expr: "datum.series" },
+      align: "left",
+      baseline: "middle",
+      fontSize: 11,
+      fill: theme.ink,
+    }),
+  ];
+}
+
+function layerOf(figure, layer, theme, still) {
   const x = axisOf({ ...figure.x, values: figure.values.x }, "x");
   const y = axisOf({ ...figure.y, values: figure.values.y }, "y");
-  const encoding = { x, y, color: colourOf(figure, theme, legend) };
+  const encoding = { x, y, color: colourOf(figure, theme) };
   if (layer.kind === "bars" || layer.kind === "band") {
     encoding.y = { ...y, field: "lo" };
     encoding.y2 = { field: "hi" };
@@ -278,17 +325,19 @@ function layerOf(figure, layer, theme, legend) {
     mark: marks[kind](theme, layer),
     encoding: channels,
   });
-  if (layer.kind !== "points" || legend) return [one(layer.kind)];
+  if (layer.kind !== "points" || still) return [one(layer.kind)];
   const picked = layer.rows.some((r) => r.at) ? [one("picked", "datum.at === picked", { x, y })] : [];
   return [one("points"), ...picked, one("hover")];
 }
 
-const rampOf = (layer, theme) => ({
+const rampOf = (layer, theme, still) => ({
   field: "value",
   type: "quantitative",
   title: layer.title,
   scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
-  legend: { orient: "bottom", direction: "horizontal", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
+  legend: still
+    ? { orient: "right", gradientLength: 200, gradientThickness: 12, titleLimit: 300 }
+    : { orient: "bottom", direction: "horizontal", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
 });
 
 // Names of an axis of named rows or columns, whose values may be numbers.
@@ -297,7 +346,7 @@ function nameOfEach(values) {
   return `[${all.map((v) => JSON.stringify(isNumber(v) ? show(v) : String(v)))}][indexof([${all.map((v) => JSON.stringify(v))}], datum.value)]`;
 }
 
-function cellsOf(figure, layer, theme, legend) {
+function cellsOf(figure, layer, theme, still) {
   const axis = (a, channel) => ({
     field: channel,
     type: "ordinal",
@@ -310,9 +359,9 @@ function cellsOf(figure, layer, theme, legend) {
     name: "cells",
     data: { values: layer.rows },
     mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
-    encoding: { x, y, color: rampOf(layer, theme) },
+    encoding: { x, y, color: rampOf(layer, theme, still) },
   };
-  if (legend || !layer.rows.some((r) => r.at)) return [cells];
+  if (still || !layer.rows.some((r) => r.at)) return [cells];
   // The frame is seen on every colour of the ramp: ink with paper on either side of it.
   const frame = (kind, stroke, strokeWidth) => ({
     name: kind,
@@ -324,7 +373,7 @@ function cellsOf(figure, layer, theme, legend) {
   return [cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
 }
 
-function tilesOf(figure, layer, theme) {
+function tilesOf(figure, layer, theme, still) {
   return [
     {
       name: `tiles${figure.layers.indexOf(layer)}`,
@@ -335,7 +384,7 @@ function tilesOf(figure, layer, theme) {
         x2: { field: "x2" },
         y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
         y2: { field: "y2" },
-        color: rampOf(layer, theme),
+        color: rampOf(layer, theme, still),
       },
     },
   ];
@@ -343,25 +392,29 @@ function tilesOf(figure, layer, theme) {
 
 const drawn = { cells: cellsOf, tiles: tilesOf };
 
-export function specOf(figure, theme, { width, height, legend = false }) {
+// still: on its own, with a title and a key, as it is saved.
+export function specOf(figure, theme, { width, height, still = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
+  const key = still && figure.series.length > 1 ? keyEntries(figure, theme, width - 90) : [];
+  const room = key.length ? key.at(-1).y + KEY.line : 0;
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
     width,
-    height,
+    height: height + room,
     autosize: { type: "fit", contains: "padding" },
-    padding: 2,
-    background: legend ? theme.paper : null,
-    ...(legend ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
+    padding: { left: 2, top: 2, right: still ? 8 : 2, bottom: 2 + room },
+    background: still ? theme.paper : null,
+    ...(still ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
     params: [
       { name: "hidden", value: [] },
       { name: "picked", value: "" },
     ],
-    layer: figure.layers
-      .filter((l) => l.rows.length)
-      .flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, legend)),
+    layer: [
+      ...figure.layers.filter((l) => l.rows.length).flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, still)),
+      ...(key.length ? keyLayers(key, theme) : []),
+    ],
     resolve: { scale: { color: figure.layers.some((l) => l.kind === "tiles") ? "independent" : "shared" } },
     config: configOf(theme),
   };
@@ -395,7 +448,7 @@ export const heightOf = (figure) => figure.height ?? 320;
 
 // As it is saved, by the page and by `esscher report --figures`: for papers, with its key.
 export const stillOf = (figure, theme) =>
-  specOf(figure, theme, { width: 680, height: Math.max(heightOf(figure), 420), legend: true });
+  specOf(figure, theme, { width: 680, height: Math.max(heightOf(figure), 420), still: true });
 
 // The figure's own numbers, for the CSV: what people see, without what only helps drawing.
 export function dataOf(figure) {

@@ -46,4 +46,5 @@ page odd odd.run
 page few empty.run one.run unfinished.run
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'
 page large large.run
-PAGES=$work WEB=$web BROWSER=$browser node --test "$here/palette.test.mjs" "$here/figures.test.mjs" "$here/report.test.mjs"
+PAGES=$work WEB=$web BROWSER=$browser ESSCHER=$esscher node --test "$here/palette.test.mjs" "$here/stills.test.mjs" \
+    "$here/figures.test.mjs" "$here/report.test.mjs"
