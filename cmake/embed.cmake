@@ -1,8 +1,9 @@
 # embed.cmake : files as C arrays, with the hash that a Content-Security-Policy names them by.
 #
-#   cmake -DOUT=assets.c -DWEB=web -DSCRIPT=page.js -DNOTICES=notices.txt -DMISSING=reason -P embed.cmake
+#   cmake -DOUT=assets.c -DWEB=web -DSCRIPT=page.js -DSTILLS=stills.js -DNOTICES=notices.txt -DMISSING=reason
+#         -P embed.cmake
 #
-# SCRIPT and NOTICES are empty when figures are not built; MISSING then says why. The output depends on nothing but
+# SCRIPT, STILLS and NOTICES are empty when figures are not built; MISSING then says why. The output depends on nothing but
 # the files' contents: no times, no folders.
 
 # The 64 hexadecimal digits of a SHA-256, as base64.
@@ -44,6 +45,7 @@ endfunction()
 file(WRITE "${OUT}.new" "/* Made from web/ by cmake/embed.cmake. */\n#include \"report/assets.h\"\n\n")
 embed(style_bytes style "${WEB}/page.css" style)
 embed(script_bytes script "${SCRIPT}" script)
+embed(stills_bytes stills "${STILLS}" stills)
 embed(notices_bytes notices "${NOTICES}" notices)
 file(GLOB abouts "${WEB}/about/*.html")
 list(SORT abouts)
@@ -58,6 +60,7 @@ endforeach()
 file(APPEND "${OUT}.new" "
 const es_asset es_asset_style = ${style};
 const es_asset es_asset_script = ${script};
+const es_asset es_asset_stills = ${stills};
 const es_asset es_asset_notices = ${notices};
 const es_asset es_asset_abouts[] = {
 ${list}    {\"\", 0, 0, \"\"}};

@@ -41,17 +41,19 @@ endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${web}/package-lock.json)
 
 set(script "")
+set(stills "")
 set(notices "")
 if(figures_missing)
   message(STATUS "Reports without figures: ${figures_missing}")
 else()
   set(script ${page}/page.js)
+  set(stills ${page}/stills.js)
   set(notices ${page}/notices.txt)
-  add_custom_command(OUTPUT ${script} ${notices}
+  add_custom_command(OUTPUT ${script} ${stills} ${notices}
                      COMMAND ${NODE} ${web}/build.mjs ${page} DEPENDS ${web_sources} VERBATIM
                      COMMENT "Bundling the report page")
 endif()
 add_custom_command(OUTPUT ${ESSCHER_ASSETS}
-                   COMMAND ${CMAKE_COMMAND} -DOUT=${ESSCHER_ASSETS} -DWEB=${web} -DSCRIPT=${script} -DNOTICES=${notices}
-                           -DMISSING=${figures_missing} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-                   DEPENDS ${web_sources} ${script} ${notices} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+                   COMMAND ${CMAKE_COMMAND} -DOUT=${ESSCHER_ASSETS} -DWEB=${web} -DSCRIPT=${script} -DSTILLS=${stills}
+                           -DNOTICES=${notices} -DMISSING=${figures_missing} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+                   DEPENDS ${web_sources} ${script} ${stills} ${notices} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)

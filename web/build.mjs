@@ -1,4 +1,5 @@
-// build.mjs FOLDER : bundle page.js, beside FOLDER/node_modules, into FOLDER/page.js and FOLDER/notices.txt.
+// build.mjs FOLDER : bundle page.js, beside FOLDER/node_modules, into FOLDER/page.js and FOLDER/notices.txt, and what
+// draws figures without a browser into FOLDER/stills.js.
 //
 // The same sources give the same bytes. What would end the script early inside HTML, or need more than the page's
 // Content-Security-Policy allows, stops the build.
@@ -12,26 +13,30 @@ const web = dirname(fileURLToPath(import.meta.url));
 const modules = join(folder, "node_modules");
 const esbuild = createRequire(join(folder, "package.json"))("esbuild");
 
-const result = await esbuild.build({
-  absWorkingDir: web,
-  entryPoints: ["page.js"],
-  nodePaths: [modules],
-  bundle: true,
-  minify: true,
-  format: "iife",
-  target: "es2020",
-  charset: "ascii",
-  legalComments: "none", // notices.txt has them in full
-  metafile: true,
-  write: false,
-  logLevel: "error",
-});
+const bundle = (entry, options) =>
+  esbuild.build({
+    absWorkingDir: web,
+    entryPoints: [entry],
+    nodePaths: [modules],
+    bundle: true,
+    minify: true,
+    target: "es2020",
+    charset: "ascii",
+    legalComments: "none", // notices.txt has them in full
+    metafile: true,
+    write: false,
+    logLevel: "error",
+    ...options,
+  });
+const result = await bundle("page.js", { format: "iife" });
+// For Node.js, but with the packages as browsers get them: they need no canvas then.
+const stills = await bundle("stills.js", { format: "cjs", external: ["node:*"] });
 const script = result.outputFiles[0].text;
 if (/<\/script|<!--|<script/i.test(script)) throw new Error("the bundle contains what ends a script inside HTML");
 
-// Licence of every package of which something is in the bundle.
+// Licence of every package of which something is in a bundle.
 const packages = new Set();
-for (const input of Object.keys(result.metafile.inputs)) {
+for (const input of [result, stills].flatMap((r) => Object.keys(r.metafile.inputs))) {
   const at = input.lastIndexOf("node_modules/");
   if (at < 0) continue;
   const parts = input.slice(at + "node_modules/".length).split("/");
@@ -52,3 +57,4 @@ writeFileSync(
   [...texts].map(([text, titles]) => `${titles.join("\n")}\n\n${escape(text)}\n`).join("\n----\n\n"),
 );
 writeFileSync(join(folder, "page.js"), script);
+writeFileSync(join(folder, "stills.js"), stills.outputFiles[0].text);

@@ -5,17 +5,20 @@
 //   { title, caption, table,                 table: name of the table that holds its numbers
 //     x: {title, log, domain, names}, y: ...  names: of the whole numbers from 1 on
 //     series: [{name, colour, dash}],        colour: number of the palette; what legend buttons switch
-//     layers: [{kind, rows}] }               rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
+//     layers: [{kind, rows}],                rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
+//     open }                                 shown at once; else only the first of a run is (gallery.js)
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
 // columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
 //
-// Rows with a `pick` can be clicked: the option of that name is shown where a choice (choice.js) has one.
+// Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
+// rows have its `at`.
 //
-// What cannot be drawn is counted, and the figure says so: missing numbers, and on logarithmic axes what is not
-// positive.
-import { extent, isNumber, superscript } from "./tables.js";
+// Every row is drawn. What cannot be is counted, and the figure says so: missing numbers, and on logarithmic axes what
+// is not positive. A series is known by its colour and by the shape of its points, or, without any, the dashes of its
+// lines.
+import { extent, isNumber, show, superscript } from "./tables.js";
 
 const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 
@@ -72,18 +75,60 @@ function notesOf({ missing, sign, clipped }) {
 
 // ---- marks ----
 
+// In this order, so that neighbours in the palette differ most; names are Vega's.
+const shapes = [
+  "circle",
+  "square",
+  "triangle-up",
+  "diamond",
+  "cross",
+  "triangle-down",
+  "triangle-right",
+  "triangle-left",
+];
+const dashes = [[], [7, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3], [10, 4], [5, 2, 1, 2]];
+
+// What tells a series without its colour: the shape of its points; else, the dashes of its lines.
+export function styleOf(figure) {
+  const pointed = new Set(figure.layers.filter((l) => l.kind === "points").flatMap((l) => l.rows.map((r) => r.series)));
+  const plain = !pointed.size && !figure.layers.some((l) => l.dash);
+  return figure.series.map((s, i) => ({
+    ...s,
+    shape: pointed.has(s.name) ? (s.shape ?? shapes[(s.colour ?? i) % shapes.length]) : "stroke",
+    dash: s.dash ?? (plain && figure.series.length > 1 ? dashes[i % dashes.length] : undefined),
+    ownDash: plain && figure.series.length > 1,
+  }));
+}
+
 const marks = {
   points: (theme, layer) => ({
     type: "point",
     filled: !layer.hollow,
     size: layer.size ?? 42,
     opacity: 1,
-    shape: layer.shape ?? "circle",
+    ...(layer.shape ? { shape: layer.shape } : {}),
     strokeWidth: 1.6,
     tooltip: { content: "data" },
     ...(layer.hollow ? { fill: theme.paper } : {}),
+    ...(layer.rows[0]?.pick ? { cursor: "pointer" } : {}),
   }),
-  hover: () => ({ type: "point", filled: true, size: 420, opacity: 0, tooltip: { content: "data" } }),
+  hover: (theme, layer) => ({
+    type: "point",
+    filled: true,
+    size: layer.rows.length > 60 ? 120 : 420, // many would lie on each other
+    opacity: 0,
+    tooltip: { content: "data" },
+    ...(layer.rows[0]?.pick ? { cursor: "pointer" } : {}),
+  }),
+  picked: (theme) => ({
+    type: "point",
+    filled: false,
+    shape: "circle",
+    size: 210,
+    strokeWidth: 2.6,
+    stroke: theme.ink,
+    opacity: 1,
+  }),
   bars: () => ({ type: "rule", strokeWidth: 1.4, opacity: 0.85 }),
   band: () => ({ type: "area", opacity: 0.16, line: false }),
   line: (theme, layer) => ({
@@ -91,7 +136,7 @@ const marks = {
     strokeWidth: layer.width ?? 1.6,
     opacity: layer.opacity ?? 1,
     clip: true,
-    strokeDash: layer.dash ?? [],
+    ...(layer.dash ? { strokeDash: layer.dash } : {}),
     ...(layer.plain ? { stroke: theme.quiet } : {}),
   }),
   label: (theme) => ({ type: "text", fontSize: 11, align: "left", baseline: "middle", dx: 5, fill: theme.quiet }),
@@ -120,6 +165,17 @@ export function logTicks(low, high) {
   return ticks.length > 1 ? ticks : null;
 }
 
+// Four to eight round numbers between low and high, with their names.
+export function evenTicks(low, high) {
+  const rough = 10 ** Math.floor(Math.log10((high - low) / 4));
+  const step = [5, 2, 1].map((m) => m * rough).find((s) => (high - low) / s >= 4) ?? rough;
+  const first = Math.ceil(low / step);
+  const values = Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) =>
+    Number(((first + i) * step).toPrecision(10)),
+  );
+  return values.length && isNumber(step) ? values.map((value) => ({ value, name: show(value) })) : null;
+}
+
 // The range of a logarithmic axis, with some air around the data.
 function logDomain(values, air) {
   const e = extent(values.filter((v) => v > 0));
@@ -143,27 +199,21 @@ function axisOf(axis, channel) {
       scale: { zero: axis.zero ?? false, nice: axis.nice ?? true, ...(axis.domain ? { domain: axis.domain } : {}) },
       axis: {
         grid,
-        labelOverlap: true,
-        tickCount: axis.narrow ? 4 : 6,
-        ...(axis.names ? naming(axis.names.map((name, i) => ({ value: i + 1, name }))) : {}),
+        ...(axis.names
+          ? naming(axis.names.map((name, i) => ({ value: i + 1, name })))
+          : { labelOverlap: true, tickCount: axis.narrow ? 4 : 6 }),
       },
     };
   const domain = axis.domain ?? logDomain(axis.values, channel === "x" ? 1.08 : 1.15);
-  const ticks = domain && logTicks(...domain);
+  const ticks = domain && (logTicks(...domain) ?? evenTicks(...domain));
   return {
     ...base,
     scale: { type: "log", nice: false, ...(domain ? { domain } : {}) },
-    axis: { grid, labelOverlap: true, ...(ticks ? naming(ticks) : { tickCount: 5, format: ".3~g" }) },
+    axis: { grid, ...(ticks ? naming(ticks) : { labelOverlap: true, tickCount: 5 }) },
   };
 }
 
-// A saved figure has one kind of key, a short line, so that dashes are said in words.
-function legendNames(series) {
-  const words = ({ name, dash }) => JSON.stringify(name + (!dash ? "" : dash[0] > 3 ? " (dashed)" : " (dotted)"));
-  return `[${series.map(words)}][indexof([${series.map((s) => JSON.stringify(s.name))}], datum.label)]`;
-}
-
-function colourOf(figure, theme, legend) {
+function colourOf(figure, theme) {
   return {
     field: "series",
     type: "nominal",
@@ -171,24 +221,90 @@ function colourOf(figure, theme, legend) {
       domain: figure.series.map((s) => s.name),
       range: figure.series.map((s) => theme.palette[s.colour % theme.palette.length]),
     },
-    legend: legend
-      ? {
-          title: null,
-          orient: "bottom",
-          columns: 2,
-          labelLimit: 400,
-          symbolType: "stroke",
-          symbolStrokeWidth: 2.5,
-          labelExpr: legendNames(figure.series),
-        }
-      : null,
+    legend: null,
   };
 }
 
-function layerOf(figure, layer, theme, legend) {
+// Shape or dashes of a series, beside its colour.
+const styled = (figure, key) => ({
+  field: "series",
+  type: "nominal",
+  scale: { domain: figure.series.map((s) => s.name), range: figure.series.map((s) => s[key] ?? []) },
+  legend: null,
+});
+
+// ---- the key of a saved figure ----
+
+const KEY = { sample: 26, gap: 18, line: 17, below: 50 }; // pixels; below: from the axis, past its names and title
+
+// Entries of the key, one after the other in lines of at most `width` pixels: {series, x, y, ...}.
+function keyEntries(figure, theme, width) {
+  let [x, y] = [0, 0];
+  return styleOf(figure).map((s) => {
+    const room = KEY.sample + 5 + 6 * s.name.length + KEY.gap;
+    if (x > 0 && x + room > width) [x, y] = [0, y + KEY.line];
+    const lines = figure.layers.some((l) => l.kind === "line" && l.rows.some((r) => r.series === s.name));
+    const entry = {
+      series: s.name,
+      x,
+      y,
+      ink: theme.palette[s.colour % theme.palette.length],
+      shape: s.shape === "stroke" ? "" : s.shape,
+      lines: lines || s.shape === "stroke",
+      dash: s.dash ?? [],
+    };
+    x += room;
+    return entry;
+  });
+}
+
+// Drawn from ordinary marks, in pixels: a line as it is dashed, the shape of the points, the name.
+function keyLayers(entries, theme) {
+  const at = (dx) => ({ x: { expr: `datum.x + ${dx}` }, y: { expr: `height + datum.y + ${KEY.below}` } });
+  const one = (name, filter, mark) => ({
+    name,
+    data: { values: entries },
+    transform: [{ filter }],
+    mark,
+    encoding: {},
+  });
+  const ink = { expr: "datum.ink" };
+  return [
+    one("key_lines", "datum.lines", {
+      type: "point",
+      ...at(KEY.sample / 2),
+      shape: "M-1,0L1,0",
+      size: KEY.sample ** 2,
+      opacity: 1,
+      stroke: ink,
+      strokeWidth: 1.6,
+      strokeDash: { expr: "datum.dash" },
+    }),
+    one("key_shapes", "datum.shape", {
+      type: "point",
+      ...at(KEY.sample / 2),
+      shape: { expr: "datum.shape" },
+      size: 60,
+      fill: ink,
+      stroke: ink,
+      opacity: 1,
+    }),
+    one("key_names", "true", {
+      type: "text",
+      ...at(KEY.sample + 5),
+      text: { expr: "datum.series" },
+      align: "left",
+      baseline: "middle",
+      fontSize: 11,
+      fill: theme.ink,
+    }),
+  ];
+}
+
+function layerOf(figure, layer, theme, still) {
   const x = axisOf({ ...figure.x, values: figure.values.x }, "x");
   const y = axisOf({ ...figure.y, values: figure.values.y }, "y");
-  const encoding = { x, y, color: colourOf(figure, theme, legend) };
+  const encoding = { x, y, color: colourOf(figure, theme) };
   if (layer.kind === "bars" || layer.kind === "band") {
     encoding.y = { ...y, field: "lo" };
     encoding.y2 = { field: "hi" };
@@ -198,52 +314,69 @@ function layerOf(figure, layer, theme, legend) {
     encoding.detail = { field: "part", type: "nominal" };
   }
   if (layer.kind === "label") encoding.text = { field: "label" };
+  if (layer.kind === "points" && !layer.shape && figure.series.length) encoding.shape = styled(figure, "shape");
+  if (layer.kind === "line" && !layer.dash && !layer.plain && figure.series.some((s) => s.ownDash))
+    encoding.strokeDash = styled(figure, "dash");
   if (layer.kind === "label" || layer.plain) delete encoding.color;
-  const one = (kind) => ({
+  const one = (kind, filter = "indexof(hidden, datum.series) < 0", channels = encoding) => ({
+    name: `${kind}${figure.layers.indexOf(layer)}`,
     data: { values: layer.rows },
-    transform: [{ filter: "indexof(hidden, datum.series) < 0" }],
+    transform: [{ filter }],
     mark: marks[kind](theme, layer),
-    encoding,
+    encoding: channels,
   });
-  return layer.kind === "points" && !legend ? [one("points"), one("hover")] : [one(layer.kind)];
+  if (layer.kind !== "points" || still) return [one(layer.kind)];
+  const picked = layer.rows.some((r) => r.at) ? [one("picked", "datum.at === picked", { x, y })] : [];
+  return [one("points"), ...picked, one("hover")];
 }
 
-const rampOf = (layer, theme) => ({
+const rampOf = (layer, theme, still) => ({
   field: "value",
   type: "quantitative",
   title: layer.title,
   scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
-  legend: { orient: "bottom", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
+  legend: still
+    ? { orient: "right", gradientLength: 200, gradientThickness: 12, titleLimit: 300 }
+    : { orient: "bottom", direction: "horizontal", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
 });
 
-function cellsOf(figure, layer, theme) {
+// Names of an axis of named rows or columns, whose values may be numbers.
+function nameOfEach(values) {
+  const all = [...new Set(values)];
+  return `[${all.map((v) => JSON.stringify(isNumber(v) ? show(v) : String(v)))}][indexof([${all.map((v) => JSON.stringify(v))}], datum.value)]`;
+}
+
+function cellsOf(figure, layer, theme, still) {
   const axis = (a, channel) => ({
     field: channel,
     type: "ordinal",
     title: a.title,
     sort: a.sort ?? null,
-    axis: {
-      labelAngle: 0,
-      labelOverlap: true,
-      labelExpr: "isNumber(datum.value) ? format(datum.value, '.3~g') : datum.label",
-    },
+    axis: { labelAngle: 0, labelOverlap: true, labelExpr: nameOfEach(layer.rows.map((r) => r[channel])) },
   });
-  return [
-    {
-      data: { values: layer.rows },
-      mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
-      encoding: {
-        x: axis(figure.x, "x"),
-        y: axis(figure.y, "y"),
-        color: rampOf(layer, theme),
-      },
-    },
-  ];
+  const [x, y] = [axis(figure.x, "x"), axis(figure.y, "y")];
+  const cells = {
+    name: "cells",
+    data: { values: layer.rows },
+    mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
+    encoding: { x, y, color: rampOf(layer, theme, still) },
+  };
+  if (still || !layer.rows.some((r) => r.at)) return [cells];
+  // The frame is seen on every colour of the ramp: ink with paper on either side of it.
+  const frame = (kind, stroke, strokeWidth) => ({
+    name: kind,
+    data: { values: layer.rows },
+    transform: [{ filter: "datum.at === picked" }],
+    mark: { type: "rect", filled: false, stroke, strokeWidth, opacity: 1 },
+    encoding: { x, y },
+  });
+  return [cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
 }
 
-function tilesOf(figure, layer, theme) {
+function tilesOf(figure, layer, theme, still) {
   return [
     {
+      name: `tiles${figure.layers.indexOf(layer)}`,
       data: { values: layer.rows },
       mark: { type: "rect", tooltip: { content: "data" } },
       encoding: {
@@ -251,7 +384,7 @@ function tilesOf(figure, layer, theme) {
         x2: { field: "x2" },
         y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
         y2: { field: "y2" },
-        color: rampOf(layer, theme),
+        color: rampOf(layer, theme, still),
       },
     },
   ];
@@ -259,22 +392,29 @@ function tilesOf(figure, layer, theme) {
 
 const drawn = { cells: cellsOf, tiles: tilesOf };
 
-export function specOf(figure, theme, { width, height, legend = false }) {
+// still: on its own, with a title and a key, as it is saved.
+export function specOf(figure, theme, { width, height, still = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
-  const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values };
+  const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
+  const key = still && figure.series.length > 1 ? keyEntries(figure, theme, width - 90) : [];
+  const room = key.length ? key.at(-1).y + KEY.line : 0;
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
     width,
-    height,
+    height: height + room,
     autosize: { type: "fit", contains: "padding" },
-    padding: 2,
-    background: legend ? theme.paper : null,
-    ...(legend ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
-    params: [{ name: "hidden", value: [] }],
-    layer: figure.layers
-      .filter((l) => l.rows.length)
-      .flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, legend)),
+    padding: { left: 2, top: 2, right: still ? 8 : 2, bottom: 2 + room },
+    background: still ? theme.paper : null,
+    ...(still ? { title: { text: figure.title, anchor: "start", fontSize: 13, color: theme.ink } } : {}),
+    params: [
+      { name: "hidden", value: [] },
+      { name: "picked", value: "" },
+    ],
+    layer: [
+      ...figure.layers.filter((l) => l.rows.length).flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, still)),
+      ...(key.length ? keyLayers(key, theme) : []),
+    ],
     resolve: { scale: { color: figure.layers.some((l) => l.kind === "tiles") ? "independent" : "shared" } },
     config: configOf(theme),
   };
@@ -304,9 +444,22 @@ function configOf(theme) {
   };
 }
 
+export const heightOf = (figure) => figure.height ?? 320;
+
+// As it is saved, by the page and by `esscher report --figures`: for papers, with its key.
+export const stillOf = (figure, theme) =>
+  specOf(figure, theme, { width: 680, height: Math.max(heightOf(figure), 420), still: true });
+
 // The figure's own numbers, for the CSV: what people see, without what only helps drawing.
 export function dataOf(figure) {
   return figure.layers
     .filter((l) => l.kind !== "label")
-    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, ...row }) => ({ part: l.name ?? l.kind, ...row })));
+    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, at, ...row }) => ({ part: l.name ?? l.kind, ...row })));
 }
+
+// The name of a file that a figure is saved in.
+export const plainName = (title) =>
+  title
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");

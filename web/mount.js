@@ -2,7 +2,7 @@
 import { parse, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
 import { compile } from "vega-lite";
-import { clean, dataOf, specOf } from "./chart.js";
+import { clean, dataOf, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
 import { csvOf } from "./tables.js";
 import { paperTheme, themeNow } from "./theme.js";
 
@@ -40,27 +40,49 @@ function showTip(handler, event, item, value) {
 
 // ---- legend ----
 
-function swatch(colour, dash) {
-  const ns = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(ns, "svg");
-  for (const [k, v] of Object.entries({ width: 22, height: 10, "aria-hidden": "true" })) svg.setAttribute(k, v);
-  const stroke = document.createElementNS(ns, "line");
-  for (const [k, v] of Object.entries({ x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3, stroke: `var(--s${colour})` }))
-    stroke.setAttribute(k, v);
-  if (dash) stroke.setAttribute("stroke-dasharray", dash.join(" "));
-  svg.append(stroke);
+// Outlines of Vega's shapes, 10 high and wide.
+const outlines = {
+  circle: "M5,0A5,5,0,1,1,-5,0A5,5,0,1,1,5,0Z",
+  square: "M-4.4,-4.4H4.4V4.4H-4.4Z",
+  cross: "M-5,-1.7H-1.7V-5H1.7V-1.7H5V1.7H1.7V5H-1.7V1.7H-5Z",
+  diamond: "M-5,0L0,-5L5,0L0,5Z",
+  "triangle-up": "M0,-5L5,4.4H-5Z",
+  "triangle-down": "M0,5L-5,-4.4H5Z",
+  "triangle-right": "M5,0L-4.4,5V-5Z",
+  "triangle-left": "M-5,0L4.4,-5V5Z",
+};
+
+function drawing(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+// A line, dashed as in the figure, with the shape of the points on it.
+function swatch({ colour, dash, shape }, lines) {
+  const [svg, ink] = [drawing("svg", { width: 26, height: 12, "aria-hidden": "true" }), `var(--s${colour % 8})`];
+  if (lines || !outlines[shape]) {
+    const line = drawing("line", {
+      x1: 1,
+      x2: 25,
+      y1: 6,
+      y2: 6,
+      "stroke-width": outlines[shape] ? 1.6 : 3,
+      stroke: ink,
+    });
+    if (dash?.length) line.setAttribute("stroke-dasharray", dash.join(" "));
+    svg.append(line);
+  }
+  if (outlines[shape])
+    svg.append(drawing("path", { d: outlines[shape], fill: ink, transform: "translate(13,6) scale(0.95)" }));
   return svg;
 }
 
 function legendOf(figure, hidden, changed) {
   const list = element("ul", { class: "legend", "aria-label": "Series: press to hide or show" });
-  for (const series of figure.series) {
-    const button = element(
-      "button",
-      { type: "button", "aria-pressed": "true" },
-      swatch(series.colour % 8, series.dash),
-      series.name,
-    );
+  for (const series of styleOf(figure)) {
+    const lines = figure.layers.some((l) => l.kind === "line" && l.rows.some((r) => r.series === series.name));
+    const button = element("button", { type: "button", "aria-pressed": "true" }, swatch(series, lines), series.name);
     button.addEventListener("click", () => {
       if (!hidden.delete(series.name)) hidden.add(series.name);
       button.setAttribute("aria-pressed", String(!hidden.has(series.name)));
@@ -79,18 +101,9 @@ function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-const plainName = (title) =>
-  title
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "");
-
 function saveBar(figure, link) {
   const name = plainName(figure.title);
-  const still = () =>
-    viewOf(specOf(figure, paperTheme, { width: 680, height: Math.max(heightOf(figure), 420), legend: true }), {
-      renderer: "none",
-    });
+  const still = () => viewOf(stillOf(figure, paperTheme), { renderer: "none" });
   const ways = {
     SVG: async () => download(`${name}.svg`, new Blob([await still().toSVG()], { type: "image/svg+xml" })),
     PNG: async () => (await still().toCanvas(2)).toBlob((blob) => download(`${name}.png`, blob)),
@@ -109,7 +122,7 @@ function saveBar(figure, link) {
 // ---- when ----
 
 // Figures are drawn one at a time: those in sight first, the others while nothing else is to do, so that a page with
-// many is there at once. drawAll() resolves when the last one is drawn.
+// many is there at once.
 const waiting = new Map();
 const seen = new IntersectionObserver((entries) => entries.forEach((e) => e.isIntersecting && drawNow(e.target)), {
   rootMargin: "200px",
@@ -118,6 +131,7 @@ const seen = new IntersectionObserver((entries) => entries.forEach((e) => e.isIn
 function enqueue(plot, draw) {
   waiting.set(plot, draw);
   seen.observe(plot);
+  drawAll();
 }
 
 function drawNow(plot) {
@@ -127,21 +141,33 @@ function drawNow(plot) {
   draw?.();
 }
 
+// Says on the page whether all figures that were asked for are drawn.
+let busy = false;
 export async function drawAll() {
   const idle = window.requestIdleCallback ?? setTimeout;
+  if (busy) return;
+  busy = true;
+  document.documentElement.dataset.figures = "drawing";
   while (waiting.size) {
     await new Promise((resolve) => idle(resolve));
     if (waiting.size) drawNow(waiting.keys().next().value);
   }
+  busy = false;
+  document.documentElement.dataset.figures = "ready";
 }
 
 // ---- all of it ----
 
-const heightOf = (figure) => figure.height ?? 320;
-
 function describe(figure) {
   const names = figure.series.map((s) => s.name).join("; ");
   return `${figure.title}. Horizontally: ${figure.x.title}; vertically: ${figure.y.title ?? "one line for each name"}.${names ? ` Series: ${names}.` : ""} The numbers are in the table below.`;
+}
+
+// How many rows are drawn, by kind of mark: data-points="36".
+function countsOf(figure) {
+  const counts = {};
+  for (const { kind, rows } of figure.layers) counts[`data-${kind}`] = (counts[`data-${kind}`] ?? 0) + rows.length;
+  return counts;
 }
 
 // `signal` ends what the figure listens to, for figures that are replaced by others.
@@ -158,11 +184,12 @@ export function mount(place, given, run, id, signal) {
   const caption = element("figcaption", { id: `${id}-caption` }, figure.caption);
   for (const note of notes) caption.append(" ", element("span", { class: "warn" }, note));
   const hidden = new Set();
+  const picked = () => run.selection?.head ?? "";
   let view = null;
   let drawn = 0; // width of the plot in its last drawing
   const frame = element(
     "figure",
-    { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title` },
+    { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title`, ...countsOf(figure) },
     element("h3", { id: `${id}-title` }, figure.title),
   );
   if (figure.series.length > 1)
@@ -192,6 +219,7 @@ export function mount(place, given, run, id, signal) {
     view
       .tooltip(showTip)
       .signal("hidden", [...hidden])
+      .signal("picked", picked())
       .run();
     view.addEventListener("click", (event, item) => {
       if (item?.datum?.pick) plot.dispatchEvent(new CustomEvent("pick", { bubbles: true, detail: item.datum.pick }));
@@ -201,6 +229,7 @@ export function mount(place, given, run, id, signal) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
   addEventListener("beforeprint", draw, { signal });
   addEventListener("afterprint", draw, { signal });
+  run.selection?.addEventListener("change", () => view?.signal("picked", picked()).runAsync(), { signal });
   signal?.addEventListener("abort", () => view?.finalize());
   enqueue(plot, () => {
     if (signal?.aborted) return;

@@ -1,9 +1,9 @@
 // page.js : draws the figures of a report from the tables that the page carries, and lets people take these away.
 //
 // Everything else on the page was written by the program and is readable without this.
-import { mountChoice } from "./choice.js";
 import { registry } from "./figures/index.js";
-import { drawAll, mount } from "./mount.js";
+import { mountRun } from "./gallery.js";
+import { drawAll } from "./mount.js";
 import { tableOf } from "./tables.js";
 import { foldTables } from "./folds.js";
 
@@ -21,8 +21,6 @@ for (const place of document.querySelectorAll(".figures")) {
   const run = runOf(place.dataset.run);
   foldTables(place.closest(".run"), run);
   const figures = Object.hasOwn(registry, run.command) ? registry[run.command](run) : [];
-  figures.forEach((figure, i) =>
-    (figure.options ? mountChoice : mount)(place, figure, run, `${place.dataset.run}-figure-${i + 1}`),
-  );
+  mountRun(place, figures, run, place.dataset.run);
 }
-drawAll().then(() => (document.documentElement.dataset.figures = "ready"));
+drawAll();

@@ -1,5 +1,11 @@
 // theme.js : the colours of the page, as the style sheet has them now, for figures.
 
+// Of heat maps: from little to much, lighter or darker all the way.
+export const ramps = {
+  light: ["#f7f4e4", "#b9dcd9", "#5ca4c4", "#2a6aa3", "#172f5e"],
+  dark: ["#20262e", "#274a6e", "#3f86b8", "#9fd0d8", "#f4f0c0"],
+};
+
 export function themeNow() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(name).trim();
@@ -11,9 +17,7 @@ export function themeNow() {
     rule: get("--rule"),
     font: get("--sans"),
     palette: Array.from({ length: 8 }, (_, i) => get(`--s${i}`)),
-    ramp: dark
-      ? ["#20262e", "#274a6e", "#3f86b8", "#9fd0d8", "#f4f0c0"]
-      : ["#f7f4e4", "#b9dcd9", "#5ca4c4", "#2a6aa3", "#172f5e"],
+    ramp: dark ? ramps.dark : ramps.light,
   };
 }
 
@@ -24,6 +28,7 @@ export const paperTheme = {
   quiet: "#4a4d52",
   rule: "#d9d9d3",
   font: "Helvetica, Arial, sans-serif",
-  palette: ["#0b66ad", "#c04a12", "#35772f", "#7a4fa3", "#8a6508", "#b02f62", "#2f7f80", "#5f6368"],
-  ramp: ["#f7f4e4", "#b9dcd9", "#5ca4c4", "#2a6aa3", "#172f5e"],
+  // --s0 to --s7 of the light page; chosen so that any two differ also to red-blind and green-blind eyes
+  palette: ["#07639d", "#c54d08", "#388255", "#7e56d4", "#7b4303", "#72125d", "#178494", "#525e65"],
+  ramp: ramps.light,
 };

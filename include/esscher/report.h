@@ -58,6 +58,43 @@ typedef struct es_report_size {
 ES_API es_status es_report_write(const char *const *runs, int64_t count, const char *path,
                                  const es_report_opts *opts, es_report_size *size, es_error *err);
 
+/* ---- figures as files ---- */
+
+/* A file that was written. */
+typedef struct es_report_file {
+    const char *path;
+    const char *figure; /* converge-rates-against-the-horizon: its name without the ending */
+    const char *kind;   /* "svg", "pdf", "vl.json", "csv" */
+    const char *title;
+    int64_t rows; /* of the CSV: marks of the figure */
+    int64_t bytes;
+} es_report_file;
+
+typedef struct es_figures_opts {
+    bool overwrite;          /* replace files of those names */
+    es_budget *budget;       /* NULL: no ceiling. All files are held before the first is written */
+    es_progress_fn progress; /* NULL, or asked every 20 ms whether to stop */
+    void *progress_user;
+    void (*wrote)(void *user, const es_report_file *file); /* NULL, or told of each file */
+    void *wrote_user;
+} es_figures_opts;
+
+/*! es_report_figures() : every figure that a page of these runs would have, in the colours of its
+ *  light form, in `folder`, which is made if it is not there: RUN-FIGURE.svg, .pdf (text in
+ *  Helvetica), .vl.json (Vega-Lite, with its data) and .csv; RUN is the name of the run file
+ * without its ending. Where the reader of a page chooses one of several, all of them.
+ *
+ *  This is the one function of the library that starts another program: `node`, which is looked for
+ *  on PATH and must be 18 or later. It runs a script of this library, without a shell; it is given
+ *  the tables and gives back files, and opens none itself. It has ended when the function returns,
+ *  whatever the function returns. Nothing is written before all figures are drawn.
+ *  @return : ES_OK; ES_E_ARGUMENT (report.runs); ES_E_UNSUPPORTED: report.figures if the library
+ * was built without npm, report.node if there is no node or it failed; ES_E_EXISTS before anything
+ * is written; ES_E_INTERRUPTED; else as es_report_write(). Thread-safe where waitpid() is: no other
+ *  thread may wait for any child. */
+ES_API es_status es_report_figures(const char *const *runs, int64_t count, const char *folder,
+                                   const es_figures_opts *opts, es_error *err);
+
 /*! es_report_missing() : why this library draws no figures; "" if it does. */
 ES_API const char *es_report_missing(void);
 

@@ -14,6 +14,7 @@ typedef struct es_asset {
 
 extern const es_asset es_asset_style;
 extern const es_asset es_asset_script;  /* size 0: built without npm */
+extern const es_asset es_asset_stills;  /* the same for Node.js: figures as files */
 extern const es_asset es_asset_notices; /* licences of what is bundled, plain text */
 
 /* What each experiment is about: the first line is its title, the rest is HTML. */

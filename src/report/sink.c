@@ -17,12 +17,27 @@ es_status es_sink_begin(es_sink *s, const char *path, bool overwrite, es_error *
     return s->status;
 }
 
+void es_sink_begin_open(es_sink *s, int fd, const char *name, es_error *err)
+{
+    s->used = 0;
+    s->written = 0;
+    s->err = err;
+    s->status = ES_OK;
+    s->draft = (es_draft){.path = name, .fd = fd};
+}
+
 static void flush(es_sink *s)
 {
     if (s->status == ES_OK && s->used > 0)
         s->status = es_draft_write(&s->draft, s->buffer, s->used, s->err);
     s->written += (int64_t)s->used;
     s->used = 0;
+}
+
+es_status es_sink_flush(es_sink *s)
+{
+    flush(s);
+    return s->status;
 }
 
 es_status es_sink_give_up(es_sink *s, es_status status)

@@ -24,6 +24,11 @@ typedef struct es_sink {
 
 es_status es_sink_begin(es_sink *s, const char *path, bool overwrite, es_error *err);
 
+/* Into a file that is open and stays so; `name` is what failures call it. es_sink_flush() at the
+ * end instead of es_sink_end(). */
+void es_sink_begin_open(es_sink *s, int fd, const char *name, es_error *err);
+es_status es_sink_flush(es_sink *s);
+
 /*! es_sink_end() : publish if nothing failed, else leave no trace. @return : the first failure. */
 es_status es_sink_end(es_sink *s);
 

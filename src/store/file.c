@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -259,7 +260,7 @@ static void sync_folder(const es_draft *draft)
 es_status es_draft_publish(es_draft *draft, es_error *err)
 {
     es_status status = ES_OK;
-    if (fsync(draft->fd) != 0)
+    if (!draft->hasty && fsync(draft->fd) != 0)
         status = es_file_fail(err, draft->path, "file.write", "check the space left on the disk",
                               "write", errno);
     const int closed = close(draft->fd); /* a network file system may report a full disk here */
@@ -272,7 +273,8 @@ es_status es_draft_publish(es_draft *draft, es_error *err)
                      ? fail_exists(err, draft->path)
                      : es_file_fail(err, draft->path, "file.rename", "", "rename", errno);
     if (status == ES_OK) {
-        sync_folder(draft);
+        if (!draft->hasty)
+            sync_folder(draft);
         es_mem_free(NULL, draft->temp);
         draft->temp = NULL;
     }
@@ -289,6 +291,25 @@ void es_draft_discard(es_draft *draft)
         unlink(draft->temp);
     es_mem_free(NULL, draft->temp);
     draft->temp = NULL;
+}
+
+/* ---- files without a name ---- */
+
+es_status es_file_nameless(int *fd, es_error *err)
+{
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/esscher-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int made = mkstemp(path);
+    if (made >= 0)
+        unlink(path);
+    *fd = made >= 0 ? fcntl(made, F_DUPFD_CLOEXEC, 10) : -1;
+    const int number = errno;
+    if (made >= 0)
+        close(made);
+    if (*fd < 0)
+        return es_file_fail(err, path, "file.create", "check $TMPDIR", "create", number);
+    return ES_OK;
 }
 
 /* ---- files that people pass by mistake ---- */

@@ -52,6 +52,8 @@ typedef struct es_draft {
     char *temp;       /* NULL when there is no draft */
     int fd;
     bool overwrite;
+    bool hasty; /* set after es_draft_open(): do not wait for the disk; for many files that are
+                   quickly made again */
 } es_draft;
 
 /*! es_draft_open() : begin. On success end with es_draft_publish() or es_draft_discard().
@@ -66,6 +68,11 @@ es_status es_draft_publish(es_draft *draft, es_error *err);
 
 /*! es_draft_discard() : remove every trace; fine after es_draft_publish(). */
 void es_draft_discard(es_draft *draft);
+
+/*! es_file_nameless() : a file for reading and writing, in $TMPDIR or /tmp, that has no name and is
+ *  gone when it is closed. Its descriptor is 10 or more: 0 to 9 are for programs to be started.
+ *  @return : ES_OK; ES_E_IO (file.create). */
+es_status es_file_nameless(int *fd, es_error *err);
 
 enum { ES_FOREIGN_PREFIX = 32 }; /* bytes that always suffice for es_foreign_of() */
 

@@ -21,7 +21,7 @@ before(async () => {
 after(() => browser?.close());
 
 // Open a page and watch it. Everything it says, asks for, or is denied ends up in `trouble`.
-async function open(name, options = {}, { drawn = true } = {}) {
+async function open(name, options = {}, { drawn = true, folded = false } = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
   const page = await context.newPage();
   const trouble = [];
@@ -32,7 +32,18 @@ async function open(name, options = {}, { drawn = true } = {}) {
   page.on("dialog", (d) => trouble.push(`dialog: ${d.message()}`) && d.dismiss());
   await page.goto(url);
   if (drawn) await page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+  if (drawn && !folded) await unfold(page);
   return { page, trouble, close: () => context.close() };
+}
+
+// Every figure, also those that wait for somebody to ask.
+async function unfold(page) {
+  await page.evaluate(() => document.querySelectorAll("details.more-figures").forEach((d) => (d.open = true)));
+  await page.waitForFunction(
+    () =>
+      [...document.querySelectorAll("details.more-figures > div")].every((d) => d.children.length) &&
+      document.documentElement.dataset.figures === "ready",
+  );
 }
 
 const rgb = (text) =>
@@ -92,7 +103,8 @@ test("the pointer finds numbers, and leaves none behind", async () => {
 
 // Marks are drawn a moment after what is asked for has changed.
 async function drawn(marks, count) {
-  for (let tries = 0; tries < 100 && (await marks.count()) !== count; tries++) await new Promise((r) => setTimeout(r, 100));
+  for (let tries = 0; tries < 100 && (await marks.count()) !== count; tries++)
+    await new Promise((r) => setTimeout(r, 100));
   assert.equal(await marks.count(), count);
 }
 
@@ -116,10 +128,10 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   const map = page.locator(".choice", { hasText: "Heads by" });
   const curves = page.locator(".choice", { hasText: "Errors of" });
   assert.match(await curves.locator("h3").innerText(), /^Errors of prose, layer 0, head 0$/);
-  await map.locator(".mark-rect.role-mark path").nth(17).click(); // rows of the table in order: layer 2, head 1
+  await map.locator(".cells_marks path").nth(17).click(); // rows of the table in order: layer 2, head 1
   assert.equal(await curves.locator("h3").innerText(), "Errors of prose, layer 2, head 1");
   assert.equal(await curves.locator("select").inputValue(), "prose, layer 2, head 1");
-  await drawn(curves.locator(".mark-symbol path"), 2 * 3 * 3); // three errors, three n, each with its target
+  await drawn(curves.locator(".mark-symbol[class*=points] path"), 3 * 3); // three errors, three n
   assert.match(await map.locator("figcaption").innerText(), /Colours end at 1\.\d+/); // one horizon of 12.5 among 1.5
   await curves.locator("select").focus();
   await page.keyboard.press("ArrowDown");
@@ -128,8 +140,8 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   );
   await map.locator("select").selectOption("weight on [CLS] and [SEP]: code");
   assert.equal(await map.locator("h3").innerText(), "Heads by weight on [CLS] and [SEP]: code");
-  await drawn(map.locator(".mark-rect.role-mark path"), 48);
-  assert.equal(await page.locator(".choice figure").count(), 3); // replaced, not added
+  await drawn(map.locator(".cells_marks path"), 48);
+  assert.equal(await page.locator(".choice figure").count(), 4); // replaced, not added
   assert.deepEqual(trouble, []);
 });
 

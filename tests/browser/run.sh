@@ -41,8 +41,10 @@ page() {
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run
+page twice probe.run probe.run
 page odd odd.run
 page few empty.run one.run unfinished.run
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'
 page large large.run
-PAGES=$work WEB=$web BROWSER=$browser node --test "$here/report.test.mjs"
+PAGES=$work WEB=$web BROWSER=$browser ESSCHER=$esscher node --test "$here/palette.test.mjs" "$here/stills.test.mjs" \
+    "$here/figures.test.mjs" "$here/report.test.mjs"

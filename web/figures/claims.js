@@ -1,5 +1,5 @@
 // claims.js : how far each piece of evidence is from what was predicted.
-import { isNumber, show } from "../tables.js";
+import { groupBy, isNumber, show } from "../tables.js";
 
 const FAR = 10; // standard errors; what is further stands at the edge
 
@@ -11,23 +11,61 @@ function distance(r) {
   return isNumber(r.measured_se) && r.measured_se > 0 ? beyond / r.measured_se : FAR * Math.sign(beyond);
 }
 
-const colours = { holds: 2, "does not hold": 1 };
+const styles = {
+  holds: { colour: 2, shape: "circle" },
+  "does not hold": { colour: 1, shape: "cross" },
+};
+const styleOf = (verdict) => styles[verdict] ?? { colour: 4, shape: "diamond" };
 
-export function claims({ tables: { evidence } }) {
-  const rows = (evidence ?? []).filter((r) => (r.relation === "=" || r.relation === "~") && isNumber(distance(r)));
-  if (rows.length < 2) return [];
-  const names = [...new Set(rows.map((r) => r.id))].reverse(); // the first on top
+// A bound points to where it allows the measurement to be, and is filled where it does not hold.
+const relations = [
+  { of: (relation) => relation === ">=" || relation === ">", name: "at least", shape: "triangle-right" },
+  { of: (relation) => relation === "<=" || relation === "<", name: "at most", shape: "triangle-left" },
+  { of: () => true, name: "a number" },
+];
+const relationOf = (r) => relations.find(({ of }) => of(r.relation)).name;
+const signs = { ">=": "≥", "<=": "≤", "~": "≈" };
+
+// Marks of one claim lie below each other within its line, so that none hides another.
+function lines(rows) {
+  const groups = groupBy(rows, "id").reverse(); // the first on top
+  const at = new Map();
+  groups.forEach(([, of], line) =>
+    of.forEach((r, i) => at.set(r, line + 1 + (of.length > 1 ? 0.6 * (0.5 - i / (of.length - 1)) : 0))),
+  );
+  return { names: groups.map(([id]) => id), at };
+}
+
+export function claims({ tables: { evidence: rows = [] } }) {
+  if (!rows.some((r) => isNumber(distance(r)))) return [];
+  const { names, at } = lines(rows);
   const edges = [0.5, names.length + 0.5];
   const verdicts = [...new Set(rows.map((r) => r.verdict))];
+  const mark = (r) => ({
+    series: r.verdict,
+    claim: r.id,
+    relation: r.relation,
+    x: isNumber(distance(r)) ? Math.max(-FAR, Math.min(FAR, distance(r))) : null,
+    y: at.get(r),
+    tip: [
+      ["claim", r.id],
+      ["what", r.label],
+      ["predicted", `${signs[r.relation] ?? r.relation} ${show(r.predicted)}`],
+      ["measured", show(r.measured, r.measured_se)],
+      ["distance", isNumber(distance(r)) ? `${distance(r).toFixed(2).replace("-", "−")} se` : "–"],
+    ],
+  });
+  const kinds = relations.filter(({ name }) => rows.some((r) => relationOf(r) === name));
   return [
     {
       title: "Distance of each measurement from its prediction",
-      caption: `In standard errors, one mark for each piece of evidence that predicts a number; what the prediction itself may be off by is not counted. Chance alone keeps most within ±2; beyond ${FAR} they stand at the edge.`,
+      caption: `In standard errors, one mark for each piece of evidence, below each other where a claim has several; what the prediction itself may be off by is not counted.${kinds.length > 1 ? " Triangles: a bound, and they point to the side where the measurement should be; filled, it is not there. Other marks: a number is predicted, and chance alone keeps most within ±2." : " Chance alone keeps most within ±2."} Beyond ${FAR}, and where nothing is left to chance, they stand at the edge.`,
       table: "evidence",
+      wide: true,
       height: 90 + 26 * names.length,
       x: { title: "(measured − predicted) / standard error", domain: [-FAR - 0.5, FAR + 0.5], nice: false },
       y: { title: null, names, domain: edges, nice: false },
-      series: verdicts.map((name) => ({ name, colour: colours[name] ?? 4 })),
+      series: verdicts.map((name) => ({ name, ...styleOf(name) })),
       layers: [
         {
           kind: "line",
@@ -37,24 +75,16 @@ export function claims({ tables: { evidence } }) {
           width: 1,
           rows: [-2, 2].flatMap((x) => edges.map((y, k) => ({ part: String(x), x, y, k }))),
         },
-        {
-          kind: "points",
-          name: "evidence",
-          size: 60,
-          rows: rows.map((r) => ({
-            series: r.verdict,
-            claim: r.id,
-            x: Math.max(-FAR, Math.min(FAR, distance(r))),
-            y: names.indexOf(r.id) + 1,
-            tip: [
-              ["claim", r.id],
-              ["what", r.label],
-              ["predicted", show(r.predicted)],
-              ["measured", show(r.measured, r.measured_se)],
-              ["distance", `${distance(r).toFixed(2)} se`],
-            ],
+        ...kinds.flatMap(({ name, shape }) =>
+          [false, true].map((broken) => ({
+            kind: "points",
+            name: `evidence: ${name}`,
+            shape,
+            hollow: shape && !broken,
+            size: 52,
+            rows: rows.filter((r) => relationOf(r) === name && (r.verdict === "does not hold") === broken).map(mark),
           })),
-        },
+        ),
       ],
     },
   ];

@@ -13,8 +13,7 @@ function edges(values, log) {
   return new Map(values.map((v, i) => [v, [back(at[i] - half(i - 1)), back(at[i] + half(i))]]));
 }
 
-function diagram(cells, table, thresholds) {
-  const n = Math.max(...cells.map((r) => r.n ?? 0));
+function diagram(cells, n, table, thresholds) {
   const ours = cells.filter((r) => (r.n ?? 0) === n && r.gamma > 0 && isNumber(r.rho));
   const [rhos, gammas] = [ordered(ours, "rho"), ordered(ours, "gamma")];
   if (rhos.length < 3 || gammas.length < 3 || ours.length < 0.9 * rhos.length * gammas.length) return [];
@@ -71,6 +70,14 @@ function diagram(cells, table, thresholds) {
       ],
     },
   ];
+}
+
+// One for each n, the largest first.
+function diagrams(cells, table, thresholds) {
+  const sizes = [...new Set(cells.map((r) => r.n ?? 0))].sort((a, b) => b - a);
+  const drawn = sizes.flatMap((n) => diagram(cells, n, table, thresholds).map((figure) => ({ n, figure })));
+  if (drawn.length < 2) return drawn.map(({ figure }) => figure);
+  return [{ label: "n:", options: drawn.map(({ n, figure }) => ({ name: show(n), figure: () => figure })) }];
 }
 
 // What a practitioner would recognise: γ against the context, with the threshold of the first ρ.
@@ -142,7 +149,7 @@ export function collapse(run) {
     answer,
     tables: { rows, thresholds, curves: curve },
   } = run;
-  const phase = diagram(rows ?? [], run.tables.phase?.length ? "phase" : "rows", thresholds);
+  const phase = diagrams(rows ?? [], run.tables.phase?.length ? "phase" : "rows", thresholds);
   const few = new Set((rows ?? []).map((r) => `${r.n} ${r.rho}`)).size <= 6;
   const times = extent((rows ?? []).map((r) => r.times));
   return [

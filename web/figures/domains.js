@@ -1,5 +1,6 @@
 // domains.js : where a model's heads behave differently on another kind of text.
 import { groupBy, isNumber, show } from "../tables.js";
+import { headOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
 const series = [
@@ -63,6 +64,8 @@ export function domainFigures(differences) {
           name: "heads",
           rows: each((r) => ({
             y: r.ratio,
+            at: headOf(r),
+            pick: headOf(r),
             tip: [
               ["head", `layer ${r.layer}, head ${r.head}`],
               ["ratio", show(r.ratio, r.ratio_se)],

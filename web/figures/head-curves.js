@@ -1,5 +1,6 @@
 // head-curves.js : how one head's errors fall with n; the reader picks the head.
 import { groupBy, isNumber, show } from "../tables.js";
+import { headName, pickOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
 const measures = [
@@ -60,13 +61,19 @@ function curvesOf(name, head, rows) {
   };
 }
 
-// The choice of a head; nothing without curves.
-export function headCurves(heads, rows, several, nameOf) {
+// The choice of a head, which is the run's selection; nothing without curves.
+export function headCurves(heads, rows, several) {
+  const measured = rows.filter((r) => measures.some(({ key }) => isNumber(r[key])));
   const groups = groupBy(
-    rows.filter((r) => isNumber(r.map_error)).map((r) => ({ ...r, name: nameOf(r, several) })),
+    measured.map((r) => ({ ...r, name: headName(r, several) })),
     "name",
   );
-  const known = new Map(heads.map((h) => [nameOf(h, several), h]));
-  const options = groups.map(([name, of]) => ({ name, figure: () => curvesOf(name, known.get(name), of) }));
-  return options.length ? [{ label: "Head:", options }] : [];
+  const known = new Map(heads.map((h) => [headName(h, several), h]));
+  const options = groups.map(([name, of]) => ({
+    name,
+    group: `${several ? `${of[0].domain}, ` : ""}layer ${of[0].layer}`,
+    pick: pickOf(of[0], several),
+    figure: () => curvesOf(name, known.get(name), of),
+  }));
+  return options.length ? [{ open: true, picks: true, label: "Head:", options }] : [];
 }

@@ -1,8 +1,9 @@
 // probe.js : what each head of a model does, in each domain of text: maps of all heads, the curves of one, rates, sinks.
 import { groupBy, isNumber, show } from "../tables.js";
 import { domainFigures } from "./domains.js";
-import { heatMap } from "./heat-map.js";
 import { headCurves } from "./head-curves.js";
+import { headName, headOf, pickOf } from "./heads.js";
+import { heatMap } from "./heat-map.js";
 
 const Z = 2; // standard errors to either side
 
@@ -20,13 +21,15 @@ const quantities = [
   {
     key: "gaussian_frozen",
     title: "share of queries with u > 1",
-    caption: "Queries whose scores spread by more than √(2 ln n): of n Gaussian tokens one would carry them. What real tokens do is the next map.",
+    caption:
+      "Queries whose scores spread by more than √(2 ln n): of n Gaussian tokens one would carry them. What real tokens do is the next map.",
     domain: [0, 1],
   },
   {
     key: "top_n_high",
     title: "share of queries with a top weight above ½",
-    caption: "Queries that give one of the n tokens of a draw more than half of their weight, measured at the largest n.",
+    caption:
+      "Queries that give one of the n tokens of a draw more than half of their weight, measured at the largest n.",
     domain: [0, 1],
   },
   {
@@ -55,8 +58,6 @@ const more = [
   { key: "tokens_for_tenth", title: "tokens for 10 %" },
   { key: "ess", title: "effective tokens" },
 ];
-
-export const headName = (r, several) => `${several ? `${r.domain}, ` : ""}layer ${r.layer}, head ${r.head}`;
 
 // One head far above the others must not turn these into one colour: colours end where nine tenths of the heads do, if
 // the largest is twice as large.
@@ -94,12 +95,12 @@ function headMaps(heads, several, curves) {
             domain:
               value.domain ?? (top ? [Math.min(...rows.map((r) => r[value.key]).filter(isNumber)), top] : undefined),
             more,
-            pick: curves && ((r) => headName(r, several)),
+            pick: curves && ((r) => ({ at: headOf(r), pick: pickOf(r, several) })),
           })[0];
         return { name, figure };
       }),
   );
-  return options.length ? [{ label: "Colour:", options }] : [];
+  return options.length ? [{ open: true, label: "Colour:", options }] : [];
 }
 
 // ---- predicted against measured ----
@@ -160,7 +161,8 @@ function rateFigure(rows, { key, predicted, name: what, how }, several) {
         name: "heads",
         rows: each((r) => ({
           y: r[key],
-          pick: headName(r, several),
+          at: headOf(r),
+          pick: pickOf(r, several),
           tip: [
             ["head", headName(r, several)],
             ["predicted", show(r[predicted], r[`${predicted}_se`])],
@@ -210,7 +212,8 @@ function sinkFigure(heads, several) {
               series: name,
               x: r.layer + 0.7 * (r.head / widest - 0.5),
               y: r[key],
-              pick: headName(r, several),
+              at: headOf(r),
+              pick: pickOf(r, several),
               tip: [
                 ["head", headName(r, several)],
                 ["weight", show(r[key])],
@@ -226,7 +229,7 @@ function sinkFigure(heads, several) {
 export function probe({ tables: { heads: given = [], rows = [], differences = [] } }) {
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
   const several = new Set(heads.map((r) => r.domain)).size > 1;
-  const curves = headCurves(heads, rows, several, headName);
+  const curves = headCurves(heads, rows, several);
   return [
     ...headMaps(heads, several, curves.length > 0),
     ...curves,

@@ -65,20 +65,20 @@ function weightFigures(rows, name, x) {
   );
 }
 
-// The weights in order at the largest n, for up to four b.
-function orderFigure(rows) {
-  const largest = Math.max(...rows.map((r) => r.n ?? 0));
-  const ours = rows.filter(
-    (r) =>
-      r.n === largest &&
-      r.dim === rows[0].dim &&
-      isNumber(r["ordered.0"]) &&
-      isNumber(r["ordered_limit.0"]) &&
-      r["ordered.0"] > 0.005,
+// The weights in order: of each d and n, the largest n first, a curve for each b.
+function orderFigures(rows) {
+  const good = rows.filter((r) => isNumber(r["ordered.0"]) && isNumber(r["ordered_limit.0"]));
+  const cells = [...new Map(good.map((r) => [`${r.dim} ${r.n}`, r])).values()].sort(
+    (a, b) => a.dim - b.dim || b.n - a.n,
   );
-  const step = Math.max(1, Math.ceil(ours.length / 4));
-  const chosen = ours.filter((_, i) => (ours.length - 1 - i) % step === 0);
-  if (!chosen.length) return [];
+  const options = cells.map(({ dim, n }) => ({
+    name: `d = ${show(dim)}, n = ${show(n)}`,
+    figure: () => orderFigure(good.filter((r) => r.dim === dim && r.n === n)),
+  }));
+  return options.length < 2 ? options.map(({ figure }) => figure()) : [{ label: "Keys:", options }];
+}
+
+function orderFigure(chosen) {
   const name = (r) => `b = ${show(r.b)}`;
   const each = (f) =>
     chosen.flatMap((r) => Array.from({ length: 8 }, (_, k) => ({ series: name(r), x: k + 1, ...f(r, k) })));
@@ -92,39 +92,39 @@ function orderFigure(rows) {
   ];
   const seen = chosen.flatMap((r) => Array.from({ length: 8 }, (_, k) => value(r, k))).filter((v) => v > 0);
   const floor = Math.max(1e-6, Math.min(...seen) / 2);
-  return [
-    {
-      title: `Weights in order, n = ${show(largest)}, d = ${show(rows[0].dim)}`,
-      caption:
-        "Mean of the k-th largest weight. Points with two standard errors: measured over n keys. Lines: the " +
-        "Poisson limit, from a sample of the same size; the p-values under the pointer compare the two " +
-        "distributions.",
-      table: "rows",
-      x: { title: "k, rank of the weight", domain: [0.7, 8.3], nice: false },
-      y: { title: "k-th largest weight", log: true, domain: [floor, 1.3] },
-      series: chosen.map((r, i) => ({ name: name(r), colour: i })),
-      layers: [
-        {
-          kind: "line",
-          name: "limit",
-          rows: each((r, k) => ({ y: r[`ordered_limit.${k}`] })).filter((r) => r.y >= floor),
-        },
-        {
-          kind: "bars",
-          name: "two standard errors",
-          rows: each((r, k) => ({
-            lo: Math.max(floor, value(r, k) - Z * se(r, k)),
-            hi: value(r, k) + Z * se(r, k),
-          })).filter((r) => r.hi > floor),
-        },
-        {
-          kind: "points",
-          name: "measured",
-          rows: each((r, k) => ({ y: value(r, k), tip: tip(r, k) })).filter((r) => r.y >= floor),
-        },
-      ],
-    },
-  ];
+  const below = chosen.flatMap((r) => Array.from({ length: 8 }, (_, k) => value(r, k))).filter((v) => v < floor).length;
+  return {
+    title: `Weights in order, n = ${show(chosen[0].n)}, d = ${show(chosen[0].dim)}`,
+    caption:
+      "Mean of the k-th largest weight. Points with two standard errors: measured over n keys. Lines: the " +
+      "Poisson limit, from a sample of the same size; the p-values under the pointer compare the two " +
+      "distributions." +
+      (below ? ` ${below} weights below 10⁻⁶ are not drawn.` : ""),
+    table: "rows",
+    x: { title: "k, rank of the weight", domain: [0.7, 8.3], nice: false },
+    y: { title: "k-th largest weight", log: true, domain: [floor, 1.3] },
+    series: chosen.map((r, i) => ({ name: name(r), colour: i })),
+    layers: [
+      {
+        kind: "line",
+        name: "limit",
+        rows: each((r, k) => ({ y: r[`ordered_limit.${k}`] })).filter((r) => r.y >= floor),
+      },
+      {
+        kind: "bars",
+        name: "two standard errors",
+        rows: each((r, k) => ({
+          lo: Math.max(floor, value(r, k) - Z * se(r, k)),
+          hi: value(r, k) + Z * se(r, k),
+        })).filter((r) => r.hi > floor),
+      },
+      {
+        kind: "points",
+        name: "measured",
+        rows: each((r, k) => ({ y: value(r, k), tip: tip(r, k) })).filter((r) => !(r.y < floor)),
+      },
+    ],
+  };
 }
 
 // The subcritical variance falls with n: it belongs to each curve, dashed in the same colour.
@@ -193,5 +193,5 @@ export function regimes({ tables: { rows } }) {
   const overN = distinct(rows, "b").length < 2 && distinct(rows, "n").length > 1;
   const x = overN ? { key: "n", title: "n, keys", log: true } : { key: "b", title: "b", log: true };
   const series = overN ? (r) => (dims ? `d = ${show(r.dim)}, b = ${show(r.b)}` : `b = ${show(r.b)}`) : name;
-  return [...weightFigures(rows, series, x), ...orderFigure(rows), ...outputFigures(rows, name)];
+  return [...weightFigures(rows, series, x), ...orderFigures(rows), ...outputFigures(rows, name)];
 }

@@ -1,0 +1,284 @@
+/* figure_files.c : figures of runs as files. Tables go to Node.js, which draws them by the page's
+ * own modules; what comes back is checked and written. */
+#include <esscher/report.h>
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "report/assets.h"
+#include "report/book.h"
+#include "report/node.h"
+#include "report/sink.h"
+
+/* ---- what goes out ---- */
+
+/* {"rows": 15, "shown": 15, "columns": {"n": [...], ...}}: every row. */
+static void put_table(es_sink *s, const es_run_table *t)
+{
+    es_sink_format(s, "{\"rows\":%lld,\"shown\":%lld,\"columns\":{", (long long)t->rows,
+                   (long long)t->rows);
+    for (int64_t j = 0; j < t->cols; j++) {
+        const es_run_column *c = &t->columns[j];
+        es_sink_put(s, j ? "," : "");
+        es_sink_json_text(s, c->name);
+        es_sink_put(s, ":[");
+        for (int64_t i = 0; i < t->rows; i++) {
+            es_sink_put(s, i ? "," : "");
+            if (c->kind == ES_RUN_REAL)
+                es_sink_json_real(s, c->reals[i]);
+            else
+                es_sink_json_text(s, c->texts[i]);
+        }
+        es_sink_put(s, "]");
+    }
+    es_sink_put(s, "}}\n");
+}
+
+static void put_pair(es_sink *s, bool first, const char *key, const char *text)
+{
+    es_sink_put(s, first ? "" : ",");
+    es_sink_json_text(s, key);
+    es_sink_put(s, ":");
+    es_sink_json_text(s, text);
+}
+
+/* The name of the run file, without folders and ending. */
+static void put_name(es_sink *s, const char *path)
+{
+    char name[256];
+    const char *slash = strrchr(path, '/');
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : path);
+    char *dot = strrchr(name, '.');
+    if (dot && dot > name)
+        *dot = '\0';
+    es_sink_json_text(s, name);
+}
+
+static void put_run(es_sink *s, const es_book *book)
+{
+    es_sink_put(s, "{\"name\":");
+    put_name(s, book->path);
+    es_sink_put(s, ",\"command\":");
+    es_sink_json_text(s, book->about.command);
+    es_sink_put(s, ",\"answer\":{");
+    for (int64_t i = 0; i < book->answer.rows; i++)
+        put_pair(s, i == 0, es_book_text(&book->answer, "key", i),
+                 es_book_text(&book->answer, "value", i));
+    es_sink_put(s, "},\"params\":{");
+    for (int64_t i = 0; i < book->about.params_count; i++)
+        put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
+    es_sink_put(s, "},\"tables\":{");
+    const char *between = "";
+    for (int64_t i = 0; i < book->count; i++)
+        if (book->tables[i].owner) {
+            es_sink_put(s, between);
+            es_sink_json_text(s, book->tables[i].data.name);
+            es_sink_put(s, ":");
+            put_table(s, &book->tables[i].data);
+            between = ",";
+        }
+    es_sink_put(s, "}}\n");
+}
+
+/* One run's tables are in memory at a time. */
+static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es_budget *budget,
+                          es_error *err)
+{
+    es_sink_put(s, "[");
+    for (int64_t i = 0; i < count; i++) {
+        es_book book;
+        ES_TRY(es_book_open(&book, runs[i], budget, err));
+        const es_status status = es_book_read(&book, err);
+        if (status == ES_OK) {
+            es_sink_put(s, i ? "," : "");
+            put_run(s, &book);
+            es_book_forget(&book);
+        }
+        es_book_close(&book);
+        ES_TRY(status);
+    }
+    es_sink_put(s, "]");
+    return es_sink_flush(s);
+}
+
+static es_status write_data(int fd, const char *const *runs, int64_t count, es_budget *budget,
+                            es_error *err)
+{
+    void *memory;
+    ES_TRY(es_mem_new(budget, sizeof(es_sink), "a buffer", &memory, err));
+    es_sink *s = memory;
+    es_sink_begin_open(s, fd, "data for node", err);
+    const es_status status = put_runs(s, runs, count, budget, err);
+    es_mem_free(budget, memory);
+    return status;
+}
+
+/* ---- what comes back ---- */
+
+enum { NAME = 200, KIND = 8, LINE = 1024, PATH = 4096 };
+
+/* All files, one after the other: a line about each, then its bytes. */
+typedef struct parcel {
+    char *bytes;
+    size_t size, at;
+} parcel;
+
+typedef struct parcel_file {
+    char line[LINE], figure[NAME], kind[KIND], path[PATH];
+    const char *title; /* in `line` */
+    const char *bytes;
+    long long size, rows;
+} parcel_file;
+
+/* Names come from titles, by our own script; still, none may leave the folder. */
+static bool is_plain(const char *name)
+{
+    for (const char *c = name; *c; c++)
+        if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-' &&
+            !(*c == '.' && c > name))
+            return false;
+    return *name != '\0';
+}
+
+/* The next file; false when there is none, or, with p->at short of p->size, something else. */
+static bool next_file(parcel *p, const char *folder, parcel_file *out)
+{
+    const char *begin = p->bytes + p->at, *end = memchr(begin, '\n', p->size - p->at);
+    int read = 0;
+    if (!end || end - begin >= LINE)
+        return false;
+    snprintf(out->line, sizeof out->line, "%.*s", (int)(end - begin), begin);
+    if (sscanf(out->line, "%lld %lld %199s %7s %n", &out->size, &out->rows, out->figure, out->kind,
+               &read) != 4 ||
+        read == 0 || !is_plain(out->figure) || !is_plain(out->kind))
+        return false;
+    const size_t from = (size_t)(end + 1 - p->bytes);
+    if (out->size < 0 || (size_t)out->size > p->size - from)
+        return false;
+    out->title = out->line + read;
+    out->bytes = p->bytes + from;
+    p->at = from + (size_t)out->size;
+    const int length =
+        snprintf(out->path, sizeof out->path, "%s/%s.%s", folder, out->figure, out->kind);
+    return length > 0 && (size_t)length < sizeof out->path;
+}
+
+static es_status fail_answer(es_error *err)
+{
+    return es_fail(err, ES_E_UNSUPPORTED, "report.node", "install nodejs, 18 or later",
+                   "node gave back something else than figures");
+}
+
+static es_status read_answer(int fd, es_budget *budget, parcel *out, es_error *err)
+{
+    struct stat st;
+    void *memory;
+    if (fstat(fd, &st) != 0)
+        return es_file_fail(err, "figures", "file.read", "", "read", errno);
+    ES_TRY(es_mem_new(budget, (size_t)st.st_size, "figures", &memory, err));
+    *out = (parcel){.bytes = memory, .size = (size_t)st.st_size};
+    for (size_t have = 0; have < out->size;) {
+        const ssize_t got = pread(fd, out->bytes + have, out->size - have, (off_t)have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return es_file_fail(err, "figures", "file.read", "", "read", got < 0 ? errno : EIO);
+        have += (size_t)got;
+    }
+    return ES_OK;
+}
+
+static es_status make_folder(const char *folder, es_error *err)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+        return ES_OK;
+    return es_file_fail(err, folder, "file.create", "check that the folder above it is writable",
+                        "create", errno);
+}
+
+static es_status save(const parcel_file *file, const es_figures_opts *opts, es_error *err)
+{
+    es_draft draft;
+    ES_TRY(es_draft_open(file->path, opts->overwrite, &draft, err));
+    draft.hasty = true;
+    es_status status = es_draft_write(&draft, file->bytes, (size_t)file->size, err);
+    if (status == ES_OK)
+        status = es_draft_publish(&draft, err);
+    es_draft_discard(&draft);
+    if (status == ES_OK && opts->wrote)
+        opts->wrote(opts->wrote_user, &(es_report_file){.path = file->path,
+                                                        .figure = file->figure,
+                                                        .kind = file->kind,
+                                                        .title = file->title,
+                                                        .rows = file->rows,
+                                                        .bytes = file->size});
+    return status;
+}
+
+/* Twice over the files: is every name free, then write. */
+static es_status write_files(parcel *p, const char *folder, const es_figures_opts *opts,
+                             es_error *err)
+{
+    parcel_file file;
+    ES_TRY(make_folder(folder, err));
+    while (next_file(p, folder, &file))
+        ES_TRY(es_file_may_create(file.path, opts->overwrite, err));
+    if (p->at < p->size)
+        return fail_answer(err);
+    p->at = 0;
+    while (next_file(p, folder, &file))
+        ES_TRY(save(&file, opts, err));
+    return ES_OK;
+}
+
+/* ---- all of it ---- */
+
+static es_status check(int64_t count, es_error *err)
+{
+    if (count < 1 || count > ES_REPORT_RUNS)
+        return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
+                       "figures are drawn of 1 to %d runs, not %lld", ES_REPORT_RUNS,
+                       (long long)count);
+    if (es_asset_stills.size == 0)
+        return es_fail(err, ES_E_UNSUPPORTED, "report.figures",
+                       "install nodejs and npm and build again with a network",
+                       "figures are not built in: %s", es_asset_missing);
+    return ES_OK;
+}
+
+static es_status draw(const es_node_files *files, const char *const *runs, int64_t count,
+                      const char *folder, const es_figures_opts *opts, es_error *err)
+{
+    parcel answer = {0};
+    ES_TRY(write_data(files->data, runs, count, opts->budget, err));
+    ES_TRY(es_node_run(&es_asset_stills, files, opts->progress, opts->progress_user, err));
+    es_status status = read_answer(files->answer, opts->budget, &answer, err);
+    if (status == ES_OK)
+        status = write_files(&answer, folder, opts, err);
+    es_mem_free(opts->budget, answer.bytes);
+    return status;
+}
+
+es_status es_report_figures(const char *const *runs, int64_t count, const char *folder,
+                            const es_figures_opts *opts, es_error *err)
+{
+    es_node_files files = {.data = -1, .answer = -1};
+    ES_TRY(check(count, err));
+    es_status status = es_file_nameless(&files.data, err);
+    if (status == ES_OK)
+        status = es_file_nameless(&files.answer, err);
+    if (status == ES_OK)
+        status = draw(&files, runs, count, folder, opts, err);
+    if (files.data >= 0)
+        close(files.data);
+    if (files.answer >= 0)
+        close(files.answer);
+    return status;
+}

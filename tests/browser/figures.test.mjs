@@ -1,0 +1,186 @@
+// figures.test.mjs : what figures show and how they are asked for, in headless Chromium. Run by run.sh.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const { PAGES, WEB, BROWSER } = process.env;
+const need = createRequire(join(WEB, "package.json"));
+const { chromium } = need("playwright-core");
+
+let browser;
+before(async () => (browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] })));
+after(() => browser?.close());
+
+const ready = (page) => page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+
+async function open(name, hash = "", options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const trouble = [];
+  page.on("console", (m) => trouble.push(m.text()));
+  page.on("pageerror", (e) => trouble.push(e.message));
+  await page.goto(pathToFileURL(join(PAGES, `${name}.html`)).href + hash);
+  await ready(page);
+  return { page, trouble, close: () => context.close() };
+}
+
+async function unfold(page) {
+  await page.evaluate(() => document.querySelectorAll("details.more-figures").forEach((d) => (d.open = true)));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll("details.more-figures > div")].every((d) => d.children.length),
+  );
+  await ready(page);
+}
+
+// The tables that the page carries for a run, as columns.
+const tablesOf = (page, command) =>
+  page.evaluate((name) => {
+    const runs = [...document.querySelectorAll("script[type='application/json']")].map((s) =>
+      JSON.parse(s.textContent),
+    );
+    return runs.find((r) => r.command === name).tables;
+  }, command);
+
+test("one figure of a run is drawn at once, the others when they are asked for", async () => {
+  const { page, trouble, close } = await open("all");
+  const runs = await page.$$eval(".figures", (all) =>
+    all.map((place) => ({
+      open: place.querySelectorAll(":scope > figure, :scope > .choice").length,
+      more: place.querySelector(".more-figures summary")?.textContent ?? "",
+      hidden: place.querySelectorAll(".more-figures figure").length,
+    })),
+  );
+  assert.equal(runs.length, 13);
+  for (const { open: shown, hidden } of runs) assert.ok(shown >= 1 && shown <= 2 && hidden === 0);
+  assert.equal(runs.filter((r) => r.open === 2).length, 1); // probe: the map of heads, and the curves of one
+  assert.equal(runs[1].more, "More figures (3)"); // converge has 4
+  await page.locator(".more-figures summary").first().click();
+  await page.waitForFunction(() => document.querySelectorAll(".more-figures svg.marks").length === 3);
+  await page.locator(".more-figures summary").first().click(); // folded again, opened again: not made twice
+  await page.locator(".more-figures summary").first().click();
+  assert.equal(await page.locator(".more-figures figure").count(), 3);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+// data-points is what the figure says it draws; the marks are those of Vega. Both must be what the table has.
+async function marksOf(figure, kind = "points") {
+  const said = Number(await figure.getAttribute(`data-${kind}`));
+  const selector = kind === "cells" ? ".cells_marks path" : `.mark-symbol[class*="points"] path`;
+  assert.equal(await figure.locator(selector).count(), said);
+  return said;
+}
+
+test("no figure drops rows: marks are as many as the table's rows", async () => {
+  const { page, close } = await open("all");
+  await unfold(page);
+  const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
+  const finite = (column) => column.filter((v) => typeof v === "number").length;
+
+  const converge = (await tablesOf(page, "converge")).rows;
+  assert.equal(await marksOf(figure("Mean error against the number")), finite(converge.columns.mean_error));
+  const evidence = (await tablesOf(page, "claims")).evidence;
+  assert.equal(await marksOf(figure("Distance of each measurement")), finite(evidence.columns.measured));
+  const tails = (await tablesOf(page, "tails")).rows;
+  assert.equal(await marksOf(figure("Hill’s tail index").or(figure("Hill's tail index"))), finite(tails.columns.hill));
+  const layers = await figure("Hill's tail index").locator(".role-axis-label text").allTextContents();
+  for (const layer of new Set(tails.columns.layer)) assert.ok(layers.includes(String(layer)), `layer ${layer}`);
+
+  const { heads, rows } = await tablesOf(page, "probe");
+  assert.equal(heads.shown, heads.rows);
+  assert.equal(rows.shown, rows.rows);
+  assert.equal(await marksOf(figure("Heads by"), "cells"), heads.rows / 2); // of one domain of two
+  for (const at of [0, 17, 47]) {
+    // Every n of each head, the largest too.
+    const pick = { layer: heads.columns.layer[at], head: heads.columns.head[at], domain: heads.columns.domain[at] };
+    const own = rows.columns.n.filter((_, i) => Object.keys(pick).every((k) => rows.columns[k][i] === pick[k]));
+    await page.evaluate((hash) => (location.hash = hash), `L${pick.layer}H${pick.head}-${pick.domain}`);
+    const curves = page.locator("figure.figure", {
+      hasText: `Errors of ${pick.domain}, layer ${pick.layer}, head ${pick.head}`,
+    });
+    await curves.locator("svg.marks").waitFor();
+    assert.equal(await marksOf(curves), 3 * own.length);
+  }
+  await close();
+});
+
+test("the claims figure names every claim", async () => {
+  const { page, close } = await open("all");
+  const figure = page.locator("figure.figure", { hasText: "Distance of each measurement" });
+  const names = new Set((await tablesOf(page, "claims")).evidence.columns.id);
+  const labels = await figure.locator(".role-axis-label text").allTextContents();
+  for (const name of names) assert.ok(labels.includes(name), name);
+  await close();
+});
+
+const overlaps = (a, b) => a && b && a.y < b.y + b.height && b.y < a.y + a.height;
+
+test("a head has an address, is marked in every figure, and stays named while the reader scrolls", async () => {
+  const { page, trouble, close } = await open("all", "#L2H3");
+  const bar = page.locator(".picked");
+  assert.match(await bar.innerText(), /layer 2, head 3/);
+  assert.ok(
+    overlaps(await page.locator("section.run", { has: bar }).locator(".figures").boundingBox(), { y: 0, height: 900 }),
+  );
+  const curves = page.locator(".choice", { hasText: "Errors of" });
+  assert.equal(await curves.locator("h3").innerText(), "Errors of prose, layer 2, head 3");
+  await unfold(page);
+  assert.equal(await page.locator(".picked_marks path").count(), 1); // a cell of the map
+  const marked = await page.$$eval(
+    "section.run .figures [class*='picked']:not(.picked_marks) path",
+    (all) => all.length,
+  );
+  assert.equal(marked, 2 + 2 * 2 + 1); // rates and sinks in two domains, and their ratio
+  await page.mouse.wheel(0, 700);
+  await page.waitForTimeout(200);
+  const box = await bar.boundingBox();
+  assert.ok(box.y >= 0 && box.y < 60, `the bar is at ${box.y}`);
+
+  await page.locator(".choice", { hasText: "Heads by" }).locator(".cells_marks path").nth(17).click();
+  assert.equal(await page.evaluate(() => location.hash), "#L2H1");
+  assert.match(await bar.innerText(), /layer 2, head 1/);
+  await page.locator(".choice", { hasText: "Errors of" }).locator("select").selectOption("code, layer 4, head 2");
+  assert.equal(await page.evaluate(() => location.hash), "#L4H2-code");
+  await bar.getByRole("button").click();
+  assert.equal(await bar.isVisible(), false);
+  assert.equal(await page.evaluate(() => location.hash), "");
+  await page.waitForFunction(() => document.querySelectorAll(".picked_marks path").length === 0);
+  await page.evaluate(() => (location.hash = "#L99H1")); // there is none: nothing happens
+  assert.equal(await bar.isVisible(), false);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("a second probe of a page has addresses of its own", async () => {
+  const { page, close } = await open("twice", "#run-2-L1H0");
+  const [first, second] = await page.locator("section.run").all();
+  assert.equal(await first.locator(".picked").isVisible(), false);
+  assert.match(await second.locator(".picked").innerText(), /layer 1, head 0/);
+  await page.evaluate(() => (location.hash = "#L0H1"));
+  await first.locator(".picked").waitFor({ state: "visible" });
+  assert.match(await first.locator(".picked").innerText(), /layer 0, head 1/);
+  await close();
+});
+
+test("on paper are the figures that are open", async () => {
+  const { page, close } = await open("all");
+  await page.emulateMedia({ media: "print" });
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  assert.equal(await page.locator(".more-figures").first().isVisible(), false);
+  assert.ok(await page.locator("figure svg.marks").first().isVisible());
+  await close();
+});
+
+test("tooltips and axes write numbers as people do", async () => {
+  const { page, close } = await open("all");
+  await unfold(page);
+  const texts = await page.$$eval("figure svg text", (all) => all.map((t) => t.textContent));
+  assert.ok(texts.length > 300);
+  assert.deepEqual(
+    texts.filter((t) => /\de[+-]?\d|\+-|(^|\s)-\d/.test(t)),
+    [],
+  );
+  await close();
+});

@@ -1,0 +1,83 @@
+// selection.js : the head that a reader has picked in a run: marked in all its figures, named in a bar that stays in
+// sight, and part of the page's address: #L3H5, of the first run that has heads, #run-2-L3H5 of the second run.
+//
+// A pick is "L3H5", or "L3H5-code" where heads were measured in several domains; its head is "L3H5".
+
+const headOf = (pick) => pick.split("-")[0];
+const words = (pick) => {
+  const [, layer, head, domain] = pick.match(/^L(\d+)H(\d+)(?:-(.*))?$/);
+  return `layer ${layer}, head ${head}${domain ? `, ${domain}` : ""}`;
+};
+
+export class Selection extends EventTarget {
+  // picks: all that can be picked, the first of a head for its short address; prefix: of the address.
+  constructor(picks, prefix) {
+    super();
+    this.picks = picks;
+    this.prefix = prefix;
+    this.pick = ""; // nothing
+  }
+
+  get head() {
+    return this.pick && headOf(this.pick);
+  }
+
+  // Unknown picks are ignored: an address may come from another page.
+  set(pick) {
+    const known = pick && (this.picks.find((p) => p === pick) ?? this.picks.find((p) => headOf(p) === pick));
+    if ((pick && !known) || (known || "") === this.pick) return Boolean(known);
+    this.pick = known || "";
+    this.dispatchEvent(new Event("change"));
+    return Boolean(known);
+  }
+
+  // As short as it can be: the first domain of a head is left out.
+  get hash() {
+    const short = this.picks.find((p) => headOf(p) === this.head) === this.pick ? this.head : this.pick;
+    return short && `#${this.prefix}${encodeURIComponent(short)}`;
+  }
+
+  // What an address picks in this run; "" for that of something else.
+  inHash(hash) {
+    const text = decodeURIComponent(hash.slice(1));
+    if (!text.startsWith(this.prefix)) return "";
+    const pick = text.slice(this.prefix.length);
+    return /^L\d+H\d+(-.*)?$/.test(pick) ? pick : "";
+  }
+}
+
+// The bar above `place`, and the address, follow the selection; the address that the page was opened with picks.
+// curves: id of the figure that shows the picked head.
+export function followSelection(selection, place, curves) {
+  const bar = document.createElement("div");
+  const name = document.createElement("strong");
+  const link = document.createElement("a");
+  const close = document.createElement("button");
+  bar.className = "picked";
+  bar.hidden = true;
+  bar.setAttribute("role", "status");
+  link.href = `#${curves}`;
+  link.textContent = "its curves";
+  close.type = "button";
+  close.textContent = "×";
+  close.setAttribute("aria-label", "Select no head");
+  bar.append(name, link, close);
+  place.before(bar);
+  close.addEventListener("click", () => selection.set(""));
+  link.addEventListener("click", (event) => {
+    event.preventDefault(); // the address stays that of the head
+    document.getElementById(curves)?.scrollIntoView();
+  });
+  selection.addEventListener("change", () => {
+    bar.hidden = !selection.pick;
+    name.textContent = selection.pick ? words(selection.pick) : "";
+    history.replaceState(null, "", selection.hash || location.pathname + location.search);
+  });
+  const goThere = () => {
+    if (!selection.set(selection.inHash(location.hash))) return;
+    for (let e = place; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
+    place.scrollIntoView();
+  };
+  addEventListener("hashchange", goThere);
+  goThere();
+}

@@ -1,0 +1,86 @@
+// stills.js : the figures of runs as files, without a browser: SVG, PDF, Vega-Lite and CSV of each.
+//
+// Run by Node.js for `esscher report --figures`. It reads runs from file descriptor 3, {"name", "command", "answer",
+// "params", "tables"} each as on the page, and writes files to standard output, each after a line
+// "BYTES ROWS FIGURE KIND TITLE": "12345 36 converge-rates-against-the-horizon svg Rates against the horizon". It opens
+// no file and no connection. Modules and theme are those of the page's own "Save as".
+import { readFileSync, writeSync } from "node:fs";
+import { parse, textMetrics, View } from "vega";
+import { expressionInterpreter } from "vega-interpreter";
+import { compile } from "vega-lite";
+import { clean, dataOf, plainName, stillOf } from "./chart.js";
+import { registry } from "./figures/index.js";
+import { pdfOf } from "./pdf.js";
+import { widthOf } from "./pdf-fonts.js";
+import { csvOf, tableOf } from "./tables.js";
+import { paperTheme } from "./theme.js";
+
+// Vega lays out text by its widths, which browsers know: here they are those of Helvetica.
+const heavy = (weight) => weight === "bold" || Number(weight) >= 600;
+textMetrics.width = (item, text) =>
+  widthOf(String(text ?? item.text ?? ""), item.fontSize ?? 11, heavy(item.fontWeight));
+
+const svgOf = (spec) =>
+  new View(parse(compile(spec).spec, undefined, { ast: true }), {
+    expr: expressionInterpreter,
+    renderer: "none",
+  }).toSVG();
+
+// Every figure of a run, also each of those that share a place on the page.
+function figuresOf(run) {
+  const known = Object.hasOwn(registry, run.command) ? registry[run.command](run) : [];
+  return known.flatMap((f) => (f.options ? f.options.map((o) => o.figure()) : [f]));
+}
+
+// Names are never used twice.
+function namer() {
+  const taken = new Set();
+  return (wanted) => {
+    let name = wanted;
+    for (let i = 2; taken.has(name); i++) name = `${wanted}-${i}`;
+    taken.add(name);
+    return name;
+  };
+}
+
+async function filesOf(figure) {
+  const { figure: cleaned, notes, empty } = clean(figure);
+  if (empty) return null;
+  const spec = stillOf(cleaned, paperTheme);
+  const svg = await svgOf(spec);
+  const rows = dataOf(cleaned);
+  return {
+    rows: rows.length,
+    notes,
+    files: {
+      svg,
+      pdf: pdfOf(svg, figure.title),
+      "vl.json": `${JSON.stringify({ ...spec, description: [figure.caption, ...notes].join(" ") }, null, 1)}\n`,
+      csv: csvOf(rows),
+    },
+  };
+}
+
+function put(bytes) {
+  for (let at = 0; at < bytes.length;) at += writeSync(1, bytes, at);
+}
+
+async function main() {
+  const runs = JSON.parse(readFileSync(3, "utf8"));
+  const name = namer();
+  for (const given of runs) {
+    const tables = Object.fromEntries(Object.entries(given.tables).map(([key, t]) => [key, tableOf(t)]));
+    for (const figure of figuresOf({ ...given, tables })) {
+      const made = await filesOf(figure);
+      if (!made) continue;
+      const stem = name(`${plainName(given.name)}-${plainName(figure.title)}`);
+      for (const [kind, content] of Object.entries(made.files)) {
+        const bytes = Buffer.from(content);
+        put(Buffer.from(`${bytes.length} ${made.rows} ${stem} ${kind} ${figure.title}\n`));
+        put(bytes);
+      }
+    }
+  }
+}
+
+main();
