@@ -87,7 +87,7 @@ void cli_print(cli_session *s)
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
                                  .full = s->common.full,
-                                 .width = s->common.full ? 0 : paper_width(),
+                                 .width = paper_width(),
                                  .most_rows = MOST_ROWS,
                                  .rest = "--full, --csv or --json",
                                  .picks = picks,

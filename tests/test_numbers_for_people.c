@@ -88,6 +88,8 @@ static void errors_of_a_column_share_its_form(void **state)
                         "(3.36 ± 0.12)e-09 | (5.00 ± 0.21)e-01 | 1.00e+12");
     const double sure[] = {0.5, 0.25}, sure_se[] = {0.0, 1e-20};
     assert_string_equal(column(ES_FORMAT_REAL, sure, sure_se, 2), "0.50 ± 0 | 0.25 ± 1.0e-20");
+    assert_non_null(strstr(form(ES_FORMAT_REAL, 0.0, 4.9e-324), ")e-300")); /* 10^-324 is 0 */
+    assert_null(strstr(out, "n"));                                          /* no nan, no inf */
     assert_string_equal(column(ES_FORMAT_SHORT, near, near_se, 2), "0.512 | 12.3"); /* has none */
 }
 
