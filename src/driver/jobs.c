@@ -29,7 +29,11 @@ const double *es_job_cell(const es_job *job, int stage, int64_t cell)
 
 void es_job_phase(es_job *job, const char *phase, double flops)
 {
-    es_driver_phase(job->driver, phase, flops);
+    es_driver *d = job->driver;
+    if (!d->moved)
+        d->flops_phase =
+            0.0; /* "preparing" as a whole gives way to the study's own account of it */
+    es_driver_phase(d, phase, flops);
 }
 
 /* ---- matrices ---- */
