@@ -38,8 +38,13 @@ typedef es_texts cli_strings;
 
 /* Options that mean the same in every command. A choice that was not given is -1. */
 typedef struct cli_common {
-    int64_t threads; /* 0: all */
-    bool json, csv, markdown, dry_run, quiet, verbose;
+    int64_t threads;          /* 0: all */
+    bool json, csv, markdown; /* --format says the same; cli_options_parse() leaves these set */
+    int format;
+    bool full, dry_run, quiet, verbose;
+    es_grid layers, heads; /* rows that are shown */
+    const char *sort;
+    int64_t top;   /* 0: all */
     int precision; /* cli_precision() gives the dtype */
     int isa;
     int progress;
@@ -51,7 +56,7 @@ typedef struct cli_common {
 
 /* Which of them a command takes, for cli_command.common. */
 enum {
-    CLI_TAKES_FORMAT = 1,    /* --json, --csv, --markdown, --quiet, --verbose */
+    CLI_TAKES_FORMAT = 1,    /* --format and its short forms, --full, --quiet, --verbose */
     CLI_TAKES_THREADS = 2,   /* --threads */
     CLI_TAKES_ISA = 4,       /* --isa */
     CLI_TAKES_PRECISION = 8, /* --precision */
@@ -60,8 +65,10 @@ enum {
     CLI_TAKES_PROGRESS = 64, /* --progress */
     CLI_TAKES_SEED = 128,    /* --seed */
     CLI_TAKES_RUN = 256,     /* --out, --resume, --force: a study that keeps its cells */
+    CLI_TAKES_ROWS = 512,    /* --sort, --top: tables that are long */
+    CLI_TAKES_HEADS = 1024,  /* --layer, --head: tables with a row for each */
     CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64,
-    CLI_TAKES_ALL = 511
+    CLI_TAKES_ALL = 2047
 };
 
 /* ---- a command and one run of it ---- */
@@ -94,6 +101,7 @@ struct cli_session {
     cli_progress progress;
     es_answer *result; /* what was found; text, CSV and JSON are views of it */
     bool printed;      /* the command has printed its answer as it came */
+    bool print_failed; /* it was printed, but not as asked: exit code 2 */
     bool check_failed; /* a check the user asked for failed: exit code 1 */
 };
 

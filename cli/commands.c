@@ -11,11 +11,12 @@ enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last, 
 
 static void describe(const es_study *study, cli_command *out)
 {
-    unsigned common = CLI_TAKES_FORMAT | CLI_TAKES_MEMORY | CLI_TAKES_PROGRESS;
+    unsigned common = CLI_TAKES_FORMAT | CLI_TAKES_ROWS | CLI_TAKES_MEMORY | CLI_TAKES_PROGRESS;
     common |= study->takes & ES_TAKES_SEED ? CLI_TAKES_SEED : 0;
     common |= study->takes & ES_TAKES_THREADS ? CLI_TAKES_THREADS : 0;
     common |= study->takes & ES_TAKES_ISA ? CLI_TAKES_ISA : 0;
     common |= study->takes & ES_TAKES_PRECISION ? CLI_TAKES_PRECISION : 0;
+    common |= study->takes & ES_TAKES_HEADS ? CLI_TAKES_HEADS : 0;
     common |= study->cost ? CLI_TAKES_DRY_RUN : 0;
     common |= study->keeps_nothing ? 0 : CLI_TAKES_RUN;
     *out = (cli_command){.name = study->name,

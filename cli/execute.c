@@ -140,12 +140,6 @@ static es_status run_study(cli_session *s, es_params *own, es_error *err)
     return ES_OK;
 }
 
-static bool to_stdout(void *user, const char *bytes, size_t count)
-{
-    (void)user;
-    return fwrite(bytes, 1, count, stdout) == count;
-}
-
 /* ---- any command ---- */
 
 es_answer *cli_result(cli_session *session)
@@ -176,23 +170,6 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
         return es_cost_tell(cost, &session->exec, cli_kernels(session), cli_result(session), err);
     say_cost(session, cost);
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
-}
-
-void cli_print(cli_session *s)
-{
-    const es_answer_form form = s->common.json       ? ES_ANSWER_JSON
-                                : s->common.csv      ? ES_ANSWER_CSV
-                                : s->common.markdown ? ES_ANSWER_MARKDOWN
-                                                     : ES_ANSWER_TEXT;
-    const char *csv = s->command->study ? s->command->study->csv : NULL;
-    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
-                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")};
-    es_error err;
-    /* what stdout refuses, the end of the program complains of */
-    (void)es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
-    es_answer_free(s->result);
-    s->result = NULL;
-    s->printed = true;
 }
 
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
@@ -229,6 +206,7 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
         (help == CLI_HELP_SHORT ? cli_help_short : cli_help_command)(command, stdout);
     else if (!stop && !session.printed)
         cli_print(&session);
+    code = session.print_failed ? CLI_USAGE : code;
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
     es_log_set(NULL, NULL, ES_LOG_ERROR);

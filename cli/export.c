@@ -373,7 +373,7 @@ const cli_command cli_export = {
     .examples = examples,
     .options = options,
     .operand = &operand,
-    .common = CLI_TAKES_FORMAT,
+    .common = CLI_TAKES_FORMAT | CLI_TAKES_ROWS | CLI_TAKES_HEADS,
     .size = sizeof(export_options),
     .run = run,
 };

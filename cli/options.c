@@ -8,6 +8,7 @@
 #include "talk.h"
 
 static const char *const precisions[] = {"f32", "f64", NULL};
+static const char *const formats[] = {"text", "markdown", "csv", "json", NULL};
 static const char *const progresses[] = {"auto", "always", "never", NULL};
 const char *const cli_isa_choices[] = {"portable", "avx2", "avx512", NULL};
 
@@ -52,14 +53,35 @@ static const struct {
       "bytes, and stop",
       .field = offsetof(cli_common, dry_run)}},
     {CLI_TAKES_FORMAT,
-     {"json", 0, CLI_FLAG, NULL, "print one JSON object instead of tables",
-      .field = offsetof(cli_common, json)}},
+     {"format", 0, CLI_CHOICE, "FORM",
+      "how the answer is printed: text, markdown, csv (the main table, full precision) or json "
+      "(everything) (default: text)",
+      .field = offsetof(cli_common, format), .choices = formats}},
     {CLI_TAKES_FORMAT,
-     {"csv", 0, CLI_FLAG, NULL, "print the main table as CSV, full precision",
-      .field = offsetof(cli_common, csv)}},
+     {"json", 0, CLI_FLAG, NULL, "short for --format json", .field = offsetof(cli_common, json)}},
     {CLI_TAKES_FORMAT,
-     {"markdown", 0, CLI_FLAG, NULL, "print findings and tables as Markdown",
+     {"csv", 0, CLI_FLAG, NULL, "short for --format csv", .field = offsetof(cli_common, csv)}},
+    {CLI_TAKES_FORMAT,
+     {"markdown", 0, CLI_FLAG, NULL, "short for --format markdown",
       .field = offsetof(cli_common, markdown)}},
+    {CLI_TAKES_FORMAT,
+     {"full", 0, CLI_FLAG, NULL,
+      "print every table with all its columns and rows, however wide and long",
+      .field = offsetof(cli_common, full)}},
+    {CLI_TAKES_HEADS,
+     {"layer", 0, CLI_COUNTS, "LIST",
+      "of tables that have layers, only the rows of these: 3 or 0,1",
+      .field = offsetof(cli_common, layers), .min = 0, .max = 65536}},
+    {CLI_TAKES_HEADS,
+     {"head", 0, CLI_COUNTS, "LIST", "of tables that have heads, only the rows of these: 5 or 0,11",
+      .field = offsetof(cli_common, heads), .min = 0, .max = 65536}},
+    {CLI_TAKES_ROWS,
+     {"sort", 0, CLI_STRING, "KEY",
+      "sort the rows by a column, named as in CSV or by its title; -KEY: the largest first",
+      .field = offsetof(cli_common, sort)}},
+    {CLI_TAKES_ROWS,
+     {"top", 0, CLI_WHOLE, "N", "print the first N rows of a table (default: 40 in text, else all)",
+      .field = offsetof(cli_common, top), .min = 1, .max = 1e12}},
     {CLI_TAKES_FORMAT,
      {"quiet", 0, CLI_FLAG, NULL, "say nothing on stderr but errors and warnings",
       .field = offsetof(cli_common, quiet)}},
@@ -235,6 +257,23 @@ static es_status read_words(reading *r, cli_help_kind *help, es_error *err)
     return ES_OK;
 }
 
+/* One form of the answer, however it was asked for; and rows may be chosen of those that are not
+ * everything. */
+static es_status settle_format(cli_common *c, es_error *err)
+{
+    bool *const flags[] = {NULL, &c->markdown, &c->csv, &c->json};
+    if (c->json + c->csv + c->markdown + (c->format >= 0) > 1)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
+                        "two of --format, --json, --csv and --markdown at once");
+    if (c->format > 0)
+        *flags[c->format] = true;
+    if (c->json && (c->layers.count || c->heads.count || c->sort || c->top))
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict",
+                        "choose rows of --format text, markdown or csv, or with jq",
+                        "JSON holds every row: --layer, --head, --sort and --top do not apply");
+    return ES_OK;
+}
+
 es_status cli_options_parse(const cli_command *command, int argc, char **argv, cli_options *out,
                             cli_help_kind *help, es_error *err)
 {
@@ -265,10 +304,10 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
                command->operand->kind == ES_PARAM_TEXTS || command->operand->kind == ES_PARAM_FILES
                    ? sizeof(es_texts)
                    : sizeof(char *));
-    const cli_common *common = es_params_values(out->common);
-    if (common->json + common->csv + common->markdown > 1)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "two of --json, --csv and --markdown at once");
+    cli_common *common = es_params_values(out->common);
+    status = settle_format(common, err);
+    if (status != ES_OK)
+        return status;
     if (!common->quiet)
         tell_merged(command, out->own);
     return ES_OK;

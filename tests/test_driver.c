@@ -483,6 +483,9 @@ static void descriptions_are_sound(void **state)
         assert_true(s->summary && s->usage && s->about && s->examples && s->open && s->summarise);
         for (const es_param *a = s->params; a->name; a++) {
             assert_true(a->help && a->kind && (a->argument || a->kind == ES_PARAM_FLAG));
+            /* these choose rows of tables that have layers and heads */
+            if (s->takes & ES_TAKES_HEADS)
+                assert_true(strcmp(a->name, "layer") != 0 && strcmp(a->name, "head") != 0);
             for (const es_param *b = s->params; b < a; b++) {
                 assert_string_not_equal(a->name, b->name);
                 assert_false(a->letter && a->letter == b->letter);

@@ -17,7 +17,7 @@ static void an_error_has_two_digits_and_the_value_ends_where_it_does(void **stat
     (void)state;
     assert_string_equal(form(ES_FORMAT_REAL, 0.51234, 0.0312), "0.512 ± 0.031");
     assert_string_equal(form(ES_FORMAT_REAL, 1234.5, 12.0), "1234 ± 12"); /* to even, like printf */
-    assert_string_equal(form(ES_FORMAT_REAL, 12345678.0, 1234.0), "1.235e+07 ± 1.2e+03");
+    assert_string_equal(form(ES_FORMAT_REAL, 12345678.0, 1234.0), "(1.23457 ± 0.00012)e+07");
     assert_string_equal(form(ES_FORMAT_REAL, 0.5, NAN), "0.5");
     assert_string_equal(form(ES_FORMAT_REAL, 0.5, INFINITY), "0.5");
     assert_string_equal(form(ES_FORMAT_SHORT, 0.51234, 0.01), "0.512"); /* has none */
@@ -29,7 +29,64 @@ static void counts_are_whole_whatever_their_size(void **state)
     assert_string_equal(form(ES_FORMAT_COUNT, 16000000.0, NAN), "16000000");
     assert_string_equal(form(ES_FORMAT_COUNT, 1e18, NAN), "1000000000000000000");
     assert_string_equal(form(ES_FORMAT_COUNT, 2.5, NAN), "2.5");
-    assert_string_equal(form(ES_FORMAT_COUNT, 1e300, NAN), "1e+300");
+    assert_string_equal(form(ES_FORMAT_COUNT, 1e300, NAN), "1.00e+300");
+}
+
+/* The cells of a column, with a space between them. */
+static const char *column(es_format format, const double *values, const double *errors,
+                          int64_t rows)
+{
+    static char all[512];
+    const es_format_form f = es_format_choose(format, values, errors, rows);
+    all[0] = '\0';
+    for (int64_t i = 0; i < rows; i++) {
+        es_format_put(f, values[i], errors ? errors[i] : (double)NAN, out, sizeof out);
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? " | " : "", out);
+    }
+    return all;
+}
+#define COLUMN(format, ...)                                                                        \
+    column(format, (const double[]){__VA_ARGS__}, NULL,                                            \
+           (int64_t)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
+
+static void numbers_of_a_column_share_a_form(void **state)
+{
+    (void)state;
+    const es_format S = ES_FORMAT_SHORT, R = ES_FORMAT_REAL, C = ES_FORMAT_COUNT;
+    /* whole numbers */
+    assert_string_equal(COLUMN(S, 1000, 7, 1234567), "1000 | 7 | 1234567");
+    assert_string_equal(COLUMN(R, -3, 0, 9999999), "-3 | 0 | 9999999");
+    assert_string_equal(COLUMN(S, 1000, 1e12), "1.00e+03 | 1.00e+12");
+    assert_string_equal(COLUMN(C, 1000, 1e12), "1000 | 1000000000000");
+    /* with a point: no more decimals than are needed, and the same where the numbers are close */
+    assert_string_equal(COLUMN(R, 0.5, 1, 2), "0.5 | 1.0 | 2.0");
+    assert_string_equal(COLUMN(S, 0.9834, 1.02, 0.99), "0.983 | 1.020 | 0.990");
+    assert_string_equal(COLUMN(S, 0.0312, 12.3456, 512.34), "0.0312 | 12.3 | 512");
+    assert_string_equal(COLUMN(S, 0.0312, 12.3456, 20), "0.0312 | 12.3 | 20.0");
+    assert_string_equal(COLUMN(R, 0.123456789, 1.23456789), "0.12346 | 1.23457");
+    assert_string_equal(COLUMN(R, 0.25, 4, 1000), "0.25 | 4.00 | 1000.00");
+    assert_string_equal(COLUMN(S, 9.996, 2.5), "10.0 | 2.5"); /* rounded before it is judged */
+    assert_string_equal(COLUMN(S, 0.0001234, 123456.7), "0.000123 | 123457");
+    /* one number outside makes all scientific */
+    assert_string_equal(COLUMN(S, 0.00000000336, 0.5), "3.36e-09 | 5.00e-01");
+    assert_string_equal(COLUMN(S, 1e6, 0.5, 0), "1.00e+06 | 5.00e-01 | 0");
+    assert_string_equal(COLUMN(R, 1.23456e-9, 1), "1.23456e-09 | 1.00000e+00");
+    assert_string_equal(COLUMN(R, NAN, 1e9, INFINITY), "- | 1.00e+09 | -");
+    assert_string_equal(COLUMN(R, NAN, NAN), "- | -");
+}
+
+static void errors_of_a_column_share_its_form(void **state)
+{
+    (void)state;
+    const double near[] = {0.512, 12.3456, 1e-9}, near_se[] = {0.0312, 0.996, 0.012};
+    assert_string_equal(column(ES_FORMAT_REAL, near, near_se, 3),
+                        "0.512 ± 0.031 | 12.3 ± 1.0 | 0.000 ± 0.012");
+    const double far[] = {3.36e-9, 0.5, 1e12}, far_se[] = {0.12e-9, 0.021, (double)NAN};
+    assert_string_equal(column(ES_FORMAT_REAL, far, far_se, 3),
+                        "(3.36 ± 0.12)e-09 | (5.00 ± 0.21)e-01 | 1.00e+12");
+    const double sure[] = {0.5, 0.25}, sure_se[] = {0.0, 1e-20};
+    assert_string_equal(column(ES_FORMAT_REAL, sure, sure_se, 2), "0.50 ± 0 | 0.25 ± 1.0e-20");
+    assert_string_equal(column(ES_FORMAT_SHORT, near, near_se, 2), "0.512 | 12.3"); /* has none */
 }
 
 static void sizes_and_times_have_their_units(void **state)
@@ -75,6 +132,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_has_two_digits_and_the_value_ends_where_it_does),
         cmocka_unit_test(counts_are_whole_whatever_their_size),
+        cmocka_unit_test(numbers_of_a_column_share_a_form),
+        cmocka_unit_test(errors_of_a_column_share_its_form),
         cmocka_unit_test(sizes_and_times_have_their_units),
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(findings_say_numbers_in_words),

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <esscher/export.h>
 
@@ -14,8 +15,8 @@ extern "C" {
 typedef enum es_format {
     ES_FORMAT_TEXT = 0,     /* strings, and anything else as it is */
     ES_FORMAT_COUNT = 1,    /* whole numbers */
-    ES_FORMAT_REAL = 2,     /* six significant digits; with an error: value +- error */
-    ES_FORMAT_SHORT = 3,    /* three significant digits: errors, ratios, speeds */
+    ES_FORMAT_REAL = 2,     /* up to six significant digits; with an error: value +- error */
+    ES_FORMAT_SHORT = 3,    /* three or four significant digits: errors, ratios, speeds */
     ES_FORMAT_BYTES = 4,    /* as KiB, MiB, GiB */
     ES_FORMAT_DURATION = 5, /* seconds, as minutes and hours when long */
     ES_FORMAT_FLAG = 6      /* yes for what is not 0, no for 0 */
@@ -23,9 +24,32 @@ typedef enum es_format {
 
 enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
 
-/*! es_format_number() : `value` into out (size), in UTF-8, cut at its end. A finite `error` is
- *  written with two digits and the value to the same decimal, "0.512 ± 0.031", unless the format is
- *  short, bytes or duration; NaN: there is no error. Pure function, thread-safe. Returns out. */
+/* How every number of one column is written, so that they can be compared at a glance. */
+typedef struct es_format_form {
+    es_format format;
+    bool scientific; /* d.dde+NN in every row; else d.dd in every row */
+    int digits;      /* most significant digits of a number that has no error */
+    int decimals;    /* most of them behind the point */
+} es_format_form;
+
+/*! es_format_choose() : the form of a column. values, errors (rows); errors may be NULL, and what
+ *  is not finite does not count. Whole numbers below 1e7 are whole; numbers from 1e-4 to 1e6 have
+ *  a point and, if they span less than two decades or need few, the same decimals; if any is
+ *  outside, all are scientific. Counts are whole whatever their size. O(rows), pure function.
+ *
+ *     const es_format_form form = es_format_choose(c.format, c.reals, NULL, rows);
+ *     for (int64_t i = 0; i < rows; i++)
+ *         puts(es_format_put(form, c.reals[i], NAN, text, sizeof text)); */
+ES_API es_format_form es_format_choose(es_format format, const double *values, const double *errors,
+                                       int64_t rows);
+
+/*! es_format_put() : `value` in a form into out (size), in UTF-8, cut at its end; "-" if it is not
+ *  finite. A finite `error` is written with two digits and the value to the same decimal,
+ *  "0.512 ± 0.031" or "(3.36 ± 0.12)e-09", unless the format is short, bytes or duration; NaN:
+ *  there is no error. Pure function, thread-safe. Returns out. */
+ES_API char *es_format_put(es_format_form form, double value, double error, char *out, size_t size);
+
+/*! es_format_number() : a number that stands alone: a column of one row. Returns out. */
 ES_API char *es_format_number(es_format format, double value, double error, char *out, size_t size);
 
 /*! es_format_name() : "text", "count", "real", "short", "bytes", "duration", "flag". */

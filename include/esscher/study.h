@@ -161,8 +161,9 @@ typedef struct es_stage {
 enum {
     ES_TAKES_SEED = 1,
     ES_TAKES_THREADS = 2,
-    ES_TAKES_ISA = 4,      /* kernels may be chosen; a run file says which were */
-    ES_TAKES_PRECISION = 8 /* f32 or f64 kernels */
+    ES_TAKES_ISA = 4,       /* kernels may be chosen; a run file says which were */
+    ES_TAKES_PRECISION = 8, /* f32 or f64 kernels */
+    ES_TAKES_HEADS = 16     /* tables have a row for each layer or head, which may be chosen */
 };
 
 typedef struct es_study {

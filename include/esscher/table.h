@@ -75,8 +75,10 @@ typedef struct es_column {
 /* What people are shown of a table at a time. */
 typedef struct es_table_view {
     const char *title;   /* NULL ends a list */
-    const char *columns; /* keys with a space between them; NULL: all */
+    const char *columns; /* keys with a space between them, what matters most first: a narrow
+                            terminal drops from the right; NULL: all */
     const char *note;    /* last lines of the foot; NULL: none */
+    bool more;           /* people see it only when they ask for everything */
 } es_table_view;
 
 typedef struct es_table_spec {
@@ -213,22 +215,40 @@ ES_API const char *es_table_get_text(const es_table *table, int64_t row, const c
 /* ---- views ---- */
 
 typedef enum es_answer_form {
-    ES_ANSWER_TEXT = 0,     /* for a terminal: findings, then every view */
+    ES_ANSWER_TEXT = 0,     /* for a terminal: findings, then the views that support them */
     ES_ANSWER_MARKDOWN = 1, /* the same, as Markdown tables */
     ES_ANSWER_CSV = 2,      /* one table, every column, all digits: RFC 4180 */
     ES_ANSWER_JSON = 3      /* all of it, one object */
 } es_answer_form;
 
+/* Rows whose column `key` holds one of the values. A table that has no such column has no say. */
+typedef struct es_row_pick {
+    const char *key; /* NULL ends a list */
+    const int64_t *values;
+    int64_t count;
+} es_row_pick;
+
 typedef struct es_answer_opts {
     const char *table; /* of CSV; NULL: the first with rows that people see */
     bool colour;       /* of text: bold titles, by the codes of terminals */
+    bool full;         /* of text and Markdown: every view, with every column and row */
+    int width;         /* of text: columns of the terminal: sentences are broken into lines, what
+                          does not fit of a table is dropped from the right; 0: as wide as it comes */
+    int64_t most_rows; /* of a table in text, unless `top` says otherwise; 0: all */
+    const char *rest;  /* how to get what was left out, said beside it: "--full"; NULL: unsaid */
+    /* Rows of text, Markdown and CSV. JSON holds everything. */
+    const es_row_pick *picks; /* NULL: all of them */
+    const char *sort; /* by a column's key or title, "-key": descending; NULL: as they are */
+    int64_t top;      /* and then so many of them; 0: all */
 } es_answer_opts;
 
 /* Takes the next bytes of a view; false: it cannot, and nothing more is sent. */
 typedef bool (*es_write_fn)(void *user, const char *bytes, size_t count);
 
 /*! es_answer_write() : a view of the answer. @return : ES_OK; ES_E_IO (answer.write) if `write`
- *  could not; ES_E_ARGUMENT (answer.table) for a table that is not there; ES_E_MEMORY. */
+ *  could not; ES_E_ARGUMENT, before anything is written: answer.table for a table that is not
+ *  there, answer.sort for a column that no table has, answer.rows for picks that no row fits;
+ *  ES_E_MEMORY. */
 ES_API es_status es_answer_write(const es_answer *answer, es_answer_form form,
                                  const es_answer_opts *opts, es_write_fn write, void *user,
                                  es_error *err);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = {"text", "count", "real", "short", "bytes", "duration", "flag"};
@@ -22,15 +23,143 @@ bool es_format_parse(const char *name, es_format *out)
     return false;
 }
 
-/* "3.142 ± 0.012": the error with two digits, the value to the same decimal. */
-static void with_error(double value, double error, char *out, size_t size)
+/* ---- numbers ---- */
+
+enum { LOWEST = -4, HIGHEST = 5, ALL_DIGITS = 17 };
+
+/* Significant digits of a number that stands without its error. */
+static int digits_of(es_format format) { return format == ES_FORMAT_SHORT ? 3 : 6; }
+
+static bool takes_error(es_format format)
 {
-    const int decimals = error > 0.0 ? 1 - (int)floor(log10(error)) : 6;
-    if (decimals > 12 || fabs(value) >= 1e7)
-        snprintf(out, size, "%.4g ± %.2g", value, error);
+    return format == ES_FORMAT_REAL || format == ES_FORMAT_TEXT || format == ES_FORMAT_COUNT;
+}
+
+/* Does the value end where its error does? One that is far below what anybody reads of the value,
+ * or 0, says nothing about that. */
+static bool ends_with(es_format format, double value, double error)
+{
+    return takes_error(format) && isfinite(error) && error > 1e-9 * fabs(value);
+}
+
+/* Power of ten of the first digit of x != 0 once it is rounded to `digits`; *last is the power of
+ * its last digit that is not 0. printf rounds, so that 9.996 begins with a ten wherever it does. */
+static int exponent_of(double x, int digits, int *last)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*e", digits - 1, fabs(x));
+    const char *e = strchr(text, 'e'), *end = e;
+    while (end[-1] == '0')
+        end--;
+    const int exponent = atoi(e + 1);
+    *last = exponent - (end > text + 1 ? (int)(end - text) - 2 : 0);
+    return exponent;
+}
+
+/* What the numbers of a column span, as powers of ten: of those that are not 0, the least and the
+ * greatest first digit and the least last one. */
+typedef struct span {
+    int least, greatest, last;
+    int mantissa; /* most digits behind the first */
+    bool any, whole;
+} span;
+
+static void widen(span *s, double x, int digits, bool error)
+{
+    int last;
+    const int exponent = exponent_of(x, digits, &last);
+    s->least = !s->any || exponent < s->least ? exponent : s->least;
+    s->greatest = !s->any || exponent > s->greatest ? exponent : s->greatest;
+    s->whole = s->whole && !error && x == floor(x) && x < 1e7;
+    s->any = true;
+    if (error) /* its decimals say nothing of the others' */
+        return;
+    s->last = last < s->last ? last : s->last;
+    s->mantissa = exponent - last > s->mantissa ? exponent - last : s->mantissa;
+}
+
+static span span_of(es_format format, const double *values, const double *errors, int64_t rows)
+{
+    span s = {.whole = true};
+    for (int64_t i = 0; i < rows; i++) {
+        const bool error = errors && ends_with(format, values[i], errors[i]);
+        const double x = error ? fmax(fabs(values[i]), errors[i]) : fabs(values[i]);
+        if (isfinite(values[i]) && x > 0.0)
+            widen(&s, x, digits_of(format), error);
+    }
+    return s;
+}
+
+static bool all_whole(const double *values, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (isfinite(values[i]) && (values[i] != floor(values[i]) || fabs(values[i]) >= 1e19))
+            return false;
+    return true;
+}
+
+es_format_form es_format_choose(es_format format, const double *values, const double *errors,
+                                int64_t rows)
+{
+    const int digits = digits_of(format);
+    es_format_form form = {.format = format, .digits = ALL_DIGITS};
+    if (format == ES_FORMAT_COUNT && all_whole(values, rows))
+        return form;
+    const span s = span_of(format, values, errors, rows);
+    if (s.whole)
+        return form;
+    form.scientific = s.least < LOWEST || s.greatest > HIGHEST;
+    if (form.scientific) {
+        form.decimals = s.mantissa > 2 ? s.mantissa : 2;
+        return form;
+    }
+    /* no more decimals than the numbers need; and the same for all if that leaves none of them with
+     * a digit less than three (short) or more than six (real) */
+    const bool close = s.greatest - s.least <= 1;
+    const int most = format == ES_FORMAT_SHORT ? 2 - s.least : 5 - s.greatest;
+    form.digits = close ? ALL_DIGITS : digits;
+    form.decimals = close && most < -s.last ? most : -s.last;
+    form.decimals = form.decimals > 0 ? form.decimals : 0;
+    return form;
+}
+
+static void without_error(es_format_form form, double value, char *out, size_t size)
+{
+    int last;
+    if (value == 0.0)
+        snprintf(out, size, "0");
+    else if (form.scientific)
+        snprintf(out, size, "%.*e", form.decimals, value);
+    else {
+        const int own = form.digits - 1 - exponent_of(value, form.digits, &last);
+        const int decimals = own < form.decimals ? own : form.decimals;
+        snprintf(out, size, "%.*f", decimals > 0 ? decimals : 0, value);
+    }
+}
+
+/* "3.142 ± 0.012": the error with two digits, the value to the same decimal. */
+static void with_error(es_format_form form, double value, double error, char *out, size_t size)
+{
+    int last, power = form.scientific ? exponent_of(fmax(fabs(value), error), 2, &last) : 0;
+    int decimals = power + 1 - exponent_of(error, 2, &last);
+    const double unit = pow(10.0, power);
+    decimals = decimals < 0 ? 0 : decimals;
+    if (form.scientific)
+        snprintf(out, size, "(%.*f ± %.*f)e%+03d", decimals, value / unit, decimals, error / unit,
+                 power);
     else
-        snprintf(out, size, "%.*f ± %.*f", decimals > 0 ? decimals : 0, value,
-                 decimals > 0 ? decimals : 0, error);
+        snprintf(out, size, "%.*f ± %.*f", decimals, value, decimals, error);
+}
+
+/* An error that is there and too small to end the value stands by itself. */
+static void beside_error(es_format_form form, double value, double error, char *out, size_t size)
+{
+    char alone[ES_FORMAT_ROOM];
+    without_error(form, value, alone, sizeof alone);
+    if (!takes_error(form.format) || !isfinite(error) || error < 0.0)
+        snprintf(out, size, "%s", alone);
+    else
+        snprintf(out, size, error > 0.0 ? "%s ± %.1e" : "%s ± 0", alone, error);
 }
 
 static void with_prefix(double bytes, char *out, size_t size)
@@ -52,36 +181,27 @@ static void as_duration(double seconds, char *out, size_t size)
         snprintf(out, size, "%.1f h", seconds / 3600.0);
 }
 
+char *es_format_put(es_format_form form, double value, double error, char *out, size_t size)
+{
+    if (!isfinite(value))
+        snprintf(out, size, "-");
+    else if (form.format == ES_FORMAT_BYTES)
+        with_prefix(value, out, size);
+    else if (form.format == ES_FORMAT_DURATION)
+        as_duration(value, out, size);
+    else if (form.format == ES_FORMAT_FLAG)
+        snprintf(out, size, "%s", value != 0.0 ? "yes" : "no");
+    else if (ends_with(form.format, value, error))
+        with_error(form, value, error, out, size);
+    else
+        beside_error(form, value, error, out, size);
+    return out;
+}
+
 char *es_format_number(es_format format, double value, double error, char *out, size_t size)
 {
-    switch (format) {
-    case ES_FORMAT_BYTES:
-        with_prefix(value, out, size);
-        return out;
-    case ES_FORMAT_DURATION:
-        as_duration(value, out, size);
-        return out;
-    case ES_FORMAT_SHORT:
-        snprintf(out, size, "%.3g", value);
-        return out;
-    case ES_FORMAT_COUNT:
-        if (value == floor(value) && fabs(value) < 1e19) {
-            snprintf(out, size, "%.0f", value);
-            return out;
-        }
-        break;
-    case ES_FORMAT_FLAG:
-        snprintf(out, size, "%s", value != 0.0 ? "yes" : "no");
-        return out;
-    case ES_FORMAT_TEXT:
-    case ES_FORMAT_REAL:
-        break;
-    }
-    if (isfinite(error))
-        with_error(value, error, out, size);
-    else
-        snprintf(out, size, "%.6g", value);
-    return out;
+    const es_format_form form = es_format_choose(format, &value, &error, 1);
+    return es_format_put(form, value, error, out, size);
 }
 
 /* ---- text that somebody else wrote ---- */

@@ -161,13 +161,13 @@ static const es_column row_columns[] = {
     {"sup_error", "sup error", "", ES_FORMAT_REAL,
      "largest |Gamma_n(x) - Gamma(x)| with |x| <= R, mean over replicates",
      .error = "sup_error_se"},
-    {"sup_error_median", "median", "", ES_FORMAT_REAL, "the same, median over replicates"},
+    {"sup_error_median", "median", "", ES_FORMAT_SHORT, "the same, median over replicates"},
     {"scaled", "sqrt(n) sup", "", ES_FORMAT_REAL, "what the papers call C(R), measured",
      .error = "scaled_se"},
     {"predicted", "predicted", "", ES_FORMAT_REAL,
      "its limit for n to infinity, by sampling the limit field, in at most two dimensions",
      .error = "predicted_se", .standing = ES_STANDING_PROVED},
-    {"scaled_rms", "rms", "", ES_FORMAT_REAL,
+    {"scaled_rms", "rms", "", ES_FORMAT_SHORT,
      "the same as sqrt(n) sup, root of the mean square over replicates"},
     {"predicted_rms", "one query", "", ES_FORMAT_REAL,
      "largest sqrt(n) rms error of a single query of the ball for n to infinity, from the law: a "
@@ -187,7 +187,8 @@ static const es_table_spec rows_table = {
             "radius n sup_error sup_error_median scaled predicted scaled_rms predicted_rms "
             "maximiser_radius flag",
             "Standard errors are over replicates. Sizes and radii of one replicate share tokens, "
-            "so rows are dependent.")};
+            "so rows are dependent.",
+            .more = true)};
 
 static const es_column fit_columns[] = {
     {"radius", "R", "", ES_FORMAT_REAL},

@@ -81,7 +81,7 @@ static const es_column claim_columns[] = {
     {0}};
 static const es_table_view claim_views[] = {
     {"What the papers say, checked here",
-     "id predicted relation measured slack slack_se tries pieces verdict expected",
+     "id verdict predicted relation measured slack slack_se expected pieces tries",
      "Numbers are those of the comparison that is nearest to refuting the claim: predicted, how "
      "measured should relate to it, and by how much it does, relative and in standard errors."},
     {"Conclusions", "id conclusion"},

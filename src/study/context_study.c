@@ -77,7 +77,8 @@ static const es_column interval_columns[] = {{"parameter", "parameter", "", ES_F
 static const es_table_spec interval_table = {
     "intervals", interval_columns,
     ES_VIEW("Intervals", NULL,
-            "From the profile of the fit, at the level of --level: they may be lopsided.")};
+            "From the profile of the fit, at the level of --level: they may be lopsided.",
+            .more = true)};
 
 static const es_column prediction_columns[] = {
     {"context", "context", "tokens", ES_FORMAT_REAL},
@@ -97,7 +98,7 @@ static const es_column point_columns[] = {
     {"residual", "residual", "", ES_FORMAT_SHORT},
     {"weight", "weight", "", ES_FORMAT_SHORT, "Huber's: 1 near the curve, less for points off it"},
     {0}};
-static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Points")};
+static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Points", .more = true)};
 
 /* ---- the data ---- */
 

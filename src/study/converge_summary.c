@@ -118,7 +118,7 @@ static const es_column row_columns[] = {
 static const es_table_spec rows_table = {
     "rows", row_columns,
     ES_VIEW("Distance from the infinite-token limit",
-            "scale n mean_error cov_error cov_spectral_error map_error flag",
+            "scale n mean_error cov_error map_error flag cov_spectral_error",
             "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
             "dependent, unless --independent.")};
 
@@ -182,8 +182,8 @@ static const es_column fit_columns[] = {
 static const es_table_spec fits_table = {
     "fits", fit_columns,
     ES_VIEW("Rates",
-            "scale horizon frobenius rate_mean predicted.rate_mean rate_mean_p rate_cov "
-            "predicted.rate_cov rate_cov_p rate_map predicted.rate_map rate_map_p rate_horizon")};
+            "scale horizon rate_mean rate_mean_p predicted.rate_mean rate_cov rate_cov_p "
+            "predicted.rate_cov rate_map rate_map_p predicted.rate_map rate_horizon frobenius")};
 
 static const es_column reference_columns[] = {
     {"scale", "scale", "", ES_FORMAT_REAL},

@@ -98,7 +98,8 @@ static const es_column run_columns[] = {
      "so many tokens of the law are frozen at this beta, more are not; 0: none from 3 on"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs"), .record = true};
+static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs", .more = true),
+                                        .record = true};
 
 static const es_column scan_columns[] = {
     {"k", "k", "keys", ES_FORMAT_COUNT},
@@ -109,7 +110,8 @@ static const es_table_spec scan_table = {
     "scan", scan_columns,
     ES_VIEW("Does it depend on k?", NULL,
             "An exponent that keeps changing with k is not one: the keys have structure at every "
-            "distance.")};
+            "distance.",
+            .more = true)};
 
 /* ---- what is asked ---- */
 

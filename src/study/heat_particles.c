@@ -174,7 +174,8 @@ static const es_column profile_columns[] = {
     {"density", "step", "", ES_FORMAT_SHORT, .each = true},
     {0}};
 static const es_table_spec profile_table = {
-    "profile", profile_columns, ES_VIEW("Density of the particles, relative to the uniform law")};
+    "profile", profile_columns,
+    ES_VIEW("Density of the particles, relative to the uniform law", .more = true)};
 
 /* ---- the answer ---- */
 

@@ -75,8 +75,8 @@ static const es_table_spec accuracy_table = {
     "accuracy", accuracy_columns,
     ES_VIEW("Accuracy", NULL,
             "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
-            "standard\n"
-            "  error over the draws."),
+            "standard error over the draws.",
+            .more = true),
     .record = true};
 
 /* ---- what is asked ---- */

@@ -114,8 +114,10 @@ static const es_column columns[] = {
 static const es_table_view views[] = {
     {"Weights of keys on the sphere", "dim n b beta top_weight top_weight_law top_weight_limit "
                                       "inverse_ess inverse_ess_law inverse_ess_limit ks_p"},
-    {"Entropy and output", "dim n beta entropy entropy_law deficit deficit_law deficit_average "
-                           "tangential tangential_law normal_p"},
+    {"Entropy and output",
+     "dim n beta entropy entropy_law deficit deficit_law deficit_average "
+     "tangential tangential_law normal_p",
+     .more = true},
     {"Which regime, and why", "dim n beta averaging_beta freezing_beta regime reason limit_note"},
     {0}};
 static const es_table_spec rows_table = {"rows", columns, views};

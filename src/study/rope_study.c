@@ -32,7 +32,7 @@ static const es_param params[] = {
 static const es_column reach_columns[] = {
     {"base", "base", "", ES_FORMAT_REAL},
     {"scale", "scale", "", ES_FORMAT_SHORT, "distances are divided by it"},
-    {"reach", "reach", "tokens", ES_FORMAT_REAL,
+    {"reach", "reach", "tokens", ES_FORMAT_SHORT,
      "distance at which the score of all-ones vectors, with many dimensions, first is zero: 0.6165 "
      "base scale",
      .standing = ES_STANDING_PROVED},

@@ -216,7 +216,7 @@ static const es_column check_columns[] = {
 static const es_table_spec check_table = {
     "checks", check_columns,
     ES_VIEW("How far the program's own errors can be trusted",
-            "setting figure kind rows nominal found uniform_p within",
+            "setting figure kind nominal found within rows uniform_p",
             "Errors are binomial, and from the scatter between seeds where an answer has several "
             "rows.")};
 
@@ -226,7 +226,8 @@ static const es_column setting_columns[] = {
     {"about", "what is asked", "", ES_FORMAT_TEXT},
     {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
     {0}};
-static const es_table_spec setting_table = {"settings", setting_columns, ES_VIEW("Settings")};
+static const es_table_spec setting_table = {"settings", setting_columns,
+                                            ES_VIEW("Settings", .more = true)};
 
 /* One figure of one setting over all seeds. */
 typedef struct tally {

@@ -302,10 +302,10 @@ static const es_column row_columns[] = {
 static const es_table_spec rows_table = {
     "rows", row_columns,
     ES_VIEW("Tails, direction by direction",
-            "domain layer kind head index variance kurtosis proxy proxy_control proxy_z psi2 "
-            "psi2_z hill hill_z design p_heavier p_heavier_corrected p_lighter "
-            "p_lighter_corrected verdict",
-            rule)};
+            "domain layer kind head index verdict kurtosis proxy proxy_z p_heavier_corrected "
+            "p_lighter_corrected proxy_control variance psi2 psi2_z hill hill_z design p_heavier "
+            "p_lighter",
+            rule, .more = true)};
 
 static const es_column kind_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
@@ -562,7 +562,7 @@ const es_study es_study_tails = {
     .examples = examples,
     .params = params,
     .size = sizeof(tails_params),
-    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA,
+    .takes = ES_TAKES_HEADS | ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA,
     .csv = "rows",
     .state = sizeof(tails_state),
     .open = open_study,

@@ -99,9 +99,10 @@ void es_pen_char(es_pen *pen, char c);
 void es_pen_format(es_pen *pen, const char *fmt, ...) ES_PRINTF(2, 3);
 void es_pen_flush(es_pen *pen);
 
-es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es_pen *pen,
-                              es_error *err);
+es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
+                              es_pen *pen, es_error *err);
 void es_answer_json_view(const es_answer *a, es_pen *pen);
-void es_answer_csv_view(const es_table *t, es_pen *pen);
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+                             es_error *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "table/answer.h"
+#include "table/sheet.h"
 
 /* ---- CSV ---- */
 
@@ -44,26 +44,37 @@ static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
         es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
 }
 
-void es_answer_csv_view(const es_table *t, es_pen *pen)
+static void csv_row(const es_table *t, int64_t row, es_pen *pen)
+{
+    for (int64_t j = 0, shown = 0; j < t->count; j++) {
+        if (!es_column_shown(t, j))
+            continue;
+        es_table_column c = t->columns[j].about;
+        c.reals = t->columns[j].reals;
+        c.texts = t->columns[j].texts;
+        es_pen_put(pen, shown++ ? "," : "");
+        csv_cell(pen, &c, row);
+    }
+    es_pen_put(pen, "\n");
+}
+
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+                             es_error *err)
 {
     es_table_column c;
-    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
+    es_arena arena = {0};
+    es_row_list rows;
+    const es_status status = es_choice_rows(t, opts, &arena, &rows, err);
+    for (int64_t j = 0; status == ES_OK && es_table_column_at(t, j, &c); j++) {
         es_pen_put(pen, j ? "," : "");
         csv_text(pen, c.name);
     }
-    es_pen_put(pen, "\n");
-    for (int64_t i = 0; i < t->rows; i++) {
-        for (int64_t j = 0, shown = 0; j < t->count; j++) {
-            if (!es_column_shown(t, j))
-                continue;
-            c = t->columns[j].about;
-            c.reals = t->columns[j].reals;
-            c.texts = t->columns[j].texts;
-            es_pen_put(pen, shown++ ? "," : "");
-            csv_cell(pen, &c, i);
-        }
+    if (status == ES_OK)
         es_pen_put(pen, "\n");
-    }
+    for (int64_t i = 0; status == ES_OK && i < rows.count; i++)
+        csv_row(t, rows.at[i], pen);
+    es_arena_free(&arena);
+    return status;
 }
 
 /* ---- JSON: values ---- */

@@ -1,258 +1,272 @@
 /* view_text.c : an answer for people: sentences, then tables, on a terminal or as Markdown. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/memory.h"
-#include "table/answer.h"
+#include "table/lines.h"
+#include "table/sheet.h"
 
-/* Columns of one view, and the text of every cell. */
-typedef struct sheet {
-    const es_table *table;
-    const es_table_view *view;
-    es_table_column *columns;
-    int64_t count;
-    int *widths;
-    char **cells; /* (rows, count) */
-    es_arena arena;
+/* The answer on its way out. */
+typedef struct paper {
     es_pen *pen;
-    bool markdown, colour;
-} sheet;
+    const es_answer_opts *opts;
+    bool markdown, colour, first; /* first: nothing stands on it yet */
+    int width;                    /* 0: any */
+} paper;
 
-/* ---- cells ---- */
-
-/* Columns a text takes on a terminal: its characters, not its bytes. */
-static int width_of(const char *text)
+/* A sentence, a note: wrapped on a terminal, one paragraph in Markdown. */
+static void put_sentence(const paper *p, const char *head, const char *text, int indent)
 {
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
-/* The standard error of column c, if this view has a use for it. */
-static bool error_of(const es_table *t, const es_table_column *c, es_table_column *out)
-{
-    char key[ES_KEY_ROOM];
-    if (c->is_error || !c->spec->error)
-        return false;
-    const char *index = strlen(c->key) > strlen(c->spec->key) ? c->key + strlen(c->spec->key) : "";
-    return es_table_find(t, es_key(key, c->spec->error, index), out);
-}
-
-static const char *cell_text(sheet *s, const es_table_column *c, int64_t row)
-{
-    char number[ES_FORMAT_ROOM];
-    if (c->texts) {
-        const char *text = c->texts[row] ? c->texts[row] : s->markdown ? "" : "-";
-        void *room;
-        const size_t size = 4 * strlen(text) + 5;
-        if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
-            return NULL;
-        return es_escape(text, room, size);
+    es_pen_put(p->pen, head);
+    if (p->markdown) {
+        es_lines_markdown(p->pen, text);
+        es_pen_put(p->pen, "\n");
+    } else {
+        es_lines_put(p->pen, text, p->width, es_lines_width(head), indent);
     }
-    es_table_column error;
-    const double value = c->reals[row];
-    if (!isfinite(value))
-        return "-";
-    const double se = error_of(s->table, c, &error) ? error.reals[row] : (double)NAN;
-    es_format_number(c->format, value, se, number, sizeof number);
-    return es_arena_text(&s->arena, number);
-}
-
-/* ---- which columns ---- */
-
-/* A view names keys of the spec; what stands for labels comes with its key, errors with what they
- * are the errors of. */
-static bool is_shown(const es_table_view *view, const es_table_column *c)
-{
-    return !c->is_error && (!view->columns || es_words_at(view->columns, c->spec->key) >= 0);
-}
-
-/* Columns stand in the order in which the view names them. */
-static int64_t place_of(const es_table_view *view, const es_table_column *c)
-{
-    return view->columns ? es_words_at(view->columns, c->spec->key) : 0;
-}
-
-static es_status make_sheet(sheet *s, es_error *err)
-{
-    void *memory;
-    es_table_column c;
-    const int64_t most = s->table->count, rows = es_table_rows(s->table);
-    ES_TRY(es_arena_array(&s->arena, most, 1, sizeof c, "a view", &memory, err));
-    s->columns = memory;
-    for (int64_t j = 0; es_table_column_at(s->table, j, &c); j++) {
-        if (!is_shown(s->view, &c))
-            continue;
-        int64_t at = s->count++;
-        for (; at > 0 && place_of(s->view, &s->columns[at - 1]) > place_of(s->view, &c); at--)
-            s->columns[at] = s->columns[at - 1];
-        s->columns[at] = c;
-    }
-    ES_TRY(es_arena_array(&s->arena, s->count, 1, sizeof(int), "a view", &memory, err));
-    s->widths = memory;
-    ES_TRY(es_arena_array(&s->arena, rows, s->count, sizeof(char *), "a view", &memory, err));
-    s->cells = memory;
-    for (int64_t j = 0; j < s->count; j++) {
-        const int title = width_of(s->columns[j].title), unit = width_of(s->columns[j].spec->unit);
-        s->widths[j] = title > unit ? title : unit;
-        for (int64_t i = 0; i < rows; i++) {
-            const char *text = cell_text(s, &s->columns[j], i);
-            if (!text)
-                return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
-            s->cells[i * s->count + j] = (char *)(uintptr_t)text;
-            s->widths[j] = width_of(text) > s->widths[j] ? width_of(text) : s->widths[j];
-        }
-    }
-    return ES_OK;
 }
 
 /* ---- a terminal ---- */
 
-static void put_aligned(es_pen *pen, const char *text, int width, bool left)
+static void put_spaces(es_pen *pen, int count)
 {
-    const int gap = width - width_of(text);
-    if (!left && gap > 0)
-        es_pen_format(pen, "%*s", gap, "");
-    es_pen_put(pen, text);
-    if (left && gap > 0)
-        es_pen_format(pen, "%*s", gap, "");
+    if (count > 0)
+        es_pen_format(pen, "%*s", count, "");
 }
 
-/* Cell j of a line of `count`; nothing follows the last one, so it is not padded. */
-static void put_cell(const sheet *s, const char *text, int64_t j, int64_t count)
+/* `length` bytes of a text in cell j. Nothing follows the `last` cell of a line, so it is not
+ * padded. */
+static void put_cell(const paper *p, const es_sheet *s, const char *text, size_t length, int64_t j,
+                     bool last)
 {
     const bool left = s->columns[j].texts != NULL;
-    es_pen_put(s->pen, j ? "  " : "");
-    put_aligned(s->pen, text, left && j + 1 == count ? 0 : s->widths[j], left);
+    const int gap = s->widths[j] - es_lines_width_of(text, length);
+    es_pen_put(p->pen, j ? "  " : "");
+    put_spaces(p->pen, left ? 0 : gap);
+    es_lines_bytes(p->pen, text, length);
+    put_spaces(p->pen, left && !last ? gap : 0);
 }
 
-static void put_units(const sheet *s)
+static void put_titles(const paper *p, const es_sheet *s)
+{
+    es_pen_put(p->pen, p->colour ? "\033[1m" : "");
+    for (int line = 0; line < s->lines; line++) {
+        int64_t count = s->count;
+        const char *from = "";
+        while (count > 1 && es_sheet_title(s, count - 1, line, &from) == 0)
+            count--;
+        for (int64_t j = 0; j < count; j++) {
+            from = "";
+            const size_t length = es_sheet_title(s, j, line, &from);
+            put_cell(p, s, from, length, j, j + 1 == count);
+        }
+        es_pen_put(p->pen, "\n");
+    }
+    es_pen_put(p->pen, p->colour ? "\033[0m" : "");
+}
+
+static void put_units(const paper *p, const es_sheet *s)
 {
     int64_t count = s->count;
     while (count > 0 && !*s->columns[count - 1].spec->unit)
         count--;
-    for (int64_t j = 0; j < count; j++)
-        put_cell(s, s->columns[j].spec->unit, j, count);
-    es_pen_put(s->pen, count ? "\n" : "");
+    for (int64_t j = 0; j < count; j++) {
+        const char *unit = s->columns[j].spec->unit;
+        put_cell(p, s, unit, strlen(unit), j, j + 1 == count);
+    }
+    es_pen_put(p->pen, count ? "\n" : "");
 }
 
-static void put_lines(const sheet *s)
+static void put_row(const paper *p, const es_sheet *s, int64_t i)
 {
-    es_pen_put(s->pen, s->colour ? "\033[1m" : "");
-    for (int64_t j = 0; j < s->count; j++)
-        put_cell(s, s->columns[j].title, j, s->count);
-    es_pen_put(s->pen, s->colour ? "\n\033[0m" : "\n");
-    put_units(s);
-    for (int64_t i = 0; i < es_table_rows(s->table); i++) {
-        for (int64_t j = 0; j < s->count; j++)
-            put_cell(s, s->cells[i * s->count + j], j, s->count);
-        es_pen_put(s->pen, "\n");
+    const int64_t plain = s->wrapped ? s->count - 1 : s->count;
+    int used = 0;
+    for (int64_t j = 0; j < plain; j++) {
+        const char *cell = es_sheet_cell(s, i, j);
+        put_cell(p, s, cell, strlen(cell), j, j + 1 == s->count);
+        used += s->widths[j] + (j ? 2 : 0);
     }
+    if (!s->wrapped) {
+        es_pen_put(p->pen, "\n");
+        return;
+    }
+    used += plain ? 2 : 0;
+    es_pen_put(p->pen, plain ? "  " : "");
+    es_lines_put(p->pen, es_sheet_cell(s, i, plain), p->width, used, used);
+}
+
+static void put_lines(const paper *p, const es_sheet *s)
+{
+    put_titles(p, s);
+    put_units(p, s);
+    for (int64_t i = 0; i < s->rows.count; i++)
+        put_row(p, s, i);
 }
 
 /* One line per column: for a single row. */
-static void put_record(const sheet *s)
+static void put_record(const paper *p, const es_sheet *s)
 {
     int width = 0;
-    for (int64_t j = 0; j < s->count; j++)
-        width = width_of(s->columns[j].title) > width ? width_of(s->columns[j].title) : width;
-    for (int64_t j = 0; j < s->count && es_table_rows(s->table); j++) {
-        const char *unit = s->columns[j].spec->unit;
-        es_pen_put(s->pen, "  ");
-        put_aligned(s->pen, s->columns[j].title, width, true);
-        es_pen_format(s->pen, "  ");
-        es_pen_put(s->pen, s->cells[j]);
-        es_pen_format(s->pen, "%s%s\n", *unit ? " " : "", unit);
+    for (int64_t j = 0; j < s->count; j++) {
+        const int title = es_lines_width(s->columns[j].title);
+        width = title > width ? title : width;
+    }
+    for (int64_t j = 0; j < s->count && s->rows.count; j++) {
+        const char *unit = s->columns[j].spec->unit, *cell = es_sheet_cell(s, 0, j);
+        es_pen_format(p->pen, "  %s", s->columns[j].title);
+        put_spaces(p->pen, width - es_lines_width(s->columns[j].title) + 2);
+        if (*unit && !s->columns[j].texts)
+            es_pen_format(p->pen, "%s %s\n", cell, unit);
+        else
+            es_lines_put(p->pen, cell, p->width, width + 4, width + 4);
     }
 }
 
 /* ---- Markdown ---- */
 
-static void put_markdown(const sheet *s)
+static void put_markdown(const paper *p, const es_sheet *s)
 {
-    const char *const ends[2] = {" |", "--:|"};
-    for (int64_t j = 0; j < s->count; j++)
-        es_pen_format(s->pen, "| %s%s%s%s%s ", s->columns[j].title,
-                      *s->columns[j].spec->unit ? " (" : "", s->columns[j].spec->unit,
-                      *s->columns[j].spec->unit ? ")" : "", "");
-    es_pen_put(s->pen, "|\n|");
-    for (int64_t j = 0; j < s->count; j++)
-        es_pen_put(s->pen, s->columns[j].texts ? "---|" : ends[1]);
-    es_pen_put(s->pen, "\n");
-    for (int64_t i = 0; i < es_table_rows(s->table); i++) {
-        for (int64_t j = 0; j < s->count; j++) {
-            es_pen_put(s->pen, "| ");
-            for (const char *c = s->cells[i * s->count + j]; *c; c++) {
-                es_pen_put(s->pen, *c == '|' ? "\\" : "");
-                es_pen_char(s->pen, *c);
-            }
-            es_pen_put(s->pen, " ");
-        }
-        es_pen_put(s->pen, "|\n");
+    for (int64_t j = 0; j < s->count; j++) {
+        const char *unit = s->columns[j].spec->unit;
+        es_pen_put(p->pen, "| ");
+        es_lines_markdown(p->pen, s->columns[j].title);
+        es_pen_put(p->pen, *unit ? " (" : "");
+        es_lines_markdown(p->pen, unit);
+        es_pen_put(p->pen, *unit ? ") " : " ");
     }
+    es_pen_put(p->pen, "|\n|");
+    for (int64_t j = 0; j < s->count; j++)
+        es_pen_put(p->pen, s->columns[j].texts ? "---|" : "--:|");
+    es_pen_put(p->pen, "\n");
+    for (int64_t i = 0; i < s->rows.count; i++) {
+        for (int64_t j = 0; j < s->count; j++) {
+            es_pen_put(p->pen, "| ");
+            es_lines_markdown(p->pen, es_sheet_cell(s, i, j));
+            es_pen_put(p->pen, " ");
+        }
+        es_pen_put(p->pen, "|\n");
+    }
+}
+
+/* ---- below a table ---- */
+
+/* "4 more columns and 62 more rows: --full" */
+static void put_rest(const paper *p, const es_sheet *s)
+{
+    char text[256] = "";
+    size_t used = 0;
+    if (s->columns_left)
+        used += (size_t)snprintf(text, sizeof text, "%lld more column%s",
+                                 (long long)s->columns_left, s->columns_left == 1 ? "" : "s");
+    if (s->rows_left)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld more row%s",
+                                 used ? " and " : "", (long long)s->rows_left,
+                                 s->rows_left == 1 ? "" : "s");
+    if (used && p->opts->rest)
+        snprintf(text + used, sizeof text - used, ": %s", p->opts->rest);
+    if (used)
+        put_sentence(p, p->markdown ? "- " : "  ", text, 4);
+}
+
+static void put_definition(const paper *p, const es_column *c)
+{
+    const char *head = p->markdown ? "- " : "  ";
+    char text[2048];
+    const char *definition = c->definition ? c->definition : "";
+    snprintf(text, sizeof text, "%s: %s%s%s%s%s", c->title, definition,
+             c->standing && c->definition ? " " : "", c->standing ? "[" : "",
+             es_standing_name(c->standing), c->standing ? "]" : "");
+    put_sentence(p, head, text, 4);
+}
+
+static void put_foot(const paper *p, const es_sheet *s)
+{
+    const es_column *before = NULL;
+    const char *head = p->markdown ? "- " : "  ";
+    es_table_column error;
+    bool errors = false;
+    es_pen_put(p->pen, p->markdown ? "\n" : "");
+    for (int64_t j = 0; j < s->count; j++) {
+        const es_column *c = s->columns[j].spec;
+        if ((c->definition || c->standing) && c != before)
+            put_definition(p, c);
+        errors = errors || (s->columns[j].format == ES_FORMAT_REAL && /* others do not show it */
+                            es_sheet_error(s->table, &s->columns[j], &error));
+        before = c;
+    }
+    if (errors)
+        put_sentence(p, head, "±: one standard error", 4);
+    if (s->view->note)
+        put_sentence(p, head, s->view->note, 2);
+    put_rest(p, s);
 }
 
 /* ---- all of it ---- */
 
-static void put_foot(const sheet *s)
+static void put_title(const paper *p, const char *title)
 {
-    const es_column *before = NULL;
-    const char *head = s->markdown ? "- " : "  ";
-    es_table_column error;
-    bool errors = false;
-    es_pen_put(s->pen, s->markdown ? "\n" : "");
-    for (int64_t j = 0; j < s->count; j++) {
-        const es_column *c = s->columns[j].spec;
-        if ((c->definition || c->standing) && c != before) {
-            es_pen_format(s->pen, "%s%s: ", head, c->title);
-            es_pen_put(s->pen, c->definition ? c->definition : "");
-            if (c->standing)
-                es_pen_format(s->pen, "%s[%s]", c->definition ? " " : "",
-                              es_standing_name(c->standing));
-            es_pen_put(s->pen, "\n");
-        }
-        errors = errors || error_of(s->table, &s->columns[j], &error);
-        before = c;
-    }
-    if (errors)
-        es_pen_format(s->pen, "%s±: one standard error\n", head);
-    if (s->view->note) {
-        es_pen_put(s->pen, head);
-        es_pen_put(s->pen, s->view->note);
-        es_pen_put(s->pen, "\n");
-    }
+    if (p->colour)
+        es_pen_put(p->pen, "\033[1m");
+    put_sentence(p, p->markdown ? "### " : "", title, 2);
+    es_pen_put(p->pen, p->markdown ? "\n" : p->colour ? "\033[0m" : "");
 }
 
-static es_status put_view(sheet *s, bool first, es_error *err)
+static es_status put_view(paper *p, const es_table *t, const es_table_view *view, es_error *err)
 {
-    const es_status status = make_sheet(s, err);
-    if (status == ES_OK && s->count > 0) {
-        es_pen_put(s->pen, first ? "" : "\n");
-        es_pen_put(s->pen, s->markdown ? "### " : s->colour ? "\033[1m" : "");
-        es_pen_put(s->pen, s->view->title);
-        es_pen_put(s->pen, s->markdown ? "\n\n" : s->colour ? "\033[0m\n" : "\n");
-        if (s->markdown)
-            put_markdown(s);
-        else if (s->table->spec->record)
-            put_record(s);
+    es_sheet s = {.table = t, .view = view, .opts = p->opts, .markdown = p->markdown};
+    const es_status status = es_sheet_make(&s, err);
+    if (status == ES_OK && s.count > 0) {
+        es_pen_put(p->pen, p->first ? "" : "\n");
+        p->first = false;
+        put_title(p, view->title);
+        if (p->markdown)
+            put_markdown(p, &s);
+        else if (t->spec->record)
+            put_record(p, &s);
         else
-            put_lines(s);
-        put_foot(s);
+            put_lines(p, &s);
+        put_foot(p, &s);
     }
-    es_arena_free(&s->arena);
+    es_sheet_free(&s);
     return status;
 }
 
-es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es_pen *pen,
-                              es_error *err)
+/* "2 more tables (Fits, Curves): --full" */
+static void put_waiting(const paper *p, const char *titles, int count)
 {
-    bool first = true;
-    for (int64_t i = 0; i < a->findings_count; i++, first = false) {
-        es_pen_put(pen, a->findings[i]);
-        es_pen_put(pen, markdown ? "\n\n" : "\n");
+    char text[2048];
+    if (count == 0)
+        return;
+    snprintf(text, sizeof text, "%d more table%s (%s)%s%s", count, count == 1 ? "" : "s", titles,
+             p->opts->rest ? ": " : "", p->opts->rest ? p->opts->rest : "");
+    es_pen_put(p->pen, p->first ? "" : "\n");
+    put_sentence(p, "", text, 2);
+}
+
+/* Is there anything to see of it? */
+static bool has_columns(const es_table *t, const es_table_view *view)
+{
+    es_table_column c;
+    for (int64_t j = 0; t->rows && es_table_column_at(t, j, &c); j++)
+        if (!c.is_error && (!view->columns || es_words_at(view->columns, c.spec->key) >= 0))
+            return true;
+    return false;
+}
+
+es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
+                              es_pen *pen, es_error *err)
+{
+    paper p = {.pen = pen,
+               .opts = opts,
+               .markdown = markdown,
+               .colour = opts->colour && !markdown,
+               .first = true,
+               .width = opts->width > 0 ? opts->width : 0};
+    char waiting[1024] = "";
+    int count = 0;
+    for (int64_t i = 0; i < a->findings_count; i++, p.first = false) {
+        put_sentence(&p, "", a->findings[i], 2);
+        es_pen_put(pen, markdown ? "\n" : "");
     }
     for (int64_t i = 0; i < a->tables_count; i++) {
         const es_table *t = a->tables[i];
@@ -260,10 +274,16 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, bool colour, es
         for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1) {
             if (t->hidden & bit)
                 continue;
-            sheet s = {.table = t, .view = v, .pen = pen, .markdown = markdown, .colour = colour};
-            ES_TRY(put_view(&s, first, err));
-            first = false;
+            if (!v->more || opts->full) {
+                ES_TRY(put_view(&p, t, v, err));
+            } else if (has_columns(t, v)) {
+                const size_t used = strlen(waiting);
+                snprintf(waiting + used, sizeof waiting - used, "%s%s", count ? "; " : "",
+                         v->title);
+                count++;
+            }
         }
     }
+    put_waiting(&p, waiting, count);
     return ES_OK;
 }

@@ -8,7 +8,7 @@ wc -l <one
 head -1 one
 ask --json >answer
 get_json answer command rows.0.kind rows.0.n rows.0.hill_k rows.6.kind kinds.2.kind verdicts.0 verdicts.1.directions verdicts.2.directions
-ask | tail -5
+ask | grep -A4 '^Is it'
 # a ramp is light, but neighbours are so alike that one cannot tell
 make_npy ramp.npy f64 600x1 index
 esscher tails --tokens ramp.npy --control 8 --quiet --json >answer && get_json answer rows.0.verdict rows.0.proxy

@@ -1,0 +1,98 @@
+/* The answer on stdout: in the form, as wide, and with the rows that were asked for. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "talk.h"
+
+/* Rows of a table that one reads without asking for more; columns where nobody says how many. */
+enum { MOST_ROWS = 40, PLAIN_WIDTH = 100, LEAST_WIDTH = 20, MOST_WIDTH = 10000 };
+
+static bool to_stdout(void *user, const char *bytes, size_t count)
+{
+    (void)user;
+    return fwrite(bytes, 1, count, stdout) == count;
+}
+
+/* The environment's COLUMNS, or the terminal's, or what fits a page. */
+static int paper_width(void)
+{
+    const char *text = getenv("COLUMNS");
+    struct winsize size;
+    char *end = NULL;
+    const long width = text ? strtol(text, &end, 10) : 0;
+    if (width > 0 && *end == '\0')
+        return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : (int)width;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        return size.ws_col < LEAST_WIDTH ? LEAST_WIDTH : size.ws_col;
+    return PLAIN_WIDTH;
+}
+
+/* What --sort was probably meant to be: the nearest key or title of any column. */
+static void hint_sort(const cli_session *s, es_error *err)
+{
+    enum { MOST = 1024 };
+    const char *names[MOST];
+    const es_table *t;
+    es_table_column c;
+    int count = 0;
+    for (int64_t i = 0; (t = es_answer_at(s->result, i)); i++)
+        for (int64_t j = 0; count + 1 < MOST && es_table_column_at(t, j, &c); j++) {
+            names[count++] = c.name;
+            names[count++] = c.title;
+        }
+    const char *key = s->common.sort + (s->common.sort[0] == '-');
+    const char *nearest = es_nearest(key, names, count);
+    snprintf(err->hint, sizeof err->hint,
+             nearest ? "did you mean %s%s? Rows are as they were"
+                     : "%s%sthe header of --csv lists the keys; rows are as they were",
+             nearest && s->common.sort[0] == '-' ? "-" : "", nearest ? nearest : "");
+}
+
+/* Hours of work do not end in a refusal: what cannot be sorted or chosen is printed as it is. */
+static void print_anyway(cli_session *s, es_answer_form form, es_answer_opts opts, es_error *err)
+{
+    if (strcmp(err->rule, "answer.sort") == 0)
+        hint_sort(s, err);
+    cli_complain(s->command->name, err);
+    s->print_failed = true;
+    opts.sort = NULL;
+    opts.picks = NULL;
+    (void)es_answer_write(s->result, form, &opts, to_stdout, NULL, err);
+}
+
+void cli_print(cli_session *s)
+{
+    const es_answer_form form = s->common.json       ? ES_ANSWER_JSON
+                                : s->common.csv      ? ES_ANSWER_CSV
+                                : s->common.markdown ? ES_ANSWER_MARKDOWN
+                                                     : ES_ANSWER_TEXT;
+    const char *csv = s->command->study ? s->command->study->csv : NULL;
+    const es_grid *layers = &s->common.layers, *heads = &s->common.heads;
+    es_row_pick picks[3] = {0};
+    int count = 0;
+    if (layers->count)
+        picks[count++] = (es_row_pick){"layer", layers->counts, layers->count};
+    if (heads->count)
+        picks[count] = (es_row_pick){"head", heads->counts, heads->count};
+    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
+                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+                                 .full = s->common.full,
+                                 .width = s->common.full ? 0 : paper_width(),
+                                 .most_rows = MOST_ROWS,
+                                 .rest = "--full, --csv or --json",
+                                 .picks = picks,
+                                 .sort = s->common.sort,
+                                 .top = s->common.top};
+    es_error err;
+    const es_status status = es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
+    /* what stdout refuses, the end of the program complains of */
+    if (status == ES_E_ARGUMENT)
+        print_anyway(s, form, opts, &err);
+    es_answer_free(s->result);
+    s->result = NULL;
+    s->printed = true;
+}

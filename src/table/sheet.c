@@ -1,0 +1,279 @@
+#include "table/sheet.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "table/lines.h"
+
+enum { GAP = 2, LEAST_TEXT = 20, MOST_LINES = 2, MOST_KEYS = 4 };
+
+void es_sheet_free(es_sheet *s) { es_arena_free(&s->arena); }
+
+const char *es_sheet_cell(const es_sheet *s, int64_t i, int64_t j)
+{
+    return s->cells[i * (s->count + s->columns_left) + j];
+}
+
+bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column *out)
+{
+    char key[ES_KEY_ROOM];
+    if (c->is_error || !c->spec->error)
+        return false;
+    const char *index = strlen(c->key) > strlen(c->spec->key) ? c->key + strlen(c->spec->key) : "";
+    return es_table_find(t, es_key(key, c->spec->error, index), out);
+}
+
+/* ---- which columns ---- */
+
+/* A view names keys of the spec; what stands for labels comes with its key, errors with what they
+ * are the errors of. */
+static bool is_shown(const es_table_view *view, const es_table_column *c)
+{
+    return !c->is_error && (!view->columns || es_words_at(view->columns, c->spec->key) >= 0);
+}
+
+/* A column of texts none of which says anything is not shown. */
+static bool is_empty(const es_table *t, const es_table_column *c)
+{
+    for (int64_t i = 0; i < t->rows; i++)
+        if (!c->texts || (c->texts[i] && *c->texts[i]))
+            return false;
+    return t->rows > 0;
+}
+
+/* Columns stand in the order in which the view names them. */
+static int64_t place_of(const es_table_view *view, const es_table_column *c)
+{
+    return view->columns ? es_words_at(view->columns, c->spec->key) : 0;
+}
+
+static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
+{
+    for (int64_t j = s->count++; j > at; j--)
+        s->columns[j] = s->columns[j - 1];
+    s->columns[at] = *c;
+}
+
+static void remove_column(es_sheet *s, int64_t at)
+{
+    s->count--;
+    for (int64_t j = at; j < s->count; j++)
+        s->columns[j] = s->columns[j + 1];
+}
+
+/* Who asks for an order wants to see what it is by, on any terminal: behind the columns that say
+ * what a row is, whether the view has it or not. */
+static void show_order(es_sheet *s)
+{
+    es_table_column by;
+    int64_t keys = 0, at = 0;
+    if (s->table->spec->record || !es_choice_sorted_by(s->table, s->opts, &by))
+        return;
+    while (
+        keys < s->count && keys < MOST_KEYS &&
+        (s->columns[keys].format == ES_FORMAT_COUNT || s->columns[keys].format == ES_FORMAT_TEXT))
+        keys++;
+    while (at < s->count && strcmp(s->columns[at].key, by.key) != 0)
+        at++;
+    if (at < keys)
+        return;
+    if (at < s->count)
+        remove_column(s, at);
+    insert_column(s, keys, &by);
+}
+
+static es_status choose_columns(es_sheet *s, es_error *err)
+{
+    void *memory;
+    es_table_column c;
+    ES_TRY(es_arena_array(&s->arena, s->table->count + 1, 1, sizeof c, "a view", &memory, err));
+    s->columns = memory;
+    for (int64_t j = 0; es_table_column_at(s->table, j, &c); j++) {
+        if (!is_shown(s->view, &c) || is_empty(s->table, &c))
+            continue;
+        int64_t at = s->count;
+        while (at > 0 && place_of(s->view, &s->columns[at - 1]) > place_of(s->view, &c))
+            at--;
+        insert_column(s, at, &c);
+    }
+    if (s->count > 0)
+        show_order(s);
+    return ES_OK;
+}
+
+/* ---- cells ---- */
+
+static const char *text_cell(es_sheet *s, const char *text)
+{
+    void *room;
+    text = text ? text : s->markdown ? "" : "-";
+    const size_t size = 4 * strlen(text) + 5;
+    if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
+        return NULL;
+    return es_escape(text, room, size);
+}
+
+/* The cells of column j; its numbers have one form, that of all rows of the table, so that a choice
+ * of rows does not change how they are written. */
+static es_status make_column(es_sheet *s, int64_t j, es_error *err)
+{
+    const es_table_column *c = &s->columns[j];
+    char number[ES_FORMAT_ROOM];
+    es_table_column error = {0};
+    const double *errors = es_sheet_error(s->table, c, &error) ? error.reals : NULL;
+    es_format_form form = {0};
+    if (!c->texts)
+        form = es_format_choose(c->format, c->reals, errors, s->table->rows);
+    for (int64_t i = 0; i < s->rows.count; i++) {
+        const int64_t row = s->rows.at[i];
+        const char *text;
+        if (c->texts) {
+            text = text_cell(s, c->texts[row]);
+        } else {
+            es_format_put(form, c->reals[row], errors ? errors[row] : (double)NAN, number,
+                          sizeof number);
+            text = es_arena_text(&s->arena, number);
+        }
+        if (!text)
+            return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+        s->cells[i * s->count + j] = text;
+        const int width = es_lines_width(text);
+        s->widths[j] = width > s->widths[j] ? width : s->widths[j];
+    }
+    return ES_OK;
+}
+
+/* ---- titles ---- */
+
+/* Bytes of the first line of a title in a column: as many words as fit, one at least. */
+static size_t title_line(const char *title, int width)
+{
+    size_t length = strcspn(title, " ");
+    while (title[length]) {
+        const size_t next = length + 1 + strcspn(title + length + 1, " ");
+        if (es_lines_fit(title, width) < next)
+            break;
+        length = next;
+    }
+    return length;
+}
+
+static int lines_of(const char *title, int width)
+{
+    int lines = 0;
+    for (; *title; lines++) {
+        title += title_line(title, width);
+        title += strspn(title, " ");
+    }
+    return lines;
+}
+
+static int longest_word(const char *title)
+{
+    int longest = 0;
+    while (*title) {
+        const size_t length = strcspn(title, " ");
+        const int width = es_lines_width_of(title, length);
+        longest = width > longest ? width : longest;
+        title += length + strspn(title + length, " ");
+    }
+    return longest;
+}
+
+size_t es_sheet_title(const es_sheet *s, int64_t j, int at, const char **from)
+{
+    const char *title = s->columns[j].title;
+    int skip = at - (s->lines - lines_of(title, s->widths[j]));
+    if (skip < 0)
+        return 0;
+    for (; skip > 0; skip--) {
+        title += title_line(title, s->widths[j]);
+        title += strspn(title, " ");
+    }
+    *from = title;
+    return title_line(title, s->widths[j]);
+}
+
+/* ---- what fits ---- */
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+/* Titles on one line each: what every column takes then; or, `narrow`, on as many as allowed. */
+static void set_widths(es_sheet *s, const int *cells, bool narrow)
+{
+    s->lines = 1;
+    for (int64_t j = 0; j < s->count; j++) {
+        const char *title = s->columns[j].title;
+        int width = larger(cells[j], es_lines_width(s->columns[j].spec->unit));
+        width = larger(width, narrow ? longest_word(title) : es_lines_width(title));
+        while (lines_of(title, width) > MOST_LINES)
+            width++;
+        s->widths[j] = width;
+        s->lines = larger(s->lines, lines_of(title, width));
+    }
+}
+
+/* How many columns fit from the left; *room is what is left of the line behind them. */
+static int64_t count_fitting(const es_sheet *s, int *room)
+{
+    int64_t count = 0;
+    *room = s->opts->width;
+    while (count < s->count && s->widths[count] + (count ? GAP : 0) <= *room) {
+        *room -= s->widths[count] + (count ? GAP : 0);
+        count++;
+    }
+    return count;
+}
+
+/* Drop what does not fit from the right; texts go on below instead where there is room for a few
+ * words. */
+static void fit_columns(es_sheet *s, const int *cells)
+{
+    int room;
+    set_widths(s, cells, false);
+    if (s->markdown || s->opts->full || s->opts->width <= 0 || s->table->spec->record)
+        return;
+    int64_t count = count_fitting(s, &room);
+    if (count == s->count)
+        return;
+    set_widths(s, cells, true);
+    count = count_fitting(s, &room);
+    room -= count ? GAP : 0;
+    if (count < s->count && s->columns[count].texts &&
+        (count == 0 || (room >= LEAST_TEXT && room >= longest_word(s->columns[count].title)))) {
+        s->wrapped = true;
+        s->widths[count++] = room;
+    }
+    count = count ? count : 1; /* a number is not broken, whatever the width */
+    s->columns_left = s->count - count;
+    s->count = count;
+    s->lines = 1;
+    for (int64_t j = 0; j < s->count; j++)
+        s->lines = larger(s->lines, lines_of(s->columns[j].title, s->widths[j]));
+}
+
+es_status es_sheet_make(es_sheet *s, es_error *err)
+{
+    void *memory;
+    const es_answer_opts everything = {0};
+    const bool record = s->table->spec->record;
+    ES_TRY(choose_columns(s, err));
+    ES_TRY(es_choice_rows(s->table, record ? &everything : s->opts, &s->arena, &s->rows, err));
+    const int64_t most = s->markdown || s->opts->full || s->opts->top ? 0 : s->opts->most_rows;
+    if (most > 0 && s->rows.count > most) {
+        s->rows_left = s->rows.count - most;
+        s->rows.count = most;
+    }
+    ES_TRY(es_arena_array(&s->arena, s->count, 2, sizeof(int), "a view", &memory, err));
+    s->widths = memory;
+    ES_TRY(
+        es_arena_array(&s->arena, s->rows.count, s->count, sizeof(char *), "a view", &memory, err));
+    s->cells = memory;
+    for (int64_t j = 0; j < s->count; j++)
+        ES_TRY(make_column(s, j, err));
+    int *const cells = s->widths + s->count;
+    memcpy(cells, s->widths, (size_t)s->count * sizeof *cells);
+    fit_columns(s, cells);
+    return ES_OK;
+}
