@@ -1,6 +1,7 @@
 /* jobs.c : what a study may ask of the job it runs in. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/npy.h>
 
@@ -118,4 +119,14 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     }
     es_array_free(&array);
     return status;
+}
+
+es_status es_blame_file(es_status status, const char *path, es_error *err)
+{
+    if (status == ES_OK || status == ES_E_INTERRUPTED || status == ES_E_MEMORY ||
+        status == ES_E_LIMIT || !path || err->file[0])
+        return status;
+    snprintf(err->file, sizeof err->file, "%s", path);
+    const bool holds_it = status == ES_E_RANGE || strncmp(err->rule, "linalg.", 7) == 0;
+    return err->code = holds_it ? ES_E_FORMAT : status;
 }
