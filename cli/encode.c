@@ -236,7 +236,8 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
     block_ids *b = &job->block;
     job->room = job->config.positions - info.prefix_count - info.suffix_count;
     if (job->room < 1)
-        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions", "",
+        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions",
+                        "is max_position_embeddings of config.json right?",
                         "the model has no position for a token of text");
     b->ids = cli_alloc_array((size_t)job->config.positions, sizeof *b->ids);
     b->first = job->o->block * job->room;

@@ -51,7 +51,8 @@ static es_status check(const es_law_params *p, es_error *err)
             return es_refuse(err, "law.options", rules[i].hint, "--law %s needs %s",
                              es_law_names[p->kind], rules[i].option);
         if (!(uses & rules[i].uses) && rules[i].given)
-            return es_refuse(err, "law.options", "", "%s belong%s to --law %s",
+            return es_refuse(err, "law.options", "name that law, or leave the option out",
+                             "%s belong%s to --law %s",
                              rules[i].all ? rules[i].all : rules[i].option, rules[i].all ? "" : "s",
                              owner_of(rules[i].uses));
     }
