@@ -1,4 +1,4 @@
-/* esscher demo : the tour: claims checked, a few experiments, a report to look at. */
+/* esscher demo : the tour: a real model, a few experiments, claims checked, a report to look at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,18 +29,22 @@ enum { MOST_WORDS = 24 };
 
 typedef struct stop {
     const char *title;
+    double seconds;                /* on two cores, about: for progress */
     const char *words[MOST_WORDS]; /* of the command line, after "esscher" */
 } stop;
 
+/* After the real model, which comes first where there is one: from what an engineer asks to what a
+ * theorist does, and the papers' claims at the end. */
 static const stop stops[] = {
-    {"the papers' claims, checked on this machine", {"claims"}},
     {"how fast attention finds its limit, measured and predicted",
+     8.0,
      {"converge", "--dim", "10", "--head", "rotation", "--scales", "0.2,0.7,1.5", "--predict"}},
-    {"the worst query of a ball", {"ball"}},
-    {"infinite score scale", {"hardmax"}},
-    {"keys on the sphere: averaging, selecting, freezing", {"regimes"}},
-    {"do tokens merge?", {"collapse", "--phase", "--curves"}},
-    {"attention as heat running backwards", {"heat"}},
+    {"keys on the sphere: averaging, selecting, freezing", 4.0, {"regimes"}},
+    {"do tokens merge?", 4.0, {"collapse", "--phase", "--curves"}},
+    {"infinite score scale", 0.5, {"hardmax"}},
+    {"the worst query of a ball", 5.0, {"ball"}},
+    {"attention as heat running backwards", 1.5, {"heat"}},
+    {"the papers' claims, checked on this machine", 40.0, {"claims"}},
 };
 enum { STOPS = sizeof stops / sizeof stops[0] };
 
@@ -63,11 +67,14 @@ static const es_table_spec stops_table = {"stops", stop_columns, stop_views};
 static const es_column report_columns[] = {{"page", "open in a browser", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_view report_views[] = {
     {"The report", NULL,
-     "Try next:\n"
+     "What next?\n"
+     "  esscher probe --model MODEL --text FILE --out my.run    your own BERT, every head of it\n"
+     "  esscher measure --q Q.npy --k K.npy --v V.npy           any other model: dump q, k, v of a "
+     "layer\n"
+     "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy      a head's horizons from its "
+     "weights\n"
      "  esscher converge --law sphere --dim 3 --scales 1,4,16   other tokens\n"
-     "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy      horizons of your own head\n"
-     "  esscher measure --q Q.npy --k K.npy --v V.npy           attention on your own data\n"
-     "  esscher probe --model MODEL --text FILE                 every head of a real model\n"
+     "  esscher report my.run                                   a page of what you found\n"
      "  esscher help                                            everything else"},
     {0}};
 static const es_table_spec report_table = {"report", report_columns, report_views, .record = true};
@@ -100,17 +107,30 @@ static void put_claims(cli_session *session, const es_table *found)
     }
 }
 
+/* The tour under way. */
+typedef struct tour {
+    cli_session *session;
+    const demo_options *o;
+    const stop *stops[STOPS + 1];
+    int count;
+    double seconds, passed; /* of all stops, and of those that are behind us */
+    char runs[STOPS + 1][4200];
+} tour;
+
 /* One command line, its run file written over; its claims, if it has any, into our answer. */
-static es_status visit(cli_session *session, const demo_options *o, const stop *s, int number,
-                       int total, char *run, size_t size, es_error *err)
+static es_status visit(tour *t, int at, es_error *err)
 {
-    char threads[24];
+    cli_session *session = t->session;
+    const stop *s = t->stops[at];
+    char threads[24], *run = t->runs[at];
     const char *argv[MOST_WORDS + 8] = {"esscher"};
     int argc = 1;
-    es_answer *found;
+    cli_stop found = {.tour = &session->progress,
+                      .from = t->passed / t->seconds,
+                      .to = (t->passed + s->seconds) / t->seconds};
     for (; s->words[argc - 1]; argc++)
         argv[argc] = s->words[argc - 1];
-    snprintf(run, size, "%s/%s.run", o->folder, s->words[0]);
+    snprintf(run, sizeof t->runs[at], "%s/%s.run", t->o->folder, s->words[0]);
     snprintf(threads, sizeof threads, "%d", session->exec.threads);
     argv[argc++] = "--out";
     argv[argc++] = run;
@@ -120,21 +140,22 @@ static es_status visit(cli_session *session, const demo_options *o, const stop *
     if (session->common.quiet)
         argv[argc++] = "--quiet";
     else
-        fprintf(stderr, "esscher demo: %d of %d: %s\n", number, total, s->title);
+        fprintf(stderr, "esscher demo: %d of %d: %s\n", at + 1, t->count, s->title);
     const double before = seconds();
     const int code =
         cli_execute(cli_command_find(s->words[0]), argc, (char **)(uintptr_t)argv, &found);
     if (code == CLI_CHECK)
         session->check_failed = true;
-    if (!found)
+    t->passed += s->seconds;
+    if (!found.answer)
         return stop_failed(s, err);
-    es_table *t = es_answer_table(cli_result(session), &stops_table);
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "title", s->title);
-    es_table_real(t, row, "seconds", seconds() - before);
-    es_table_text(t, row, "run", run);
-    put_claims(session, es_answer_find(found, "claims"));
-    es_answer_free(found);
+    es_table *table = es_answer_table(cli_result(session), &stops_table);
+    const int64_t row = es_table_row(table);
+    es_table_text(table, row, "title", s->title);
+    es_table_real(table, row, "seconds", seconds() - before);
+    es_table_text(table, row, "run", run);
+    put_claims(session, es_answer_find(found.answer, "claims"));
+    es_answer_free(found.answer);
     return ES_OK;
 }
 
@@ -155,14 +176,24 @@ static es_status write_report(cli_session *session, const demo_options *o, const
     return status;
 }
 
+static void plan(tour *t, const stop *real)
+{
+    if (t->o->model)
+        t->stops[t->count++] = real;
+    for (int i = 0; i < STOPS; i++)
+        t->stops[t->count++] = &stops[i];
+    for (int i = 0; i < t->count; i++)
+        t->seconds += t->stops[i]->seconds;
+}
+
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const demo_options *o = given;
     const stop real = {"a real model, head by head",
+                       45.0,
                        {"probe", "--model", o->model, "--text", o->text, "--pool", "8192", "--n",
                         "100..2000*4", "--replicates", "4"}};
-    const bool model = o->model && o->text;
-    char runs[STOPS + 1][4200];
+    tour t = {.session = session, .o = o};
     const char *paths[STOPS + 1];
     if (!o->model != !o->text)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.options", "give both, or neither",
@@ -171,14 +202,13 @@ static es_status run(cli_session *session, void *given, es_error *err)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.folder", "a shorter one",
                         "the name of the folder is too long");
     mkdir(o->folder, 0777); /* the first run file tells if that failed */
-    const int total = STOPS + (model ? 1 : 0);
+    plan(&t, &real);
     es_status status = ES_OK;
-    for (int i = 0; i < total && status == ES_OK; i++) {
-        paths[i] = runs[i];
-        status = visit(session, o, i < STOPS ? &stops[i] : &real, i + 1, total, runs[i],
-                       sizeof runs[i], err);
+    for (int i = 0; i < t.count && status == ES_OK; i++) {
+        paths[i] = t.runs[i];
+        status = visit(&t, i, err);
     }
-    return status == ES_OK ? write_report(session, o, paths, total, err) : status;
+    return status == ES_OK ? write_report(session, o, paths, t.count, err) : status;
 }
 
 static const char *const examples[] = {
@@ -186,12 +216,12 @@ static const char *const examples[] = {
 
 const cli_command cli_demo = {
     .name = "demo",
-    .summary = "the tour: the papers' claims and a few experiments, with a report to look at",
+    .summary = "the tour: a real model, a few experiments, the papers' claims; a report to look at",
     .usage = "[options]",
-    .about = "Checks the papers' claims at quick effort, runs a few experiments, and writes a page "
-             "with figures: DIR/report.html, beside the run files it is made from. Two minutes on "
-             "two cores. What was there of an earlier tour is written over. Exit code 1 if a claim "
-             "that should hold does not.",
+    .about = "Looks at every head of a real model, if one is named, runs a few experiments, checks "
+             "the papers' claims at quick effort, and writes a page with figures: DIR/report.html, "
+             "beside the run files it is made from. Two minutes on two cores. What was there of an "
+             "earlier tour is written over. Exit code 1 if a claim that should hold does not.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,

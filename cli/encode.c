@@ -1,5 +1,6 @@
 /* esscher encode : hidden states of one block of text. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,15 @@ static const es_column head_columns[] = {{"layer", "layer", "", ES_FORMAT_COUNT}
                                          {0}};
 static const es_table_spec heads_table = {
     "heads", head_columns, NULL, .inside = "layers", .link = "layer", .only_inside = true};
+
+static const es_column label_columns[] = {
+    {"label", "label", "", ES_FORMAT_TEXT, "of config.json; LABEL_0 and so on where it names none"},
+    {"logit", "logit", "", ES_FORMAT_REAL, "what the classifier gives it"},
+    {"probability", "probability", "", ES_FORMAT_REAL,
+     "softmax over the logits; not of a single one, which is a number, not a choice"},
+    {0}};
+static const es_table_view label_views[] = {{"What the classifier says"}, {0}};
+static const es_table_spec labels_table = {"labels", label_columns, label_views};
 
 /* ---- the text ---- */
 
@@ -148,6 +158,7 @@ typedef struct encode_job {
     block_ids block;
     void *hidden;
     double *stats[3], *logits;
+    int64_t labels; /* of the classifier; 0: there is none */
 } encode_job;
 
 /* --layer N, digits alone. Returns why not, or NULL. */
@@ -225,7 +236,8 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
     block_ids *b = &job->block;
     job->room = job->config.positions - info.prefix_count - info.suffix_count;
     if (job->room < 1)
-        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions", "",
+        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions",
+                        "is max_position_embeddings of config.json right?",
                         "the model has no position for a token of text");
     b->ids = cli_alloc_array((size_t)job->config.positions, sizeof *b->ids);
     b->first = job->o->block * job->room;
@@ -283,6 +295,37 @@ static void put_layers(const encode_job *job)
     }
 }
 
+static const char *label_of(const encode_job *job, int64_t at, char room[64])
+{
+    if (at < ES_MODEL_LABELS && job->config.label[at][0])
+        return job->config.label[at];
+    snprintf(room, 64, "LABEL_%lld", (long long)at);
+    return room;
+}
+
+static void put_labels(const encode_job *job)
+{
+    char room[64];
+    int64_t best = 0;
+    double sum = 0.0;
+    if (!job->logits)
+        return;
+    for (int64_t i = 0; i < job->labels; i++)
+        best = job->logits[i] > job->logits[best] ? i : best;
+    for (int64_t i = 0; i < job->labels; i++)
+        sum += exp(job->logits[i] - job->logits[best]);
+    es_table *t = es_answer_table(cli_result(job->session), &labels_table);
+    for (int64_t i = 0; i < job->labels; i++) {
+        es_table_text(t, es_table_row(t), "label", label_of(job, i, room));
+        es_table_real(t, i, "logit", job->logits[i]);
+        if (job->labels > 1)
+            es_table_real(t, i, "probability", exp(job->logits[i] - job->logits[best]) / sum);
+    }
+    if (job->labels > 1)
+        es_answer_tell(cli_result(job->session), "The classifier says %s, with probability %.4g.",
+                       label_of(job, best, room), 1.0 / sum);
+}
+
 static void put_question(const encode_job *job)
 {
     es_answer *a = cli_result(job->session);
@@ -325,6 +368,7 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
                                   es_dtype_size(job->precision));
     for (int s = 0; s < 3; s++)
         job->stats[s] = cli_alloc_array(heads, sizeof(double));
+    job->labels = c->labels;
     if (c->labels)
         job->logits = cli_alloc_array((size_t)c->labels, sizeof(double));
     const es_model_block block = {.ids = job->block.ids,
@@ -365,6 +409,7 @@ static es_status encode(encode_job *job, es_error *err)
     es_model_close(model);
     if (status == ES_OK) {
         put_layers(job);
+        put_labels(job);
         status = save(job, err);
     }
     return status;
@@ -408,7 +453,8 @@ const cli_command cli_encode = {
         "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
         "them, (n, hidden), in the precision asked for. The answer holds the token ids and, for "
         "every layer and head, entropy, largest weight and sum of squared weights, means over the "
-        "block's queries; and the logits where the model is a classifier.",
+        "block's queries; and, where the model is a classifier, logits and probabilities of its "
+        "labels.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

@@ -33,11 +33,12 @@ static bool said_before(const char *message)
 
 static void show_remark(void *user, es_log_level level, const char *message)
 {
-    const cli_session *session = user;
+    cli_session *session = user;
     char text[512];
     (void)level;
     if (said_before(message))
         return;
+    cli_progress_wipe(&session->progress);
     fprintf(stderr, "esscher %s: %s\n", session->command->name,
             cli_escape(message, text, sizeof text));
 }
@@ -70,8 +71,9 @@ static es_status start_session(cli_session *s, es_error *err)
 
 static void say_cost(void *user, const es_cost *cost)
 {
-    const cli_session *s = user;
+    cli_session *s = user;
     const double bound = cost->input_bytes + cost->output_bytes + cost->work_bytes;
+    cli_progress_wipe(&s->progress);
     if (!s->common.quiet)
         fprintf(stderr, "esscher %s: memory bound %.1f MiB, %.3g operations\n", s->command->name,
                 bound / 1048576.0, cost->flops);
@@ -80,7 +82,7 @@ static void say_cost(void *user, const es_cost *cost)
 static bool show_progress(void *user, const es_progress *now)
 {
     cli_session *s = user;
-    return cli_progress_phase(&s->progress, now->phase, now->share);
+    return cli_progress_phase(&s->progress, now->phase, now->share, now->kept);
 }
 
 /* The command line, so that a shell gives it back. */
@@ -179,7 +181,7 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
     return status;
 }
 
-int cli_execute(const cli_command *command, int argc, char **argv, es_answer **answer)
+int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *stop)
 {
     es_error err = {0};
     cli_help_kind help = CLI_HELP_NONE;
@@ -190,6 +192,8 @@ int cli_execute(const cli_command *command, int argc, char **argv, es_answer **a
         session.common = *(const cli_common *)es_params_values(options.common);
     if (status == ES_OK && !help)
         status = start_session(&session, &err);
+    if (stop)
+        cli_progress_within(&session.progress, stop->tour, stop->from, stop->to);
     if (status == ES_OK && !help)
         status = run_command(&session, options.own, &err);
     int code = status == ES_E_INTERRUPTED ? cli_interrupt_exit() : cli_exit_of(status);
@@ -200,15 +204,15 @@ int cli_execute(const cli_command *command, int argc, char **argv, es_answer **a
         cli_complain(command->name, &err);
     else if (help)
         (help == CLI_HELP_SHORT ? cli_help_short : cli_help_command)(command, stdout);
-    else if (!answer && !session.printed)
+    else if (!stop && !session.printed)
         cli_print(&session);
     code = session.print_failed ? CLI_USAGE : code;
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
     es_log_set(NULL, NULL, ES_LOG_ERROR);
-    if (answer)
-        *answer = status == ES_OK ? session.result : NULL;
-    if (!answer || status != ES_OK)
+    if (stop)
+        stop->answer = status == ES_OK ? session.result : NULL;
+    if (!stop || status != ES_OK)
         es_answer_free(session.result);
     cli_options_free(&options);
     return code;

@@ -102,7 +102,7 @@ void cli_help_command(const cli_command *command, FILE *out)
 /* Where the first sentence, or the first part of one, ends. */
 static int first_part(const char *text)
 {
-    static const char *const ends[] = {". ", "; ", " ("};
+    static const char *const ends[] = {". ", "; "};
     int length = (int)strlen(text);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const char *end = strstr(text, ends[i]);

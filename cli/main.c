@@ -40,7 +40,8 @@ static int finish_stdout(const char *command, int code)
     if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left(STDOUT_FILENO))
         return code;
     es_error err = {0};
-    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "", "cannot write to stdout: the output is cut");
+    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "is there room where it goes?",
+             "cannot write to stdout: the output is cut");
     cli_complain(command, &err);
     return CLI_IO;
 }

@@ -96,13 +96,14 @@ static const char program_begin[] =
     ".B esscher\n"
     "measures what attention does as n grows, exactly and in bounded memory.\n"
     ".PP\n"
-    "Results go to stdout: what was found in sentences, then the tables that support it, as\n"
-    "wide as the terminal.\n.B \\-\\-full\nprints every table with all columns and rows;\n"
+    "Results go to stdout: what was found in sentences, then the tables that support it, as wide\n"
+    "as the terminal.\n.B \\-\\-full\nprints every table with all columns and rows;\n"
     ".BR \\-\\-sort ,\n.B \\-\\-top\nand, where tables have heads,\n.B \\-\\-layer\nand\n"
-    ".B \\-\\-head\nchoose rows.\n.BI \\-\\-format \" FORM\"\nis text, markdown for documents, or "
-    "csv\n"
-    "and json for programs. Everything else goes to stderr. The memory bound of a run is\n"
-    "printed before it starts. Results have the same bits for any number of threads. A reader\n"
+    ".B \\-\\-head\nchoose rows.\n.BI \\-\\-format \" FORM\"\nis\n.BR text ,\n.B markdown\n"
+    "for documents, or\n.B csv\nand\n.B json\nfor programs;\n.BR \\-\\-markdown ,\n"
+    ".B \\-\\-csv\nand\n.B \\-\\-json\nare short for it. Everything else goes to stderr.\n"
+    "The memory bound of a run is printed before it starts. Results have the same bits for any\n"
+    "number of threads. A reader\n"
     "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
 
 static const char program_end[] =

@@ -1,5 +1,6 @@
 #include "progress.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,22 +51,75 @@ void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet)
 {
     const char *term = getenv("TERM");
     const bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-    *p = (cli_progress){.what = what, .terminal = terminal, .parts = 1.0};
+    *p =
+        (cli_progress){.what = what, .terminal = terminal, .left = -1.0, .span = 1.0, .parts = 1.0};
     p->shown = when == CLI_PROGRESS_ALWAYS || (when != CLI_PROGRESS_NEVER && terminal && !quiet);
-    p->started = p->last = cli_seconds();
+    p->started = p->told = p->last = cli_seconds();
 }
 
-bool cli_progress_phase(cli_progress *p, const char *phase, double share)
+void cli_progress_within(cli_progress *p, const cli_progress *of, double from, double to)
 {
-    const double now = cli_seconds(), elapsed = now - p->started;
-    if (p->shown && elapsed > 1.0 && now - p->last > 0.2) {
-        const double left = share > 0.0 ? elapsed / share - elapsed : 0.0;
-        fprintf(stderr, "%sesscher %s: %s, %3.0f %%, %.0f s, %.0f s left%s",
-                p->terminal ? "\r" : "", p->what, phase, 100.0 * share, elapsed, left,
-                p->terminal ? "\033[K" : "\n");
-        fflush(stderr);
-        p->drawn = p->terminal;
-        p->last = now;
+    p->within = of->what;
+    p->started = of->started;
+    p->share = p->from = from;
+    p->span = to - from;
+}
+
+/* ---- the time left ---- */
+
+/* As long as the rest would take at the pace of what was made so far, smoothed over a fifth of the
+ * time that it took, so that the figure does not jump. */
+static void estimate(cli_progress *p, double now, double share, double kept)
+{
+    const double step = now - p->told, elapsed = now - p->started, made = share - kept;
+    p->share = share;
+    p->told = now;
+    if (elapsed < 2.0 || made < 0.01)
+        return;
+    const double left = elapsed * (1.0 - share) / made;
+    p->left = p->left < 0.0 ? left : fmax(0.0, p->left - step);
+    p->left += (left - p->left) * step / (step + 0.2 * elapsed);
+}
+
+/* ", about 3 min left", with no more digits than are known; nothing while it is not. */
+static const char *left_text(double seconds, char out[48])
+{
+    out[0] = '\0';
+    if (seconds >= 5400.0)
+        snprintf(out, 48, ", about %.1f h left", seconds / 3600.0);
+    else if (seconds >= 90.0)
+        snprintf(out, 48, ", about %.0f min left", seconds / 60.0);
+    else if (seconds >= 10.0)
+        snprintf(out, 48, ", about %.0f s left", 10.0 * ceil(seconds / 10.0));
+    else if (seconds >= 0.0)
+        snprintf(out, 48, ", a few seconds left");
+    return out;
+}
+
+/* ---- the line ---- */
+
+static void draw(cli_progress *p, double now)
+{
+    char left[48];
+    const int seconds = (int)(now - p->started);
+    fprintf(stderr, "%sesscher %s%s%s: %s%s%.0f %%, %d:%02d%s%s", p->terminal ? "\r" : "",
+            p->within ? p->within : "", p->within ? ": " : "", p->what, p->phase ? p->phase : "",
+            p->phase ? ", " : "", floor(100.0 * p->share), seconds / 60, seconds % 60,
+            left_text(p->left, left), p->terminal ? "\033[K" : "\n");
+    fflush(stderr);
+    p->drawn = p->terminal;
+    p->last = now;
+}
+
+bool cli_progress_phase(cli_progress *p, const char *phase, double share, double kept)
+{
+    const double now = cli_seconds();
+    const bool fresh = phase && (!p->phase || strcmp(phase, p->phase) != 0);
+    estimate(p, now, fmax(p->share, p->from + p->span * share), p->span * kept);
+    if (p->shown && (p->terminal ? fresh || now - p->last > 0.2
+                                 : now - p->started > 1.0 && (fresh || now - p->last > 0.2))) {
+        p->phase = phase;
+        draw(p, now);
     }
     return cli_interrupted();
 }
@@ -73,17 +127,8 @@ bool cli_progress_phase(cli_progress *p, const char *phase, double share)
 bool cli_progress_tell(void *progress, double done, double total)
 {
     cli_progress *p = progress;
-    const double now = cli_seconds(), elapsed = now - p->started;
-    if (p->shown && elapsed > 1.0 && now - p->last > 0.2 && total > 0.0) {
-        const double share = (p->part + done / total) / p->parts;
-        const double left = share > 0.0 ? elapsed / share - elapsed : 0.0;
-        fprintf(stderr, "%sesscher %s: %3.0f %%, %.0f s, %.0f s left%s", p->terminal ? "\r" : "",
-                p->what, 100.0 * share, elapsed, left, p->terminal ? "   " : "\n");
-        fflush(stderr);
-        p->drawn = p->terminal;
-        p->last = now;
-    }
-    return cli_interrupted();
+    return cli_progress_phase(p, p->phase, total > 0.0 ? (p->part + done / total) / p->parts : 0.0,
+                              0.0);
 }
 
 void cli_progress_wipe(cli_progress *p)

@@ -9,8 +9,13 @@ typedef struct cli_progress {
     bool terminal;      /* stderr is one: the line is drawn over itself */
     bool drawn;         /* a line stands on the terminal and must be wiped */
     const char *what;   /* command, for the line */
+    const char *within; /* the tour that it is a stop of; NULL: none */
+    const char *phase;  /* that was drawn last */
     double started;     /* seconds on the monotonic clock */
-    double last;        /* when the line was last drawn */
+    double told, last;  /* when progress was last told, and last drawn */
+    double share;       /* of the whole, as last told */
+    double left;        /* seconds, smoothed; below 0: not known yet */
+    double from, span;  /* this run's part of the whole */
     double parts, part; /* the work in equal parts, and the one under way */
 } cli_progress;
 
@@ -21,12 +26,16 @@ double cli_seconds(void);
 /* Begin; `when` is one of the above, `quiet` turns AUTO off. */
 void cli_progress_start(cli_progress *p, const char *what, int when, bool quiet);
 
-/* The callback of es_exec: draws at most five times a second and only after the first second;
- * returns true once the run is to stop. */
+/* What follows is one stop of the tour `of`, which goes from one share of it to another. */
+void cli_progress_within(cli_progress *p, const cli_progress *of, double from, double to);
+
+/* The callback of es_exec: draws at most five times a second; returns true once the run is to
+ * stop. */
 bool cli_progress_tell(void *progress, double done, double total);
 
-/* The same for a study: the phase it is in, and its share of the whole run. */
-bool cli_progress_phase(cli_progress *p, const char *phase, double share);
+/* The same for a study: the phase it is in, its share of the whole run, and of that, what took no
+ * time. A terminal sees a phase when it begins; elsewhere, lines begin after a second. */
+bool cli_progress_phase(cli_progress *p, const char *phase, double share, double kept);
 
 void cli_progress_wipe(cli_progress *p);
 

@@ -14,11 +14,13 @@ const cli_exit_meaning cli_exits[] = {
     {CLI_CHECK, "done, but a check you asked for failed", NULL},
     {CLI_USAGE, "wrong usage", "wrong usage, or an output file that exists"},
     {CLI_INPUT, "invalid input file",
-     "an input file is invalid: its format, its shape, or what it holds (NaN, nothing at all)"},
+     "an input file is invalid: its format, its shape, or values that it may not hold, such as a "
+     "covariance that is not symmetric"},
     {CLI_IO, "file or stdout cannot be read or written", NULL},
     {CLI_LIMIT, "over a limit", "refused: over a limit on memory"},
     {CLI_NUMERIC, "numerical failure",
-     "the numbers do not allow an answer: too large, too few, singular"},
+     "numerical failure: NaN or infinity in what was given, numbers too large, or an answer that "
+     "does not exist"},
     {CLI_STOPPED, "stopped by SIGTERM",
      "stopped by SIGTERM, as by a scheduler's limit on time. What was kept goes on: with --resume "
      "where --out named a run file, in the same folder where --pool-dir named one. Without these "

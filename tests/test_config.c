@@ -64,7 +64,18 @@ static void bert_is_understood(void **state)
     assert_true(c.layer_norm_eps == 1e-12);
     assert_string_equal(c.architecture, "BertModel");
     assert_ok(parse(config_with("id2label", "{\"0\": \"NEG\", \"1\": \"POS\"}"), &c));
+    assert_string_equal(c.label[0], "NEG");
+    assert_string_equal(c.label[1], "POS");
     assert_int_equal(c.labels, 2);
+    /* names in any order; what has no place is counted: odd keys, numbers beyond the room, no text
+     */
+    assert_ok(parse(config_with("id2label", "{\"15\": \"last\", \"x\": \"a\", \"16\": \"b\", "
+                                            "\"-1\": \"c\", \"\": \"d\", \"3\": 7, \"99999\": "
+                                            "\"e\", \"2\": \"two\"}"),
+                    &c));
+    assert_int_equal(c.labels, 8);
+    for (int i = 0; i < ES_MODEL_LABELS; i++)
+        assert_string_equal(c.label[i], i == 15 ? "last" : i == 2 ? "two" : "");
     assert_ok(parse(config_with("layer_norm_eps", "0.00001"), &c));
     assert_true(c.layer_norm_eps == 0.00001);
     assert_ok(parse(config_with("position_embedding_type", "\"absolute\""), &c));
@@ -127,7 +138,7 @@ static void CF05_what_is_not_bert(void **state)
                                         "\"BERT\"",    "\"xlm-roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
-        assert_non_null(strstr(err.hint, "model_type: bert, distilbert"));
+        assert_non_null(strstr(err.hint, "model_type: bert (BERT, "));
         assert_non_null(strstr(err.hint, "MiniLM"));
     }
     refuse("{\"architectures\":[\"LlamaForCausalLM\"]}", ES_E_UNSUPPORTED, "config.model");

@@ -184,7 +184,7 @@ static void stages_follow_one_another(void **state)
     assert_ok(run_with(NULL, opts, &a));
     check_sums(a, 6, 5.0);
     assert_int_equal(computed, 12);
-    assert_string_equal(w.phases, "preparing;squaring;summing;summing up;");
+    assert_string_equal(w.phases, "reading inputs;preparing;squaring;summing;summing up;");
     assert_false(w.fell);
     assert_false(w.beyond);
     assert_true(w.last == 1.0);
@@ -194,6 +194,89 @@ static void stages_follow_one_another(void **state)
     assert_ok(run_with(none, opts, &a));
     assert_int_equal(es_table_rows(es_answer_find(a, "rows")), 0);
     es_answer_free(a);
+}
+
+/* ---- shares of work that was foreseen, or not ---- */
+
+static double third_is_long(const es_job *job, int64_t cell)
+{
+    (void)job;
+    return cell == 2 ? 7.0 : 1.0;
+}
+
+/* Says after the fact that preparing takes ten times as much as all that was foreseen. */
+static es_status begin_long(es_job *job, es_error *e)
+{
+    (void)e;
+    job->stages[1].weight = third_is_long;
+    es_job_phase(job, "preparing a lot", 240.0);
+    for (int i = 1; i <= 4; i++)
+        if (job->exec.progress(job->exec.progress_user, i, 4.0))
+            return ES_E_INTERRUPTED;
+    return ES_OK;
+}
+
+/* Shares at which a phase begins, and those of "summing" after each cell. */
+typedef struct ledger {
+    watcher w;
+    double begins[4], sums[8];
+    int begun, summed;
+    double kept;
+} ledger;
+
+static bool note(void *user, const es_progress *now)
+{
+    ledger *l = user;
+    const bool fresh = !strstr(l->w.phases, now->phase);
+    watch(&l->w, now);
+    if (fresh && l->w.calls > 2)
+        l->begins[l->begun++ % 4] = now->share;
+    if (!strcmp(now->phase, "summing"))
+        l->sums[l->summed++ % 8] = now->share;
+    l->kept = now->kept;
+    return false;
+}
+
+static void shares_never_fall_and_count_work(void **state)
+{
+    (void)state;
+    es_study late = small;
+    es_params *p;
+    es_answer *a;
+    ledger l = {0};
+    char run[512];
+    snprintf(run, sizeof run, "%s", in_folder("shares.run"));
+    late.begin = begin_long;
+    assert_ok(es_params_new(params, sizeof(small_params), &p, &err));
+    es_study_opts opts = {.progress = note, .user = &l, .out = run};
+    assert_ok(es_study_run(&late, p, &opts, &a, &err));
+    es_answer_free(a);
+    assert_false(l.w.fell);
+    assert_false(l.w.beyond);
+    assert_true(l.w.last == 1.0);
+    assert_true(l.kept == 0.0);
+    /* 18 operations are squares, 6 are sums; a hundredth is left for the summary, and 240 come as a
+     * surprise; sums weigh 1, 1, 7, 1, 1, 1 */
+    assert_near(l.begins[1], 240.0 / 264.24, 1e-12);
+    assert_near(l.begins[2], 258.0 / 264.24, 1e-12);
+    assert_near(l.sums[3], (258.0 + 9.0 / 12.0 * 6.0) / 264.24, 1e-12);
+    assert_near(l.sums[6], 264.0 / 264.24, 1e-12);
+    assert_string_equal(l.w.phases,
+                        "reading inputs;preparing;preparing a lot;squaring;summing;summing up;");
+    /* the same without a surprise: squares end at 18/24 of 100/101 */
+    ledger plain = {0};
+    opts = (es_study_opts){.progress = note, .user = &plain};
+    assert_ok(es_study_run(&small, p, &opts, &a, &err));
+    es_answer_free(a);
+    assert_near(plain.sums[0], 18.0 / 24.24, 1e-12);
+    assert_near(plain.sums[6], 24.0 / 24.24, 1e-12);
+    /* all of it is there: nothing took time, and all of it is said to be kept */
+    ledger again = {0};
+    opts = (es_study_opts){.progress = note, .user = &again, .out = run, .resume = true};
+    assert_ok(es_study_run(&small, p, &opts, &a, &err));
+    es_answer_free(a);
+    assert_near(again.kept, 24.0 / 24.24, 1e-12);
+    es_params_free(p);
 }
 
 /* Stopped at every possible moment, with cells one after the other and side by side: what was
@@ -448,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_follow_one_another),
+        cmocka_unit_test(shares_never_fall_and_count_work),
         cmocka_unit_test(an_interrupted_run_goes_on),
         cmocka_unit_test(a_failing_cell_ends_the_run_and_the_rest_is_kept),
         cmocka_unit_test(other_parameters_are_another_run),

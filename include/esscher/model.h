@@ -45,6 +45,8 @@ extern "C" {
 
 /* ---- what kind of model it is ---- */
 
+enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have more */
+
 typedef struct es_model_config {
     int64_t hidden;       /* H */
     int64_t layers;       /* L */
@@ -55,7 +57,8 @@ typedef struct es_model_config {
     int64_t types;        /* token types; the first is the one used. 0: the model has none */
     int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
                        of the classifier, 0 without one */
-    bool pooler;    /* set by es_model_open() */
+    char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
+    bool pooler;                     /* set by es_model_open() */
     double layer_norm_eps;
     char architecture[64]; /* the first of "architectures", or "" */
     char model_type[64];   /* which description it was read by: "bert" */

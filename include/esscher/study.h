@@ -152,6 +152,8 @@ typedef struct es_stage {
                                    threads work on one cell */
     bool tells;                 /* a cell reports its own progress from 0 to the end once */
     double flops;               /* of a cell */
+    double (*weight)(const es_job *job, int64_t cell); /* of one among the others, where they differ
+                                                          much: for progress; not if `alone` */
     es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
 } es_stage;
 
@@ -195,7 +197,8 @@ ES_API const es_study *es_study_find(const char *name);
 typedef struct es_progress {
     const char *phase;  /* what is going on */
     double phase_share; /* of this phase, 0 to 1 */
-    double share;       /* of the whole run */
+    double share;       /* of the whole run, by the work that is foreseen: never falls */
+    double kept;        /* of that share, what a run file held already: it took no time */
 } es_progress;
 
 /* Cells of one stage that are missing, for whoever computes them: for each number in `cells`, call

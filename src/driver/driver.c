@@ -13,16 +13,25 @@
 
 /* ---- progress ---- */
 
+/* Share of the run that is done when `part` of the phase is: of what was left when it began, the
+ * phase is as much as its work is of all work left. So plans may change between phases, and parts
+ * of a run may turn out longer than foreseen: the share slows down, and never falls. */
+static double share_at(const es_driver *d, double part)
+{
+    const double all = fmax(d->flops_left, d->flops_phase);
+    return d->begun + (1.0 - d->begun) * (all > 0.0 ? part * d->flops_phase / all : 0.0);
+}
+
 /* Tells where the run is, `done` of `total` into the phase under way. @return : stop? */
 static bool tell(es_driver *d, double done, double total)
 {
     if (!d->opts->progress)
         return false;
     const double part = total > 0.0 ? fmin(1.0, done / total) : 0.0;
-    const double all = d->flops_all > 0.0 ? d->flops_all : 1.0;
-    const es_progress now = {.phase = d->phase,
-                             .phase_share = part,
-                             .share = fmin(1.0, (d->flops_before + part * d->flops_phase) / all)};
+    d->moved = d->moved || part > 0.0;
+    d->share = fmin(1.0, fmax(d->share, share_at(d, part)));
+    const es_progress now = {
+        .phase = d->phase, .phase_share = part, .share = d->share, .kept = d->kept};
     d->stop = d->opts->progress(d->opts->user, &now) || d->stop; /* asked once is asked for good */
     return d->stop;
 }
@@ -32,14 +41,19 @@ static bool phase_progress(void *user, double done, double total)
     return tell(user, done, total);
 }
 
+static double weight_of(const es_driver *d, int64_t cell)
+{
+    const es_stage *s = &d->job.stages[d->stage];
+    return s->weight ? s->weight(&d->job, cell) : 1.0;
+}
+
 /* Of a stage in which all threads work on one cell: cells count, and a cell's own progress only if
  * it goes from 0 to its end once. */
 static bool cell_progress(void *user, double done, double total)
 {
     es_driver *d = user;
-    const es_stage *s = &d->job.stages[d->stage];
-    const double part = s->tells && total > 0.0 ? done / total : 0.0;
-    return tell(d, (double)d->done + part, (double)s->cells);
+    const double part = d->job.stages[d->stage].tells && total > 0.0 ? done / total : 0.0;
+    return tell(d, d->weight_done + part * weight_of(d, d->cell), d->weight_all);
 }
 
 /* Of a stage whose cells work alone: `done` counts those of this start. */
@@ -55,10 +69,23 @@ static es_status check_stop(const es_driver *d, es_error *err)
     return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop") : ES_OK;
 }
 
+#define SUMMARY 0.01 /* of a run's work, unless the study tells of more */
+
+/* What the stages to come take, as far as they are known. */
+static double cells_left(const es_driver *d)
+{
+    double flops = 0.0;
+    for (int s = d->stage + 1; s < d->job.n_stages; s++)
+        flops += (double)d->job.stages[s].cells * d->job.stages[s].flops;
+    return flops;
+}
+
 void es_driver_phase(es_driver *d, const char *phase, double flops)
 {
-    d->flops_before += d->flops_phase;
+    d->begun = d->share = fmax(d->share, share_at(d, 1.0));
+    d->flops_left = fmax(d->flops_left - d->flops_phase, flops + (1.0 + SUMMARY) * cells_left(d));
     d->flops_phase = flops;
+    d->moved = false;
     d->phase = phase;
     tell(d, 0.0, 1.0);
 }
@@ -145,7 +172,10 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
                               es_error *err)
 {
     es_driver *d = driver;
-    return d->job.stages[d->stage].run(&d->job, cell, exec, out, err);
+    const es_stage *s = &d->job.stages[d->stage];
+    if (!s->alone)
+        d->cell = cell;
+    return s->run(&d->job, cell, exec, out, err);
 }
 
 static double *room_of(void *driver, int64_t cell)
@@ -165,9 +195,25 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
     __atomic_add_fetch(&d->done, 1, __ATOMIC_RELAXED);
-    if (!s->alone)
-        tell(d, (double)d->done, (double)s->cells);
-    return s->alone ? ES_OK : check_stop(d, err);
+    if (s->alone)
+        return ES_OK;
+    d->weight_done += weight_of(d, cell);
+    tell(d, d->weight_done, d->weight_all);
+    return check_stop(d, err);
+}
+
+/* What the cells of a stage weigh, and those that are there already. */
+static void weigh(es_driver *d, const int64_t *missing, int64_t count)
+{
+    const int64_t cells = d->job.stages[d->stage].cells;
+    d->weight_all = d->weight_done = 0.0;
+    for (int64_t i = 0; i < cells; i++)
+        d->weight_all += weight_of(d, i);
+    d->weight_done = d->weight_all;
+    for (int64_t i = 0; i < count; i++)
+        d->weight_done -= weight_of(d, missing[i]);
+    if (d->weight_all > 0.0)
+        d->kept += share_at(d, d->weight_done / d->weight_all) - d->begun;
 }
 
 static es_status run_stage(es_driver *d, int s, es_error *err)
@@ -178,7 +224,8 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
     void *memory;
     es_exec exec = d->job.exec;
     d->stage = s;
-    es_driver_phase(d, stage->phase, (double)stage->cells * stage->flops);
+    if (stage->cells)
+        es_driver_phase(d, stage->phase, (double)stage->cells * stage->flops);
     ES_TRY(check_stop(d, err));
     ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
                         &d->job.cells[s], err));
@@ -190,6 +237,7 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
     exec.progress_user = d;
     es_status status = es_keep_find(d, s, missing, &work.count, err);
     d->done = stage->cells - work.count;
+    weigh(d, missing, work.count);
     if (status == ES_OK && work.count)
         status = by->run(by, &work, &exec, err);
     es_mem_free(NULL, memory);
@@ -219,26 +267,27 @@ static es_status work(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
     ES_TRY(es_keep_open(d, err));
-    d->flops_all = fmax(d->cost.flops, 1.0);
+    d->flops_left = (1.0 + SUMMARY) * fmax(d->cost.flops, 1.0);
     es_driver_phase(d, "preparing", d->cost.begin_flops);
     if (job->study->begin)
         ES_TRY(job->study->begin(job, err));
-    double cells = 0.0; /* stages may have been added; what they take is now known */
-    for (int s = 0; s < job->n_stages; s++)
-        cells += (double)job->stages[s].cells * job->stages[s].flops;
-    d->flops_all = fmax(d->flops_all, d->flops_before + d->flops_phase + cells);
     for (int s = 0; s < job->n_stages; s++)
         ES_TRY(run_stage(d, s, err));
-    es_driver_phase(d, "summing up", 0.0);
+    es_driver_phase(d, "summing up", 0.0); /* what it takes it says itself, if it is much */
     ES_TRY(check_stop(d, err));
     ES_TRY(job->study->summarise(job, job->answer, err));
     ES_TRY(es_answer_status(job->answer, err));
-    return d->run ? es_keep_tables(d->run, job->answer, err) : ES_OK;
+    if (d->run)
+        ES_TRY(es_keep_tables(d->run, job->answer, err));
+    d->begun = 1.0;
+    tell(d, 1.0, 1.0);
+    return ES_OK;
 }
 
 static es_status open_and_run(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
+    es_driver_phase(d, "reading inputs", 0.0);
     ES_TRY(job->study->open(job, err));
     if (job->study->takes & ES_TAKES_PRECISION)
         es_answer_fact(job->answer, "precision", es_dtype_name(job->precision));

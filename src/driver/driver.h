@@ -21,12 +21,17 @@ typedef struct es_driver {
     es_cost cost;
     es_run *run; /* NULL: nothing is kept */
     int64_t stage_ids[ES_MOST_STAGES];
-    int stage;    /* under way; -1: none yet */
-    int64_t done; /* cells of it that are there */
-    bool stop;    /* somebody asked to */
+    int stage;                      /* under way; -1: none yet */
+    int64_t done;                   /* cells of it that are there */
+    int64_t cell;                   /* under way, where one comes after the other */
+    double weight_done, weight_all; /* of its cells */
+    bool stop;                      /* somebody asked to */
     const char *phase;
-    double flops_before; /* of the phases before this one */
-    double flops_phase, flops_all;
+    double flops_phase, flops_left; /* of this phase; of it and of all that comes after it */
+    double begun;                   /* share of the run that was done when the phase began */
+    double share;                   /* what was told last: it never falls */
+    double kept;                    /* of that, what the run file held */
+    bool moved;                     /* something of this phase was told */
 } es_driver;
 
 void es_driver_phase(es_driver *d, const char *phase, double flops);

@@ -63,6 +63,12 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
 /*! es_matrix_cols() : columns that a file has, without reading its numbers. */
 es_status es_matrix_cols(const char *path, int64_t *cols, es_error *err);
 
+/*! es_blame_file() : what was refused came from this file (NULL: from none): a matrix that is no
+ *  covariance, weights below 0, a key of length 0. Such a file is invalid, whatever the number that
+ *  gave it away: ES_E_FORMAT with its name. NaN and infinities, answers that do not exist, and what
+ *  is nobody's fault stay what they are, with the name. @return : the status to go on with. */
+es_status es_blame_file(es_status status, const char *path, es_error *err);
+
 /*! es_refuse() : parameters that contradict each other: ES_E_ARGUMENT. */
 #define es_refuse(err, rule, hint, ...) es_fail(err, ES_E_ARGUMENT, rule, hint, __VA_ARGS__)
 

@@ -1,6 +1,7 @@
 /* jobs.c : what a study may ask of the job it runs in. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/npy.h>
 
@@ -29,7 +30,11 @@ const double *es_job_cell(const es_job *job, int stage, int64_t cell)
 
 void es_job_phase(es_job *job, const char *phase, double flops)
 {
-    es_driver_phase(job->driver, phase, flops);
+    es_driver *d = job->driver;
+    if (!d->moved)
+        d->flops_phase =
+            0.0; /* "preparing" as a whole gives way to the study's own account of it */
+    es_driver_phase(d, phase, flops);
 }
 
 /* ---- matrices ---- */
@@ -61,8 +66,8 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank", "give one matrix",
                             "--%s has %d dimensions", role, info->rank);
     if (has_rows < 1 || has_cols < 1)
-        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "", "--%s holds nothing",
-                            role);
+        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "was it written whole?",
+                            "--%s holds nothing", role);
     if ((rows >= 0 && has_rows != rows) || (cols >= 0 && has_cols != cols))
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.shape",
                             "all matrices share one dimension d",
@@ -114,4 +119,14 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     }
     es_array_free(&array);
     return status;
+}
+
+es_status es_blame_file(es_status status, const char *path, es_error *err)
+{
+    if (status == ES_OK || status == ES_E_INTERRUPTED || status == ES_E_MEMORY ||
+        status == ES_E_LIMIT || !path || err->file[0])
+        return status;
+    snprintf(err->file, sizeof err->file, "%s", path);
+    const bool holds_it = status == ES_E_RANGE || strncmp(err->rule, "linalg.", 7) == 0;
+    return err->code = holds_it ? ES_E_FORMAT : status;
 }

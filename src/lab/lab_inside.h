@@ -38,6 +38,28 @@ static inline es_exec es_lab_alone(const es_exec *exec)
                 : (es_exec){.threads = 1};
 }
 
+/* Progress of a part of some work, from one share of the whole to another. */
+typedef struct es_lab_part {
+    const es_exec *exec;
+    double from, to;
+} es_lab_part;
+
+static inline bool es_lab_part_told(void *user, double done, double total)
+{
+    const es_lab_part *p = (const es_lab_part *)user;
+    return p->exec->progress(p->exec->progress_user, p->from + (p->to - p->from) * done / total,
+                             1.0);
+}
+
+/*! es_lab_exec_of() : the same threads and budget, with progress that counts as that part. */
+static inline es_exec es_lab_exec_of(es_lab_part *part)
+{
+    es_exec exec = part->exec ? *part->exec : (es_exec){0};
+    exec.progress = exec.progress ? es_lab_part_told : NULL;
+    exec.progress_user = part;
+    return exec;
+}
+
 /*! es_lab_tell() : progress of a loop that is not units. @return : ES_OK; ES_E_INTERRUPTED. */
 static inline es_status es_lab_tell(const es_exec *exec, int64_t done, int64_t total,
                                     es_error *error)

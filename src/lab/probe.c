@@ -173,6 +173,11 @@ es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err
     return ES_OK;
 }
 
+#define GATHER 3600.0 /* operations for each token of a query of a head: 120 ns */
+#define SOLVE  1.5e8  /* and for each query of a head: 5 ms */
+
+double es_probe_gathering(double tokens) { return GATHER * tokens / (GATHER * tokens + SOLVE); }
+
 es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_cost *out,
                            es_error *err)
 {
@@ -196,8 +201,8 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
         .control_flops = n * (H * (8.0 * k + 200.0) + once) + P * m * H * 8.0 * k,
         /* tables of exact expectations, 100 points of 1 ms for each size */
         .open_flops = 1.5e10 * P,
-        /* 120 ns for each token, query and head, in f64; 5 ms for each query and head */
-        .exact_flops = N * 4.0 * H * H + heads * few * (3600.0 * N + 1.5e8),
+        /* in f64 */
+        .exact_flops = N * 4.0 * H * H + heads * few * (GATHER * N + SOLVE),
         .exact_numbers = heads * few * ES_PROBE_SETS * (P + ES_PROBE_POWERS),
         /* drawn tokens, keys, values, or Gaussian ones of a head, or keys among which neighbours
          * are sought; errors and outputs; numbers of a layer twice; engine */

@@ -215,13 +215,18 @@ static es_status begin_group(exact_walk *w, es_error *err)
 static es_status walk_group(exact_walk *w, es_error *err)
 {
     const int64_t tokens = es_pool_about(w->spec->pool).tokens;
-    const es_exec quiet = es_lab_quiet(w->spec->exec);
+    const double heads = (double)w->weights.heads, first = (double)w->first;
+    /* gathering is to solving as es_probe_cost_of() has it */
+    const double solving = first + (double)heads_of(w) * es_probe_gathering((double)tokens);
+    es_lab_part gather = {w->spec->exec, first / heads, solving / heads};
+    es_lab_part solve = {w->spec->exec, gather.to, (first + (double)heads_of(w)) / heads};
+    const es_exec gathered = es_lab_exec_of(&gather), solved = es_lab_exec_of(&solve);
     ES_TRY(begin_group(w, err));
     for (int64_t at = 0; at < tokens; at += w->strip) {
         ES_TRY(gather_strip(w, at, tokens - at < w->strip ? tokens - at : w->strip, err));
-        ES_TRY(es_lab_tell(w->spec->exec, w->first * tokens + at, w->weights.heads * tokens, err));
+        ES_TRY(es_lab_tell(&gathered, at, tokens, err));
     }
-    return es_parallel_run(&quiet, heads_of(w) * w->few, solve_query, w, err);
+    return es_parallel_run(&solved, heads_of(w) * w->few, solve_query, w, err);
 }
 
 es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double *numbers,

@@ -203,8 +203,7 @@ es_status es_probe_tables_fill(es_probe *probe, es_error *err)
     }
     filling f = {.probe = probe, .first = first_of(place_of(least))};
     f.count = first_of(place_of(most)) + 4 - f.first;
-    const es_exec exec = es_lab_quiet(&probe->exec);
-    return es_parallel_run(&exec, probe->spec.n_sizes * f.count, fill_point, &f, err);
+    return es_parallel_run(&probe->exec, probe->spec.n_sizes * f.count, fill_point, &f, err);
 }
 
 /* The cubic through four points of the grid: below the edge ln P is q^2 - ln n, so curved that a

@@ -169,6 +169,10 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 es_status es_probe_grams_fill(es_probe *probe, es_error *err);
 es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head);
 
+/*! es_probe_gathering() : the share of gathering tokens in the time of exact curves, for progress.
+ */
+double es_probe_gathering(double tokens);
+
 /*! es_probe_tables_fill() : probe->tables, as far as the scores of its queries reach: some 2 ms for
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);

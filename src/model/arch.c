@@ -2,6 +2,7 @@
 #include "model/arch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -29,22 +30,20 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture)
     return NULL;
 }
 
-/* The list of what is supported is made from the table, so it is never out of date: all types
- * first, then checkpoints that people know, as far as there is room. */
+/* The list of what is supported is made from the table, so it is never out of date. Whoever comes
+ * with another model is told what can be done with it all the same. */
 static es_status unknown_model(const char *file, const es_model_config *c, es_error *err)
 {
-    char hint[sizeof err->hint] = "supported model_type:";
-    for (int i = 0; i < 2 * KNOWN; i++) {
-        const es_arch *a = known[i % KNOWN];
+    char hint[sizeof err->hint] =
+        "what works today: dump q, k, v of a layer as .npy, then: esscher "
+        "measure --q Q.npy --k K.npy --v V.npy; supported model_type:";
+    for (int i = 0; i < KNOWN; i++) {
         const size_t used = strlen(hint);
-        snprintf(hint + used, sizeof hint - used, "%s %s",
-                 i == 0       ? ""
-                 : i == KNOWN ? "; such as"
-                              : ",",
-                 i < KNOWN ? a->model_type : a->relatives);
+        snprintf(hint + used, sizeof hint - used, "%s %s (%s)", i ? "," : "", known[i]->model_type,
+                 known[i]->relatives);
     }
     return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.model", hint,
-                        "model_type is '%s', architecture '%s': not supported", c->model_type,
+                        "model_type is '%s', architecture '%s': not supported yet", c->model_type,
                         c->architecture);
 }
 
@@ -128,26 +127,46 @@ static es_status take_word(es_json *j, char out[WORD_MOST])
     return ES_OK;
 }
 
-/* The first string of an array, or how many members an object has; null is as if it were not there.
- */
-static es_status take_list(es_json *j, const es_field *f, void *out)
+/* The first string of an array; null is as if it were not there. */
+static es_status take_first(es_json *j, char out[WORD_MOST])
+{
+    es_json_list list;
+    if (es_json_kind(j) == 'n')
+        return es_json_skip(j);
+    ES_TRY(es_json_begin(j, '[', &list));
+    for (bool first = true;; first = false) {
+        ES_TRY(es_json_next(j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(first ? take_word(j, out) : es_json_skip(j));
+    }
+}
+
+/* The place of a label whose key is its number in digits; -1: no such key, or no place. */
+static int place_of_label(const es_json_text *key)
+{
+    char digits[4];
+    es_json_copy(key, digits, sizeof digits);
+    const size_t length = strspn(digits, "0123456789");
+    const int at = atoi(digits);
+    return length > 0 && !digits[length] && key->size == length && at < ES_MODEL_LABELS ? at : -1;
+}
+
+/* {"0": "NEGATIVE", "1": "POSITIVE"}; what is no name is counted all the same. */
+static es_status take_labels(es_json *j, es_model_config *c)
 {
     es_json_list list;
     es_json_text key;
-    int64_t count = 0;
-    const bool first = f->kind == ES_FIELD_FIRST;
     if (es_json_kind(j) == 'n')
         return es_json_skip(j);
-    ES_TRY(es_json_begin(j, first ? '[' : '{', &list));
-    for (;; count++) {
+    ES_TRY(es_json_begin(j, '{', &list));
+    for (c->labels = 0;; c->labels++) {
         ES_TRY(es_json_next(j, &list, &key));
         if (list.done)
-            break;
-        ES_TRY(first && count == 0 ? take_word(j, out) : es_json_skip(j));
+            return ES_OK;
+        const int at = es_json_kind(j) == '"' ? place_of_label(&key) : -1;
+        ES_TRY(at >= 0 ? take_word(j, c->label[at]) : es_json_skip(j));
     }
-    if (!first)
-        *(int64_t *)out = count;
-    return ES_OK;
 }
 
 static es_status take_field(reading *r, int which)
@@ -163,8 +182,10 @@ static es_status take_field(reading *r, int which)
     case ES_FIELD_FLAG:
         return es_json_kind(&r->j) == 'n' ? es_json_skip(&r->j)
                                           : es_json_boolean(&r->j, &r->flag[which]);
+    case ES_FIELD_FIRST:
+        return take_first(&r->j, out);
     default:
-        return take_list(&r->j, f, out);
+        return take_labels(&r->j, r->config);
     }
 }
 
@@ -251,7 +272,7 @@ static es_status check_heads(const es_arch *arch, const char *file, const es_mod
 static const es_field identity[] = {
     {"model_type", ES_FIELD_WORD, .at = ES_CONFIG(model_type)},
     {"architectures", ES_FIELD_FIRST, .at = ES_CONFIG(architecture)},
-    {"id2label", ES_FIELD_COUNT, .at = ES_CONFIG(labels)},
+    {"id2label", ES_FIELD_LABELS, .at = ES_CONFIG(labels)},
     {0}};
 
 /* The text is walked twice, because which keys count is known only after model_type, which may come
@@ -275,6 +296,7 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     ES_TRY(check_complete(&second));
     ES_TRY(check_heads(arch, file, &c, err));
     c.labels = about.labels;
+    memcpy(c.label, about.label, sizeof c.label);
     snprintf(c.model_type, sizeof c.model_type, "%s", arch->model_type);
     memcpy(c.architecture, about.architecture, sizeof c.architecture);
     *out = c;

@@ -30,7 +30,7 @@ typedef enum es_field_kind {
     ES_FIELD_WORD,  /* a string; null is as if it were not there */
     ES_FIELD_FLAG,  /* true or false */
     ES_FIELD_FIRST, /* the first string of an array */
-    ES_FIELD_COUNT  /* how many members an object has */
+    ES_FIELD_LABELS /* an object of names by their numbers: how many, and the names */
 } es_field_kind;
 
 /* A key and what becomes of its value: it goes into the configuration, or (WORD with `only`, FLAG)

@@ -195,8 +195,8 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
     if (spec->length <= specials_of(&c.info))
-        return es_fail(err, ES_E_RANGE, "pool.length", "", "blocks of %lld ids hold specials alone",
-                       (long long)spec->length);
+        return es_fail(err, ES_E_RANGE, "pool.length", "more tokens in a block",
+                       "blocks of %lld ids hold specials alone", (long long)spec->length);
     es_status status = es_mem_grow(budget, (void **)&out->start, &c.starts_room, 2,
                                    sizeof *out->start, "blocks", err); /* start[0] is there: 0 */
     if (status == ES_OK)

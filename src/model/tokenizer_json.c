@@ -123,7 +123,8 @@ static es_status read_model(const es_settings *s, es_vocab_list *list, es_error 
         return settings_fail(s, "model", "an object", err);
     if (!is_wordpiece(model))
         return fail_kind(s, "tokenizer.model", "the model", type_of(model),
-                         "only WordPiece, the tokenizer of BERT and its relatives, is built in",
+                         "only WordPiece, the tokenizer of BERT and its relatives, is built in; q, "
+                         "k, v of other models go to esscher measure as .npy",
                          err);
     json_t *vocab = json_object_get(model, "vocab");
     if (!json_is_object(vocab))

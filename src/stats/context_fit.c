@@ -3,6 +3,7 @@
 #include "stats/context_curve.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -196,10 +197,14 @@ static es_status judge_curve(const fit_job *f, double needed, es_context_fit *ou
         return es_fail(err, ES_E_NUMERIC, "context.flat", "is the loss in the right column?",
                        "the loss does not fall as the context grows");
     out->span = exp(f->best.beta * (high - low));
+    char hint[160];
+    snprintf(
+        hint, sizeof hint,
+        "measure shorter and longer contexts; or allow it with --min-span %.2g: beta and gamma "
+        "then trade against one another",
+        fmax(1.0, floor(10.0 * out->span) / 10.0));
     if (!(out->span >= needed))
-        return es_fail(err, ES_E_NUMERIC, "context.span",
-                       "measure shorter and longer contexts; beta and gamma trade against one "
-                       "another otherwise",
+        return es_fail(err, ES_E_NUMERIC, "context.span", hint,
                        "from the shortest to the longest context the excess over gamma falls by a "
                        "factor %.3g; %.3g is needed",
                        out->span, needed);

@@ -1,6 +1,7 @@
 /* exponent_study.c : how near keys come to a query, and when the head freezes. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/attend.h>
 #include <esscher/freezing.h>
@@ -434,9 +435,11 @@ static void tell_exponent(es_answer *a, const es_exponent *e, int64_t queries)
 /* A refusal of the library is about the file it was given. */
 static es_status blame(const es_job *job, es_status status, es_error *err)
 {
-    if (status != ES_OK && status != ES_E_INTERRUPTED && !err->file[0])
-        snprintf(err->file, sizeof err->file, "%s", ((const exponent_params *)job->params)->keys);
-    return status;
+    if (status != ES_OK && strcmp(err->rule, "exponent.k") == 0) {
+        snprintf(err->hint, sizeof err->hint, "--nearest: from 3 to one less than there are keys");
+        return err->code = ES_E_ARGUMENT;
+    }
+    return es_blame_file(status, ((const exponent_params *)job->params)->keys, err);
 }
 
 /* "beta = 57.1 on, give or take 4 %". */

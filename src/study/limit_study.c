@@ -121,7 +121,8 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "limit.options", "esscher limit --law sphere --x x.npy",
                          "--x or --moments is needed");
     if (p->draws && !p->moments)
-        return es_refuse(err, "limit.options", "", "--draws without --moments");
+        return es_refuse(err, "limit.options", "add --moments, or leave it out",
+                         "--draws without --moments");
     ES_TRY(find_dim(p, &dim, err));
     ES_TRY(es_law_make(job, &p->law, dim, &s->law, err));
     ES_TRY(make_head(job, s, err));

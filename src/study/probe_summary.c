@@ -36,13 +36,11 @@ typedef struct making {
     es_probe_point *exact; /* (sizes) */
 } making;
 
-/* Work on a layer reports shares of itself; people want to know how many layers are done. */
+/* Work on a layer reports shares of itself; most of it is that of opening it. */
 static bool tell_place(void *user, double done, double total)
 {
     const making *m = user;
-    (void)done;
-    (void)total;
-    return m->job->exec.progress(m->job->exec.progress_user, (double)m->place,
+    return m->job->exec.progress(m->job->exec.progress_user, (double)m->place + 0.9 * done / total,
                                  (double)(m->s->pools.n_domains * m->s->layers));
 }
 
@@ -366,6 +364,7 @@ static es_status sum_up_layer(making *m, es_error *err)
         put_moves(m, sqrt(about.trace));
         probe_put_class(m->heads, number_of(m), (double)m->s->spec.sizes[m->s->spec.n_sizes - 1],
                         m->p->replicates, m->tokens);
+        ES_TRY(es_job_tick(m->job, m->place, m->s->pools.n_domains * m->s->layers));
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.gaussian_frozen / (double)m->s->heads;
         top += drawn(m, m->s->spec.n_sizes - 1, PROBE_TOP_HIGH, false).value / (double)m->s->heads;

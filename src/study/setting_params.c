@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/experiment.h>
 #include <esscher/linalg.h>
@@ -50,7 +51,8 @@ static es_status check(const es_law_params *p, es_error *err)
             return es_refuse(err, "law.options", rules[i].hint, "--law %s needs %s",
                              es_law_names[p->kind], rules[i].option);
         if (!(uses & rules[i].uses) && rules[i].given)
-            return es_refuse(err, "law.options", "", "%s belong%s to --law %s",
+            return es_refuse(err, "law.options", "name that law, or leave the option out",
+                             "%s belong%s to --law %s",
                              rules[i].all ? rules[i].all : rules[i].option, rules[i].all ? "" : "s",
                              owner_of(rules[i].uses));
     }
@@ -95,10 +97,8 @@ static es_status factor_cov(es_job *job, const char *path, es_law_data *out, es_
     ES_TRY(es_job_array(job, d, d, sizeof(double), &out->factor, err));
     const es_status status =
         es_chol_factor(&out->cov.view, 0.0, job->exec.budget, out->factor, &jitter, err);
-    if (status != ES_OK) {
-        snprintf(err->file, sizeof err->file, "%s", path);
-        return status;
-    }
+    if (status != ES_OK)
+        return es_blame_file(status, path, err);
     es_answer_real(job->answer, "jitter", jitter);
     if (jitter > 0.0)
         es_log(ES_LOG_WARN, "--cov is singular: %.3g was added to its diagonal", jitter);
@@ -147,7 +147,14 @@ es_status es_law_make(es_job *job, const es_law_params *p, int64_t dim, es_law_d
         ES_TRY(make_parts(job, out, err));
     es_answer_text(job->answer, "law", es_law_name(out->law.kind));
     es_answer_count(job->answer, "dim", d);
-    return es_law_check(&out->law, err);
+    const es_status status = es_law_check(&out->law, err);
+    if (status == ES_OK)
+        return ES_OK;
+    return es_blame_file(status,
+                         strcmp(err->rule, "law.weight") == 0      ? p->weights
+                         : strcmp(err->rule, "law.direction") == 0 ? p->direction
+                                                                   : NULL,
+                         err);
 }
 
 es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_error *err)

@@ -1,5 +1,6 @@
 /* theory_study.c : what the papers predict from a covariance and the weights of a head. */
 #include <math.h>
+#include <string.h>
 
 #include <esscher/theory.h>
 
@@ -153,6 +154,13 @@ static void pack_predicted(const es_predicted *p, double *out)
     out[4] = p->cov_rms;
 }
 
+/* A matrix that is no covariance can only be that of --cov. */
+static es_status blame(const theory_params *p, es_status status, es_error *err)
+{
+    const bool matrix = status != ES_OK && strncmp(err->rule, "linalg.", 7) == 0;
+    return matrix ? es_blame_file(status, p->law.cov, err) : status;
+}
+
 /* THEORY 4.5: bias exact, variance to first order of an ANOVA, queries sampled from the seed. */
 static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, double *out,
                                 es_error *err)
@@ -161,8 +169,11 @@ static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, 
     const theory_state *s = job->state;
     const es_predict_opts opts = {.samples = p->samples, .seed = job->seed};
     es_prediction value, slope;
-    ES_TRY(es_predict_general(&s->cov.view, p->tolerance, &s->head.head, (double)p->n.counts[cell],
-                              &opts, exec->budget, &value, &slope, err));
+    ES_TRY(blame(p,
+                 es_predict_general(&s->cov.view, p->tolerance, &s->head.head,
+                                    (double)p->n.counts[cell], &opts, exec->budget, &value, &slope,
+                                    err),
+                 err));
     pack_predicted(&value.self, out + SELF);
     pack_predicted(&value.population, out + POPULATION);
     out[SAMPLING] = value.sampling;
@@ -289,7 +300,9 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_exponents x;
     if (theory_draws_asked(p))
         return theory_draws_summarise(job, answer, err);
-    ES_TRY(es_horizons_of(&s->cov.view, p->tolerance, &s->head.head, job->exec.budget, &h, err));
+    ES_TRY(blame(
+        p, es_horizons_of(&s->cov.view, p->tolerance, &s->head.head, job->exec.budget, &h, err),
+        err));
     ES_TRY(es_exponents_at(h.horizon.val, &x, err));
     if (p->n.count)
         put_predictions(job, answer);

@@ -35,6 +35,7 @@ try none.csv
 try other.csv
 head -4 l.csv >few.csv && try few.csv
 head -6 l.csv >short.csv && try short.csv
+esscher context-fit short.csv --min-span 4.1 >nothing; echo "rc=$?" # as the hint says
 awk 'BEGIN { print "context,loss"; for (c = 1; c < 100; c *= 2) print c ",2.5" }' >flat.csv && try flat.csv
 awk 'BEGIN { print "context,loss"; for (c = 1; c < 100; c *= 2) print c "," log(c) }' >rising.csv && try rising.csv
 printf 'context,loss\n1,2\n-4,1\n8,1\n16,1\n' >negative.csv && try negative.csv

@@ -19,3 +19,9 @@ esscher encode --model model --text long --block 2 --json --quiet >d.json && get
 esscher encode --model model --text long --dry-run --json --quiet >e.json && get_json e.json cost.flops
 mkdir -p cache/models--org--tiny/snapshots && cp -r model cache/models--org--tiny/snapshots/1234
 HF_HUB_CACHE=cache esscher encode --model org/tiny --text text --out hub.npy --quiet | head -1 && cmp hub.npy H.npy && echo found
+# a classifier says what it thinks: labels by the names of config.json, probabilities that are those of its logits
+sed 's/^{/{"id2label": {"0": "NO", "1": "a \\u00e9 \\u001b[31m"}, /' model/config.json >named.json && mv named.json model/config.json
+esscher encode --model model --text text --quiet | sed -n '1p; /^What the/,/^a/p'
+esscher encode --model model --text text --quiet --json >f.json
+awk -v a="$(get_json f.json labels.0.logit)" -v b="$(get_json f.json labels.1.logit)" -v p="$(get_json f.json labels.1.probability)" \
+    'BEGIN { q = exp(b) / (exp(a) + exp(b)); print (p - q < 1e-12 && q - p < 1e-12) ? "softmax" : p " is not " q }'
