@@ -19,6 +19,18 @@ function viewOf(spec, options) {
   return new View(parse(vega, undefined, { ast: true }), { expr: expressionInterpreter, ...options });
 }
 
+// Powers and indices of a line of text, e^(s R²) and γ_c, set as such.
+function typeset(text) {
+  const part = /(\^|(?<=(?<![\p{L}\p{N}_])\p{L})_)(?:\{([^}]*)\}|\(([^)]*)\)|([−\p{L}\p{N}/½]+))/gu;
+  const pieces = [];
+  let from = 0;
+  for (const m of text.matchAll(part)) {
+    pieces.push(text.slice(from, m.index), element(m[1] === "^" ? "sup" : "sub", {}, m[2] ?? m[3] ?? m[4]));
+    from = m.index + m[0].length;
+  }
+  return [...pieces, text.slice(from)];
+}
+
 // ---- numbers under the pointer ----
 
 const tooltip = element("div", { class: "tooltip", hidden: "", "aria-hidden": "true" });
@@ -29,7 +41,7 @@ function showTip(handler, event, item, value) {
   tooltip.hidden = !tip;
   if (!tip) return;
   const list = element("dl");
-  for (const [name, text] of tip) list.append(element("dt", {}, name), element("dd", {}, text));
+  for (const [name, text] of tip) list.append(element("dt", {}, ...typeset(name)), element("dd", {}, text));
   tooltip.replaceChildren(...(value.series ? [element("strong", {}, value.series)] : []), list);
   const { width, height } = tooltip.getBoundingClientRect();
   const left = event.clientX + 14 + width > innerWidth ? event.clientX - width - 10 : event.clientX + 14;
@@ -181,7 +193,7 @@ export function mount(place, given, run, id, signal) {
     "aria-label": describe(figure),
     "aria-describedby": `${id}-caption`,
   });
-  const caption = element("figcaption", { id: `${id}-caption` }, figure.caption);
+  const caption = element("figcaption", { id: `${id}-caption` }, ...typeset(figure.caption));
   for (const note of notes) caption.append(" ", element("span", { class: "warn" }, note));
   const hidden = new Set();
   const picked = () => run.selection?.head ?? "";

@@ -46,30 +46,48 @@ export class Selection extends EventTarget {
   }
 }
 
-// The bar above `place`, and the address, follow the selection; the address that the page was opened with picks.
-// curves: id of the figure that shows the picked head.
-export function followSelection(selection, place, curves) {
+// Bars of all runs, at the top of the window. One is seen while something of its run is.
+let bars;
+function barOf(section, selection) {
   const bar = document.createElement("div");
+  let near = true;
+  if (!bars) {
+    bars = document.createElement("div");
+    bars.className = "picks";
+    section.before(bars);
+  }
+  bar.className = "picked";
+  bar.setAttribute("role", "status");
+  bar.update = () => (bar.hidden = !selection.pick || !near);
+  bar.update();
+  bars.append(bar);
+  new IntersectionObserver(([seen]) => {
+    near = seen.isIntersecting;
+    bar.update();
+  }).observe(section);
+  return bar;
+}
+
+// The bar and the address follow the selection; the address that the page was opened with picks.
+// place: where the run's figures are; curves: id of the one that shows the picked head.
+export function followSelection(selection, place, curves) {
+  const bar = barOf(place.closest("section") ?? place, selection);
   const name = document.createElement("strong");
   const link = document.createElement("a");
   const close = document.createElement("button");
-  bar.className = "picked";
-  bar.hidden = true;
-  bar.setAttribute("role", "status");
   link.href = `#${curves}`;
   link.textContent = "its curves";
   close.type = "button";
   close.textContent = "×";
   close.setAttribute("aria-label", "Select no head");
   bar.append(name, link, close);
-  place.before(bar);
   close.addEventListener("click", () => selection.set(""));
   link.addEventListener("click", (event) => {
     event.preventDefault(); // the address stays that of the head
     document.getElementById(curves)?.scrollIntoView();
   });
   selection.addEventListener("change", () => {
-    bar.hidden = !selection.pick;
+    bar.update();
     name.textContent = selection.pick ? words(selection.pick) : "";
     history.replaceState(null, "", selection.hash || location.pathname + location.search);
   });

@@ -22,7 +22,7 @@ function diagram(cells, n, table, thresholds) {
     y = [up.get(gammas[0])[0], up.get(gammas.at(-1))[1]];
   const inside = (r) => isNumber(r.y) && r.y >= y[0] && r.y <= y[1];
   const critical = grid(x[0], Math.min(x[1], 0.9999), 120)
-    .map((rho) => ({ series: "γ_c = 1/(1 − ρ)", x: rho, y: 1 / (1 - rho) }))
+    .map((rho) => ({ series: "critical γ = 1/(1 − ρ)", x: rho, y: 1 / (1 - rho) }))
     .filter(inside);
   const window = ["gamma_low", "gamma_high"].flatMap((key) =>
     (thresholds ?? [])
@@ -42,7 +42,7 @@ function diagram(cells, n, table, thresholds) {
       x: { title: "ρ, cosine between tokens", domain: x, nice: false },
       y: { title: "γ", log: true, domain: y },
       series: [
-        { name: "γ_c = 1/(1 − ρ)", colour: 1 },
+        { name: "critical γ = 1/(1 − ρ)", colour: 1 },
         ...(window.length ? [{ name: "own weight 0.1 and 0.9", colour: 1, dash: [2, 3] }] : []),
       ],
       layers: [
@@ -109,7 +109,7 @@ function scalings(curve, answer) {
       y: { title: "γ" },
       series: [
         ...names.map(([, name, colour]) => ({ name, colour })),
-        ...(threshold ? [{ name: "γ_c, and own weight 0.1 to 0.9", colour: 1 }] : []),
+        ...(threshold ? [{ name: "critical γ, and own weight 0.1 to 0.9", colour: 1 }] : []),
       ],
       layers: [
         ...(threshold
@@ -118,7 +118,7 @@ function scalings(curve, answer) {
                 kind: "band",
                 name: "window",
                 rows: curve.map((r) => ({
-                  series: "γ_c, and own weight 0.1 to 0.9",
+                  series: "critical γ, and own weight 0.1 to 0.9",
                   x: r.n,
                   lo: r.gamma_low,
                   hi: r.gamma_high,
@@ -128,7 +128,7 @@ function scalings(curve, answer) {
                 kind: "line",
                 name: "threshold",
                 width: 2,
-                rows: curve.map((r) => ({ series: "γ_c, and own weight 0.1 to 0.9", x: r.n, y: r.gamma_c })),
+                rows: curve.map((r) => ({ series: "critical γ, and own weight 0.1 to 0.9", x: r.n, y: r.gamma_c })),
               },
             ]
           : []),
@@ -161,7 +161,7 @@ export function collapse(run) {
           caption:
             "0: tokens collapse to one; 1: each sees itself." +
             `${times && times[0] < 1 && times[1] > 1 ? " They part at γ = γ_c, more sharply the larger n is." : ""}`,
-          x: { key: "times", title: "γ/γ_c" },
+          x: { key: "times", title: "γ over the critical γ" },
           y: { title: "angle ratio", zero: true },
           name: (r) => `n = ${show(r.n)}, ρ = ${show(r.rho)}`,
           measured: "angle_ratio_measured",
