@@ -5,36 +5,9 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
-#include "study/measure_study.h"
+#include "study/compare_kit.h"
 
 /* ---- tables ---- */
-
-static const es_column their_columns[] = {
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"rows", "rows", "", ES_FORMAT_COUNT},
-    {"relative_l2", "relative L2", "", ES_FORMAT_SHORT,
-     "|theirs - ours| / |ours| over the whole head"},
-    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
-    {"max_abs", "max error", "", ES_FORMAT_SHORT},
-    {"max_ulps", "max error", "ulp", ES_FORMAT_SHORT,
-     "in units in the last place of our value, in the number format of their file"},
-    {"worst_row", "worst row", "", ES_FORMAT_COUNT,
-     "the query with the largest relative error of its output row"},
-    {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
-    {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
-    {0}};
-static const es_table_spec their_table = {
-    "compare_heads",     their_columns,     ES_VIEW("Their output against ours (f64 engine)"),
-    .inside = "compare", .nested = "heads", .only_inside = true};
-
-static const es_column verdict_columns[] = {
-    {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
-    {"ulp_format", "format of their file", "", ES_FORMAT_TEXT},
-    {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
-    {"passed", "within it", "", ES_FORMAT_FLAG},
-    {0}};
-static const es_table_spec verdict_table = {
-    "compare", verdict_columns, ES_VIEW("Verdict", "relative_l2 tolerance passed"), .record = true};
 
 static const es_column row_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -174,65 +147,6 @@ static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 static const double *main_of(const es_job *job, int64_t head)
 {
     return numbers_of(job, head, ((const measure_state *)job->state)->P - 1);
-}
-
-/* ---- their output ---- */
-
-static void put_their_head(const measure_state *s, const double *x, int64_t head, es_table *t)
-{
-    const int64_t rows = measure_queries(s, 0), row = es_table_row(t);
-    /* no norm of what is not a number */
-    const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
-    const double error = x[MEASURE_THEIR_ERROR];
-    es_put(t, row, {"head", (double)head}, {"rows", (double)rows},
-           {"relative_l2", (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown},
-           {"rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown},
-           {"max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown},
-           {"max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown},
-           {"worst_row", x[MEASURE_THEIR_WORST_ROW]},
-           {"worst_row_relative", x[MEASURE_THEIR_WORST] + unknown},
-           {"nonfinite", x[MEASURE_THEIR_NONFINITE]});
-}
-
-static void tell_verdict(es_answer *a, const measure_params *p, double error, double nonfinite)
-{
-    char verdict[80] = "";
-    if (!isnan(p->tolerance))
-        snprintf(verdict, sizeof verdict,
-                 error <= p->tolerance ? ", within the tolerance of %.3g"
-                                       : ", above the tolerance of %.3g",
-                 p->tolerance);
-    if (nonfinite > 0.0)
-        es_answer_tell(a, "Their output holds %.0f elements that are no finite number.", nonfinite);
-    else
-        es_answer_tell(a, "Their output is %.3g away from ours (relative L2, all heads)%s.", error,
-                       verdict);
-}
-
-static void put_theirs(const es_job *job, es_answer *a)
-{
-    const measure_state *s = job->state;
-    es_table *heads = es_answer_table(a, &their_table), *t = es_answer_table(a, &verdict_table);
-    double squares = 0.0, total = 0.0, nonfinite = 0.0;
-    for (int64_t h = 0; h < s->heads; h++) {
-        const double *x = numbers_of(job, h, 0);
-        put_their_head(s, x, h, heads);
-        squares += x[MEASURE_THEIR_ERROR] + (x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0);
-        total += x[MEASURE_THEIR_TOTAL];
-        nonfinite += x[MEASURE_THEIR_NONFINITE];
-    }
-    const double error = squares == 0.0 ? 0.0 : sqrt(squares / total), limit = s->p->tolerance;
-    const bool passed = error <= limit; /* false for NaN */
-    const int64_t row = es_table_row(t);
-    es_table_real(t, row, "relative_l2", error);
-    es_table_text(t, row, "ulp_format", measure_ulps_of(s));
-    es_put(t, row, {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : passed});
-    tell_verdict(a, s->p, error, nonfinite);
-    if (isnan(limit) || passed)
-        return;
-    es_answer_refute(a);
-    es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g", error,
-           limit);
 }
 
 /* ---- rows ---- */
@@ -464,7 +378,7 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     const double seconds = measure_clock() - s->start;
     ES_TRY(measure_files_finish(job, err));
     if (s->p->compare)
-        put_theirs(job, answer);
+        ES_TRY(compare_summarise(job, answer, err));
     ES_TRY(tell_keys(job, answer, err));
     es_table *rows = es_answer_table(answer, &rows_table);
     ES_TRY(es_put_each(job, rows, "top_mass", s->p->top_k.reals, s->K, err));
