@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <esscher/key_weights.h>
+
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
@@ -35,14 +37,15 @@ static const es_column row_columns[] = {
     {"mean", "mean output", "", ES_FORMAT_REAL, "(dv), with --moments", .array = true},
     {"cov", "covariance of outputs", "", ES_FORMAT_REAL, "(dv, dv), with --moments", .array = true},
     {0}};
-static const es_table_spec rows_table = {
-    "rows", row_columns,
-    ES_VIEW("Attention weights and outputs",
-            "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
-            "output_cov_trace",
-            "A standard error is the spread over queries / sqrt(queries). The queries share one "
-            "set of keys: it says how well the mean over queries is known, not how other keys "
-            "would do.")};
+#define ROWS_VIEW                                                                                  \
+    "Attention weights and outputs",                                                               \
+        "head n ess entropy top_weight scale queries top_mass lse output_mean_norm "               \
+        "output_cov_trace",                                                                        \
+        "A standard error is the spread over queries / sqrt(queries). The queries share one set "  \
+        "of keys: it says how well the mean over queries is known, not how other keys would do."
+static const es_table_spec rows_table = {"rows", row_columns, ES_VIEW(ROWS_VIEW)};
+/* Beside a verdict, which was asked for first. */
+static const es_table_spec rows_aside = {"rows", row_columns, ES_VIEW(ROWS_VIEW, .more = true)};
 
 static const es_column bar_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -115,14 +118,18 @@ static const es_column head_columns[] = {
      "the old name of top_weight: the largest weight, no mass of several", .error = "top_mass_se"},
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
+    {"regime", "regime", "", ES_FORMAT_TEXT,
+     "by 1/(mean sum w^2): averages (100 keys or more share the weight), selects a few, frozen "
+     "(fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads", head_columns,
     ES_VIEW("Heads: horizons",
-            "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
+            "head regime horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
             "rate_worst_case rate_coupling horizon_reason",
             "Covariances are those of the rows given (divisor: their number), the score scale b is "
-            "the first one."),
+            "the first one.",
+            .more = true),
     .inside = "layers", .nested = "heads"};
 
 static const es_column accuracy_columns[] = {
@@ -133,8 +140,8 @@ static const es_column accuracy_columns[] = {
     {"lse_abs", "lse error", "nats", ES_FORMAT_SHORT},
     {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
     {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns,
-                                             ES_VIEW("Accuracy of this run"), .record = true};
+static const es_table_spec accuracy_table = {
+    "accuracy", accuracy_columns, ES_VIEW("Accuracy of this run", .more = true), .record = true};
 
 /* Numbers of a head at scale and prefix `at`. */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
@@ -147,6 +154,16 @@ static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 static const double *main_of(const es_job *job, int64_t head)
 {
     return numbers_of(job, head, ((const measure_state *)job->state)->P - 1);
+}
+
+static es_regime regime_of(const es_job *job, int64_t head)
+{
+    const measure_state *s = job->state;
+    const double *x = main_of(job, head);
+    es_regime_finding found;
+    es_regime_of((double)s->opts.prefixes[s->P - 1], x[MEASURE_TOP_WEIGHT], x[MEASURE_SUM_SQUARES],
+                 &found);
+    return found.regime;
 }
 
 /* ---- rows ---- */
@@ -254,6 +271,7 @@ static void put_attention(const es_job *job, int64_t head, es_table *t, int64_t 
            {"top_weight_se", x[MEASURE_TOP_WEIGHT_SE]}, {"top_mass", x[MEASURE_TOP_WEIGHT]},
            {"top_mass_se", x[MEASURE_TOP_WEIGHT_SE]}, {"ess", x[MEASURE_ESS]},
            {"ess_se", x[MEASURE_ESS_SE]});
+    es_table_text(t, row, "regime", es_regime_name(regime_of(job, head)));
 }
 
 /* A cell holds numbers only: where some are missing, why is found out once more. */
@@ -370,6 +388,28 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     return ES_OK;
 }
 
+/* What they do with them. */
+static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
+{
+    const measure_state *s = job->state;
+    const double n = (double)s->opts.prefixes[s->P - 1];
+    long long count[ES_REGIME_FROZEN + 1] = {0};
+    double *entropy;
+    ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
+    for (int64_t h = 0; h < s->heads; h++) {
+        entropy[h] = main_of(job, h)[MEASURE_ENTROPY];
+        count[regime_of(job, h)]++;
+    }
+    es_sort_reals(entropy, s->heads);
+    es_answer_tell(a,
+                   "Of %lld heads %lld average (100 keys or more share the weight), %lld select a "
+                   "few, %lld are frozen (fewer than 2); the median entropy is %.3g nats, equal "
+                   "weights would have %.3g.",
+                   (long long)s->heads, count[ES_REGIME_AVERAGES], count[ES_REGIME_SELECTS],
+                   count[ES_REGIME_FROZEN], es_median_of(entropy, s->heads), log(n));
+    return ES_OK;
+}
+
 /* ---- all of it ---- */
 
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -380,7 +420,9 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     if (s->p->compare)
         ES_TRY(compare_summarise(job, answer, err));
     ES_TRY(tell_keys(job, answer, err));
-    es_table *rows = es_answer_table(answer, &rows_table);
+    if (s->heads > 1 && s->n > 1 && !s->p->compare)
+        ES_TRY(tell_regimes(job, answer, err));
+    es_table *rows = es_answer_table(answer, s->p->compare ? &rows_aside : &rows_table);
     ES_TRY(es_put_each(job, rows, "top_mass", s->p->top_k.reals, s->K, err));
     for (int64_t head = 0; head < s->heads; head++)
         for (int64_t at = 0; at < s->S * s->P; at++)
