@@ -92,6 +92,34 @@ static void fill(float *out, int64_t first, int64_t count)
         out[i] = number(first + i / COLS, i % COLS);
 }
 
+/* bfloat16 has the exponents of a float and 8 significant bits. */
+static void floats_become_the_nearest_bf16(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 65536; i++) {
+        const float value = es_bf16_to_float((uint16_t)i);
+        const uint16_t back = es_bf16_from_float(value);
+        if ((i & 0x7f80) == 0x7f80 && (i & 127))
+            assert_true(isnan(value) && isnan(es_bf16_to_float(back)));
+        else
+            assert_int_equal(back, i);
+    }
+    uint64_t random = 7;
+    for (int i = 0; i < 100000; i++) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const uint32_t exponent = 2 + (uint32_t)(random >> 56) % 250;
+        uint32_t bits = (uint32_t)(random >> 8 & 0x807fffff) | exponent << 23;
+        if (i % 4 == 0) /* a tie */
+            bits = (bits & ~UINT32_C(0xffff)) | 0x8000;
+        const double x = (double)float_of(bits);
+        int e;
+        frexp(x, &e);
+        const double want = ldexp(nearbyint(ldexp(x, 8 - e)), e - 8);
+        assert_true((double)es_bf16_to_float(es_bf16_from_float((float)x)) == want);
+    }
+    assert_true(isinf(es_bf16_to_float(es_bf16_from_float(float_of(0x7f7fffff)))));
+}
+
 static void rows_arrive_in_any_order(void **state)
 {
     (void)state;
@@ -220,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_comes_back),
         cmocka_unit_test(floats_become_the_nearest_half),
+        cmocka_unit_test(floats_become_the_nearest_bf16),
         cmocka_unit_test(rows_arrive_in_any_order),
         cmocka_unit_test(long_rows_of_halves),
         cmocka_unit_test(ranges_and_shapes_are_refused),

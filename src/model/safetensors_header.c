@@ -109,15 +109,6 @@ const es_st_kind *es_st_kind_of(const char *dtype)
 
 /* ---- numbers ---- */
 
-/* A bfloat16 is the upper half of a float. */
-static float bfloat_to_float(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
 /* Note what is odd about the number with this index; `least` is the smallest normal number of the
  * dtype it has in the file. */
 static void look(double value, double least, int64_t index, es_st_seen *seen)
@@ -155,7 +146,7 @@ void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int
         if (half || bfloat) {
             uint16_t bits;
             memcpy(&bits, raw + 2 * i, sizeof bits);
-            value = (double)(half ? es_half_to_float(bits) : bfloat_to_float(bits));
+            value = (double)(half ? es_half_to_float(bits) : es_bf16_to_float(bits));
         } else if (least > 0x1p-1000) {
             float bits;
             memcpy(&bits, raw + 4 * i, sizeof bits);

@@ -1,10 +1,10 @@
-/* measure_cells.c : attention of one head: statistics over its queries, how accurate they are, and
- * somebody else's output for the same inputs. */
+/* measure_cells.c : attention of one head: statistics over its queries, and how accurate they are.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "study/measure_study.h"
+#include "study/compare_kit.h"
 
 /* clang-format off */
 const char *const measure_names[MEASURE_NUMBERS] = {
@@ -12,7 +12,8 @@ const char *const measure_names[MEASURE_NUMBERS] = {
     "sum_squares_se", "top_weight", "top_weight_se", "lse", "lse_se", "output_mean_norm",
     "output_mean_norm_se", "output_cov_trace", "check_output", "check_lse", "check_entropy",
     "compare_error", "compare_total", "compare_max_abs", "compare_max_ulps", "compare_worst",
-    "compare_worst_row", "compare_nonfinite", "error_bar", "error_bar_independent",
+    "compare_worst_row", "compare_nonfinite", "compare_largest", "compare_ratio",
+    "compare_expected", "compare_expected_row", "compare_beyond", "error_bar", "error_bar_independent",
     "design_effect", "error_bar_relative", "error_bar_t", "error_bar_told"};
 /* clang-format on */
 
@@ -39,7 +40,7 @@ typedef struct sample {
 } sample;
 
 /* The head is done as far as progress goes; to stop is still possible. */
-static bool stop_if_asked(void *user, double done, double total)
+bool measure_stop_only(void *user, double done, double total)
 {
     (void)done;
     (void)total;
@@ -187,94 +188,11 @@ static es_status measure_check(const measure_state *s, int64_t head, const es_at
     sample c = {0};
     if (s->checked_rows == 0)
         return ES_OK;
-    again.progress = stop_if_asked;
+    again.progress = measure_stop_only;
     again.progress_user = &given;
     const es_status status = judge_sample(s, head, ours, &again, &c, cell, err);
     es_arena_free(&c.scratch);
     return status;
-}
-
-/* ---- their output, judged by the f64 engine ---- */
-
-/* Significant bits and smallest exponent of a number format. */
-typedef struct format {
-    const char *name;
-    int bits, least;
-} format;
-
-static format format_of(const char *descr)
-{
-    static const struct spelling {
-        const char *descr; /* NumPy's without its byte order, or that of safetensors */
-        format format;
-    } known[] = {{"f2", {"f16", 11, -14}},    {"f4", {"f32", 24, -126}}, {"f8", {"f64", 53, -1022}},
-                 {"BF16", {"bf16", 8, -126}}, {"F16", {"f16", 11, -14}}, {"F32", {"f32", 24, -126}},
-                 {"F64", {"f64", 53, -1022}}};
-    enum { KNOWN = sizeof known / sizeof known[0] };
-    int i = 0;
-    while (i < KNOWN - 1 && !strstr(descr, known[i].descr))
-        i++;
-    return known[i].format;
-}
-
-static double ulp_of(const format *f, double value)
-{
-    int exponent = f->least;
-    if (value != 0.0)
-        exponent = ilogb(value) > f->least ? ilogb(value) : f->least;
-    return ldexp(1.0, exponent - f->bits + 1);
-}
-
-/* What a head's rows add up to. */
-typedef struct tally {
-    double error, total; /* squared norms */
-    double max_abs, max_ulps, worst;
-    int64_t worst_row, nonfinite;
-} tally;
-
-static void add_row(tally *t, const format *f, const es_view *theirs, const double *ours,
-                    int64_t row)
-{
-    double error = 0.0, total = 0.0;
-    for (int64_t c = 0; c < theirs->cols; c++) {
-        const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
-        if (!isfinite(value)) {
-            t->nonfinite++;
-            continue;
-        }
-        error += off * off;
-        total += ours[c] * ours[c];
-        t->max_abs = fmax(t->max_abs, off);
-        t->max_ulps = fmax(t->max_ulps, off / ulp_of(f, ours[c]));
-    }
-    t->error += error;
-    t->total += total;
-    const double relative = error > 0.0 ? sqrt(error / total) : 0.0;
-    if (relative > t->worst || row == 0) {
-        t->worst = relative;
-        t->worst_row = row;
-    }
-}
-
-static void measure_compare(const measure_state *s, int64_t head, const double *ours, double *cell)
-{
-    const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
-    const format f = format_of(s->info[MEASURE_Y].descr);
-    tally t = {0};
-    for (int64_t i = 0; i < measure_queries(s, 0); i++)
-        add_row(&t, &f, &theirs, ours + i * s->dv, i);
-    cell[MEASURE_THEIR_ERROR] = t.error;
-    cell[MEASURE_THEIR_TOTAL] = t.total;
-    cell[MEASURE_THEIR_MAX_ABS] = t.max_abs;
-    cell[MEASURE_THEIR_MAX_ULPS] = t.max_ulps;
-    cell[MEASURE_THEIR_WORST] = t.worst;
-    cell[MEASURE_THEIR_WORST_ROW] = (double)t.worst_row;
-    cell[MEASURE_THEIR_NONFINITE] = (double)t.nonfinite;
-}
-
-const char *measure_ulps_of(const measure_state *s)
-{
-    return format_of(s->info[MEASURE_Y].descr).name;
 }
 
 /* ---- statistics over queries ---- */
@@ -363,7 +281,7 @@ static es_status make_room(const measure_state *s, es_arena *scratch, es_attend_
                   {&out->moments, cells, 1, sizeof(es_moments)},
                   {cov, s->dv, s->dv, sizeof(double)},
                   {s->K ? &out->top_mass : NULL, each, s->K, sizeof(double)},
-                  {s->p->block ? &out->spread2 : NULL, each, 1, sizeof(double)},
+                  {s->opts.spread ? &out->spread2 : NULL, each, 1, sizeof(double)},
                   {s->p->block ? &out->block_powers : NULL, each, 3, sizeof(double)},
                   {s->p->block ? &out->block_spread2 : NULL, each, s->dv, sizeof(double)},
                   {s->keeps_output ? &out->output : NULL, each, s->dv, sizeof(double)}};
@@ -391,7 +309,7 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     }
     ES_TRY(measure_check(s, head, &out, exec, cell, err));
     if (s->p->compare)
-        measure_compare(s, head, out.output, cell);
+        compare_head(s, head, &out, cell);
     ES_TRY(measure_bars(s, &out, scratch, cell, &bars, err));
     measure_files_head(s, head, &out, bars);
     return ES_OK;

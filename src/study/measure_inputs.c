@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "study/answer_kit.h"
-#include "study/measure_study.h"
+#include "study/compare_kit.h"
 
 /* ---- an array that the user names ----
  * A .npy file, or one tensor of a safetensors file as FILE.safetensors:TENSOR; without a name a
@@ -304,6 +304,14 @@ static es_view measure_tokens_view(const measure_state *s, int which, int64_t he
 
 /* ---- the whole run ---- */
 
+/* Are two-byte items of this file bfloat16? */
+static bool two_byte_bf16(const measure_state *s, int which)
+{
+    const int dtype = s->p->compare_dtype;
+    return s->p->bf16 ||
+           (which == MEASURE_Y && dtype >= 0 && strcmp(measure_dtypes[dtype], "bf16") == 0);
+}
+
 static es_status inspect_file(es_job *job, int which, es_error *err)
 {
     static const char *const roles[] = {"q", "k", "v", "compare"};
@@ -311,7 +319,7 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     const char *path = s->paths[which];
     es_npy_info *info = &s->info[which];
     char text[96];
-    ES_TRY(source_inspect(path, s->p->bf16, info, err));
+    ES_TRY(source_inspect(path, two_byte_bf16(s, which), info, err));
     if (info->rank < 2)
         return es_fail_file(err, ES_E_SHAPE, path, -1, "measure.rank",
                             "use shape (n, d), (heads, n, d) or (batch, heads, n, d)",
@@ -457,7 +465,7 @@ static void choose_grids(es_job *job)
                          .exclude_self = p->exclude_self,
                          .top_k = p->top_k.counts,
                          .n_top_k = s->K,
-                         .spread = p->block > 0,
+                         .spread = p->block > 0 || p->compare,
                          .block = p->block,
                          .exec = &job->exec};
 }
@@ -486,6 +494,10 @@ static es_status estimate(measure_state *s, es_error *err)
                          cells * (double)es_moments_bytes(s->dv) +
                          8.0 * heads * cells * (double)(s->numbers + MEASURE_HORIZON_NUMBERS) +
                          64.0 * (double)s->numbers; /* their names */
+    if (s->p->compare) /* a head in f64 and rows of it, should it not be what was asked for */
+        s->cost.work_bytes +=
+            8.0 * ((double)s->n * (double)(s->d + s->dv + 3 * s->opts.exec->threads) +
+                   16.0 * (double)s->m + 64.0 * (double)s->heads * (double)s->dv);
     s->horizon_flops = measure_horizon_plan(s, plan.flops * heads) / heads;
     return ES_OK;
 }
@@ -514,8 +526,10 @@ es_status measure_load(es_job *job, es_error *err)
             ES_TRY(measure_read(job, s->paths[i], &s->at[i], &s->arrays[i], err));
     /* NaN in the output of somebody else is a finding, not an obstacle. */
     if (s->p->compare)
-        ES_TRY(
-            source_load(s->p->compare, s->p->bf16, job->exec.budget, &s->arrays[MEASURE_Y], err));
+        ES_TRY(source_load(s->p->compare, two_byte_bf16(s, MEASURE_Y), job->exec.budget,
+                           &s->arrays[MEASURE_Y], err));
+    if (s->p->compare)
+        s->their_format = compare_format_of(s);
     return s->p->tokens ? measure_tokens_load(job, err) : ES_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "study/answer_kit.h"
 
+const char *const measure_dtypes[] = {"f16", "bf16", "f32", "f64", NULL};
 static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
 
 #define FIELD(member) .field = offsetof(measure_params, member)
@@ -84,9 +85,15 @@ static const es_param params[] = {
     {"compare-layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
      "order of the dimensions of --compare; outputs of models are often (batch, n, heads, d)",
      FIELD(compare_layout), .choices = layouts, .otherwise = "that of --layout"},
+    {"compare-dtype", 0, ES_PARAM_CHOICE, "f16|bf16|f32|f64",
+     "number format in which the output of --compare was computed, which says how large its errors "
+     "may be; bf16 also reads two-byte items as bfloat16",
+     FIELD(compare_dtype), .choices = measure_dtypes,
+     .otherwise = "the narrowest that holds all its numbers"},
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
-     "with --compare: exit with code 1 if the relative L2 error is above X", FIELD(tolerance),
-     .min = 0.0, .max = 1e30, .aside = true},
+     "with --compare: exit with code 1 if the relative L2 error is above X, and only then; without "
+     "it, if a row is off by more than a kernel of its number format may be",
+     FIELD(tolerance), .min = 0.0, .max = 1e30, .aside = true},
     {0}};
 
 /* ---- what was asked ---- */
@@ -260,7 +267,8 @@ static void close_study(es_job *job)
 static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
-    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy --tolerance 1e-5",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
     "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
     NULL};
@@ -276,6 +284,11 @@ const es_study es_study_measure = {
              "for [cited], with reach and coupling where --tokens are given. Some queries are "
              "computed again in higher precision, so that the accuracy of the run is measured and "
              "not assumed.\n\n"
+             "--compare says whether an output of another program is this attention: every row is "
+             "held against the error that a kernel of its number format may have [heuristic]. If "
+             "it is not, what it is instead is looked for: causal, a window, another or no scale, "
+             "not divided, heads elsewhere, wrong groups, padding that is seen, and more; exit "
+             "code 1.\n\n"
              "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

@@ -7,7 +7,7 @@
  *     measure_cells.c    attention of one head, its accuracy, somebody else's output
  *     measure_bars.c     error bars of outputs from one context
  *     measure_horizon.c  horizons of the heads, and what they cost
- *     measure_summary.c  tables and findings
+ *     measure_summary.c  tables and findings; with --compare measure_verdict.c and compare_kit.h
  */
 #ifndef ES_STUDY_MEASURE_STUDY_H
 #define ES_STUDY_MEASURE_STUDY_H
@@ -27,6 +27,7 @@ typedef struct measure_params {
     bool self, exclude_self, moments, bf16;
     const char *output, *per_query, *compare;
     int layout, compare_layout; /* measure_order; -1: not given */
+    int compare_dtype;          /* of measure_dtypes; -1: not given */
     int64_t batch;
     double tolerance; /* NaN: not given */
     int64_t block;    /* keys per block of error bars; 0: none are wanted */
@@ -34,6 +35,9 @@ typedef struct measure_params {
 
 /* In which order an array holds heads and rows. */
 typedef enum measure_order { MEASURE_BHND, MEASURE_BNHD } measure_order;
+
+/* Number formats of outputs, as --compare-dtype calls them. */
+extern const char *const measure_dtypes[];
 
 /* Error bar of an output, also columns of per-query files. */
 enum {
@@ -81,6 +85,11 @@ enum {
     MEASURE_THEIR_WORST,
     MEASURE_THEIR_WORST_ROW,
     MEASURE_THEIR_NONFINITE,
+    MEASURE_THEIR_LARGEST,  /* error of a row, root mean square over its elements */
+    MEASURE_THEIR_RATIO,    /* largest of error / expected error, */
+    MEASURE_THEIR_EXPECTED, /* the expected error of that row, */
+    MEASURE_THEIR_ROW,      /* and which it is */
+    MEASURE_THEIR_BEYOND,   /* rows whose ratio is above 1 */
     /* with --error-bar: medians over the queries that can tell, and their share */
     MEASURE_FIRST_BAR,
     MEASURE_NUMBERS = MEASURE_FIRST_BAR + MEASURE_BARS
@@ -134,8 +143,9 @@ typedef struct measure_state {
 
     bool keeps_output; /* outputs are asked for */
     es_dtype out_dtype;
-    es_arena files;    /* what leaves in files; counted as results, not as work */
-    void *outputs;     /* (heads, S, P, m, dv) of out_dtype, for --output */
+    es_arena files; /* what leaves in files; counted as results, not as work */
+    void *outputs;  /* (heads, S, P, m, dv) of out_dtype, for --output */
+    const struct compare_format *their_format; /* with --compare */
     double *per_query; /* (heads, S, P, m, 5+K), for --per-query; error bars come last */
     bool *filled;      /* (heads): of which head these are there */
 
@@ -181,6 +191,10 @@ es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *o
  * what they come to is put into the cell. */
 es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
                        double *cell, double **bars, es_error *err);
+
+/*! measure_stop_only() : progress that only asks whether to stop: `user` is the es_exec whose
+ *  progress is asked. For work inside a step that is one of many. */
+bool measure_stop_only(void *user, double done, double total);
 
 /*! measure_check_plan() : how many queries per head will be computed again (s->checked_rows), and
  *  the memory it takes. */

@@ -2,40 +2,14 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <esscher/key_weights.h>
+
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
-#include "study/measure_study.h"
+#include "study/compare_kit.h"
 
 /* ---- tables ---- */
-
-static const es_column their_columns[] = {
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"rows", "rows", "", ES_FORMAT_COUNT},
-    {"relative_l2", "relative L2", "", ES_FORMAT_SHORT,
-     "|theirs - ours| / |ours| over the whole head"},
-    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
-    {"max_abs", "max error", "", ES_FORMAT_SHORT},
-    {"max_ulps", "max error", "ulp", ES_FORMAT_SHORT,
-     "in units in the last place of our value, in the number format of their file"},
-    {"worst_row", "worst row", "", ES_FORMAT_COUNT,
-     "the query with the largest relative error of its output row"},
-    {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
-    {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
-    {0}};
-static const es_table_spec their_table = {
-    "compare_heads",     their_columns,     ES_VIEW("Their output against ours (f64 engine)"),
-    .inside = "compare", .nested = "heads", .only_inside = true,
-    .keys = "head"};
-
-static const es_column verdict_columns[] = {
-    {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
-    {"ulp_format", "format of their file", "", ES_FORMAT_TEXT},
-    {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
-    {"passed", "within it", "", ES_FORMAT_FLAG},
-    {0}};
-static const es_table_spec verdict_table = {
-    "compare", verdict_columns, ES_VIEW("Verdict", "relative_l2 tolerance passed"), .record = true};
 
 static const es_column row_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -63,15 +37,17 @@ static const es_column row_columns[] = {
     {"mean", "mean output", "", ES_FORMAT_REAL, "(dv), with --moments", .array = true},
     {"cov", "covariance of outputs", "", ES_FORMAT_REAL, "(dv, dv), with --moments", .array = true},
     {0}};
-static const es_table_spec rows_table = {
-    "rows", row_columns,
-    ES_VIEW("Attention weights and outputs",
-            "head scale n queries entropy ess top_weight top_mass lse output_mean_norm "
-            "output_cov_trace",
-            "A standard error is the spread over queries / sqrt(queries). The queries share one "
-            "set of keys: it says how well the mean over queries is known, not how other keys "
-            "would do."),
-    .keys = "head scale n"};
+#define ROWS_VIEW                                                                                  \
+    "Attention weights and outputs",                                                               \
+        "head n ess entropy top_weight scale queries top_mass lse output_mean_norm "               \
+        "output_cov_trace",                                                                        \
+        "A standard error is the spread over queries / sqrt(queries). The queries share one set "  \
+        "of keys: it says how well the mean over queries is known, not how other keys would do."
+static const es_table_spec rows_table = {"rows", row_columns, ES_VIEW(ROWS_VIEW),
+                                         .keys = "head scale n"};
+/* Beside a verdict, which was asked for first. */
+static const es_table_spec rows_aside = {"rows", row_columns, ES_VIEW(ROWS_VIEW, .more = true),
+                                         .keys = "head scale n"};
 
 static const es_column bar_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -145,15 +121,19 @@ static const es_column head_columns[] = {
      "the old name of top_weight: the largest weight, no mass of several", .error = "top_mass_se"},
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
+    {"regime", "regime", "", ES_FORMAT_TEXT,
+     "by 1/(mean sum w^2): averages (100 keys or more share the weight), selects a few, frozen "
+     "(fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads",
     head_columns,
     ES_VIEW("Heads: horizons",
-            "head horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
+            "head regime horizon frobenius score_sd rate_horizon horizon_one_sided coupling "
             "rate_worst_case rate_coupling horizon_reason",
             "Covariances are those of the rows given (divisor: their number), the score scale b is "
-            "the first one."),
+            "the first one.",
+            .more = true),
     .inside = "layers",
     .nested = "heads",
     .keys = "head"};
@@ -166,8 +146,8 @@ static const es_column accuracy_columns[] = {
     {"lse_abs", "lse error", "nats", ES_FORMAT_SHORT},
     {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
     {0}};
-static const es_table_spec accuracy_table = {"accuracy", accuracy_columns,
-                                             ES_VIEW("Accuracy of this run"), .record = true};
+static const es_table_spec accuracy_table = {
+    "accuracy", accuracy_columns, ES_VIEW("Accuracy of this run", .more = true), .record = true};
 
 /* Numbers of a head at scale and prefix `at`. */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
@@ -182,63 +162,14 @@ static const double *main_of(const es_job *job, int64_t head)
     return numbers_of(job, head, ((const measure_state *)job->state)->P - 1);
 }
 
-/* ---- their output ---- */
-
-static void put_their_head(const measure_state *s, const double *x, int64_t head, es_table *t)
-{
-    const int64_t rows = measure_queries(s, 0), row = es_table_row(t);
-    /* no norm of what is not a number */
-    const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
-    const double error = x[MEASURE_THEIR_ERROR];
-    es_put(t, row, {"head", (double)head}, {"rows", (double)rows},
-           {"relative_l2", (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown},
-           {"rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown},
-           {"max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown},
-           {"max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown},
-           {"worst_row", x[MEASURE_THEIR_WORST_ROW]},
-           {"worst_row_relative", x[MEASURE_THEIR_WORST] + unknown},
-           {"nonfinite", x[MEASURE_THEIR_NONFINITE]});
-}
-
-static void tell_verdict(es_answer *a, const measure_params *p, double error, double nonfinite)
-{
-    char verdict[80] = "";
-    if (!isnan(p->tolerance))
-        snprintf(verdict, sizeof verdict,
-                 error <= p->tolerance ? ", within the tolerance of %.3g"
-                                       : ", above the tolerance of %.3g",
-                 p->tolerance);
-    if (nonfinite > 0.0)
-        es_answer_tell(a, "Their output holds %.0f elements that are no finite number.", nonfinite);
-    else
-        es_answer_tell(a, "Their output is %.3g away from ours (relative L2, all heads)%s.", error,
-                       verdict);
-}
-
-static void put_theirs(const es_job *job, es_answer *a)
+static es_regime regime_of(const es_job *job, int64_t head)
 {
     const measure_state *s = job->state;
-    es_table *heads = es_answer_table(a, &their_table), *t = es_answer_table(a, &verdict_table);
-    double squares = 0.0, total = 0.0, nonfinite = 0.0;
-    for (int64_t h = 0; h < s->heads; h++) {
-        const double *x = numbers_of(job, h, 0);
-        put_their_head(s, x, h, heads);
-        squares += x[MEASURE_THEIR_ERROR] + (x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0);
-        total += x[MEASURE_THEIR_TOTAL];
-        nonfinite += x[MEASURE_THEIR_NONFINITE];
-    }
-    const double error = squares == 0.0 ? 0.0 : sqrt(squares / total), limit = s->p->tolerance;
-    const bool passed = error <= limit; /* false for NaN */
-    const int64_t row = es_table_row(t);
-    es_table_real(t, row, "relative_l2", error);
-    es_table_text(t, row, "ulp_format", measure_ulps_of(s));
-    es_put(t, row, {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : passed});
-    tell_verdict(a, s->p, error, nonfinite);
-    if (isnan(limit) || passed)
-        return;
-    es_answer_refute(a);
-    es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g", error,
-           limit);
+    const double *x = main_of(job, head);
+    es_regime_finding found;
+    es_regime_of((double)s->opts.prefixes[s->P - 1], x[MEASURE_TOP_WEIGHT], x[MEASURE_SUM_SQUARES],
+                 &found);
+    return found.regime;
 }
 
 /* ---- rows ---- */
@@ -346,6 +277,7 @@ static void put_attention(const es_job *job, int64_t head, es_table *t, int64_t 
            {"top_weight_se", x[MEASURE_TOP_WEIGHT_SE]}, {"top_mass", x[MEASURE_TOP_WEIGHT]},
            {"top_mass_se", x[MEASURE_TOP_WEIGHT_SE]}, {"ess", x[MEASURE_ESS]},
            {"ess_se", x[MEASURE_ESS_SE]});
+    es_table_text(t, row, "regime", es_regime_name(regime_of(job, head)));
 }
 
 /* A cell holds numbers only: where some are missing, why is found out once more. */
@@ -462,6 +394,28 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     return ES_OK;
 }
 
+/* What they do with them. */
+static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
+{
+    const measure_state *s = job->state;
+    const double n = (double)s->opts.prefixes[s->P - 1];
+    long long count[ES_REGIME_FROZEN + 1] = {0};
+    double *entropy;
+    ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
+    for (int64_t h = 0; h < s->heads; h++) {
+        entropy[h] = main_of(job, h)[MEASURE_ENTROPY];
+        count[regime_of(job, h)]++;
+    }
+    es_sort_reals(entropy, s->heads);
+    es_answer_tell(a,
+                   "Of %lld heads %lld average (100 keys or more share the weight), %lld select a "
+                   "few, %lld are frozen (fewer than 2); the median entropy is %.3g nats, equal "
+                   "weights would have %.3g.",
+                   (long long)s->heads, count[ES_REGIME_AVERAGES], count[ES_REGIME_SELECTS],
+                   count[ES_REGIME_FROZEN], es_median_of(entropy, s->heads), log(n));
+    return ES_OK;
+}
+
 /* ---- all of it ---- */
 
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -470,9 +424,11 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     const double seconds = measure_clock() - s->start;
     ES_TRY(measure_files_finish(job, err));
     if (s->p->compare)
-        put_theirs(job, answer);
+        ES_TRY(compare_summarise(job, answer, err));
     ES_TRY(tell_keys(job, answer, err));
-    es_table *rows = es_answer_table(answer, &rows_table);
+    if (s->heads > 1 && s->n > 1 && !s->p->compare)
+        ES_TRY(tell_regimes(job, answer, err));
+    es_table *rows = es_answer_table(answer, s->p->compare ? &rows_aside : &rows_table);
     ES_TRY(es_put_each(job, rows, "top_mass", s->p->top_k.reals, s->K, err));
     for (int64_t head = 0; head < s->heads; head++)
         for (int64_t at = 0; at < s->S * s->P; at++)

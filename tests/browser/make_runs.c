@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <esscher/npy.h>
 #include <esscher/run.h>
 
 static es_error err;
@@ -497,6 +498,24 @@ static void make_large(int64_t cells)
     free(values);
 }
 
+/* Queries, keys and values for measure, as a model dumps them: (1, heads, rows, 8). A head's scores
+ * grow with its number, so that heads average, select and freeze. */
+static void make_dump(const char *name, int64_t heads, int64_t rows, double phase)
+{
+    enum { DIM = 8 };
+    char path[512];
+    const int64_t shape[] = {1, heads, rows, DIM};
+    double *x = malloc((size_t)(heads * rows * DIM) * sizeof *x);
+    if (!x)
+        exit(1);
+    for (int64_t i = 0; i < heads * rows * DIM; i++)
+        x[i] =
+            (0.5 + (double)(i / (rows * DIM))) * sin(phase * (double)i + 0.01 * (double)(i % 97));
+    snprintf(path, sizeof path, "%s/%s.npy", folder, name);
+    must(es_npy_save(path, ES_F64, 4, shape, x, true, &err), "dump");
+    free(x);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -512,6 +531,9 @@ int main(int argc, char **argv)
     make_odd();
     make_few();
     make_hostile();
+    make_dump("q", 4, 40, 1.7);
+    make_dump("k", 2, 400, 2.3);
+    make_dump("v", 2, 400, 0.9);
     make_large(strtoll(argv[2], NULL, 10));
     return 0;
 }

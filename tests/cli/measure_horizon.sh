@@ -51,7 +51,7 @@ reason() { get_json "$1" heads.0.horizon heads.0.horizon_reason layers.0.horizon
 make_npy one.npy f64 1x1 constant 1 && make_npy x.npy f64 4x1 index
 esscher measure --q one.npy --k x.npy --v x.npy --json --quiet >a.json && reason a.json
 esscher measure --q x.npy --k one.npy --v one.npy --json --quiet >a.json && reason a.json
-esscher measure --q one.npy --k x.npy --v x.npy --quiet | grep -c 'one query has no covariance'
+esscher measure --q one.npy --k x.npy --v x.npy --quiet --full | grep -c 'one query has no covariance'
 # two queries and 3000 keys of 2048 dimensions: attention is nothing, their covariance would be seconds
 make_npy q.npy f32 2x2048 normal 1 && make_npy k.npy f32 3000x2048 normal 2
 esscher measure --q q.npy --k k.npy --v k.npy --json --quiet >a.json && reason a.json

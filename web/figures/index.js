@@ -11,6 +11,7 @@ import { converge } from "./converge.js";
 import { exponent } from "./exponent.js";
 import { hardmax } from "./hardmax.js";
 import { heatFlow } from "./heat-flow.js";
+import { measure } from "./measure.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
@@ -27,6 +28,7 @@ export const registry = {
   exponent,
   hardmax,
   heat: heatFlow,
+  measure,
   probe,
   regimes,
   rope,

@@ -1,0 +1,83 @@
+/* compare_search.c : which change of attention explains an output that is not what was asked for.
+ *
+ * Every hypothesis is tried on some rows of each head; the first in the list that explains them is
+ * confirmed on all rows, or on as many as a few seconds allow. Where none does alone, each is tried
+ * together with a causal mask, which is what most outputs of models have. */
+#include <math.h>
+
+#include "base/error.h"
+#include "study/compare_kit.h"
+
+static const double sample_flops = 1e10;  /* of all hypotheses: some seconds */
+static const double confirm_flops = 3e10; /* of the one that is believed */
+enum { LEAST_ROWS = 3, MOST_ROWS = 64 };  /* of a head */
+
+static int64_t rows_for(const compare_case *c, double flops, int64_t least, int64_t most)
+{
+    const double fits = flops / (compare_row_flops(c) * (double)c->s->heads);
+    return fits <= (double)least ? least : fits >= (double)most ? most : (int64_t)fits;
+}
+
+static int64_t hypotheses(void)
+{
+    int64_t count = 0;
+    while (compare_hypotheses[count].name)
+        count++;
+    return count;
+}
+
+int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
+
+/* One hypothesis, perhaps under a mask; adds a try where it applies. */
+static es_status try_one(compare_case *c, const compare_hypothesis *mask,
+                         const compare_hypothesis *h, compare_found *found, es_error *err)
+{
+    compare_try *t = &found->tries[found->count];
+    bool applies = true;
+    *t = (compare_try){.mask = mask, .hypothesis = h, .variant = compare_asked(c)};
+    if (mask)
+        ES_TRY(mask->change(c, &t->variant, &applies, err));
+    if (applies)
+        ES_TRY(h->change(c, &t->variant, &applies, err));
+    if (!applies)
+        return ES_OK;
+    const double each = sample_flops / (double)compare_most_tries();
+    ES_TRY(compare_rows(c, &t->variant, rows_for(c, each, LEAST_ROWS, MOST_ROWS), &t->sum, err));
+    found->count++;
+    return ES_OK;
+}
+
+static bool explains(const compare_sum *sum)
+{
+    return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0;
+}
+
+/* The first of the tries from `first` on that explains all rows. */
+static es_status confirm(compare_case *c, int64_t first, compare_found *found, es_error *err)
+{
+    for (int64_t i = first; i < found->count; i++) {
+        compare_try *t = &found->tries[i];
+        if (!explains(&t->sum))
+            continue;
+        const int64_t rows = rows_for(c, confirm_flops, MOST_ROWS, compare_queries(c, &t->variant));
+        ES_TRY(compare_rows(c, &t->variant, rows, &t->sum, err));
+        t->confirmed = explains(&t->sum);
+        if (t->confirmed) {
+            found->match = t;
+            return ES_OK;
+        }
+    }
+    return ES_OK;
+}
+
+es_status compare_search(compare_case *c, compare_found *found, es_error *err)
+{
+    for (const compare_hypothesis *h = compare_hypotheses; h->name; h++)
+        ES_TRY(try_one(c, NULL, h, found, err));
+    ES_TRY(confirm(c, 0, found, err));
+    const int64_t alone = found->count;
+    for (int m = 0; m < COMPARE_CAUSALS && !found->match; m++)
+        for (const compare_hypothesis *h = compare_hypotheses + COMPARE_CAUSALS; h->name; h++)
+            ES_TRY(try_one(c, &compare_hypotheses[m], h, found, err));
+    return found->match ? ES_OK : confirm(c, alone, found, err);
+}

@@ -1,0 +1,327 @@
+/* measure_verdict.c : is it the attention that was asked for, and if not, what is it? Tables and
+ * sentences of measure --compare. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "study/answer_kit.h"
+#include "study/compare_kit.h"
+
+/* ---- tables ---- */
+
+static const es_column their_columns[] = {
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"rows", "rows", "", ES_FORMAT_COUNT},
+    {"relative_l2", "relative L2", "", ES_FORMAT_SHORT,
+     "|theirs - ours| / |ours| over the whole head"},
+    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
+    {"max_abs", "max error", "", ES_FORMAT_SHORT},
+    {"max_ulps", "max error", "ulp", ES_FORMAT_SHORT,
+     "in units in the last place of our value, in the number format of their file"},
+    {"worst_row", "worst row", "", ES_FORMAT_COUNT,
+     "the query with the largest relative error of its output row"},
+    {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
+    {"largest", "largest error", "", ES_FORMAT_SHORT,
+     "of an output row: root mean square over its elements"},
+    {"ratio", "of expected", "", ES_FORMAT_SHORT,
+     "the largest ratio of a row's error to the error that a kernel of the format may have "
+     "(THEORY 17): up to 1 it is met",
+     .standing = ES_STANDING_HEURISTIC},
+    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with that ratio",
+     .standing = ES_STANDING_HEURISTIC},
+    {"ratio_row", "in row", "", ES_FORMAT_COUNT, "the row with that ratio"},
+    {"beyond", "rows beyond", "", ES_FORMAT_COUNT, "rows with a ratio above 1"},
+    {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
+    {0}};
+static const es_table_spec their_table = {
+    "compare_heads",
+    their_columns,
+    ES_VIEW(
+        "Their output against ours (f64 engine)",
+        "head ratio beyond largest expected ratio_row relative_l2 rms max_abs max_ulps worst_row "
+        "worst_row_relative rows nonfinite"),
+    .inside = "compare",
+    .nested = "heads",
+    .only_inside = true};
+
+static const es_column verdict_columns[] = {
+    {"met", "met", "", ES_FORMAT_FLAG, "every row is within the expected error of the format"},
+    {"format", "format", "", ES_FORMAT_TEXT,
+     "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
+     "numbers"},
+    {"ratio", "of expected", "", ES_FORMAT_SHORT,
+     "the largest ratio of a row's error to the expected error", .standing = ES_STANDING_HEURISTIC},
+    {"head", "in head", "", ES_FORMAT_COUNT},
+    {"row", "in row", "", ES_FORMAT_COUNT},
+    {"largest", "largest error", "", ES_FORMAT_SHORT,
+     "of a row: root mean square over its elements"},
+    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with the largest ratio",
+     .standing = ES_STANDING_HEURISTIC},
+    {"beyond", "rows beyond", "", ES_FORMAT_COUNT, "rows with a ratio above 1, of all heads"},
+    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over all elements"},
+    {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
+    {"ulp_format", "format of their file", "", ES_FORMAT_TEXT},
+    {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
+    {"passed", "within it", "", ES_FORMAT_FLAG},
+    {"looks_like", "looks like", "", ES_FORMAT_TEXT, "the hypothesis that explains all its rows"},
+    {0}};
+static const es_table_spec verdict_table = {
+    "compare", verdict_columns,
+    ES_VIEW("Verdict",
+            "met format ratio head row beyond largest expected rms relative_l2 tolerance passed "
+            "looks_like"),
+    .record = true};
+
+static const es_column try_columns[] = {
+    {"hypothesis", "hypothesis", "", ES_FORMAT_TEXT},
+    {"verdict", "verdict", "", ES_FORMAT_TEXT,
+     "met: it explains every row that was looked at; sample: a look at all rows was not needed"},
+    {"ratio", "of expected", "", ES_FORMAT_SHORT,
+     "the largest ratio of a row's error to the expected error", .standing = ES_STANDING_HEURISTIC},
+    {"largest", "largest error", "", ES_FORMAT_SHORT,
+     "of a row: root mean square over its elements"},
+    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with the largest ratio",
+     .standing = ES_STANDING_HEURISTIC},
+    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
+    {"rows", "rows", "", ES_FORMAT_COUNT, "of all heads, that were computed"},
+    {"is", "what it is", "", ES_FORMAT_TEXT},
+    {0}};
+static const es_table_view try_views[] = {
+    {"What else it may be", "hypothesis verdict ratio largest expected rms rows is",
+     "Each is attention with one thing changed, or two where one is a causal mask.", .more = true},
+    {0}};
+static const es_table_spec try_table = {
+    "compare_hypotheses",   try_columns,        try_views, .inside = "compare",
+    .nested = "hypotheses", .only_inside = true};
+
+/* ---- numbers ---- */
+
+/* Of all heads. */
+typedef struct total {
+    double squares, ours2, nonfinite, beyond;
+    double largest, ratio, expected;
+    int64_t head, row;
+    double relative, rms;
+} total;
+
+static void put_their_head(const measure_state *s, const double *x, int64_t head, es_table *t)
+{
+    const int64_t rows = measure_queries(s, 0), row = es_table_row(t);
+    /* no norm of what is not a number */
+    const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
+    const double error = x[MEASURE_THEIR_ERROR];
+    es_put(t, row, {"head", (double)head}, {"rows", (double)rows},
+           {"relative_l2", (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown},
+           {"rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown},
+           {"max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown},
+           {"max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown},
+           {"worst_row", x[MEASURE_THEIR_WORST_ROW]},
+           {"worst_row_relative", x[MEASURE_THEIR_WORST] + unknown},
+           {"largest", x[MEASURE_THEIR_LARGEST] + unknown},
+           {"ratio", x[MEASURE_THEIR_RATIO] + unknown}, {"expected", x[MEASURE_THEIR_EXPECTED]},
+           {"ratio_row", x[MEASURE_THEIR_ROW]}, {"beyond", x[MEASURE_THEIR_BEYOND]},
+           {"nonfinite", x[MEASURE_THEIR_NONFINITE]});
+}
+
+static total add_heads(const es_job *job, es_table *heads)
+{
+    const measure_state *s = job->state;
+    total all = {0};
+    for (int64_t h = 0; h < s->heads; h++) {
+        const double *x = es_job_cell(job, MEASURE_ATTENTION, h);
+        put_their_head(s, x, h, heads);
+        all.squares += x[MEASURE_THEIR_ERROR];
+        all.ours2 += x[MEASURE_THEIR_TOTAL];
+        all.nonfinite += x[MEASURE_THEIR_NONFINITE];
+        all.beyond += x[MEASURE_THEIR_BEYOND];
+        all.largest = fmax(all.largest, x[MEASURE_THEIR_LARGEST]);
+        if (x[MEASURE_THEIR_RATIO] > all.ratio || h == 0) {
+            all.ratio = x[MEASURE_THEIR_RATIO];
+            all.expected = x[MEASURE_THEIR_EXPECTED];
+            all.head = h;
+            all.row = (int64_t)x[MEASURE_THEIR_ROW];
+        }
+    }
+    const double unknown = all.nonfinite > 0.0 ? (double)NAN : 0.0;
+    const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
+    all.relative = (all.squares == 0.0 ? 0.0 : sqrt(all.squares / all.ours2)) + unknown;
+    all.rms = sqrt(all.squares / count) + unknown;
+    all.ratio += unknown;
+    all.largest += unknown;
+    return all;
+}
+
+/* ---- hypotheses ---- */
+
+enum { SAID = 256 };
+
+/* "attention with another scale: 0.05, and causal" */
+static const char *say_try(const compare_try *t, char out[SAID])
+{
+    snprintf(out, SAID, "%s%s%s%s%s", t->hypothesis->sentence, t->variant.note[0] ? " " : "",
+             t->variant.note, t->mask ? ", and " : "", t->mask ? t->mask->also : "");
+    return out;
+}
+
+static int nearest_first(const void *a, const void *b)
+{
+    const double x = ((const compare_try *)a)->sum.ratio, y = ((const compare_try *)b)->sum.ratio;
+    return (x > y) - (x < y);
+}
+
+static void put_try(const compare_try *t, es_table *table)
+{
+    char said[SAID], name[ES_KEY_ROOM];
+    const compare_sum *sum = &t->sum;
+    const int64_t row = es_table_row(table);
+    snprintf(name, sizeof name, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
+             t->hypothesis->name);
+    es_table_text(table, row, "hypothesis", name);
+    es_table_text(table, row, "is", say_try(t, said));
+    es_table_text(table, row, "verdict",
+                  t->confirmed        ? "met"
+                  : sum->ratio <= 1.0 ? "met on a sample"
+                                      : "not met");
+    es_put(table, row, {"rows", (double)sum->rows},
+           {"rms", sqrt(sum->squares / (double)sum->elements)}, {"largest", sum->largest},
+           {"expected", sum->expected}, {"ratio", sum->ratio});
+}
+
+static void put_tries(compare_found *found, es_answer *a)
+{
+    es_table *t = es_answer_table(a, &try_table);
+    if (found->count)
+        qsort(found->tries, (size_t)found->count, sizeof *found->tries, nearest_first);
+    for (int64_t i = 0; i < found->count; i++)
+        put_try(&found->tries[i], t);
+}
+
+/* ---- sentences ---- */
+
+/* What is not nearer by a factor is no explanation. */
+static const double NEARER = 0.1;
+
+static void tell_found(const es_job *job, const compare_found *found, const compare_try *match,
+                       const total *all, es_answer *a)
+{
+    const measure_state *s = job->state;
+    const char *name = s->p->compare, *format = s->their_format->name;
+    char said[SAID];
+    if (match) {
+        const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
+        es_answer_tell(a,
+                       "%s is what %s in %s gives (largest error of a row %.2g, expected up to "
+                       "%.2g, %s%lld rows); it is not the attention that was asked for.",
+                       name, say_try(match, said), format, match->sum.largest, match->sum.expected,
+                       whole ? "all " : "", (long long)match->sum.rows);
+    } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
+        es_answer_tell(a,
+                       "%s is not the attention that was asked for, nor one of %lld others that "
+                       "were tried; the nearest is %s, %.2g times the expected error away.",
+                       name, (long long)found->count, say_try(&found->tries[0], said),
+                       found->tries[0].sum.ratio);
+    } else {
+        es_answer_tell(a,
+                       "%s is not the attention that was asked for, nor one of %lld others that "
+                       "were tried.",
+                       name, (long long)found->count);
+    }
+    if (all->nonfinite > 0.0)
+        es_answer_tell(a, "%s holds %.0f elements that are no finite number.", name,
+                       all->nonfinite);
+    else
+        es_answer_tell(
+            a,
+            "Rows further from ours than a kernel in %s may be: %.0f of %lld. Row %lld of head "
+            "%lld is %.3g times as far; the largest error of a row is %.2g, expected up "
+            "to %.2g, rms %.2g, relative L2 %.2g.",
+            format, all->beyond, (long long)(s->heads * measure_queries(s, 0)), (long long)all->row,
+            (long long)all->head, all->ratio, all->largest, all->expected, all->rms, all->relative);
+}
+
+static void tell_met(const es_job *job, const total *all, es_answer *a)
+{
+    const measure_state *s = job->state;
+    es_answer_tell(
+        a,
+        "%s is the attention that was asked for, as a kernel in %s gives it: the largest "
+        "error of a row is %.2g, expected up to %.2g (%.2g of what may be expected, "
+        "head %lld, row %lld); rms %.2g, relative L2 %.2g.",
+        s->p->compare, s->their_format->name, all->largest, all->expected, all->ratio,
+        (long long)all->head, (long long)all->row, all->rms, all->relative);
+}
+
+/* ---- all of it ---- */
+
+static es_status look_for(es_job *job, compare_found *found, es_error *err)
+{
+    const measure_state *s = job->state;
+    es_exec given = job->exec;
+    compare_case c = {.s = s,
+                      .format = s->their_format,
+                      .z = compare_quantile(s->heads * measure_queries(s, 0)),
+                      .exec = job->exec,
+                      .arena = {.budget = job->exec.budget}};
+    c.exec.progress = measure_stop_only;
+    c.exec.progress_user = &given;
+    es_job_phase(job, "looking what it is instead", 0.0);
+    ES_TRY(es_job_array(job, compare_most_tries(), 1, sizeof *found->tries, &found->tries, err));
+    const es_status status = compare_search(&c, found, err);
+    es_arena_free(&c.arena);
+    return status;
+}
+
+/* With --tolerance that alone decides what the program ends with. */
+static void decide(es_answer *a, const measure_params *p, const total *all, bool met)
+{
+    if (isnan(p->tolerance) ? met : all->relative <= p->tolerance)
+        return;
+    es_answer_refute(a);
+    if (isnan(p->tolerance))
+        es_log(ES_LOG_ERROR, "check failed: %s is not the attention that was asked for",
+               p->compare);
+    else
+        es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g",
+               all->relative, p->tolerance);
+}
+
+static void put_verdict(const measure_state *s, const total *all, bool met, es_table *t)
+{
+    const int64_t row = es_table_row(t);
+    const double limit = s->p->tolerance;
+    es_table_text(t, row, "ulp_format", measure_ulps_of(s));
+    es_table_text(t, row, "format", s->their_format->name);
+    es_put(t, row, {"met", met}, {"ratio", all->ratio}, {"head", (double)all->head},
+           {"row", (double)all->row}, {"beyond", all->beyond}, {"largest", all->largest},
+           {"expected", all->expected}, {"rms", all->rms}, {"relative_l2", all->relative},
+           {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
+}
+
+es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const measure_state *s = job->state;
+    es_table *verdict = es_answer_table(answer, &verdict_table);
+    const total all = add_heads(job, es_answer_table(answer, &their_table));
+    const bool met = all.nonfinite == 0.0 && all.ratio <= 1.0;
+    compare_found found = {0};
+    put_verdict(s, &all, met, verdict);
+    if (!met)
+        ES_TRY(look_for(job, &found, err));
+    if (met)
+        tell_met(job, &all, answer);
+    if (found.match) {
+        const compare_try match = *found.match; /* the list is put in order below */
+        char name[ES_KEY_ROOM];
+        snprintf(name, sizeof name, "%s%s%s", match.mask ? match.mask->name : "",
+                 match.mask ? "+" : "", match.hypothesis->name);
+        es_table_text(verdict, 0, "looks_like", name);
+        put_tries(&found, answer);
+        tell_found(job, &found, &match, &all, answer);
+    } else if (!met) {
+        put_tries(&found, answer);
+        tell_found(job, &found, NULL, &all, answer);
+    }
+    decide(answer, s->p, &all, met);
+    return ES_OK;
+}
