@@ -63,6 +63,8 @@ static void numbers_of_a_column_share_a_form(void **state)
     assert_string_equal(COLUMN(S, 0.9834, 1.02, 0.99), "0.983 | 1.020 | 0.990");
     assert_string_equal(COLUMN(S, 0.0312, 12.3456, 512.34), "0.0312 | 12.3 | 512");
     assert_string_equal(COLUMN(S, 0.0312, 12.3456, 20), "0.0312 | 12.3 | 20.0");
+    assert_string_equal(COLUMN(S, 0.0005, 0.00158, 0.0158), "0.000500 | 0.00158 | 0.0158");
+    assert_string_equal(COLUMN(R, 0.0005, 0.02, 3), "0.0005 | 0.0200 | 3.0000");
     assert_string_equal(COLUMN(R, 0.123456789, 1.23456789), "0.12346 | 1.23457");
     assert_string_equal(COLUMN(R, 0.25, 4, 1000), "0.25 | 4.00 | 1000.00");
     assert_string_equal(COLUMN(S, 9.996, 2.5), "10.0 | 2.5"); /* rounded before it is judged */

@@ -115,7 +115,11 @@ static void no_line_is_wider_than_the_terminal(void **state)
             assert_int_equal(strstr(all, title) != NULL, j < shown);
         }
     }
-    const char *all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.full = true, .most_rows = 40});
+    /* what it is sorted by is never dropped */
+    const char *all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.width = 60, .sort = "c23"});
+    assert_non_null(strstr(all, " c23"));
+    assert_null(strstr(all, " c22"));
+    all = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.full = true, .most_rows = 40});
     assert_null(strstr(all, "more row"));
     assert_non_null(strstr(all, " c23"));
     assert_non_null(strstr(all, "\n 99  12345678"));
@@ -299,6 +303,11 @@ static void what_no_table_has_is_refused(void **state)
         assert_string_equal(err.rule, cases[i].rule);
         assert_int_equal(page.used, 0);
     }
+    /* of CSV, what the one table has that is printed */
+    const es_answer_opts layers = {.table = "layers", .sort = "rate"};
+    assert_int_equal(es_answer_write(a, ES_ANSWER_CSV, &layers, collect, &page, &err),
+                     ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "answer.sort");
     es_answer_free(a);
 }
 

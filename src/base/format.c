@@ -119,6 +119,8 @@ es_format_form es_format_choose(es_format format, const double *values, const do
     const int most = format == ES_FORMAT_SHORT ? 2 - s.least : 5 - s.greatest;
     form.digits = close ? ALL_DIGITS : digits;
     form.decimals = close && most < -s.last ? most : -s.last;
+    if (!close && format == ES_FORMAT_SHORT && form.decimals >= digits)
+        form.decimals = ALL_DIGITS; /* three digits each: a last 0 among them is one */
     form.decimals = form.decimals > 0 ? form.decimals : 0;
     return form;
 }

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "table/lines.h"
 
-enum { GAP = 2, LEAST_TEXT = 20, MOST_LINES = 2 };
+enum { GAP = 2, LEAST_TEXT = 20, MOST_LINES = 2, MOST_KEYS = 4 };
 
 void es_sheet_free(es_sheet *s) { es_arena_free(&s->arena); }
 
@@ -55,19 +55,31 @@ static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
     s->columns[at] = *c;
 }
 
-/* Who asks for an order wants to see what it is by: behind the columns that say what a row is. */
+static void remove_column(es_sheet *s, int64_t at)
+{
+    s->count--;
+    for (int64_t j = at; j < s->count; j++)
+        s->columns[j] = s->columns[j + 1];
+}
+
+/* Who asks for an order wants to see what it is by, on any terminal: behind the columns that say
+ * what a row is, whether the view has it or not. */
 static void show_order(es_sheet *s)
 {
     es_table_column by;
-    int64_t keys = 0;
+    int64_t keys = 0, at = 0;
     if (s->table->spec->record || !es_choice_sorted_by(s->table, s->opts, &by))
         return;
-    for (int64_t j = 0; j < s->count; j++)
-        if (strcmp(s->columns[j].key, by.key) == 0)
-            return;
-    while (keys < s->count && (s->columns[keys].format == ES_FORMAT_COUNT ||
-                               s->columns[keys].format == ES_FORMAT_TEXT))
+    while (
+        keys < s->count && keys < MOST_KEYS &&
+        (s->columns[keys].format == ES_FORMAT_COUNT || s->columns[keys].format == ES_FORMAT_TEXT))
         keys++;
+    while (at < s->count && strcmp(s->columns[at].key, by.key) != 0)
+        at++;
+    if (at < keys)
+        return;
+    if (at < s->count)
+        remove_column(s, at);
     insert_column(s, keys, &by);
 }
 

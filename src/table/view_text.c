@@ -190,7 +190,8 @@ static void put_foot(const paper *p, const es_sheet *s)
         const es_column *c = s->columns[j].spec;
         if ((c->definition || c->standing) && c != before)
             put_definition(p, c);
-        errors = errors || es_sheet_error(s->table, &s->columns[j], &error);
+        errors = errors || (s->columns[j].format == ES_FORMAT_REAL && /* others do not show it */
+                            es_sheet_error(s->table, &s->columns[j], &error));
         before = c;
     }
     if (errors)
