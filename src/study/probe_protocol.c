@@ -125,8 +125,8 @@ static const es_column row_columns[] = {
     {"cov_error", "cov error", "", ES_FORMAT_REAL, "|C_n - C| in Frobenius norm",
      .error = "cov_error_se"},
     {0}};
-const es_table_spec probe_paper_rows_table = {"paper_rows", row_columns,
-                                              ES_VIEW("Protocol of Token Sample Complexity")};
+const es_table_spec probe_paper_rows_table = {
+    "paper_rows", row_columns, ES_VIEW("Protocol of Token Sample Complexity", .more = true)};
 
 /* ---- summary ---- */
 

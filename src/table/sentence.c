@@ -14,23 +14,27 @@ static bool is_word(char c)
            c == '.' || c == '/';
 }
 
-/* "1.5e+03", as printf writes it: its length and power of ten; 0 if there is none at `text`. */
-static size_t power_at(const char *text, int *power, int *decimals)
+/* "e+03", as printf ends a number: its length and the power; 0 if there is none at `text`. */
+static size_t end_at(const char *text, int *power)
 {
-    size_t at = 0;
-    while (is_digit(text[at]))
-        at++;
-    const size_t whole = at;
-    if (at && text[at] == '.')
-        for (at++; is_digit(text[at]); at++)
-            ;
-    *decimals = at > whole ? (int)(at - whole - 1) : 0;
-    if (whole == 0 || text[at] != 'e' || (text[at + 1] != '+' && text[at + 1] != '-') ||
-        !is_digit(text[at + 2]) || !is_digit(text[at + 3]))
+    if (text[0] != 'e' || (text[1] != '+' && text[1] != '-') || !is_digit(text[2]) ||
+        !is_digit(text[3]))
         return 0;
     char *end;
-    *power = (int)strtol(text + at + 1, &end, 10);
+    *power = (int)strtol(text + 1, &end, 10);
     return (size_t)(end - text);
+}
+
+/* "1.5e+03": likewise, and how many decimals it has. */
+static size_t power_at(const char *text, int *power, int *decimals)
+{
+    const size_t whole = strspn(text, "0123456789");
+    size_t at = whole;
+    if (whole && text[at] == '.')
+        at += 1 + strspn(text + at + 1, "0123456789");
+    *decimals = at > whole ? (int)(at - whole - 1) : 0;
+    const size_t end = whole ? end_at(text + at, power) : 0;
+    return end ? at + end : 0;
 }
 
 /* Below 10^7 people read digits; beyond, and far below 1, a power of ten without its zeros. */
@@ -43,15 +47,28 @@ static int write_power(const char *text, int power, int decimals, char *out, siz
     return snprintf(out, room, "%.*se%d", digits, text, power);
 }
 
+/* A number with its power at `text`, or the power of one in brackets, "(1.2 ± 0.1)e+09". */
+static int rewrite(const char *text, char before, size_t *length, char *out, size_t room)
+{
+    int power = 0, decimals = 0;
+    *length = before == ')' ? end_at(text, &power) : 0;
+    if (*length)
+        return snprintf(out, room, "e%d", power);
+    *length = is_word(before) ? 0 : power_at(text, &power, &decimals);
+    return *length ? write_power(text, power, decimals, out, room) : 0;
+}
+
 void es_sentence(const char *text, char *out, size_t room)
 {
     size_t used = 0;
     for (size_t at = 0; text[at] && used + 1 < room;) {
-        int power = 0, decimals = 0;
-        const size_t length =
-            at && is_word(text[at - 1]) ? 0 : power_at(text + at, &power, &decimals);
-        if (length && used + 32 < room) {
-            used += (size_t)write_power(text + at, power, decimals, out + used, room - used);
+        size_t length = 0;
+        char number[64];
+        const int size =
+            rewrite(text + at, at ? text[at - 1] : ' ', &length, number, sizeof number);
+        if (length && size > 0 && (size_t)size < sizeof number && used + (size_t)size < room) {
+            memcpy(out + used, number, (size_t)size);
+            used += (size_t)size;
             at += length;
         } else
             out[used++] = text[at++];
