@@ -143,6 +143,31 @@ static void findings_say_numbers_in_words(void **state)
     assert_string_equal(es_say_number(2.0 / 3.0, (double)NAN, text), "0.667");
 }
 
+static const char *told(const char *text)
+{
+    static char sentence[256];
+    es_answer *a;
+    assert_int_equal(es_answer_new(NULL, &a, NULL), ES_OK);
+    es_answer_tell(a, "%s", text);
+    snprintf(sentence, sizeof sentence, "%s", es_answer_finding(a, 0));
+    es_answer_free(a);
+    return sentence;
+}
+
+static void findings_have_no_padded_powers(void **state)
+{
+    (void)state;
+    assert_string_equal(told("512 of 1e+04 keys at n = 1.04858e+06, +2.5e+01"),
+                        "512 of 10000 keys at n = 1048580, +25");
+    assert_string_equal(told("1e+07, 3.2e+08; 1e+12."), "1e7, 3.2e8; 1e12.");
+    assert_string_equal(told("2e-09 and n^-1.5e-05, 1.2345e+02"), "2e-9 and n^-1.5e-5, 123.45");
+    assert_string_equal(told("(1.23457 ± 0.00012)e+07"), "(1.23457 ± 0.00012)e7");
+    /* what is no number of printf's stays: names, and powers as sentences have them */
+    assert_string_equal(told("run1e+04.txt, a/1e+04, 1e9, 1e+5, e+04, 0.5, 12"),
+                        "run1e+04.txt, a/1e+04, 1e9, 1e+5, e+04, 0.5, 12");
+    assert_string_equal(told(""), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +178,7 @@ int main(void)
         cmocka_unit_test(sizes_and_times_have_their_units),
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(findings_say_numbers_in_words),
+        cmocka_unit_test(findings_have_no_padded_powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

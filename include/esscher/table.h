@@ -149,6 +149,7 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
                             const int64_t *shape, const char *dtype);
 
 /*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text.
+ *  Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and 2e-9.
  *  es_answer_finding() : sentence `at`, NULL beyond the last. */
 ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);

@@ -207,6 +207,32 @@ char *es_format_number(es_format format, double value, double error, char *out, 
     return es_format_put(form, value, error, out, size);
 }
 
+/* "3.2e8": three digits and the power of ten. The small term keeps log10 of an exact power from
+ * falling just below it; what rounds up to ten is the next power. */
+static void large_size(double n, char *out, size_t size)
+{
+    double power = floor(log10(n) + 1e-9);
+    if (n / pow(10.0, power) >= 9.995)
+        power += 1.0;
+    snprintf(out, size, "%.3ge%.0f", n / pow(10.0, power), power);
+}
+
+/* Seven digits are still read at a glance; beyond them people count zeros. */
+char *es_format_size(double n, char *out, size_t size)
+{
+    const bool whole = n == floor(n);
+    if (isfinite(n) && n >= (whole ? 1e7 : 9.995e6))
+        large_size(n, out, size);
+    else if (whole)
+        snprintf(out, size, "%.0f", n);
+    else if (n >= 99.95) {
+        const double unit = pow(10.0, floor(log10(n)) - 2.0);
+        snprintf(out, size, "%.0f", unit * round(n / unit));
+    } else
+        snprintf(out, size, "%.3g", n);
+    return out;
+}
+
 /* ---- text that somebody else wrote ---- */
 
 /* Length of the UTF-8 sequence at p, and the character; 0 if there is none. */

@@ -51,30 +51,9 @@ const char *es_say_number(double value, double error, char out[ES_SAY_ROOM])
                             ES_SAY_ROOM);
 }
 
-/* "3.2e8": three digits and the power of ten. The small term keeps log10 of an exact power from
- * falling just below it; what rounds up to ten is the next power. */
-static void say_large(double n, char out[ES_SAY_ROOM])
-{
-    double power = floor(log10(n) + 1e-9);
-    if (n / pow(10.0, power) >= 9.995)
-        power += 1.0;
-    snprintf(out, ES_SAY_ROOM, "%.3ge%.0f", n / pow(10.0, power), power);
-}
-
-/* Seven digits are still read at a glance; beyond them people count zeros. */
 const char *es_say_size(double n, char out[ES_SAY_ROOM])
 {
-    const bool whole = n == floor(n);
-    if (isfinite(n) && n >= (whole ? 1e7 : 9.995e6))
-        say_large(n, out);
-    else if (whole)
-        snprintf(out, ES_SAY_ROOM, "%.0f", n);
-    else if (n >= 99.95) {
-        const double unit = pow(10.0, floor(log10(n)) - 2.0);
-        snprintf(out, ES_SAY_ROOM, "%.0f", unit * round(n / unit));
-    } else
-        snprintf(out, ES_SAY_ROOM, "%.3g", n);
-    return out;
+    return es_format_size(n, out, ES_SAY_ROOM);
 }
 
 const char *es_say_power(double rate, double error, char out[ES_SAY_ROOM])

@@ -46,20 +46,15 @@ es_status es_put_each(es_job *job, es_table *table, const char *key, const doubl
 /* ---- sentences ---- */
 
 enum { ES_SAY_ROOM = 96 }; /* bytes that hold any of these */
-enum { ES_SAY_MOST = 4 };  /* sentences about rows of one table: it has the rest */
 
-/*! es_say_step() : from one row to the next that gets a sentence, of `rows`. */
-static inline int64_t es_say_step(int64_t rows)
-{
-    return rows > ES_SAY_MOST ? (rows - 1) / (ES_SAY_MOST - 1) : 1;
-}
+/*! es_say_step() : from one row to the next that gets a sentence, of `rows`: the first and the last
+ *  do, the table has the rest. */
+static inline int64_t es_say_step(int64_t rows) { return rows > 2 ? rows - 1 : 1; }
 
 /*! es_say_number() : "0.512 ± 0.031"; without an error (NaN) three digits. Returns out. */
 const char *es_say_number(double value, double error, char out[ES_SAY_ROOM]);
 
-/*! es_say_size() : how many, of tokens or keys: whole numbers below 10^7 with all their digits,
- *  "9999999"; others with three, and no power of ten below 10^7: "12300", "4.56", "3.2e8", "1e12".
- *  Returns out. */
+/*! es_say_size() : how many tokens or keys: es_format_size(). Returns out. */
 const char *es_say_size(double n, char out[ES_SAY_ROOM]);
 
 /*! es_say_power() : "n^-0.512 (± 0.031)", or that there is none if `rate` is NaN. Returns out. */

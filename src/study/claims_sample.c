@@ -315,12 +315,17 @@ static es_status gather_bound(es_trial *trial, es_finding *out, es_error *err)
     return ES_OK;
 }
 
-/* Of the three kinds of error, how many pieces are above the bound; pieces come in turn. */
-static void count_above(es_finding *f, int above[3])
+/* Of the three kinds of error, how many pieces are above the bound; pieces come in turn. How many
+ * of all could be on either side. */
+static int count_above(es_finding *f, int above[3])
 {
+    int undecided = 0;
     es_finding_decide(f);
-    for (int i = 0; i < f->count; i++)
+    for (int i = 0; i < f->count; i++) {
         above[i % 3] += f->evidence[i].verdict == ES_VERDICT_FAILS;
+        undecided += f->evidence[i].verdict == ES_VERDICT_UNDECIDED;
+    }
+    return undecided;
 }
 
 static es_status check_bound(const es_claim_opts *opts, es_finding *out, es_error *err)
@@ -332,13 +337,13 @@ static es_status check_bound(const es_claim_opts *opts, es_finding *out, es_erro
     pick = opts->effort == ES_EFFORT_PAPER ? paper : quick;
     for (int64_t i = 0; i < COUNT(quick); i++)
         ES_TRY(with_trial(opts, pick[i].dim, pick[i].replicates, gather_bound, out, err));
-    count_above(out, above);
+    const int undecided = count_above(out, above);
     es_finding_remark(out,
                       "With C from the smallest n, %d of %d errors of the mean are above the bound "
-                      "at the largest, %d of the covariance, %d of a single output. That does not "
-                      "refute a theorem on n to infinity, nor could the opposite prove it: no "
-                      "slope at finite n decides an asymptotic exponent.",
-                      above[0], out->count / 3, above[1], above[2]);
+                      "at the largest, %d of the covariance, %d of a single output; %d of all %d "
+                      "are not decided. That does not refute a theorem on n to infinity, nor could "
+                      "the opposite prove it: no slope at finite n decides an asymptotic exponent.",
+                      above[0], out->count / 3, above[1], above[2], undecided, out->count);
     return ES_OK;
 }
 

@@ -312,18 +312,34 @@ static es_status put_curves(const collapse_params *p, es_table *t, es_error *err
 
 /* ---- findings ---- */
 
-/* Where the window lies, and what the random model says about its middle. */
-static void tell_threshold(es_answer *a, const collapse_params *p, const es_table *t, int64_t row)
+/* Where the window lies. */
+static void tell_window(es_answer *a, const es_table *t, int64_t row)
+{
+    const double n = es_table_get(t, row, "n"), rho = es_table_get(t, row, "rho");
+    const double high = es_table_get(t, row, "gamma_high");
+    if (n < 10.0) /* even weights are more than 0.1: there is nothing below which they merge */
+        es_answer_tell(
+            a,
+            "n = %.0f tokens at cosine %.3g have an own weight of %.3g at gamma = 0, and "
+            "stay apart above gamma = %.3g (it is 0.9 there); gamma_c = 1/(1-rho) = %.3g "
+            "is for many tokens.",
+            n, rho, 1.0 / n, high, es_table_get(t, row, "gamma_c"));
+    else
+        es_answer_tell(a,
+                       "n = %.8g tokens at cosine %.3g merge below gamma = %.3g and stay apart "
+                       "above %.3g (their own weight is 0.1 and 0.9 there); gamma_c = 1/(1-rho) is "
+                       "%.3g.",
+                       n, rho, es_table_get(t, row, "gamma_low"), high,
+                       es_table_get(t, row, "gamma_c"));
+}
+
+/* What the random model says about its middle. */
+static void tell_middle(es_answer *a, const collapse_params *p, const es_table *t, int64_t row)
 {
     char half[ES_FORMAT_ROOM], heuristic[64] = "";
     const double at_dim = es_table_get(t, row, "gamma_c_dim");
     const double middle = es_table_get(t, row, "gamma_half_measured");
     const double n = es_table_get(t, row, "n"), rho = es_table_get(t, row, "rho");
-    es_answer_tell(a,
-                   "n = %.6g tokens at cosine %.3g merge below gamma = %.3g and stay apart above "
-                   "%.3g (their own weight is 0.1 and 0.9 there); gamma_c = 1/(1-rho) is %.3g.",
-                   n, rho, es_table_get(t, row, "gamma_low"), es_table_get(t, row, "gamma_high"),
-                   es_table_get(t, row, "gamma_c"));
     if (isnan(middle))
         return;
     if (!isnan(at_dim))
@@ -331,9 +347,9 @@ static void tell_threshold(es_answer *a, const collapse_params *p, const es_tabl
     es_format_number(ES_FORMAT_REAL, middle, es_table_get(t, row, "gamma_half_measured_se"), half,
                      sizeof half);
     es_answer_tell(a,
-                   "Random tokens of %lld dimensions have own weight 0.5 at gamma = %s; equal "
-                   "angles say %.4g%s.",
-                   (long long)p->dim, half, gamma_of((int64_t)n, rho, 0.5), heuristic);
+                   "Random tokens of %lld dimensions, n = %.8g at cosine %.3g, have own weight 0.5 "
+                   "at gamma = %s; equal angles say %.4g%s.",
+                   (long long)p->dim, n, rho, half, gamma_of((int64_t)n, rho, 0.5), heuristic);
 }
 
 /* Plain scores have gamma = G ln N/ln n, which is gamma_c at n = N^(G/gamma_c). */
@@ -344,7 +360,7 @@ static void tell_curves(es_answer *a, const collapse_params *p, const es_table *
     if (p->train_gamma > critical)
         es_answer_tell(a,
                        "A head trained with %lld tokens at gamma = %.3g falls below gamma_c = %.3g "
-                       "beyond n = %.3g if its scores stay as they are; at n = %.6g it has gamma = "
+                       "beyond n = %.3g if its scores stay as they are; at n = %.8g it has gamma = "
                        "%.3g, with YaRN's factor %.3g, with log n scaling %.3g.",
                        (long long)p->train, p->train_gamma, critical,
                        pow((double)p->train, p->train_gamma / critical), es_table_get(t, last, "n"),
@@ -386,9 +402,10 @@ es_status collapse_summarise(es_job *job, es_answer *answer, es_error *err)
     for (int64_t i = 0; i < p->n.count; i++)
         ES_TRY(put_size(&m, i, err));
     const int64_t last = es_table_rows(m.thresholds) - 1;
-    tell_threshold(answer, p, m.thresholds, 0);
+    tell_window(answer, m.thresholds, 0);
     if (last > 0)
-        tell_threshold(answer, p, m.thresholds, last);
+        tell_window(answer, m.thresholds, last);
+    tell_middle(answer, p, m.thresholds, last);
     if (!p->curves)
         return ES_OK;
     es_answer_count(answer, "train", p->train);

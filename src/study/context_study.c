@@ -224,9 +224,15 @@ static void tell_fit(es_answer *a, const context_params *p, const es_context_fit
         const double value = es_context_predict(f, c, &se);
         es_format_number(ES_FORMAT_REAL, value, se, loss, sizeof loss);
         es_answer_tell(a,
-                       "At a context of %.6g, %.3g times the longest one measured, the curve has a "
+                       "At a context of %.8g, %.3g times the longest one measured, the curve has a "
                        "loss of %s.",
                        c, c / longest, loss);
+        if (c > 100.0 * longest)
+            es_answer_tell(
+                a,
+                "Caution: contexts were measured up to %.8g; %.8g is more than 100 times "
+                "that, and the error has no room for a curve that bends in between.",
+                longest, c);
     }
     if (f->outliers)
         es_answer_tell(a, "Off the curve, with less than half their weight: %lld of %lld points.",

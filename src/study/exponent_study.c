@@ -454,6 +454,27 @@ static void say_frozen(const es_measured *frozen, char *out, size_t size)
                  100.0 * frozen->se / frozen->value);
 }
 
+/* "75.7 keys share", "1 key has". */
+static const char *sharing(double ess, char out[ES_SAY_ROOM])
+{
+    char size[ES_SAY_ROOM];
+    es_say_size(ess < 1.005 ? 1.0 : ess, size);
+    snprintf(out, ES_SAY_ROOM, "%.40s key%s", size, ess < 1.005 ? " has" : "s share");
+    return out;
+}
+
+/* The law's rows take the exponent at its word nearer to a query than any key was seen. */
+static void caution_far(const es_grid *n, double keys, es_answer *a)
+{
+    const double most = n->count ? n->reals[n->count - 1] : keys;
+    if (most > 100.0 * keys)
+        es_answer_tell(
+            a,
+            "Caution: n up to %.8g is more than 100 times the %.0f keys: rows of the law "
+            "there extrapolate to distances from a query at which there was no key.",
+            most, keys);
+}
+
 /* What the exponent means for a head: after the estimates, which are made of the vectors as they
  * came, because normalise() rounds. */
 static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es_error *err)
@@ -466,7 +487,7 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
     heard h = {.job = job, .err = err};
     es_table *t = es_answer_table(a, &freezing_table);
     shown found = {0};
-    char from[80], statement[280];
+    char from[80], statement[280], runs[ES_SAY_ROOM], keys[ES_SAY_ROOM];
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.top, &h.top, err));
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.squares, &h.squares, err));
     ES_TRY(put_freezing(&h, e, beta, t, &found));
@@ -476,15 +497,17 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
                        "Attention over these %lld tokens averages (100 keys or more share the "
                        "weight) below beta = %.3g and is frozen (fewer than 2 do) from %s.",
                        (long long)s->keys.rows, found.averages.value, from);
+        caution_far(&p->n, (double)s->keys.rows, a);
         return ES_OK;
     }
-    snprintf(
-        statement, sizeof statement,
-        "over %lld tokens this head is frozen from %s; it runs at %.3g: %s, %.3g keys share the "
-        "weight and the largest is %.3g",
-        (long long)s->keys.rows, from, beta, es_table_get_text(t, 0, "verdict"),
-        es_table_get(t, 0, "ess"), es_table_get(t, 0, "top_weight"));
+    snprintf(statement, sizeof statement,
+             "over %lld tokens this head is frozen from %s; it runs at %s: %s, %s the weight and "
+             "the largest is %.3g",
+             (long long)s->keys.rows, from, es_say_size(beta, runs),
+             es_table_get_text(t, 0, "verdict"), sharing(es_table_get(t, 0, "ess"), keys),
+             es_table_get(t, 0, "top_weight"));
     es_answer_tell(a, "O%s.", statement + 1);
+    caution_far(&p->n, (double)s->keys.rows, a);
     return put_run(&h, e, beta, found.says_frozen, statement, a);
 }
 

@@ -352,14 +352,16 @@ static const char *of_domain(const es_pools *p, const es_domain *d, char out[ES_
 void es_pools_unreadable(const es_pools *pools, es_answer *answer)
 {
     char of[ES_SAY_ROOM];
-    for (const es_domain *d = pools->domains; d < pools->domains + pools->n_domains; d++)
+    for (int64_t i = 0; i < pools->n_domains; i++) {
+        const es_domain *d = &pools->domains[i];
         if (unknown_of(&d->text) > MOST_UNKNOWN)
             es_answer_tell(answer,
                            "Caution: %.3g %% of the text%s is unknown to this model's tokenizer "
-                           "(%lld of %lld tokens are [UNK]); what follows is attention over copies "
-                           "of one token, not over the text.",
+                           "(%lld of %lld tokens are [UNK]); what follows describes copies of one "
+                           "token, not the text.",
                            100.0 * unknown_of(&d->text), of_domain(pools, d, of),
                            (long long)d->text.unknown, (long long)d->text.tokens);
+    }
 }
 
 static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
@@ -376,7 +378,7 @@ static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
     if (t->repeated > MUCH_REPEATED)
         es_answer_tell(a,
                        "Caution: %.3g %% of the text%s stood before in the same words (stretches "
-                       "of %d tokens): its %lld tokens are worth about %s of new text, and errors "
+                       "of %d tokens): its %lld tokens are worth about %s of new text, and numbers "
                        "are those of this pool.",
                        100.0 * t->repeated, of, ES_TEXT_STRETCH, (long long)t->tokens,
                        es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));

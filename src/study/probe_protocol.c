@@ -126,9 +126,9 @@ static const es_column row_columns[] = {
     {"cov_error", "cov error", "", ES_FORMAT_REAL, "|C_n - C| in Frobenius norm",
      .error = "cov_error_se"},
     {0}};
-const es_table_spec probe_paper_rows_table = {"paper_rows", row_columns,
-                                              ES_VIEW("Protocol of Token Sample Complexity"),
-                                              .keys = "domain layer block n"};
+const es_table_spec probe_paper_rows_table = {
+    "paper_rows", row_columns, ES_VIEW("Protocol of Token Sample Complexity", .more = true),
+    .keys = "domain layer block n"};
 
 /* ---- summary ---- */
 
@@ -204,6 +204,24 @@ static void tell_rates(const es_table *t, es_answer *a)
             (long long)es_table_rows(t), low[MEAN], high[MEAN], low[COV], high[COV]);
 }
 
+/* A sample that is larger than its law repeats tokens, and says how often rather than how the law
+ * is approached. */
+static void caution_passages(const probe_state *s, const es_table *t, es_answer *a)
+{
+    const double n = (double)s->spec.sizes[s->spec.n_sizes - 1];
+    long long shorter = 0;
+    double shortest = (double)INFINITY;
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        shorter += es_table_get(t, i, "tokens") < n;
+        shortest = fmin(shortest, es_table_get(t, i, "tokens"));
+    }
+    if (shorter)
+        es_answer_tell(a,
+                       "Caution: n up to %.8g is more than the passage has, which stands for the "
+                       "law, in %lld of %lld cases (the shortest: %.0f tokens): smaller --n.",
+                       n, shorter, (long long)es_table_rows(t), shortest);
+}
+
 es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_params *p = job->params;
@@ -218,5 +236,6 @@ es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)
     for (int64_t i = 0; i < probe_places(s) * passages_of(s); i++)
         ES_TRY(sum_up_passage(job, i, series, &t, err));
     tell_rates(t.rates, answer);
+    caution_passages(s, t.rates, answer);
     return ES_OK;
 }

@@ -317,10 +317,25 @@ static void tell_row(es_answer *a, const es_table *t, int64_t row)
         snprintf(from, sizeof from, "; frozen from beta = %.4g on", frozen);
     es_answer_tell(
         a,
-        "At dim %.0f, n = %.6g and beta = %.4g attention %s%s: %s; the largest weight is %s%s%s.",
+        "At dim %.0f, n = %.8g and beta = %.4g attention %s%s: %s; the largest weight is %s%s%s.",
         es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
         strcmp(regime, es_regime_name(ES_REGIME_FROZEN)) == 0 ? "is " : "", regime,
         es_table_get_text(t, row, "reason"), weight, exact, from);
+}
+
+/* The setting that says most: of those that select a few, which a beta below averages and one above
+ * freezes, the one with most keys; the last, if there is none. */
+static int64_t telling_row(const es_table *t)
+{
+    int64_t best = es_table_rows(t) - 1;
+    double most = 0.0;
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (es_table_get(t, i, "n") > most &&
+            strcmp(es_table_get_text(t, i, "regime"), es_regime_name(ES_REGIME_SELECTS)) == 0) {
+            most = es_table_get(t, i, "n");
+            best = i;
+        }
+    return best;
 }
 
 /* How many settings there are of each regime. */
@@ -333,8 +348,8 @@ static void tell_counts(es_answer *a, const es_table *t)
                 strcmp(es_table_get_text(t, i, "regime"), es_regime_name((es_regime)r)) == 0;
     es_answer_tell(
         a,
-        "Of %lld settings %lld average (100 keys or more share the weight), %lld select a "
-        "few, and %lld are frozen (fewer than 2 share it).",
+        "Of %lld settings %lld average (100 keys or more, or two thirds of them, share the "
+        "weight), %lld select a few, and %lld are frozen (fewer than 2 share it).",
         (long long)es_table_rows(t), counts[ES_REGIME_AVERAGES], counts[ES_REGIME_SELECTS],
         counts[ES_REGIME_FROZEN]);
 }
@@ -362,7 +377,7 @@ static void tell_agreement(es_answer *a, const es_table *t)
 es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     static const char *const each[] = {"ordered", "ordered_limit", "ordered_ks", "ordered_ks_p"};
-    const int64_t cells = job->stages[0].cells, step = es_say_step(cells);
+    const int64_t cells = job->stages[0].cells;
     es_table *t = es_answer_table(answer, &rows_table);
     es_job_phase(job, "computing exact laws", (double)cells * regimes_law_flops);
     for (size_t k = 0; k < sizeof each / sizeof *each; k++)
@@ -372,10 +387,9 @@ es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
         ES_TRY(put_cell(job, i, &last, t, err));
         ES_TRY(es_job_tick(job, i + 1, cells));
     }
-    if (step > 1)
+    if (cells > 1)
         tell_counts(answer, t);
-    for (int64_t i = 0; i < cells; i += step)
-        tell_row(answer, t, i);
+    tell_row(answer, t, telling_row(t));
     tell_agreement(answer, t);
     return regimes_put_outputs(job, answer, err);
 }

@@ -535,7 +535,9 @@ static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
     m.kinds = es_answer_table(answer, &kinds_table);
     for (m.cell = 0; m.cell < m.s->layers * m.s->n_domains; m.cell++)
         put_layer(&m);
+    es_pools_unreadable(&m.s->pools, answer);
     put_verdicts(&m, answer);
+    es_pools_caution(&m.s->pools, answer);
     return ES_OK;
 }
 

@@ -1,6 +1,7 @@
 /* theory_draws.c : attention over n keys drawn from one's own weights and values: exact errors
  * (draw_risk.h), and from which n on they are small. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <esscher/npy.h>
@@ -210,8 +211,7 @@ static double crossing(const es_job *job, int64_t first, double square)
     return ldexp(low / square, POWERS - 1);
 }
 
-static es_status put_weights(es_job *job, double spread, es_answer *a, double *tokens_below,
-                             es_error *err)
+static es_status put_weights(es_job *job, double spread, es_answer *a, es_error *err)
 {
     const theory_params *p = job->params;
     const theory_state *s = job->state;
@@ -237,7 +237,6 @@ static es_status put_weights(es_job *job, double spread, es_answer *a, double *t
            {"top_weight", es_median_of(room + m, m)}, {"top_high", high},
            {"sampling", mean_at(job, last, SAMPLING, false)}, {"spread", spread},
            {"below", p->below}, {"tokens_below", tokens});
-    *tokens_below = tokens;
     return ES_OK;
 }
 
@@ -264,23 +263,39 @@ static void put_draws(const es_job *job, double spread, es_answer *a)
     }
 }
 
-es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
+static void tell_draws(const es_job *job, const es_table *weights, es_answer *a)
 {
     const theory_params *p = job->params;
+    const double keys = es_table_get(weights, 0, "keys"),
+                 spread = es_table_get(weights, 0, "spread");
+    const double tokens = es_table_get(weights, 0, "tokens_below");
+    const double large = es_table_get(weights, 0, "sampling") / pow(p->below * spread, 2.0);
+    char from[ES_SAY_ROOM + 16], size[ES_SAY_ROOM], form[ES_SAY_ROOM + 48] = "";
+    snprintf(from, sizeof from, tokens > 1.0 ? "from n = %s on" : "for any n",
+             es_say_size(tokens, size));
+    if (spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
+        snprintf(form, sizeof form, ", and the form for large n would say n = %s",
+                 es_say_size(large, size));
+    es_answer_tell(a,
+                   "Attention over n of the %.0f keys, drawn independently, misses attention over "
+                   "all of them by less than %.3g of the values' spread %s (root mean square, "
+                   "exact); %.4g keys count in the median over %.0f queries%s.",
+                   keys, p->below, from, es_table_get(weights, 0, "ess"),
+                   es_table_get(weights, 0, "queries"), form);
+    if (tokens > 100.0 * keys)
+        es_answer_tell(
+            a,
+            "Caution: that is more than 100 times the %.0f keys there are: so many draws "
+            "of the same keys, not a context that long.",
+            keys);
+}
+
+es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
+{
     const theory_state *s = job->state;
     const double spread = spread_of(&s->values);
-    double tokens;
     put_draws(job, spread, answer);
-    ES_TRY(put_weights(job, spread, answer, &tokens, err));
-    const es_table *weights = es_answer_find(answer, "weights");
-    es_answer_tell(answer,
-                   "Attention over n of the %lld keys, drawn independently, misses attention over "
-                   "all of them by less than %.3g of the values' spread from n = %.4g on (root "
-                   "mean square, exact); %.4g keys count in the median over %lld queries, and the "
-                   "form for large n would say n = %.4g.",
-                   (long long)s->values.rows, p->below, tokens, es_table_get(weights, 0, "ess"),
-                   (long long)s->scores.rows,
-                   spread > 0.0 ? es_table_get(weights, 0, "sampling") / pow(p->below * spread, 2.0)
-                                : 1.0);
+    ES_TRY(put_weights(job, spread, answer, err));
+    tell_draws(job, es_answer_find(answer, "weights"), answer);
     return ES_OK;
 }

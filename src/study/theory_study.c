@@ -285,7 +285,7 @@ static void tell(const es_job *job, const es_horizons *h, const es_exponents *x,
         return;
     const double *cell = es_job_cell(job, 0, n->count - 1);
     es_answer_tell(a,
-                   "At n = %.6g it will be %.4g for one output and %.4g for the mean, both root "
+                   "At n = %.8g it will be %.4g for one output and %.4g for the mean, both root "
                    "mean squares, falling there like n^-%.3g and n^-%.3g; sampled queries leave "
                    "%.2g %% in the mean or the covariance.",
                    n->reals[n->count - 1], cell[SELF], cell[SELF + 1], cell[SLOPE_QUERY],

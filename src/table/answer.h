@@ -105,4 +105,9 @@ void es_answer_json_view(const es_answer *a, es_pen *pen);
 es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
                              es_error *err);
 
+/*! es_sentence() : `text` with numbers as sentences have them, in out (room): what printf writes as
+ *  1.5e+03 is 1500, 1e+12 is 1e12 and 2e-09 is 2e-9; anything else stays as it is. In
+ *  sentence.c. */
+void es_sentence(const char *text, char *out, size_t room);
+
 #endif

@@ -245,14 +245,15 @@ void es_answer_input(es_answer *answer, const char *role, const char *path, int 
 
 void es_answer_tell(es_answer *answer, const char *fmt, ...)
 {
-    char text[1024];
+    char text[1024], tidy[sizeof text + 64];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    es_sentence(text, tidy, sizeof tidy);
     if (es_answer_grow(answer, &answer->findings, answer->findings_count, &answer->findings_room,
                        sizeof(char *)))
-        answer->findings[answer->findings_count++] = es_answer_keep(answer, text);
+        answer->findings[answer->findings_count++] = es_answer_keep(answer, tidy);
 }
 
 const char *es_answer_finding(const es_answer *answer, int64_t at)

@@ -24,6 +24,7 @@
 #include <stdio.h>
 
 #include <esscher/bessel.h>
+#include <esscher/format.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -440,14 +441,16 @@ const char *es_regime_name(es_regime regime)
 
 void es_regime_of(double n, double top, double squares, es_regime_finding *out)
 {
-    const double ess = 1.0 / squares;
+    char keys[ES_FORMAT_ROOM], all[ES_FORMAT_ROOM];
+    es_format_size(1.0 / squares, keys, sizeof keys);
+    es_format_size(n, all, sizeof all);
     if (squares <= es_averages_squares(n)) {
         out->regime = ES_REGIME_AVERAGES;
-        snprintf(out->reason, sizeof out->reason, "%.3g of %.3g keys share the weight", ess, n);
+        snprintf(out->reason, sizeof out->reason, "%s of %s keys share the weight", keys, all);
     } else {
         out->regime = squares > es_frozen_squares(n) ? ES_REGIME_FROZEN : ES_REGIME_SELECTS;
         snprintf(out->reason, sizeof out->reason,
-                 "%.3g keys share the weight, the nearest has %.3g %% of it on average", ess,
+                 "%s keys share the weight, the nearest has %.3g %% of it on average", keys,
                  100.0 * top);
     }
 }

@@ -39,3 +39,5 @@ esscher export r.run --table rows --csv --quiet | wc -l | tr -d ' '
 esscher collapse --n 60 --dim 60 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact rows.0.gradient |
     awk '{ printf "%.3f\n", $1 }'
 esscher collapse --n 60 --dim 59 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact
+# fewer than 10 tokens share the weight from 1/n on: nothing is said of where they merge
+esscher collapse --n 4,10 --rho 0.5 --replicates 0 --quiet | grep '^n ='

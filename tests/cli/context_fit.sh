@@ -42,3 +42,6 @@ printf 'context,loss\n1,2\n-4,1\n8,1\n16,1\n' >negative.csv && try negative.csv
 printf 'context,loss\n1,2\n2,nan\n' >nan.csv && try nan.csv
 printf '1,2\n2,3\n' >bare.csv && try bare.csv
 try l.csv --level 2
+# contexts of 1 to 32768: 100 times as many are marked from there on
+esscher context-fit l.csv --at 3276800 --quiet | grep -c Caution
+esscher context-fit l.csv --at 3276801 --quiet | grep Caution

@@ -64,3 +64,6 @@ try --keys nan.npy
 make_npy few.npy f64 3x4 normal 1
 try --keys few.npy --query q.npy
 try --keys K.npy --query q.npy --nearest 3000
+# beyond 100 times the keys the law extrapolates, and it is said
+esscher exponent --keys K.npy --query q.npy --n 1e3,3e5 --quiet | grep -c Caution
+esscher exponent --keys K.npy --query q.npy --n 1e3,3.1e5 --quiet | grep Caution

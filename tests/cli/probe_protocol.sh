@@ -3,7 +3,8 @@ mkdir model && make_model model
 export OMP_NUM_THREADS=1
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 probe() { esscher probe --model model --text text --replicates 4 --query-count 16 --control 0 --quiet "$@"; }
-probe --n 8,16,32,64 --protocol paper | grep -E '^(Protocol|By the)'
+probe --n 8,16,32,64 --protocol paper --full | grep -E '^(Protocol|By the|Caution: n up to 64 is more)'
+probe --n 8,16,32 --protocol paper | grep -c 'Caution: n .* the passage'
 probe --n 8,16,32,64 --protocol paper --json --out a.run >a.json || exit 1
 get_json a.json protocol paper_rates.4.layer paper_rates.4.block paper_rates.4.tokens paper_rows.5.n paper_rows.5.layer paper_rows.17.block
 for key in rate_mean rate_mean_se rate_mean_ci.1 rate_cov rate_cov_se horizon_unscaled_all_heads; do

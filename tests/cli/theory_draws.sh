@@ -17,3 +17,7 @@ esscher theory --scores S.npy --weights S.npy --values V.npy 2>&1 | head -1
 esscher theory --scores S.npy --values W.npy 2>&1 | head -1
 esscher theory --scores S.npy --values V.npy --dim 3 --A V.npy 2>&1 | head -1
 esscher theory --weights Q.npy --values W.npy 2>&1 | head -1 | sed 's/-[0-9.]*/NEGATIVE/'
+# 50 equal weights: errors are spread/sqrt(n), below 0.0142 of it from 4959 on and below 0.0141 from 5030 on, more than 100 times the keys; below 2 for any n
+for below in 0.0142 0.0141 2; do
+    esscher theory --scores S.npy --values V.npy --below $below --quiet | grep -o -e "spread f.* on (" -e "spread for any n" -e '^Caution.*'
+done

@@ -1,0 +1,77 @@
+/* sentence.c : numbers as sentences have them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table/answer.h"
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Part of a name or of a number. */
+static bool is_word(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '.' || c == '/';
+}
+
+/* "e+03", as printf ends a number: its length and the power; 0 if there is none at `text`. */
+static size_t end_at(const char *text, int *power)
+{
+    if (text[0] != 'e' || (text[1] != '+' && text[1] != '-') || !is_digit(text[2]) ||
+        !is_digit(text[3]))
+        return 0;
+    char *end;
+    *power = (int)strtol(text + 1, &end, 10);
+    return (size_t)(end - text);
+}
+
+/* "1.5e+03": likewise, and how many decimals it has. */
+static size_t power_at(const char *text, int *power, int *decimals)
+{
+    const size_t whole = strspn(text, "0123456789");
+    size_t at = whole;
+    if (whole && text[at] == '.')
+        at += 1 + strspn(text + at + 1, "0123456789");
+    *decimals = at > whole ? (int)(at - whole - 1) : 0;
+    const size_t end = whole ? end_at(text + at, power) : 0;
+    return end ? at + end : 0;
+}
+
+/* Below 10^7 people read digits; beyond, and far below 1, a power of ten without its zeros. */
+static int write_power(const char *text, int power, int decimals, char *out, size_t room)
+{
+    const int digits = (int)strcspn(text, "e");
+    if (power > 0 && power < 7)
+        return snprintf(out, room, "%.*f", decimals > power ? decimals - power : 0,
+                        strtod(text, NULL));
+    return snprintf(out, room, "%.*se%d", digits, text, power);
+}
+
+/* A number with its power at `text`, or the power of one in brackets, "(1.2 ± 0.1)e+09". */
+static int rewrite(const char *text, char before, size_t *length, char *out, size_t room)
+{
+    int power = 0, decimals = 0;
+    *length = before == ')' ? end_at(text, &power) : 0;
+    if (*length)
+        return snprintf(out, room, "e%d", power);
+    *length = is_word(before) ? 0 : power_at(text, &power, &decimals);
+    return *length ? write_power(text, power, decimals, out, room) : 0;
+}
+
+void es_sentence(const char *text, char *out, size_t room)
+{
+    size_t used = 0;
+    for (size_t at = 0; text[at] && used + 1 < room;) {
+        size_t length = 0;
+        char number[64];
+        const int size =
+            rewrite(text + at, at ? text[at - 1] : ' ', &length, number, sizeof number);
+        if (length && size > 0 && (size_t)size < sizeof number && used + (size_t)size < room) {
+            memcpy(out + used, number, (size_t)size);
+            used += (size_t)size;
+            at += length;
+        } else
+            out[used++] = text[at++];
+    }
+    out[used] = '\0';
+}
