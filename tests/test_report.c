@@ -132,8 +132,6 @@ static void a_table_that_was_described_twice_is_shown_twice(void **state)
     assert_int_equal(size.rows, 1);
 }
 
-/* Eleven heads with rates 0, 0.05 .. 0.5, of which the one with the lowest needs the most tokens.
- */
 /* Sentences are the study's own, plain text; the page shows them as they are. */
 static void what_a_study_found_is_said_first(void **state)
 {
@@ -156,8 +154,128 @@ static void what_a_study_found_is_said_first(void **state)
     assert_says("<p class=\"finding\">Of 11 heads &#60;5&#62; converge.</p>");
     assert_says("<p class=\"finding\">The slowest is layer 0: <math><mrow><msup><mi>n</mi><mrow>"
                 "<mo>−</mo><mn>0.25</mn></mrow></msup></mrow></math> (± 0.1), no <math><mrow><msup>"
-                "<mi>n</mi><mrow><mn>0.5</mn></mrow></msup></mrow></math>.</p>");
+                "<mi>n</mi><mrow><mn>0.5</mn></mrow></msup><mtext>.</mtext></mrow></math></p>");
     assert_true(strstr(page, "The slowest") < strstr(page, "<table"));
+}
+
+/* A run of `command` at `name`, of a model and texts if `line` says so. */
+static void make_named(const char *name, const char *command, const char *model, const char *line)
+{
+    static const double x[] = {1.0};
+    const es_run_pair params[] = {{"seed", "5"}, {"model", model}};
+    const es_run_pair facts[] = {{"command", line}, {"version", "9.8.7"}};
+    const es_run_spec spec = {command, params, 2, facts, 2};
+    const es_run_column column = {"x", ES_RUN_REAL, x, NULL};
+    es_run *run;
+    assert_ok(es_run_create(in_folder(name), &spec, true, &run, &err));
+    assert_ok(es_run_put_table(
+        run, &(es_run_table){.name = "rows", .rows = 1, .cols = 1, .columns = &column}, &err));
+    assert_ok(es_run_close(run, &err));
+}
+
+/* Real models, synthetic tokens, claims, selfcheck; as given among those of one kind. */
+static void sections_stand_in_the_order_of_their_kinds(void **state)
+{
+    (void)state;
+    static const char *const given[][2] = {
+        {"s.run", "selfcheck"}, {"c.run", "claims"}, {"b.run", "rope"},  {"a.run", "ball"},
+        {"m.run", "measure"},   {"p.run", "probe"},  {"t.run", "tails"},
+    };
+    static const char *const order[] = {"m.run", "p.run", "b.run", "a.run",
+                                        "t.run", "c.run", "s.run"};
+    enum { RUNS = sizeof given / sizeof *given };
+    char paths[RUNS][512];
+    const char *runs[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        const bool model = strcmp(given[i][1], "probe") == 0; /* tails has none here */
+        make_named(given[i][0], given[i][1], model ? "config.json 12 bytes" : "",
+                   model ? "esscher probe --model '/a b/minil'\\''m' --text=/x/alice.txt --out p"
+                         : "");
+        snprintf(paths[i], sizeof paths[i], "%s", in_folder(given[i][0]));
+        runs[i] = paths[i];
+    }
+    assert_ok(es_report_write(runs, RUNS, page_path, &tables_only, NULL, &err));
+    read_page();
+    const char *before = page;
+    for (int i = 0; i < RUNS; i++) {
+        char origin[64];
+        snprintf(origin, sizeof origin, "<p class=\"origin\">%s", order[i]);
+        const char *at = strstr(before, origin);
+        if (!at)
+            fail_msg("%s is not behind %s", order[i], i ? order[i - 1] : "the beginning");
+        before = at;
+    }
+    assert_says("<title>minil&#39;m on alice.txt</title>");
+    assert_says("<dt>model</dt> <dd>minil&#39;m</dd>");
+    assert_says("<dt>text</dt> <dd>alice.txt</dd>");
+    assert_says("<dt>seed</dt> <dd>5</dd>");
+    assert_says("<dt>computed by Esscher</dt> <dd>9.8.7</dd>");
+    assert_says("p.run · minil&#39;m on alice.txt · 20"); /* and the date */
+    assert_says("<a href=\"#run-7\">");
+    assert_says("<section class=\"run\" id=\"run-7\"");
+    assert_says("<section class=\"run card\" id=\"run-3\"");
+}
+
+static void pages_without_a_model_name_their_commands(void **state)
+{
+    (void)state;
+    static const double x[] = {1.0};
+    make_run("something", 1, x, NULL);
+    write_and_read(&tables_only);
+    assert_says("<title>Esscher: something</title>");
+    assert_says("<dt>seed</dt> <dd>7</dd>");
+    write_and_read(&(es_report_opts){.tables_only = true, .overwrite = true, .title = "Mine"});
+    assert_says("<title>Mine</title>");
+}
+
+/* Version 0.1 wrote no findings. */
+static void old_runs_make_a_page(void **state)
+{
+    (void)state;
+    char converge[512], hardmax[512];
+    snprintf(converge, sizeof converge, "%s/old_runs/converge.run", ES_TESTS_DIR);
+    snprintf(hardmax, sizeof hardmax, "%s/old_runs/hardmax.run", ES_TESTS_DIR);
+    const char *runs[] = {converge, hardmax};
+    assert_ok(es_report_write(runs, 2, page_path, &tables_only, NULL, &err));
+    read_page();
+    assert_says("<title>Esscher: converge, hardmax</title>");
+    assert_says("<details class=\"table\" id=\"run-2-table-1\"");
+}
+
+/* Columns that do not fit are in bands of their own, each with what names its rows. */
+static void wide_tables_are_cut_into_bands(void **state)
+{
+    (void)state;
+    enum { COLS = 40 };
+    static const double x[] = {0.123456};
+    char names[COLS][16];
+    es_run_column columns[COLS];
+    const es_run_spec spec = {"something", NULL, 0, NULL, 0};
+    for (int j = 0; j < COLS; j++) {
+        snprintf(names[j], sizeof names[j], "column_%d", j);
+        columns[j] = (es_run_column){names[j], ES_RUN_REAL, x, NULL};
+    }
+    es_run *run;
+    assert_ok(es_run_create(run_path, &spec, true, &run, &err));
+    assert_ok(es_run_put_table(
+        run, &(es_run_table){.name = "rows", .rows = 1, .cols = COLS, .columns = columns}, &err));
+    assert_ok(es_run_close(run, &err));
+    write_and_read(&tables_only);
+    assert_says("1 row, 40 columns");
+    int bands = 0, firsts = 0;
+    for (const char *at = page; (at = strstr(at, "<thead>")); at++)
+        bands++;
+    for (const char *at = page; (at = strstr(at, ">column_0<")); at++)
+        firsts++;
+    assert_true(bands >= 3);
+    assert_int_equal(firsts, bands);
+    for (int j = 1; j < COLS; j++) { /* every other column once */
+        char head[32];
+        snprintf(head, sizeof head, ">column_%d<", j);
+        const char *at = strstr(page, head);
+        assert_non_null(at);
+        assert_null(strstr(at + 1, head));
+    }
 }
 
 static void the_same_run_gives_the_same_bytes(void **state)
@@ -236,6 +354,70 @@ static void RP02_what_is_no_number_is_null_in_data(void **state)
     make_run("something", 4, x, NULL);
     write_and_read(&(es_report_opts){.overwrite = true});
     assert_says("\"x\":[0.3333333,null,null,null]");
+}
+
+/* `series` of `points` rows each, with the series' number, a column that is always 1, and n. */
+static void make_series(int64_t series, int64_t points)
+{
+    const int64_t rows = series * points;
+    const es_run_spec spec = {"something", NULL, 0, NULL, 0};
+    double *values[4];
+    for (int j = 0; j < 4; j++)
+        values[j] = malloc(sizeof(double) * (size_t)rows);
+    for (int64_t i = 0; i < rows; i++) { /* n outside, series inside: no series stands together */
+        values[0][i] = 1.0;
+        values[1][i] = (double)(i % series);
+        values[2][i] = (double)(i / series);
+        values[3][i] = (double)i + 0.5;
+    }
+    const es_run_column columns[] = {{"one", ES_RUN_REAL, values[0], NULL},
+                                     {"layer", ES_RUN_REAL, values[1], NULL},
+                                     {"n", ES_RUN_REAL, values[2], NULL},
+                                     {"x", ES_RUN_REAL, values[3], NULL}};
+    es_run *run;
+    assert_ok(es_run_create(run_path, &spec, true, &run, &err));
+    assert_ok(es_run_put_table(
+        run, &(es_run_table){.name = "rows", .rows = rows, .cols = 4, .columns = columns}, &err));
+    assert_ok(es_run_close(run, &err));
+    for (int j = 0; j < 4; j++)
+        free(values[j]);
+}
+
+/* How many numbers a column has in the page's data. */
+static int64_t carried(const char *column)
+{
+    char key[32];
+    int64_t count = 1;
+    snprintf(key, sizeof key, "\"%s\":[", column);
+    const char *at = strstr(page, key);
+    assert_non_null(at);
+    for (; *at && *at != ']'; at++)
+        count += *at == ',';
+    return count;
+}
+
+/* 1728 rows of 144 heads are all there; of what is beyond the page's room, whole series: half of
+ * ES_PAGE_VALUES are 31250 rows of 4 columns, 15 series of 2000 rows. */
+static void RP03_a_page_carries_every_row_or_whole_series(void **state)
+{
+    (void)state;
+    needs_figures();
+    make_series(144, 12);
+    write_and_read(&(es_report_opts){.overwrite = true});
+    assert_says("\"rows\":1728,\"shown\":1728,\"left\":\"\"");
+    assert_int_equal(carried("x"), 1728);
+    assert_int_equal(carried("one"), 1); /* all alike */
+    make_series(40, 2000);
+    write_and_read(&(es_report_opts){.overwrite = true});
+    assert_says("\"rows\":80000,\"shown\":30000,");
+    assert_says("the first 15 of its 40 series are here, whole, 30000 of 80000 rows. Left out are "
+                "those from one 1, layer 15 on.");
+    assert_int_equal(carried("x"), 30000);
+    assert_says("\"layer\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,0,1,");
+    make_series(1, 200000);
+    write_and_read(&(es_report_opts){.overwrite = true});
+    assert_says("One series is too long for a page");
+    assert_true(carried("x") <= 3000 && carried("x") > 2000);
 }
 
 static void RP03_no_tables_no_rows_many_rows(void **state)
@@ -372,6 +554,10 @@ int main(void)
         T(unknown_commands_have_tables_parameters_and_the_command_to_repeat),
         T(a_table_that_was_described_twice_is_shown_twice),
         T(what_a_study_found_is_said_first),
+        T(sections_stand_in_the_order_of_their_kinds),
+        T(pages_without_a_model_name_their_commands),
+        T(old_runs_make_a_page),
+        T(wide_tables_are_cut_into_bands),
         T(the_same_run_gives_the_same_bytes),
         T(RP01_text_from_a_run_is_text_on_the_page),
         T(RP02_what_is_no_number_is_noted_for_people),
@@ -383,6 +569,7 @@ int main(void)
         T(FS04_a_full_disk_leaves_the_old_page_and_no_draft),
         needy_test_setup_teardown(RP01_data_cannot_end_its_script, begin, end),
         needy_test_setup_teardown(RP02_what_is_no_number_is_null_in_data, begin, end),
+        needy_test_setup_teardown(RP03_a_page_carries_every_row_or_whole_series, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,13 +12,14 @@ typedef struct parser {
     size_t used;
     int depth;   /* of brackets */
     int worded;  /* how many of them may hold words */
-    int nested;  /* calls, which a hostile text would make without end */
+    int nested;  /* calls inside each other */
+    int steps;   /* calls so far: what is tried twice at each of many brackets would have no end */
     char close;  /* what ends the innermost bracket; 0 outside */
     bool strong; /* something of it is a formula beyond doubt */
     bool full;
 } parser;
 
-enum { DEEPEST = 24 };
+enum { DEEPEST = 24, STEPS = 500 };
 
 static bool parse_relation(parser *p);
 static bool parse_power(parser *p, bool spaced);
@@ -59,8 +60,10 @@ static void put_before(parser *p, size_t from, const char *markup)
 static bool go_back(parser *p, const parser *to)
 {
     const bool full = p->full;
+    const int steps = p->steps;
     *p = *to;
     p->full = full;
+    p->steps = steps;
     p->out[p->used] = '\0';
     return false;
 }
@@ -358,7 +361,7 @@ static bool parse_power(parser *p, bool spaced)
 {
     const parser old = *p;
     const size_t from = p->used;
-    if (p->nested >= DEEPEST)
+    if (p->full || p->nested >= DEEPEST || p->steps++ >= STEPS)
         return false;
     p->nested++;
     const bool name = is_letter(*p->at);

@@ -49,18 +49,20 @@ static void put_place_of_figures(es_sink *s, long long number)
 }
 
 /* Experiments on synthetic tokens are many and alike: on a wide screen two stand side by side. */
+enum { FIRST_FINDINGS = 3 }; /* of such a one; the others are folded */
+
 static void put_heading(es_sink *s, const es_book *book, long long number)
 {
+    const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
     es_sink_format(s,
                    "<section class=\"run%s\" id=\"run-%lld\" aria-labelledby=\"run-%lld-title\">\n"
                    "<h2 id=\"run-%lld-title\">",
-                   es_book_kind_of(book) == ES_BOOK_SYNTHETIC ? " card" : "", number, number,
-                   number);
+                   card ? " card" : "", number, number, number);
     es_page_title(s, book->about.command);
     es_sink_put(s, "</h2>\n");
     es_page_origin(s, book);
     es_sink_put(s, "<div class=\"story\">\n");
-    es_page_findings(s, book, INT64_MAX);
+    es_page_findings(s, book, card ? FIRST_FINDINGS : INT64_MAX, true);
     es_page_about(s, book->about.command);
     es_sink_put(s, "</div>\n");
 }

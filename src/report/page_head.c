@@ -143,14 +143,20 @@ void es_page_origin(es_sink *s, const es_book *book)
 
 /* ---- what was found ---- */
 
-void es_page_findings(es_sink *s, const es_book *book, int64_t most)
+void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
 {
     const es_run_column *sentences = es_book_column_of(&book->findings, "sentence");
-    for (int64_t i = 0; sentences && sentences->texts && i < book->findings.rows && i < most; i++) {
+    const int64_t count = sentences && sentences->texts ? book->findings.rows : 0;
+    const bool folded = fold && count > most;
+    for (int64_t i = 0; i < count && (i < most || fold); i++) {
+        if (i == most)
+            es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n",
+                           (long long)(count - most), count - most == 1 ? "" : "s");
         es_sink_put(s, "<p class=\"finding\">");
         es_mathml_text(s, sentences->texts[i]);
         es_sink_put(s, "</p>\n");
     }
+    es_sink_put(s, folded ? "</details>\n" : "");
 }
 
 /* Everything that was found on a real model, and the first finding of each other run: its section
@@ -163,7 +169,8 @@ static void put_list(es_sink *s, const es_book *books, int64_t count)
         es_sink_format(s, "<li><a href=\"#run-%lld\">", (long long)i + 1);
         es_page_title(s, books[i].about.command);
         es_sink_put(s, "</a>\n");
-        es_page_findings(s, &books[i], es_book_kind_of(&books[i]) <= ES_BOOK_REAL ? INT64_MAX : 1);
+        es_page_findings(s, &books[i], es_book_kind_of(&books[i]) <= ES_BOOK_REAL ? INT64_MAX : 1,
+                         false);
         es_sink_put(s, "</li>\n");
     }
     es_sink_put(s, "</ol>\n</section>\n");

@@ -51,9 +51,7 @@ es_status es_page_made(es_sink *s, const es_book *book, long long number, es_err
 {
     const char *line = es_book_fact(book, 0, "command");
     es_sink_format(
-        s,
-        "<details class=\"made\" id=\"made-%lld\">\n<summary>How it was made, and how to "
-        "repeat it</summary>\n",
+        s, "<details class=\"made\" id=\"made-%lld\">\n<summary>How it was made</summary>\n",
         number);
     if (*line) {
         es_sink_put(s, "<pre tabindex=\"0\"><code>");

@@ -17,8 +17,8 @@ void es_page_about(es_sink *s, const char *command);
 /* "probe.run · minilm on alice.txt · 2026-11-16 · seed 0" */
 void es_page_origin(es_sink *s, const es_book *book);
 
-/* What the run found, one paragraph each, at most so many. */
-void es_page_findings(es_sink *s, const es_book *book, int64_t most);
+/* What the run found, one paragraph each: so many at most, the others left out or folded. */
+void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold);
 
 /* Parameters, machine and the command to repeat it, folded. @return : as es_run_get_stage(). */
 es_status es_page_made(es_sink *s, const es_book *book, long long number, es_error *err);
