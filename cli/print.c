@@ -46,10 +46,15 @@ static void hint_sort(const cli_session *s, es_error *err)
         }
     const char *key = s->common.sort + (s->common.sort[0] == '-');
     const char *nearest = es_nearest(key, names, count);
-    snprintf(err->hint, sizeof err->hint,
-             nearest ? "did you mean %s%s? Rows are as they were"
-                     : "%s%sthe header of --csv lists the keys; rows are as they were",
-             nearest && s->common.sort[0] == '-' ? "-" : "", nearest ? nearest : "");
+    const char *sign = s->common.sort[0] == '-' ? "-" : "";
+    if (nearest && strcmp(nearest, key) == 0) /* of CSV, which is one table */
+        snprintf(err->hint, sizeof err->hint, "another table has it: --format text");
+    else if (nearest)
+        snprintf(err->hint, sizeof err->hint, "did you mean %s%s? Rows are as they were", sign,
+                 nearest);
+    else
+        snprintf(err->hint, sizeof err->hint,
+                 "the header of --csv lists the keys; rows are as they were");
 }
 
 /* Hours of work do not end in a refusal: what cannot be sorted or chosen is printed as it is. */
@@ -61,6 +66,7 @@ static void print_anyway(cli_session *s, es_answer_form form, es_answer_opts opt
     s->print_failed = true;
     opts.sort = NULL;
     opts.picks = NULL;
+    opts.top = 0;
     (void)es_answer_write(s->result, form, &opts, to_stdout, NULL, err);
 }
 
@@ -81,7 +87,7 @@ void cli_print(cli_session *s)
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
                                  .full = s->common.full,
-                                 .width = s->common.full ? 0 : paper_width(),
+                                 .width = paper_width(),
                                  .most_rows = MOST_ROWS,
                                  .rest = "--full, --csv or --json",
                                  .picks = picks,

@@ -63,6 +63,8 @@ static void numbers_of_a_column_share_a_form(void **state)
     assert_string_equal(COLUMN(S, 0.9834, 1.02, 0.99), "0.983 | 1.020 | 0.990");
     assert_string_equal(COLUMN(S, 0.0312, 12.3456, 512.34), "0.0312 | 12.3 | 512");
     assert_string_equal(COLUMN(S, 0.0312, 12.3456, 20), "0.0312 | 12.3 | 20.0");
+    assert_string_equal(COLUMN(S, 0.0005, 0.00158, 0.0158), "0.000500 | 0.00158 | 0.0158");
+    assert_string_equal(COLUMN(R, 0.0005, 0.02, 3), "0.0005 | 0.0200 | 3.0000");
     assert_string_equal(COLUMN(R, 0.123456789, 1.23456789), "0.12346 | 1.23457");
     assert_string_equal(COLUMN(R, 0.25, 4, 1000), "0.25 | 4.00 | 1000.00");
     assert_string_equal(COLUMN(S, 9.996, 2.5), "10.0 | 2.5"); /* rounded before it is judged */
@@ -86,6 +88,8 @@ static void errors_of_a_column_share_its_form(void **state)
                         "(3.36 ± 0.12)e-09 | (5.00 ± 0.21)e-01 | 1.00e+12");
     const double sure[] = {0.5, 0.25}, sure_se[] = {0.0, 1e-20};
     assert_string_equal(column(ES_FORMAT_REAL, sure, sure_se, 2), "0.50 ± 0 | 0.25 ± 1.0e-20");
+    assert_non_null(strstr(form(ES_FORMAT_REAL, 0.0, 4.9e-324), ")e-300")); /* 10^-324 is 0 */
+    assert_null(strstr(out, "n"));                                          /* no nan, no inf */
     assert_string_equal(column(ES_FORMAT_SHORT, near, near_se, 2), "0.512 | 12.3"); /* has none */
 }
 

@@ -303,6 +303,11 @@ static void what_no_table_has_is_refused(void **state)
         assert_string_equal(err.rule, cases[i].rule);
         assert_int_equal(page.used, 0);
     }
+    /* of CSV, what the one table has that is printed */
+    const es_answer_opts layers = {.table = "layers", .sort = "rate"};
+    assert_int_equal(es_answer_write(a, ES_ANSWER_CSV, &layers, collect, &page, &err),
+                     ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "answer.sort");
     es_answer_free(a);
 }
 

@@ -232,8 +232,9 @@ typedef struct es_answer_opts {
     const char *table; /* of CSV; NULL: the first with rows that people see */
     bool colour;       /* of text: bold titles, by the codes of terminals */
     bool full;         /* of text and Markdown: every view, with every column and row */
-    int width;         /* of text: columns of the terminal: sentences are broken into lines, what
-                          does not fit of a table is dropped from the right; 0: as wide as it comes */
+    int width;         /* of text: columns of the terminal: sentences are broken into lines, and
+                          what does not fit of a table is dropped from the right unless `full`; 0:
+                          as wide as it comes */
     int64_t most_rows; /* of a table in text, unless `top` says otherwise; 0: all */
     const char *rest;  /* how to get what was left out, said beside it: "--full"; NULL: unsaid */
     /* Rows of text, Markdown and CSV. JSON holds everything. */

@@ -119,6 +119,8 @@ es_format_form es_format_choose(es_format format, const double *values, const do
     const int most = format == ES_FORMAT_SHORT ? 2 - s.least : 5 - s.greatest;
     form.digits = close ? ALL_DIGITS : digits;
     form.decimals = close && most < -s.last ? most : -s.last;
+    if (!close && format == ES_FORMAT_SHORT && form.decimals >= digits)
+        form.decimals = ALL_DIGITS; /* three digits each: a last 0 among them is one */
     form.decimals = form.decimals > 0 ? form.decimals : 0;
     return form;
 }
@@ -141,9 +143,10 @@ static void without_error(es_format_form form, double value, char *out, size_t s
 static void with_error(es_format_form form, double value, double error, char *out, size_t size)
 {
     int last, power = form.scientific ? exponent_of(fmax(fabs(value), error), 2, &last) : 0;
+    power = power < -300 ? -300 : power; /* 10^power is not 0 */
     int decimals = power + 1 - exponent_of(error, 2, &last);
+    decimals = decimals < 0 ? 0 : decimals > 20 ? 20 : decimals;
     const double unit = pow(10.0, power);
-    decimals = decimals < 0 ? 0 : decimals;
     if (form.scientific)
         snprintf(out, size, "(%.*f ± %.*f)e%+03d", decimals, value / unit, decimals, error / unit,
                  power);

@@ -342,6 +342,20 @@ static void put(es_table *t, const tally *c)
     es_table_text(t, row, "within", !c->seeds ? "never said" : c->off ? "off" : "within");
 }
 
+/* Which ones are off, wherever their rows stand: a table is not read to its end. */
+static void tell_off(const es_table *t, es_answer *answer)
+{
+    char found[ES_SAY_ROOM];
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (strcmp(es_table_get_text(t, i, "within"), "off") == 0)
+            es_answer_tell(
+                answer, "Off: %s of %s, whose %s has a share of %s instead of %.2f.",
+                es_table_get_text(t, i, "figure"), es_table_get_text(t, i, "setting"),
+                es_table_get_text(t, i, "kind"),
+                es_say_number(es_table_get(t, i, "found"), es_table_get(t, i, "found_se"), found),
+                es_table_get(t, i, "nominal"));
+}
+
 static void put_settings(const selfcheck_state *s, es_answer *answer)
 {
     es_table *t = es_answer_table(answer, &setting_table);
@@ -387,6 +401,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
                    "95 %% held the truth %.1f to %.1f %% of the time.",
                    all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least,
                    100.0 * most);
+    tell_off(t, answer);
     return ES_OK;
 }
 

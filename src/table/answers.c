@@ -322,8 +322,6 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
     es_pen pen = {.write = write, .user = user};
     opts = opts ? opts : &plain;
     ES_TRY(es_answer_status(answer, err));
-    if (form != ES_ANSWER_JSON)
-        ES_TRY(es_choice_check(answer, opts, err));
     es_status status = ES_OK;
     if (form == ES_ANSWER_JSON) {
         es_answer_json_view(answer, &pen);
@@ -332,8 +330,10 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
         if (!t)
             return es_fail(err, ES_E_ARGUMENT, "answer.table", "", "there is no table %s",
                            opts->table ? opts->table : "to print");
+        ES_TRY(es_choice_check(answer, t, opts, err));
         status = es_answer_csv_view(t, opts, &pen, err);
     } else {
+        ES_TRY(es_choice_check(answer, NULL, opts, err));
         status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts, &pen, err);
     }
     es_pen_flush(&pen);

@@ -106,14 +106,16 @@ es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena
 }
 
 /* How many rows that people see hold one of the values; -1: no table has the column. */
-static int64_t count_picked(const es_answer *a, const es_row_pick *pick)
+static int64_t count_picked(const es_answer *a, const es_table *only, const es_row_pick *pick)
 {
     const es_row_pick alone[] = {*pick, {0}};
     es_table_column c;
     int64_t count = -1;
     for (int64_t i = 0; i < a->tables_count; i++) {
         const es_table *t = a->tables[i];
-        if (!t->spec->views || !es_table_find(t, pick->key, &c))
+        if (only ? t != only : !t->spec->views)
+            continue;
+        if (!es_table_find(t, pick->key, &c))
             continue;
         count = count < 0 ? 0 : count;
         for (int64_t row = 0; row < t->rows; row++)
@@ -122,20 +124,21 @@ static int64_t count_picked(const es_answer *a, const es_row_pick *pick)
     return count;
 }
 
-es_status es_choice_check(const es_answer *a, const es_answer_opts *opts, es_error *err)
+es_status es_choice_check(const es_answer *a, const es_table *only, const es_answer_opts *opts,
+                          es_error *err)
 {
     es_table_column c;
+    const char *where = only ? "this table has no" : "no table here has a";
     bool sorted = !opts->sort;
     for (int64_t i = 0; i < a->tables_count && !sorted; i++)
-        sorted = es_choice_sorted_by(a->tables[i], opts, &c);
+        sorted = (!only || a->tables[i] == only) && es_choice_sorted_by(a->tables[i], opts, &c);
     if (!sorted)
-        return es_fail(err, ES_E_ARGUMENT, "answer.sort", "", "no table here has a column \"%s\"",
+        return es_fail(err, ES_E_ARGUMENT, "answer.sort", "", "%s column \"%s\"", where,
                        opts->sort + (opts->sort[0] == '-'));
     for (const es_row_pick *p = opts->picks; p && p->key; p++) {
-        const int64_t count = count_picked(a, p);
+        const int64_t count = count_picked(a, only, p);
         if (count < 0)
-            return es_fail(err, ES_E_ARGUMENT, "answer.rows", "", "no table here has a column %s",
-                           p->key);
+            return es_fail(err, ES_E_ARGUMENT, "answer.rows", "", "%s column %s", where, p->key);
         if (count == 0)
             return es_fail(err, ES_E_ARGUMENT, "answer.rows", "", "no row has %s %lld%s", p->key,
                            (long long)p->values[0],

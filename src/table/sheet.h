@@ -20,9 +20,10 @@ es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena
  *  or title. */
 bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table_column *out);
 
-/*! es_choice_check() : is there a table with the column to sort by, and a row for every pick?
- *  @return : ES_OK; ES_E_ARGUMENT: answer.sort, answer.rows. */
-es_status es_choice_check(const es_answer *a, const es_answer_opts *opts, es_error *err);
+/*! es_choice_check() : is there a table (`only` this one, unless it is NULL) with the column to
+ * sort by, and a row for every pick? @return : ES_OK; ES_E_ARGUMENT: answer.sort, answer.rows. */
+es_status es_choice_check(const es_answer *a, const es_table *only, const es_answer_opts *opts,
+                          es_error *err);
 
 typedef struct es_sheet {
     const es_table *table;

@@ -44,7 +44,7 @@ make_npy K2.npy f64 3000x4 normal 8
 esscher exponent --keys K2.npy --query q.npy --beta 1e5 --out e.run --resume >/dev/null 2>&1
 echo "other keys: rc=$?"
 esscher exponent --keys K.npy --sample 100 | head -2
-esscher exponent --keys K.npy --query q.npy --beta 1e5 --quiet | grep -v '^ ' | grep -A1 '^$'
+esscher exponent --keys K.npy --query q.npy --beta 1e5 --quiet --full | grep -v '^ ' | grep -A1 '^$'
 try() {
     esscher exponent "$@" 2>&1
     echo "rc=$?"
