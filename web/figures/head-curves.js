@@ -9,6 +9,28 @@ const measures = [
   { key: "cov_error", name: "their covariance", colour: 2, predicted: "cov_error_gaussian" },
 ];
 
+const contiguous = { name: "single outputs, windows of the text", colour: 3 };
+
+// Errors of windows, where the run has them.
+function windowLayers(windows) {
+  const each = (f) => windows.map((r) => ({ series: contiguous.name, x: r.n, ...f(r) }));
+  const [value, se] = [(r) => r.window_error, (r) => r.window_error_se];
+  const tip = (r) => [
+    ["n", show(r.n)],
+    ["error", show(value(r), se(r))],
+    ["design effect", show(r.design_effect, r.design_effect_se)],
+    ...(r.flag ? [["flag", r.flag]] : []),
+  ];
+  return [
+    {
+      kind: "bars",
+      name: "two standard errors",
+      rows: each((r) => ({ lo: value(r) - Z * se(r), hi: value(r) + Z * se(r) })),
+    },
+    { kind: "points", name: "windows", hollow: true, rows: each((r) => ({ y: value(r), tip: tip(r) })) },
+  ];
+}
+
 // Dashed, in the colour of what it predicts: Gaussian tokens. Dotted: the weights that queries give the pool's tokens.
 function predictionsOf(rows) {
   return measures.flatMap(({ name, predicted }) =>
@@ -16,7 +38,7 @@ function predictionsOf(rows) {
   );
 }
 
-function curvesOf(name, head, rows) {
+function curvesOf(name, head, rows, windows) {
   const measured = measures.filter(({ key }) => rows.some((r) => isNumber(r[key])));
   const each = (f) => measured.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m) })));
   const predictions = predictionsOf(rows);
@@ -30,7 +52,7 @@ function curvesOf(name, head, rows) {
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "error", log: true },
-    series: measured.map(({ name, colour }) => ({ name, colour })),
+    series: [...measured.map(({ name, colour }) => ({ name, colour })), ...(windows.length ? [contiguous] : [])],
     layers: [
       {
         kind: "line",
@@ -57,12 +79,13 @@ function curvesOf(name, head, rows) {
           ],
         })),
       },
+      ...windowLayers(windows),
     ],
   };
 }
 
 // The choice of a head, which is the run's selection; nothing without curves.
-export function headCurves(heads, rows, several) {
+export function headCurves(heads, rows, windows, several) {
   const measured = rows.filter((r) => measures.some(({ key }) => isNumber(r[key])));
   const groups = groupBy(
     measured.map((r) => ({ ...r, name: headName(r, several) })),
@@ -73,7 +96,13 @@ export function headCurves(heads, rows, several) {
     name,
     group: `${several ? `${of[0].domain}, ` : ""}layer ${of[0].layer}`,
     pick: pickOf(of[0], several),
-    figure: () => curvesOf(name, known.get(name), of),
+    figure: () =>
+      curvesOf(
+        name,
+        known.get(name),
+        of,
+        windows.filter((w) => headName(w, several) === name),
+      ),
   }));
   return options.length ? [{ open: true, picks: true, label: "Head:", options }] : [];
 }

@@ -1,5 +1,6 @@
 // probe.js : what each head of a model does, in each domain of text: maps of all heads, the curves of one, rates, sinks.
 import { groupBy, isNumber, show } from "../tables.js";
+import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
 import { headCurves } from "./head-curves.js";
 import { headName, headOf, pickOf } from "./heads.js";
@@ -226,13 +227,15 @@ function sinkFigure(heads, several) {
   ];
 }
 
-export function probe({ tables: { heads: given = [], rows = [], differences = [] } }) {
+export function probe({ tables }) {
+  const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
   const several = new Set(heads.map((r) => r.domain)).size > 1;
-  const curves = headCurves(heads, rows, several);
+  const curves = headCurves(heads, rows, windows, several);
   return [
     ...headMaps(heads, several, curves.length > 0),
     ...curves,
+    ...contextFigures(tables, several),
     ...rateFigures(heads, several),
     ...sinkFigure(heads, several),
     ...domainFigures(differences),
