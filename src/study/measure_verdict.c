@@ -43,7 +43,8 @@ static const es_table_spec their_table = {
         "worst_row_relative rows nonfinite"),
     .inside = "compare",
     .nested = "heads",
-    .only_inside = true};
+    .only_inside = true,
+    .keys = "head"};
 
 static const es_column verdict_columns[] = {
     {"met", "met", "", ES_FORMAT_FLAG, "every row is within the expected error of the format"},
@@ -92,8 +93,8 @@ static const es_table_view try_views[] = {
      "Each is attention with one thing changed, or two where one is a causal mask.", .more = true},
     {0}};
 static const es_table_spec try_table = {
-    "compare_hypotheses",   try_columns,        try_views, .inside = "compare",
-    .nested = "hypotheses", .only_inside = true};
+    "compare_hypotheses",   try_columns,         try_views,           .inside = "compare",
+    .nested = "hypotheses", .only_inside = true, .keys = "hypothesis"};
 
 /* ---- numbers ---- */
 
