@@ -38,8 +38,9 @@ typedef es_texts cli_strings;
 
 /* Options that mean the same in every command. A choice that was not given is -1. */
 typedef struct cli_common {
-    int64_t threads;          /* 0: all */
-    bool json, csv, markdown; /* --format says the same; cli_options_parse() leaves these set */
+    int64_t threads; /* 0: all */
+    bool json, csv, markdown,
+        latex; /* --format says the same; cli_options_parse() leaves these set */
     int format;
     bool full, dry_run, quiet, verbose;
     es_grid layers, heads; /* rows that are shown */

@@ -334,9 +334,9 @@ static es_status show_files(cli_session *session, es_run *run, const export_opti
                             es_error *err)
 {
     const cli_common *c = &session->common;
-    if (o->sql + o->tidy + c->json + c->csv + c->markdown > 1)
+    if (o->sql + o->tidy + c->json + c->csv + c->markdown + c->latex > 1)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "two of --sql, --tidy, --json, --csv and --markdown at once");
+                        "two of --sql, --tidy and --format at once");
     session->printed = true;
     const es_status status = o->sql ? cli_export_sql(run, o->table, &session->budget, err)
                                     : cli_export_tidy(run, o->table, &session->budget, err);

@@ -8,7 +8,7 @@
 #include "talk.h"
 
 static const char *const precisions[] = {"f32", "f64", NULL};
-static const char *const formats[] = {"text", "markdown", "csv", "json", NULL};
+static const char *const formats[] = {"text", "markdown", "csv", "json", "latex", NULL};
 static const char *const progresses[] = {"auto", "always", "never", NULL};
 const char *const cli_isa_choices[] = {"portable", "avx2", "avx512", NULL};
 
@@ -55,7 +55,8 @@ static const struct {
       .field = offsetof(cli_common, dry_run)}},
     {CLI_TAKES_FORMAT,
      {"format", 0, CLI_CHOICE, "FORM",
-      "how the answer is printed: text, markdown, csv (the main table, full precision) or json "
+      "how the answer is printed: text, markdown, latex, csv (the main table, full precision) or "
+      "json "
       "(everything) (default: text)",
       .field = offsetof(cli_common, format), .choices = formats}},
     {CLI_TAKES_FORMAT,
@@ -262,7 +263,7 @@ static es_status read_words(reading *r, cli_help_kind *help, es_error *err)
  * everything. */
 static es_status settle_format(cli_common *c, es_error *err)
 {
-    bool *const flags[] = {NULL, &c->markdown, &c->csv, &c->json};
+    bool *const flags[] = {NULL, &c->markdown, &c->csv, &c->json, &c->latex};
     if (c->json + c->csv + c->markdown + (c->format >= 0) > 1)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
                         "two of --format, --json, --csv and --markdown at once");
@@ -270,7 +271,7 @@ static es_status settle_format(cli_common *c, es_error *err)
         *flags[c->format] = true;
     if (c->json && (c->layers.count || c->heads.count || c->sort || c->top))
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict",
-                        "choose rows of --format text, markdown or csv, or with jq",
+                        "choose rows of --format text, markdown, latex or csv, or with jq",
                         "JSON holds every row: --layer, --head, --sort and --top do not apply");
     return ES_OK;
 }

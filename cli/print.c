@@ -75,6 +75,7 @@ void cli_print(cli_session *s)
     const es_answer_form form = s->common.json       ? ES_ANSWER_JSON
                                 : s->common.csv      ? ES_ANSWER_CSV
                                 : s->common.markdown ? ES_ANSWER_MARKDOWN
+                                : s->common.latex    ? ES_ANSWER_LATEX
                                                      : ES_ANSWER_TEXT;
     const char *csv = s->command->study ? s->command->study->csv : NULL;
     const es_grid *layers = &s->common.layers, *heads = &s->common.heads;

@@ -246,6 +246,51 @@ static es_answer *make_heads(void)
     return a;
 }
 
+/* Written by hand: what LaTeX would take for a command is none, numbers are set as mathematics, and
+ * those of one column share a form. */
+static void latex_is_set_as_it_is(void **state)
+{
+    (void)state;
+    static const es_column columns[] = {
+        {"law_name", "law_name", "", ES_FORMAT_TEXT},
+        {"n", "n", "tokens", ES_FORMAT_COUNT},
+        {"error", "|error|^2", "", ES_FORMAT_REAL, .error = "error_se"},
+        {"p", "p", "", ES_FORMAT_SHORT},
+        {0}};
+    static const es_table_view views[] = {{"Rates, 95 %", "law_name n error p"}, {0}};
+    static const es_table_spec spec = {"rates", columns, views};
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_answer_tell(a, "It falls by 50 %%.");
+    es_table *t = es_answer_table(a, &spec);
+    for (int i = 0; i < 2; i++) {
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "law_name", i ? "a{b}\\ & c" : "x_1 ± 2");
+        es_table_count(t, row, "n", i ? 2000 : 100);
+        es_table_real(t, row, "error", i ? 0.0512 : 0.7);
+        es_table_real(t, row, "error_se", i ? 0.0031 : 0.012);
+        es_table_real(t, row, "p", i ? 3.36e-9 : (double)NAN);
+    }
+    assert_string_equal(write_as(a, ES_ANSWER_LATEX, (es_answer_opts){0}),
+                        "% tables for a paper; in its preamble: \\usepackage{booktabs}\n"
+                        "% It falls by 50 %.\n"
+                        "\n"
+                        "\\begin{table}\n"
+                        "\\centering\n"
+                        "\\caption{Rates, 95 \\%}\n"
+                        "\\begin{tabular}{lrrr}\n"
+                        "\\toprule\n"
+                        "law\\_name & n (tokens) & $|$error$|$\\textasciicircum{}2 & p \\\\\n"
+                        "\\midrule\n"
+                        "x\\_1 $\\pm$ 2 & $100$ & $0.700 \\pm 0.012$ & -- \\\\\n"
+                        "a\\{b\\}\\textbackslash{} \\& c & $2000$ & $0.0512 \\pm 0.0031$ & "
+                        "$3.36 \\times 10^{-9}$ \\\\\n"
+                        "\\bottomrule\n"
+                        "\\end{tabular}\n"
+                        "\\end{table}\n");
+    es_answer_free(a);
+}
+
 static void rows_are_picked_sorted_and_counted(void **state)
 {
     (void)state;
@@ -319,6 +364,7 @@ int main(void)
         cmocka_unit_test(narrow_tables_break_titles_and_texts),
         cmocka_unit_test(more_is_shown_on_request),
         cmocka_unit_test(markdown_is_shown_as_it_is),
+        cmocka_unit_test(latex_is_set_as_it_is),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),
         cmocka_unit_test(what_no_table_has_is_refused),
     };

@@ -222,7 +222,8 @@ typedef enum es_answer_form {
     ES_ANSWER_TEXT = 0,     /* for a terminal: findings, then the views that support them */
     ES_ANSWER_MARKDOWN = 1, /* the same, as Markdown tables */
     ES_ANSWER_CSV = 2,      /* one table, every column, all digits: RFC 4180 */
-    ES_ANSWER_JSON = 3      /* all of it, one object */
+    ES_ANSWER_JSON = 3,     /* all of it, one object */
+    ES_ANSWER_LATEX = 4     /* tables for a paper, every column and row of the views */
 } es_answer_form;
 
 /* Rows whose column `key` holds one of the values. A table that has no such column has no say. */
@@ -235,13 +236,13 @@ typedef struct es_row_pick {
 typedef struct es_answer_opts {
     const char *table; /* of CSV; NULL: the first with rows that people see */
     bool colour;       /* of text: bold titles, by the codes of terminals */
-    bool full;         /* of text and Markdown: every view, with every column and row */
+    bool full;         /* of text, Markdown and LaTeX: every view, with every column and row */
     int width;         /* of text: columns of the terminal: sentences are broken into lines, and
                           what does not fit of a table is dropped from the right unless `full`; 0:
                           as wide as it comes */
     int64_t most_rows; /* of a table in text, unless `top` says otherwise; 0: all */
     const char *rest;  /* how to get what was left out, said beside it: "--full"; NULL: unsaid */
-    /* Rows of text, Markdown and CSV. JSON holds everything. */
+    /* Rows of text, Markdown, LaTeX and CSV. JSON holds everything. */
     const es_row_pick *picks; /* NULL: all of them */
     const char *sort; /* by a column's key or title, "-key": descending; NULL: as they are */
     int64_t top;      /* and then so many of them; 0: all */

@@ -102,6 +102,8 @@ void es_pen_flush(es_pen *pen);
 es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
                               es_pen *pen, es_error *err);
 void es_answer_json_view(const es_answer *a, es_pen *pen);
+es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
+                               es_error *err);
 es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
                              es_error *err);
 

@@ -333,6 +333,9 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
                            opts->table ? opts->table : "to print");
         ES_TRY(es_choice_check(answer, t, opts, err));
         status = es_answer_csv_view(t, opts, &pen, err);
+    } else if (form == ES_ANSWER_LATEX) {
+        ES_TRY(es_choice_check(answer, NULL, opts, err));
+        status = es_answer_latex_view(answer, opts, &pen, err);
     } else {
         ES_TRY(es_choice_check(answer, NULL, opts, err));
         status = es_answer_text_view(answer, form == ES_ANSWER_MARKDOWN, opts, &pen, err);

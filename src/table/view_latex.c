@@ -1,0 +1,161 @@
+/* view_latex.c : an answer for a paper: findings as comments, tables with booktabs' rules. */
+#include <string.h>
+
+#include "base/error.h"
+#include "table/sheet.h"
+
+/* ---- text ---- */
+
+/* What LaTeX would take for a command, or has no letter for, and what stands for it. */
+static const struct {
+    const char *plain, *latex;
+} letters[] = {{"\\", "\\textbackslash{}"},
+               {"{", "\\{"},
+               {"}", "\\}"},
+               {"$", "\\$"},
+               {"&", "\\&"},
+               {"#", "\\#"},
+               {"%", "\\%"},
+               {"_", "\\_"},
+               {"~", "$\\sim$"},
+               {"^", "\\textasciicircum{}"},
+               {"<", "$<$"},
+               {">", "$>$"},
+               {"|", "$|$"},
+               {"±", "$\\pm$"},
+               {"−", "$-$"},
+               {"–", "--"},
+               {"≤", "$\\le$"},
+               {"≥", "$\\ge$"},
+               {"≈", "$\\approx$"},
+               {"∞", "$\\infty$"},
+               {"×", "$\\times$"},
+               {"√", "$\\surd$"},
+               {"²", "$^2$"},
+               {"½", "$\\frac12$"}};
+
+static void put_text(es_pen *pen, const char *text)
+{
+    while (*text) {
+        size_t length = 0;
+        for (size_t i = 0; i < sizeof letters / sizeof letters[0] && !length; i++)
+            if (strncmp(text, letters[i].plain, strlen(letters[i].plain)) == 0) {
+                es_pen_put(pen, letters[i].latex);
+                length = strlen(letters[i].plain);
+            }
+        if (!length) {
+            es_pen_char(pen, *text);
+            length = 1;
+        }
+        text += length;
+    }
+}
+
+/* "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; what is no number as text. */
+static void put_number(es_pen *pen, const char *text)
+{
+    static const char signs[] = "0123456789.()-+e ";
+    for (const char *p = text; *p; p++)
+        if (!strchr(signs, *p) && strncmp(p, "±", strlen("±")) != 0 &&
+            ((unsigned char)*p & 0xc0) != 0x80) {
+            put_text(pen, text);
+            return;
+        }
+    if (!strpbrk(text, "0123456789")) { /* "-": there is none */
+        put_text(pen, "–");
+        return;
+    }
+    es_pen_put(pen, "$");
+    for (const char *p = text; *p; p++) {
+        if (strncmp(p, "±", strlen("±")) == 0) {
+            es_pen_put(pen, "\\pm");
+            p += strlen("±") - 1;
+        } else if (*p == 'e') {
+            es_pen_put(pen, " \\times 10^{");
+            es_pen_put(pen, p[1] == '-' ? "-" : "");
+            p += 1 + (p[1] == '-' || p[1] == '+');
+            p += strspn(p, "0");
+            es_pen_put(pen, *p ? p : "0");
+            es_pen_put(pen, "}");
+            break;
+        } else {
+            es_pen_char(pen, *p);
+        }
+    }
+    es_pen_put(pen, "$");
+}
+
+/* ---- a table ---- */
+
+static void put_head(es_pen *pen, const es_sheet *s)
+{
+    es_pen_put(pen, "\\begin{table}\n\\centering\n\\caption{");
+    put_text(pen, s->view->title);
+    es_pen_put(pen, "}\n\\begin{tabular}{");
+    for (int64_t j = 0; j < s->count; j++)
+        es_pen_put(pen, s->columns[j].texts ? "l" : "r");
+    es_pen_put(pen, "}\n\\toprule\n");
+    for (int64_t j = 0; j < s->count; j++) {
+        const char *unit = s->columns[j].spec->unit;
+        es_pen_put(pen, j ? " & " : "");
+        put_text(pen, s->columns[j].title);
+        es_pen_put(pen, *unit ? " (" : "");
+        put_text(pen, unit);
+        es_pen_put(pen, *unit ? ")" : "");
+    }
+    es_pen_put(pen, " \\\\\n\\midrule\n");
+}
+
+static void put_rows(es_pen *pen, const es_sheet *s)
+{
+    for (int64_t i = 0; i < s->rows.count; i++) {
+        for (int64_t j = 0; j < s->count; j++) {
+            es_pen_put(pen, j ? " & " : "");
+            if (s->columns[j].texts)
+                put_text(pen, es_sheet_cell(s, i, j));
+            else
+                put_number(pen, es_sheet_cell(s, i, j));
+        }
+        es_pen_put(pen, " \\\\\n");
+    }
+    es_pen_put(pen, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+}
+
+static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *view,
+                          const es_answer_opts *opts, es_error *err)
+{
+    es_sheet s = {.table = t, .view = view, .opts = opts, .markdown = true};
+    const es_status status = es_sheet_make(&s, err);
+    if (status == ES_OK && s.count > 0 && s.rows.count > 0) {
+        es_pen_put(pen, "\n");
+        put_head(pen, &s);
+        put_rows(pen, &s);
+    }
+    es_sheet_free(&s);
+    return status;
+}
+
+/* A comment ends with its line: a finding has none inside. */
+static void put_finding(es_pen *pen, const char *text)
+{
+    es_pen_put(pen, "% ");
+    for (; *text; text++)
+        es_pen_char(pen, *text == '\n' ? ' ' : *text);
+    es_pen_put(pen, "\n");
+}
+
+es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
+                               es_error *err)
+{
+    es_pen_put(pen, "% tables for a paper; in its preamble: \\usepackage{booktabs}\n");
+    for (int64_t i = 0; i < a->findings_count; i++)
+        put_finding(pen, a->findings[i]);
+    for (int64_t i = 0; i < a->tables_count; i++) {
+        const es_table *t = a->tables[i];
+        uint64_t bit = 1;
+        for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1)
+            if (!(t->hidden & bit) && (!v->more || opts->full))
+                ES_TRY(put_view(pen, t, v, opts, err));
+    }
+    return ES_OK;
+}
