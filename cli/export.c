@@ -272,46 +272,21 @@ static es_status fail_table(es_run *run, const export_options *o, es_error *err)
                     o->table);
 }
 
-/* A table that only the file knows: it is described, printed and forgotten. */
-static es_status print_table(cli_session *session, const es_run_table *table, es_error *err)
-{
-    es_column *columns = cli_alloc_array((size_t)table->cols + 1, sizeof *columns);
-    const es_table_view views[] = {{table->name}, {0}};
-    const es_table_spec spec = {table->name, columns, views};
-    for (int64_t j = 0; j < table->cols; j++) {
-        const es_run_column *c = &table->columns[j];
-        columns[j] = (es_column){c->name, c->name, "",
-                                 c->kind == ES_RUN_REAL ? ES_FORMAT_REAL : ES_FORMAT_TEXT};
-    }
-    es_table *t = es_answer_table(cli_result(session), &spec);
-    for (int64_t i = 0; i < table->rows; i++) {
-        const int64_t row = es_table_row(t);
-        for (int64_t j = 0; j < table->cols; j++) {
-            const es_run_column *c = &table->columns[j];
-            if (c->kind == ES_RUN_REAL)
-                es_table_real(t, row, c->name, c->reals[i]);
-            else
-                es_table_text(t, row, c->name, c->texts[i]);
-        }
-    }
-    const es_status status = es_answer_status(session->result, err);
-    if (status == ES_OK)
-        cli_print(session);
-    free(columns);
-    return status;
-}
-
 static es_status show_table(cli_session *session, es_run *run, const export_options *o,
                             es_error *err)
 {
-    es_run_table table;
+    es_run_table table, said;
     es_status status = es_run_get_table(run, o->table, &session->budget, &table, err);
     if (status == ES_E_EMPTY)
         return fail_table(run, o, err);
     if (status != ES_OK)
         return status;
-    status = session->common.json ? print_json(session, run, &table, err)
-                                  : print_table(session, &table, err);
+    status = cli_said(run, &session->budget, &said, err);
+    if (status == ES_OK) {
+        status = session->common.json ? print_json(session, run, &table, err)
+                                      : cli_export_table(session, &table, &said, err);
+        es_run_table_free(&said);
+    }
     es_run_table_free(&table);
     return status;
 }

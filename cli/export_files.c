@@ -143,12 +143,20 @@ static const es_run_column *column_of(const es_run_table *t, const char *name)
     return NULL;
 }
 
-/* Word `what` about column `key` of a table; "" where nothing is said. */
-static const char *said_of(const tidying *y, const char *table, const char *key, const char *what)
+es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *err)
 {
-    const es_run_column *of = column_of(&y->said, "table"), *keys = column_of(&y->said, "key");
-    const es_run_column *words = column_of(&y->said, what);
-    for (int64_t i = 0; of && keys && words && i < y->said.rows; i++)
+    const es_status status = es_run_get_table(run, "_columns", budget, out, err);
+    if (status == ES_E_EMPTY)
+        *out = (es_run_table){0};
+    return status == ES_E_EMPTY ? ES_OK : status;
+}
+
+const char *cli_said_of(const es_run_table *said, const char *table, const char *key,
+                        const char *what)
+{
+    const es_run_column *of = column_of(said, "table"), *keys = column_of(said, "key");
+    const es_run_column *words = column_of(said, what);
+    for (int64_t i = 0; of && keys && words && i < said->rows; i++)
         if (strcmp(of->texts[i], table) == 0 && strcmp(keys->texts[i], key) == 0)
             return words->texts[i];
     return "";
@@ -160,11 +168,11 @@ static described *describe(const tidying *y, const es_run_table *t)
     described *all = cli_alloc_array((size_t)t->cols, sizeof *all);
     for (int64_t j = 0; j < t->cols; j++) {
         const es_run_column *c = &t->columns[j];
-        const char *role = said_of(y, t->name, c->name, "role");
-        const es_run_column *error = column_of(t, said_of(y, t->name, c->name, "error"));
+        const char *role = cli_said_of(&y->said, t->name, c->name, "role");
+        const es_run_column *error = column_of(t, cli_said_of(&y->said, t->name, c->name, "error"));
         all[j] = (described){.column = c,
                              .error = error && error->kind == ES_RUN_REAL ? error : NULL,
-                             .unit = said_of(y, t->name, c->name, "unit"),
+                             .unit = cli_said_of(&y->said, t->name, c->name, "unit"),
                              .key = strcmp(role, "key") == 0,
                              .value = strcmp(role, "key") != 0 && strcmp(role, "error") != 0};
     }
@@ -279,11 +287,7 @@ static void tidy_table(void *user, const es_run_table *t)
 es_status cli_export_tidy(es_run *run, const char *table, es_budget *budget, es_error *err)
 {
     tidying y = {.one = table != NULL};
-    es_status status = es_run_get_table(run, "_columns", budget, &y.said, err);
-    if (status == ES_E_EMPTY) { /* a run that says nothing about its columns: keys are unknown */
-        y.said = (es_run_table){0};
-        status = ES_OK;
-    }
+    es_status status = cli_said(run, budget, &y.said, err);
     if (status == ES_OK && !table)
         printf("table,row,at,%s", observed);
     if (status == ES_OK)
