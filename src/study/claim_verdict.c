@@ -194,23 +194,33 @@ static void say_verdict(const es_finding *f, char *out, size_t room)
         snprintf(out, room, "Not decided in %d of %d %s; most in doubt", of, f->count, many);
 }
 
+/* "5.1", "248": two digits, and from ten on whole. */
+static const char *say_distance(double se, char out[ES_SAY_ROOM])
+{
+    if (se >= 9.95)
+        return es_say_size(rint(se), out);
+    snprintf(out, ES_SAY_ROOM, "%.2g", se);
+    return out;
+}
+
 /* "11 standard errors inside"; outside, also how many are allowed. */
 static void say_room(const es_evidence *e, char *out, size_t room)
 {
+    char by[ES_SAY_ROOM];
     if (e->se == 0.0)
         snprintf(out, room, e->tries ? "of %lld draws" : "computed, not sampled",
                  (long long)e->tries);
     else if (e->slack_se < 0.0)
-        snprintf(out, room, "%.2g standard errors outside, %.2g are allowed", -e->slack_se,
-                 e->sigmas);
+        snprintf(out, room, "%s standard errors outside, %.2g are allowed",
+                 say_distance(-e->slack_se, by), e->sigmas);
     else
-        snprintf(out, room, "%.2g standard errors inside", e->slack_se);
+        snprintf(out, room, "%s standard errors inside", say_distance(e->slack_se, by));
 }
 
 /* "rate of the mean, H = 1: 0.36 ± 0.01 for >= 0.25 (11 standard errors inside)" */
 static void say_piece(const es_evidence *e, char *out, size_t room)
 {
-    char measured[ES_SAY_ROOM], distance[64];
+    char measured[ES_SAY_ROOM], distance[160];
     say_room(e, distance, sizeof distance);
     snprintf(out, room, "%s: %s for %s %.4g (%s)", e->label,
              es_say_number(e->measured, e->se > 0.0 ? e->se : (double)NAN, measured),
