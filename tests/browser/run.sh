@@ -43,6 +43,7 @@ page() {
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run
 page odd odd.run
 page few empty.run one.run unfinished.run
+PAGES=$work WEB=$web BROWSER=$browser node --test "$here/page.test.mjs"
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'
 page large large.run
 PAGES=$work WEB=$web BROWSER=$browser node --test "$here/report.test.mjs"
