@@ -41,7 +41,7 @@ function nameCells(table) {
   role(heads, "columnheader");
   for (const row of table.tBodies[0].rows)
     [...row.cells].forEach((cell, j) => {
-      cell.setAttribute("role", "cell");
+      cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
       if (!heads[j]) return;
       const label = element("span", { class: "label", "aria-hidden": "true" });
       label.append(...[...heads[j].childNodes].map((node) => node.cloneNode(true)));
@@ -71,7 +71,7 @@ export function foldTables(section, run) {
     (place.querySelector(":scope > summary, :scope > h3") ?? place).after(csvButton(run, name));
     const open = () => {
       if (narrow.matches && place.open)
-        place.querySelectorAll(".scroll > table:not(.pairs, .summary)").forEach(nameCells);
+        place.querySelectorAll(".scroll > table:not(.pairs)").forEach(nameCells);
     };
     place.addEventListener("toggle", open);
     narrow.addEventListener("change", open);

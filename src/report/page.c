@@ -54,10 +54,8 @@ enum { FIRST_FINDINGS = 3 }; /* of such a one; the others are folded */
 static void put_heading(es_sink *s, const es_book *book, long long number)
 {
     const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
-    es_sink_format(s,
-                   "<section class=\"run%s\" id=\"run-%lld\" aria-labelledby=\"run-%lld-title\">\n"
-                   "<h2 id=\"run-%lld-title\">",
-                   card ? " card" : "", number, number, number);
+    es_sink_format(s, "<section class=\"run%s\" id=\"run-%lld\">\n<h2 id=\"run-%lld-title\">",
+                   card ? " card" : "", number, number);
     es_page_title(s, book->about.command);
     es_sink_put(s, "</h2>\n");
     es_page_origin(s, book);

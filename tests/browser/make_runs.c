@@ -25,9 +25,13 @@ static void must(es_status status, const char *what)
 static es_run *create(const char *name, const char *command, const char *line)
 {
     char path[512];
-    const es_run_pair params[] = {{"seed", "7"}, {"n", "100,1000,10000"}, {"mean", ""}};
+    const bool real = strstr(line, "--model") != NULL;
+    const es_run_pair params[] = {{"seed", "7"},
+                                  {"n", "100,1000,10000"},
+                                  {"mean", ""},
+                                  {"model", real ? "config.json 799 bytes" : ""}};
     const es_run_pair facts[] = {{"command", line}, {"version", es_version()}, {"cpu", "a CPU"}};
-    const es_run_spec spec = {command, params, 3, facts, 3};
+    const es_run_spec spec = {command, params, 4, facts, 3};
     es_run *run;
     snprintf(path, sizeof path, "%s/%s.run", folder, name);
     must(es_run_create(path, &spec, true, &run, &err), name);
@@ -341,7 +345,8 @@ static void make_probe(void)
                                      {"sink_first", ES_RUN_REAL, first, NULL},
                                      {"sink_last", ES_RUN_REAL, last, NULL},
                                      {"map_error_limit", ES_RUN_REAL, limit, NULL}};
-    es_run *run = create("probe", "probe", "esscher probe --out probe.run");
+    es_run *run = create("probe", "probe",
+                         "esscher probe --model models/bert-a --text prose.txt --out probe.run");
     put(run, "heads", BOTH, columns, 12);
     put_curves(run);
     put_differences(run);

@@ -47,6 +47,7 @@ page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run h
 page twice probe.run probe.run
 page odd odd.run
 page few empty.run one.run unfinished.run
+PAGES=$work WEB=$web BROWSER=$browser node --test "$here/page.test.mjs"
 page hostile hostile.run constructor.run --title '</title><script>window.owned=1</script>'
 page large large.run
 PAGES=$work WEB=$web BROWSER=$browser ESSCHER=$esscher node --test "$here/palette.test.mjs" "$here/stills.test.mjs" \

@@ -2,7 +2,7 @@
 make_run a.run 7
 make_run b.run 8 2
 esscher report a.run b.run --no-figures -o page.html --title 'Two runs'
-grep -c '<section class="run"' page.html
+grep -c '<section class="run' page.html
 grep -o '<title>.*</title>' page.html
 esscher report a.run --no-figures -o page.html; echo "rc=$?"
 esscher report a.run --no-figures -o page.html --force --json >out.json && get_json out.json command report.runs report.path

@@ -1,0 +1,161 @@
+// page.test.mjs : how a report is laid out: what comes first, what is folded, what can be taken away, on which screens and
+// on paper. Run by run.sh.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { createRequire } from "node:module";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const { PAGES, WEB, BROWSER } = process.env;
+const need = createRequire(join(WEB, "package.json"));
+const { chromium } = need("playwright-core");
+
+let browser;
+before(async () => {
+  browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
+});
+after(() => browser?.close());
+
+async function open(name, width = 1280, options = {}) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, ...options });
+  const page = await context.newPage();
+  await page.goto(pathToFileURL(join(PAGES, `${name}.html`)).href);
+  await page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+  return { page, close: () => context.close() };
+}
+
+const openAll = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+
+test("the first lines name model, text, date and seed; real models come first, claims and selfcheck last", async () => {
+  const { page, close } = await open("all");
+  assert.equal(await page.title(), "bert-a on prose.txt");
+  assert.equal(await page.locator("h1").innerText(), "bert-a on prose.txt");
+  const facts = await page.locator("dl.of").innerText();
+  for (const fact of [/model\s+bert-a/, /text\s+prose\.txt/, /date\s+\d{4}-\d\d-\d\d/, /seed\s+7/, /Esscher\s+\d/])
+    assert.match(facts, fact);
+  const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
+  assert.equal(files.length, 13); // nothing is lost
+  assert.equal(files[0], "probe");
+  assert.deepEqual(files.slice(-2), ["claims", "selfcheck"]);
+  const links = await page.$$eval("#findings a", (all) => all.map((a) => a.getAttribute("href")));
+  assert.equal(links.length, 13);
+  for (const link of links) assert.equal(await page.locator(link).count(), 1);
+  await close();
+});
+
+test("tables are folded under their size, and a link to one opens it", async () => {
+  const { page, close } = await open("all");
+  const tables = await page.$$eval("details.table[data-table]", (all) =>
+    all.map((d) => ({ open: d.open, id: d.id, said: d.querySelector(".count").textContent, rows: d.querySelectorAll("table:not(.summary)").length && d.querySelector("tbody").rows.length })),
+  );
+  assert.ok(tables.length > 15);
+  for (const { open, id, said, rows } of tables) {
+    assert.equal(open, false, id);
+    const [, count] = said.match(/^(\d+) rows?, \d+ columns?$/);
+    assert.equal(rows, Math.min(Number(count), 150), id);
+  }
+  assert.equal(new Set(tables.map((t) => t.id)).size, tables.length);
+  const visible = await page.locator("section.run:not(:has(.claims)) table").evaluateAll((all) => all.filter((t) => t.checkVisibility()).length);
+  assert.equal(visible, 0);
+  const link = page.locator(".save a").first();
+  const target = page.locator(await link.getAttribute("href"));
+  await link.click();
+  assert.equal(await target.evaluate((d) => d.open), true);
+  await close();
+});
+
+// Lines of a CSV file without quoted line ends: ours has none.
+const linesOf = (text) => text.split("\r\n").slice(0, -1);
+
+test("every table can be saved as CSV: all rows, all columns, heads that differ", async () => {
+  const { page, close } = await open("all", 1280, { acceptDownloads: true });
+  const data = await page.$$eval('script[type="application/json"]', (all) => all.map((s) => JSON.parse(s.textContent)));
+  const runs = Object.fromEntries(data.map((d) => [d.command, d]));
+  for (const [command, table] of [
+    ["probe", "heads"],
+    ["converge", "rows"],
+    ["claims", "claims"],
+  ]) {
+    const section = page.locator("section.run", { has: page.locator(".origin", { hasText: `${command}.run` }) });
+    const fold = section.locator(`[data-table="${table}"]`).first();
+    await fold.evaluate((d) => (d.open = true));
+    const [download] = await Promise.all([page.waitForEvent("download"), fold.getByText("Save as CSV").click()]);
+    assert.equal(download.suggestedFilename(), `${command}-${table}.csv`);
+    const lines = linesOf(readFileSync(await download.path(), "utf8"));
+    const told = runs[command].tables[table];
+    assert.equal(told.shown, told.rows);
+    assert.equal(lines.length, told.rows + 1);
+    const heads = lines[0].split(",");
+    assert.deepEqual(heads, Object.keys(told.columns));
+    assert.equal(new Set(heads).size, heads.length);
+  }
+  await close();
+});
+
+test("claims are set: MathML, relation and slack, one line of conclusion, an address each", async () => {
+  const { page, close } = await open("all");
+  const claims = page.locator(".claims");
+  assert.ok((await claims.locator("math msub").count()) > 0); // (1 - P_n)
+  assert.ok((await claims.locator("math msup").count()) > 0); // 1/(2(1+H^2))
+  const text = await claims.innerText();
+  assert.doesNotMatch(text, /\^\(|\+-|<=|>=/);
+  assert.match(await claims.locator("tr", { hasText: "Twice the coupling" }).innerText(), /not decided/);
+  assert.match(await page.locator("#run-12-claim-bias td.n").first().innerText(), /^= 0\.987$/);
+  assert.equal(await page.locator("#run-12-claim-bias td.n").count(), 4); // predicted, measured, slack, in se
+  const heights = await claims.locator("summary").evaluateAll((all) => all.map((s) => s.getBoundingClientRect().height));
+  assert.ok(Math.max(...heights) < 30, `${heights}`);
+  await close();
+});
+
+test("nothing is wider than the page: 1280, 390 and 320 pixels, folded and unfolded", async () => {
+  for (const width of [1280, 390, 320]) {
+    const { page, close } = await open("all", width);
+    const wide = () => page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok((await wide()) <= width, `${width}: ${await wide()}`);
+    await openAll(page);
+    await page.waitForFunction(() => document.documentElement.dataset.figures === "ready");
+    assert.ok((await wide()) <= width, `${width} unfolded: ${await wide()}`);
+    const scrolled = await page.$$eval("details[data-table] .scroll", (all) =>
+      all.filter((s) => s.scrollWidth > s.clientWidth + 1).map((s) => `${s.closest("[id]").id} ${s.scrollWidth}`),
+    );
+    assert.deepEqual(scrolled, [], `${width}`);
+    await close();
+  }
+});
+
+test("on a telephone a row is a card that names its numbers", async () => {
+  const { page, close } = await open("all", 390);
+  const fold = page.locator('details[data-table="heads"]').first();
+  await fold.locator("> summary").click();
+  const cell = fold.locator("tbody td").nth(1);
+  await cell.locator(".label").waitFor({ state: "visible" });
+  assert.equal(await cell.locator(".label").innerText(), await fold.locator("thead th").nth(1).textContent());
+  await close();
+});
+
+test("on paper: findings and figures, no table that was folded, none that is cut", async () => {
+  const { page, close } = await open("all", 695); // A4 without its margins
+  await page.locator("details[data-table]").first().evaluate((d) => (d.open = true));
+  await page.emulateMedia({ media: "print" });
+  const seen = await page.evaluate(() => ({
+    wide: document.documentElement.scrollWidth,
+    tables: [...document.querySelectorAll("details[data-table]")].filter((d) => d.checkVisibility()).length,
+    findings: [...document.querySelectorAll("#findings .finding")].every((p) => p.checkVisibility()),
+    note: document.querySelector(".on-paper").checkVisibility(),
+  }));
+  assert.deepEqual(seen, { wide: 695, tables: 1, findings: true, note: true });
+  await openAll(page);
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 695);
+  await close();
+});
+
+test("less than 2 MB, and there in less than 1.5 s", async () => {
+  const bytes = statSync(join(PAGES, "all.html")).size;
+  assert.ok(bytes < 2e6, `${bytes}`);
+  const { page, close } = await open("all");
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+  console.log(`all.html: ${(bytes / 1e6).toFixed(2)} MB, first paint after ${Math.round(paint)} ms`);
+  assert.ok(paint < 1500, `${paint} ms`);
+  await close();
+});
