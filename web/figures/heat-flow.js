@@ -77,7 +77,10 @@ function densityFigures(particles, circle) {
       title: "Tokens that move by their own attention: density after some steps",
       caption:
         "Relative to the uniform law, by bin. A step is the heat equation run backwards for the time 1/β: " +
-        "hills grow, until tokens are points.",
+        "hills grow, until tokens are points." +
+        (lines.length < steps.length
+          ? ` Of ${steps.length} steps ${lines.length} are here; the others are in "The same, every step".`
+          : ""),
       table: "particles",
       x: axis,
       y: { title: "density", zero: true },
