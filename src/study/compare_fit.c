@@ -37,7 +37,7 @@ static es_status refine(compare_case *c, compare_variant *v, compare_sum *best, 
     return ES_OK;
 }
 
-es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+static es_status fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     enum { OCTAVES = 7, STEPS = 3 };
     const double scale = v->scale > 0.0 ? v->scale : 1.0 / sqrt((double)c->s->d);
@@ -60,6 +60,14 @@ es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, 
     *v = best;
     snprintf(v->note, sizeof v->note, "%.4g", v->scale);
     return ES_OK;
+}
+
+es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    c->glance = true;
+    const es_status status = fit_scale(c, v, applies, err);
+    c->glance = false;
+    return status;
 }
 
 /* ---- a factor ---- */
@@ -90,7 +98,10 @@ static es_status fit_width(compare_case *c, compare_variant *v, bool band, bool 
     v->shift = shift; /* the last query stands at the last key */
     ES_TRY(es_arena_array(&c->arena, keys, 1, sizeof(double), "widths", &memory, err));
     double *far = memory;
-    ES_TRY(compare_widths(c, v, band, far, err));
+    c->glance = true;
+    const es_status status = compare_widths(c, v, band, far, err);
+    c->glance = false;
+    ES_TRY(status);
     int64_t best = 0;
     for (int64_t i = 1; i < keys; i++)
         if (far[i] < far[best])

@@ -90,6 +90,7 @@ typedef struct compare_case {
     const compare_format *format;
     double z;
     es_exec exec; /* its progress only says whether to stop */
+    bool glance;  /* a few heads, evenly spread, are enough for now */
     es_arena arena;
 } compare_case;
 

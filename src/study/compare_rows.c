@@ -22,6 +22,14 @@ int64_t compare_queries(const compare_case *c, const compare_variant *v)
     return v->swapped ? c->s->heads : measure_queries(c->s, 0);
 }
 
+/* From one head that is looked at to the next. */
+static int64_t head_step(const compare_case *c, const compare_variant *v)
+{
+    enum { GLANCED = 4 };
+    const int64_t heads = compare_heads(c, v);
+    return c->glance && heads > GLANCED ? (heads + GLANCED - 1) / GLANCED : 1;
+}
+
 double compare_row_flops(const compare_case *c)
 {
     const measure_state *s = c->s;
@@ -354,7 +362,7 @@ static es_status each_head(compare_case *c, const compare_variant *v, int64_t pe
     ES_TRY(start_rows(c, v, per_head, arena, &h, err));
     if ((double)h.count * compare_row_flops(c) < 2e7) /* waking threads would take longer */
         exec.threads = 1;
-    for (int64_t head = 0; head < compare_heads(c, v); head++) {
+    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
         ES_TRY(load_head(&h, head, err));
         h.ours = ours ? ours + head * h.count * c->s->dv : NULL;
         h.theirs = ours ? theirs + head * h.count * c->s->dv : NULL;
@@ -424,7 +432,7 @@ static es_status widths_in(compare_case *c, const compare_variant *v, bool band,
     enum { LATE = 3 };
     head_rows h;
     ES_TRY(start_rows(c, v, LATE, arena, &h, err));
-    for (int64_t head = 0; head < compare_heads(c, v); head++) {
+    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
         ES_TRY(load_head(&h, head, err));
         /* late rows have seen most, and the widest window is told apart by them alone */
         for (int64_t at = 0; at < h.count; at++)

@@ -1,8 +1,8 @@
 /* compare_search.c : which change of attention explains an output that is not what was asked for.
  *
- * Every hypothesis is tried on some rows of each head; the first in the list that explains them is
- * confirmed on all rows, or on as many as a few seconds allow. Where none does alone, each is tried
- * together with a causal mask, which is what most outputs of models have. */
+ * Every hypothesis is tried on some rows of a few heads, then of each; the first in the list that
+ * explains them is confirmed on all rows, or on as many as a few seconds allow. Where none does
+ * alone, each is tried together with a causal mask, which is what most outputs of models have. */
 #include <math.h>
 
 #include "base/error.h"
@@ -28,6 +28,23 @@ static int64_t hypotheses(void)
 
 int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
 
+static bool explains(const compare_sum *sum)
+{
+    return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0;
+}
+
+/* A glance at a few heads, in which numbers are fitted, and if it explains those, at all. */
+static es_status look(compare_case *c, const compare_variant *v, compare_sum *sum, es_error *err)
+{
+    const double each = sample_flops / (double)compare_most_tries();
+    c->glance = true;
+    es_status status = compare_rows(c, v, LEAST_ROWS, sum, err);
+    c->glance = false;
+    if (status == ES_OK && explains(sum))
+        status = compare_rows(c, v, rows_for(c, each, LEAST_ROWS, MOST_ROWS), sum, err);
+    return status;
+}
+
 /* One hypothesis, perhaps under a mask; adds a try where it applies. */
 static es_status try_one(compare_case *c, const compare_hypothesis *mask,
                          const compare_hypothesis *h, compare_found *found, es_error *err)
@@ -41,15 +58,9 @@ static es_status try_one(compare_case *c, const compare_hypothesis *mask,
         ES_TRY(h->change(c, &t->variant, &applies, err));
     if (!applies)
         return ES_OK;
-    const double each = sample_flops / (double)compare_most_tries();
-    ES_TRY(compare_rows(c, &t->variant, rows_for(c, each, LEAST_ROWS, MOST_ROWS), &t->sum, err));
+    ES_TRY(look(c, &t->variant, &t->sum, err));
     found->count++;
     return ES_OK;
-}
-
-static bool explains(const compare_sum *sum)
-{
-    return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0;
 }
 
 /* The first of the tries from `first` on that explains all rows. */

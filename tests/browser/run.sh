@@ -35,15 +35,14 @@ cd "$work"
 "$esscher" rope --quiet --out rope.run >/dev/null
 printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n4096,1.405\n' >loss.csv
 "$esscher" context-fit loss.csv --at 1e5 --quiet --out context-fit.run >/dev/null
-"$esscher" measure --q q.npy --k k.npy --v v.npy --prefixes 25,100,400 --quiet --out measure.run >/dev/null
 "$esscher" measure --q q.npy --k k.npy --v v.npy --scale 1 --output y.npy --quiet >/dev/null
-"$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out compare.run >/dev/null 2>&1 || [ $? = 1 ]
+"$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out measure.run >/dev/null 2>&1 || [ $? = 1 ]
 page() {
     out=$1
     shift
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
-page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run compare.run
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run
 page twice probe.run probe.run
 page odd odd.run
 page few empty.run one.run unfinished.run
