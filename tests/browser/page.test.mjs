@@ -35,12 +35,25 @@ test("the first lines name model, text, date and seed; real models come first, c
   for (const fact of [/model\s+bert-a/, /text\s+prose\.txt/, /date\s+\d{4}-\d\d-\d\d/, /seed\s+7/, /Esscher\s+\d/])
     assert.match(facts, fact);
   const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
-  assert.equal(files.length, 13); // nothing is lost
+  assert.equal(files.length, 14); // nothing is lost
   assert.equal(files[0], "probe");
   assert.deepEqual(files.slice(-2), ["claims", "selfcheck"]);
   const links = await page.$$eval("#findings a", (all) => all.map((a) => a.getAttribute("href")));
-  assert.equal(links.length, 13);
+  assert.equal(links.length, 14);
   for (const link of links) assert.equal(await page.locator(link).count(), 1);
+  await close();
+});
+
+test("two runs side by side: the comparison comes first, and every figure with an error in both has its mark", async () => {
+  const { page, close } = await open("both");
+  const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
+  assert.deepEqual(files, ["both.compare", "converge", "seed1"]);
+  assert.match(await page.locator("#findings li").first().innerText(), /Of \d+ figures that both runs have with errors \d+ differ/);
+  const data = JSON.parse(await page.locator("#run-1-data").textContent());
+  const { rows } = data.tables.differences;
+  assert.ok(rows > 20);
+  const marks = await page.locator("#run-1 .figures svg").first().locator(".mark-symbol path").count();
+  assert.equal(marks, rows);
   await close();
 });
 

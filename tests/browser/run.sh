@@ -44,6 +44,8 @@ page() {
 }
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run
 page twice probe.run probe.run
+"$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
+page both converge.run seed1.run --compare
 page odd odd.run
 page few empty.run one.run unfinished.run
 PAGES=$work WEB=$web BROWSER=$browser node --test "$here/page.test.mjs"
