@@ -220,6 +220,7 @@ export function mount(place, given, run, id, signal) {
   // A page with tens of thousands of SVG elements is slow.
   const renderer = figure.layers.reduce((sum, l) => sum + l.rows.length, 0) > 3000 ? "canvas" : "svg";
   const draw = () => {
+    if (!plot.clientWidth) return; // folded away; drawn when it has a width
     drawn = plot.clientWidth;
     view?.finalize();
     plot.replaceChildren();

@@ -39,7 +39,12 @@ export class Selection extends EventTarget {
 
   // What an address picks in this run; "" for that of something else.
   inHash(hash) {
-    const text = decodeURIComponent(hash.slice(1));
+    let text = "";
+    try {
+      text = decodeURIComponent(hash.slice(1));
+    } catch {
+      return ""; // half a character
+    }
     if (!text.startsWith(this.prefix)) return "";
     const pick = text.slice(this.prefix.length);
     return /^L\d+H\d+(-.*)?$/.test(pick) ? pick : "";

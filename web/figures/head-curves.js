@@ -48,7 +48,7 @@ function curvesOf(name, head, rows, windows) {
   const own = head?.map_error_limit;
   return {
     title: `Errors of ${name}`,
-    caption: `Distance of attention over n tokens from attention over the whole pool, with two standard errors.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool, with two standard errors.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${windows.length ? " Open: windows of consecutive tokens of the text." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
     table: "rows",
     x: { title: "n, tokens", log: true },
     y: { title: "error", log: true },
