@@ -319,6 +319,21 @@ static void mistakes_of_other_settings(void **state)
     }
 }
 
+/* Numbers of f64 from a kernel in less: the format of the numbers is not that of the kernel. */
+static void coarse_kernels_are_recognised(void **state)
+{
+    (void)state;
+    const char *const names[] = {"", "in-f32", "in-f16", "in-bf16"};
+    for (store s = AS_F32; s <= AS_BF16; s++) {
+        problem p = make(2, 1, 12, 60, 16, 8, s);
+        kernel(&p, 0.25, s, true);
+        for (int64_t i = 0; i < 2 * 12 * 8; i++) /* a last sum that was not rounded */
+            p.y[i] *= 1.0 + 1e-9 * (double)(i % 7);
+        expect(&p, names[s], s, NULL);
+        drop(&p);
+    }
+}
+
 /* ---- heads ---- */
 
 static void swap_rows(double *x, int64_t a, int64_t b, int64_t cols)
@@ -424,6 +439,7 @@ int main(void)
         cmocka_unit_test(kernels_keep_what_is_expected),
         cmocka_unit_test(mistakes_are_recognised),
         cmocka_unit_test(mistakes_of_other_settings),
+        cmocka_unit_test(coarse_kernels_are_recognised),
         cmocka_unit_test(heads_in_the_wrong_place),
         cmocka_unit_test(noise_is_nothing),
         cmocka_unit_test(the_row_is_named),

@@ -218,6 +218,27 @@ static es_status row_factors(compare_case *c, compare_variant *v, bool *applies,
     return ES_OK;
 }
 
+/* ---- a coarser format than its numbers have ---- */
+
+static es_status computed_in(compare_case *c, compare_variant *v, const char *name, bool *applies)
+{
+    v->format = compare_format_named(name);
+    *applies = v->format->unit > c->format->unit;
+    snprintf(v->note, sizeof v->note, "%s and stored", name);
+    return ES_OK;
+}
+
+#define COMPUTED_IN(format)                                                                        \
+    static es_status in_##format(compare_case *c, compare_variant *v, bool *applies,               \
+                                 es_error *err)                                                    \
+    {                                                                                              \
+        (void)err;                                                                                 \
+        return computed_in(c, v, #format, applies);                                                \
+    }
+COMPUTED_IN(f32)
+COMPUTED_IN(f16)
+COMPUTED_IN(bf16)
+
 /* ---- the list ---- */
 
 const compare_hypothesis compare_hypotheses[] = {
@@ -261,4 +282,7 @@ const compare_hypothesis compare_hypotheses[] = {
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
     {"row-factors", "attention with every row times a number of its own", row_factors},
+    {"in-f32", "attention computed in", in_f32},
+    {"in-f16", "attention computed in", in_f16},
+    {"in-bf16", "attention computed in", in_bf16},
     {0}};

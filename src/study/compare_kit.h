@@ -81,7 +81,8 @@ typedef struct compare_variant {
     double cap;           /* scores are cap tanh(s / cap); 0: they are not */
     double factor;        /* of the output */
     const int64_t *place; /* (heads): where the output of a head stands; NULL: where it belongs */
-    char note[64];        /* what was changed by how much; "" */
+    const struct compare_format *format; /* computed in it; NULL: in that of the output */
+    char note[64];                       /* what was changed by how much; "" */
 } compare_variant;
 
 /* The question. */
@@ -97,6 +98,7 @@ typedef struct compare_case {
 /* How far an output is from it. Errors of rows are root mean squares over their elements. */
 typedef struct compare_sum {
     int64_t rows, elements, nonfinite;
+    int64_t rounded;           /* rows whose error is no less than 1/50 of the expected */
     double squares;            /* of all elements */
     double largest;            /* error of a row */
     double ratio;              /* largest of error / expected, of row `row` of `head` */

@@ -287,7 +287,8 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
     sum_row(h, first, last, w, o, slope, &about);
     about.reach = v->scale * sqrt(dot(q, q, d)) * h->longest;
     read_theirs(h, i, y);
-    compare_row_with(h, y, o, slope, times, compare_expected(h->c->format, &about, h->c->z),
+    compare_row_with(h, y, o, slope, times,
+                     compare_expected(v->format ? v->format : h->c->format, &about, h->c->z),
                      &h->found[at]);
     if (h->ours) {
         memcpy(h->ours + at * dv, o, (size_t)dv * sizeof *o);
@@ -341,6 +342,7 @@ static void add_rows(const head_rows *h, compare_sum *sum)
             sum->row = spread_row(at, h->count, h->rows);
         }
         sum->rows++;
+        sum->rounded += error >= f->expected / 50.0;
         sum->elements += h->c->s->dv;
         sum->nonfinite += f->nonfinite;
         sum->squares += f->squares;

@@ -28,9 +28,11 @@ static int64_t hypotheses(void)
 
 int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
 
-static bool explains(const compare_sum *sum)
+/* Rounding is everywhere: a few rows that are off are no coarser kernel. */
+static bool explains(const compare_variant *v, const compare_sum *sum)
 {
-    return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0;
+    return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0 &&
+           (!v->format || 2 * sum->rounded > sum->rows);
 }
 
 /* A glance at a few heads, in which numbers are fitted, and if it explains those, at all. */
@@ -40,7 +42,7 @@ static es_status look(compare_case *c, const compare_variant *v, compare_sum *su
     c->glance = true;
     es_status status = compare_rows(c, v, LEAST_ROWS, sum, err);
     c->glance = false;
-    if (status == ES_OK && explains(sum))
+    if (status == ES_OK && explains(v, sum))
         status = compare_rows(c, v, rows_for(c, each, LEAST_ROWS, MOST_ROWS), sum, err);
     return status;
 }
@@ -68,11 +70,11 @@ static es_status confirm(compare_case *c, int64_t first, compare_found *found, e
 {
     for (int64_t i = first; i < found->count; i++) {
         compare_try *t = &found->tries[i];
-        if (!explains(&t->sum))
+        if (!explains(&t->variant, &t->sum))
             continue;
         const int64_t rows = rows_for(c, confirm_flops, MOST_ROWS, compare_queries(c, &t->variant));
         ES_TRY(compare_rows(c, &t->variant, rows, &t->sum, err));
-        t->confirmed = explains(&t->sum);
+        t->confirmed = explains(&t->variant, &t->sum);
         if (t->confirmed) {
             found->match = t;
             return ES_OK;

@@ -165,9 +165,13 @@ static const char *say_try(const compare_try *t, char out[SAID])
     return out;
 }
 
+/* What is held against a coarser format comes last, however near it looks. */
 static int nearest_first(const void *a, const void *b)
 {
-    const double x = ((const compare_try *)a)->sum.ratio, y = ((const compare_try *)b)->sum.ratio;
+    const compare_try *s = a, *t = b;
+    const double x = s->sum.ratio, y = t->sum.ratio;
+    if (!s->variant.format != !t->variant.format)
+        return s->variant.format ? 1 : -1;
     return (x > y) - (x < y);
 }
 
