@@ -102,7 +102,7 @@ static void put_claim(es_sink *s, const es_run_table *t, long long number, int64
     put_measure(s, "measured", es_book_real(t, "measured", row),
                 es_book_real(t, "measured_se", row));
     put_measure(s, "slack", es_book_real(t, "slack", row), (double)NAN);
-    put_measure(s, "in standard errors", es_book_real(t, "slack_se", row), (double)NAN);
+    put_measure(s, "in se", es_book_real(t, "slack_se", row), (double)NAN);
     es_sink_put(s, "</tr>\n");
 }
 
