@@ -27,7 +27,7 @@ for command in $commands; do
     grep -q "^ *esscher-$command(1)" "$all" || complain "esscher(1) does not list $command"
     shown "$build/man/esscher-$command.1" >"$page"
     # "  -t, --threads N", "      --isa NAME"
-    options=$("$esscher" help "$command" | sed -n 's/^  \(-[a-z]\)\{0,1\},\{0,1\} *\(--[A-Za-z-]*\).*/\1,\2/p')
+    options=$("$esscher" help "$command" | sed -n 's/^  \(-[a-z]\)\{0,1\},\{0,1\} *\(--[A-Za-z0-9-]*\).*/\1,\2/p')
     [ -n "$options" ] || complain "$command: help lists no options"
     for option in $options; do
         letter=${option%%,*}
