@@ -89,7 +89,7 @@ void cli_print(cli_session *s)
                                  .full = s->common.full,
                                  .width = cli_paper_width(),
                                  .most_rows = MOST_ROWS,
-                                 .rest = "--full, --csv or --json",
+                                 .rest = "--full or --json",
                                  .picks = picks,
                                  .sort = s->common.sort,
                                  .top = s->common.top};
