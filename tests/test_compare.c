@@ -286,6 +286,27 @@ static void mistakes_are_recognised(void **state)
         }
 }
 
+static void padding_of_any_remainder(void **state)
+{
+    (void)state;
+    /* 57 = 9 and 41 = 9 modulo 16: more than half a tile is there; 58 is 64 by every tile but one
+     */
+    const struct {
+        const char *name;
+        int64_t n, more;
+    } all[] = {{"padded-16", 57, 7},
+               {"padded-16", 41, 7},
+               {"padded-16", 58, 6},
+               {"padded-32", 41, 23},
+               {"padded-64", 70, 58}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        problem p = make(1, 1, 10, all[i].n, 16, 8, AS_F32);
+        plant(&p, &(planted){.scale = 0.25, .sink = (double)all[i].more}, AS_F32);
+        expect(&p, all[i].name, AS_F32, NULL);
+        drop(&p);
+    }
+}
+
 /* Square: 1/d is the square of 1/sqrt(d), so an asked scale of 0.2 is applied twice; scores beyond
  * a cap; scores that a kernel has stored. */
 static void mistakes_of_other_settings(void **state)
@@ -438,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_keep_what_is_expected),
         cmocka_unit_test(mistakes_are_recognised),
+        cmocka_unit_test(padding_of_any_remainder),
         cmocka_unit_test(mistakes_of_other_settings),
         cmocka_unit_test(coarse_kernels_are_recognised),
         cmocka_unit_test(heads_in_the_wrong_place),

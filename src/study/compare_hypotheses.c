@@ -117,14 +117,16 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
     return ES_OK;
 }
 
+enum { LEAST_TILE = 16 }; /* of those in the list */
+
 /* Keys of zeros fill the last tile, and nobody masks them. */
 static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
 {
-    const int64_t more = (tile - v->keys % tile) % tile;
+    const int64_t half = tile / 2, more = (tile - v->keys % tile) % tile;
     v->sink = (double)more;
     /* a smaller tile that comes to the same has been tried */
-    *applies = more > 0 && v->mask == COMPARE_ALL &&
-               more != (tile / 2 - v->keys % (tile / 2)) % (tile / 2);
+    const bool tried = half >= LEAST_TILE && more == (half - v->keys % half) % half;
+    *applies = more > 0 && v->mask == COMPARE_ALL && !tried;
     snprintf(v->note, sizeof v->note, "%lld keys to a multiple of %lld", (long long)more,
              (long long)tile);
     return ES_OK;
