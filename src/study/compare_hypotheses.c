@@ -77,13 +77,22 @@ SCALE(scale_inverse, sqrt(d))
 SCALE(scale_model, 1.0 / sqrt(heads * d))
 SCALE(scale_base_two, b *log(2.0))
 SCALE(scale_base_e, b / log(2.0))
-SCALE(scale_zero, 0.0)
 
+/* Their sentences say it. */
 static es_status scale_none(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
     (void)err;
     ES_TRY(to_scale(v, 1.0, applies));
+    v->note[0] = '\0';
+    return ES_OK;
+}
+
+static es_status scale_zero(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    ES_TRY(to_scale(v, 0.0, applies));
     v->note[0] = '\0';
     return ES_OK;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "study/answer_kit.h"
@@ -157,11 +158,16 @@ static total add_heads(const es_job *job, es_table *heads)
 
 enum { SAID = 256 };
 
-/* "attention with another scale: 0.05, and causal" */
-static const char *say_try(const compare_try *t, char out[SAID])
+/* "attention with another scale: 0.05, and causal". `after` follows it; a comma that ends it is
+ * not needed where another follows, or nothing. */
+static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
-    snprintf(out, SAID, "%s%s%s%s%s", t->hypothesis->sentence, t->variant.note[0] ? " " : "",
-             t->variant.note, t->mask ? ", and " : "", t->mask ? t->mask->also : "");
+    const char *sentence = t->hypothesis->sentence;
+    const size_t size = strlen(sentence);
+    const bool comma = size && sentence[size - 1] == ',' && (t->mask || *after != ' ');
+    snprintf(out, SAID, "%.*s%s%s%s%s%s", (int)(size - comma), sentence,
+             t->variant.note[0] ? " " : "", t->variant.note, t->mask ? ", and " : "",
+             t->mask ? t->mask->also : "", after);
     return out;
 }
 
@@ -183,7 +189,7 @@ static void put_try(const compare_try *t, es_table *table)
     snprintf(name, sizeof name, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
              t->hypothesis->name);
     es_table_text(table, row, "hypothesis", name);
-    es_table_text(table, row, "is", say_try(t, said));
+    es_table_text(table, row, "is", say_try(t, "", said));
     es_table_text(table, row, "verdict",
                   t->confirmed        ? "met"
                   : sum->ratio <= 1.0 ? "met on a sample"
@@ -216,15 +222,15 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
     if (match) {
         const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
         es_answer_tell(a,
-                       "%s is what %s in %s gives (largest error of a row %.2g, expected up to "
+                       "%s is what %s %s gives (largest error of a row %.2g, expected up to "
                        "%.2g, %s%lld rows); it is not the attention that was asked for.",
-                       name, say_try(match, said), format, match->sum.largest, match->sum.expected,
-                       whole ? "all " : "", (long long)match->sum.rows);
+                       name, say_try(match, " in", said), format, match->sum.largest,
+                       match->sum.expected, whole ? "all " : "", (long long)match->sum.rows);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
                        "%s is not the attention that was asked for, nor one of %lld others that "
-                       "were tried; the nearest is %s, %.2g times the expected error away.",
-                       name, (long long)found->count, say_try(&found->tries[0], said),
+                       "were tried; the nearest is %s %.2g times the expected error away.",
+                       name, (long long)found->count, say_try(&found->tries[0], ",", said),
                        found->tries[0].sum.ratio);
     } else {
         es_answer_tell(a,
