@@ -136,11 +136,84 @@ static void findings_read_well(void **state)
     }
 }
 
+/* ---- the table of what was tried ---- */
+
+static int64_t row_of(const es_table *t, const char *name)
+{
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (strcmp(es_table_get_text(t, i, "hypothesis"), name) == 0)
+            return i;
+    return -1;
+}
+
+/* Exact in f64 but for one row: a kernel in f16 may be as far off, but rounds every row. */
+static void a_coarse_format_needs_coarse_rows(void **state)
+{
+    (void)state;
+    problem p = make(1, 1, 20, 30, 16, 8, AS_F32);
+    plant(&p, &(planted){.scale = 0.25}, AS_F64);
+    p.y[19 * 8] += 1e-5; /* far below the 2^-11 of f16, far above f64 */
+    es_answer *a = ask(&p, NULL);
+    const es_table *t = es_answer_find(a, "compare_hypotheses");
+    const int64_t row = row_of(t, "in-f16");
+    assert_string_equal(text(a, "looks_like"), "");
+    assert_true(row >= 0 && es_table_get(t, row, "ratio") <= 1.0);
+    assert_string_equal(es_table_get_text(t, row, "verdict"), "not met");
+    es_answer_free(a);
+    drop(&p);
+}
+
+/* The one query of causal-strict has no key: that is no hypothesis, and not the nearest one. */
+static void nothing_seen_is_nothing_tried(void **state)
+{
+    (void)state;
+    problem p = make(2, 2, 1, 12, 16, 8, AS_F32);
+    free(p.y);
+    p.y = normals(99, 2, 8, AS_F32);
+    es_answer *a = ask(&p, NULL);
+    const es_table *t = es_answer_find(a, "compare_hypotheses");
+    assert_true(row_of(t, "causal-strict") < 0 && row_of(t, "causal") >= 0);
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        assert_true(es_table_get(t, i, "rows") > 0.0 && isfinite(es_table_get(t, i, "rms")));
+    es_answer_free(a);
+    drop(&p);
+}
+
+/* Nearest first; of equals the one that was tried first. */
+static void equals_keep_their_order(void **state)
+{
+    (void)state;
+    problem p = make(2, 2, 6, 12, 16, 8, AS_F32);
+    for (int64_t i = 0; i < 2 * 6 * 8; i++)
+        p.y[i] = (double)NAN; /* infinitely far from everything */
+    es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
+    const es_table *t = es_answer_find(a, "compare_hypotheses");
+    int64_t last = -1, coarse = 0;
+    assert_true(es_table_rows(t) > 20);
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        const char *name = es_table_get_text(t, i, "hypothesis"), *plus = strchr(name, '+');
+        int64_t at = 0;
+        while (strcmp(all_said[at].name, plus ? plus + 1 : name) != 0)
+            at++;
+        at += !plus ? 0 : plus == name + 6 ? ALL_SAID : 2 * ALL_SAID;
+        if (strncmp(plus ? plus + 1 : name, "in-", 3) == 0 && coarse++ == 0)
+            last = -1; /* those come after all others */
+        assert_true(at > last);
+        last = at;
+    }
+    assert_true(coarse > 0);
+    es_answer_free(a);
+    drop(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_hypothesis_has_its_sentence),
         cmocka_unit_test(findings_read_well),
+        cmocka_unit_test(a_coarse_format_needs_coarse_rows),
+        cmocka_unit_test(nothing_seen_is_nothing_tried),
+        cmocka_unit_test(equals_keep_their_order),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

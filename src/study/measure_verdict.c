@@ -178,7 +178,17 @@ static int nearest_first(const void *a, const void *b)
     const double x = s->sum.ratio, y = t->sum.ratio;
     if (!s->variant.format != !t->variant.format)
         return s->variant.format ? 1 : -1;
-    return (x > y) - (x < y);
+    if (isnan(x) != isnan(y))
+        return isnan(x) ? 1 : -1;
+    return x > y ? 1 : x < y ? -1 : (s->at > t->at) - (s->at < t->at);
+}
+
+/* "causal+scale-none" */
+static const char *name_try(const compare_try *t, char out[ES_KEY_ROOM])
+{
+    snprintf(out, ES_KEY_ROOM, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
+             t->hypothesis->name);
+    return out;
 }
 
 static void put_try(const compare_try *t, es_table *table)
@@ -186,14 +196,12 @@ static void put_try(const compare_try *t, es_table *table)
     char said[SAID], name[ES_KEY_ROOM];
     const compare_sum *sum = &t->sum;
     const int64_t row = es_table_row(table);
-    snprintf(name, sizeof name, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
-             t->hypothesis->name);
-    es_table_text(table, row, "hypothesis", name);
+    es_table_text(table, row, "hypothesis", name_try(t, name));
     es_table_text(table, row, "is", say_try(t, "", said));
     es_table_text(table, row, "verdict",
-                  t->confirmed        ? "met"
-                  : sum->ratio <= 1.0 ? "met on a sample"
-                                      : "not met");
+                  t->confirmed  ? "met"
+                  : t->explains ? "met on a sample"
+                                : "not met");
     es_put(table, row, {"rows", (double)sum->rows},
            {"rms", sqrt(sum->squares / (double)sum->elements)}, {"largest", sum->largest},
            {"expected", sum->expected}, {"ratio", sum->ratio});
@@ -324,9 +332,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     if (found.match) {
         const compare_try match = *found.match; /* the list is put in order below */
         char name[ES_KEY_ROOM];
-        snprintf(name, sizeof name, "%s%s%s", match.mask ? match.mask->name : "",
-                 match.mask ? "+" : "", match.hypothesis->name);
-        es_table_text(verdict, 0, "looks_like", name);
+        es_table_text(verdict, 0, "looks_like", name_try(&match, name));
         put_tries(&found, answer);
         tell_found(job, &found, &match, &all, answer);
     } else if (!met) {
