@@ -1,167 +1,7 @@
 /* The verdict of measure --compare. Kernels are simulated here by plain loops: in f32 as one would
  * write them first, and in f16 and bf16 as eager and flash kernels do it, with weights and outputs
  * stored in that format; mistakes are planted in f64 and stored. */
-#include "testing.h"
-
-#include <esscher/npy.h>
-#include <esscher/random.h>
-#include <esscher/study.h>
-
-#include "base/half.h"
-#include "folder.h"
-#include "store/npy_header.h"
-
-typedef enum store { AS_F64, AS_F32, AS_F16, AS_BF16 } store;
-static const char *const store_names[] = {"f64", "f32", "f16", "bf16"};
-
-static double stored(store s, double x)
-{
-    const float f = (float)x;
-    return s == AS_F64   ? x
-           : s == AS_F32 ? (double)f
-           : s == AS_F16 ? (double)es_half_to_float(es_half_from_float(f))
-                         : (double)es_bf16_to_float(es_bf16_from_float(f));
-}
-
-/* ---- a problem ---- */
-
-typedef struct problem {
-    int64_t heads, kv, m, n, d, dv;
-    double *q, *k, *v, *y; /* (heads, m, d), (kv, n, d), (kv, n, dv), (heads, m, dv) */
-} problem;
-
-static double *normals(uint64_t seed, int64_t rows, int64_t cols, store s)
-{
-    double *x = malloc((size_t)(rows * cols) * sizeof *x);
-    const es_address at = {.seed = seed};
-    assert_non_null(x);
-    assert_ok(es_normal_rows(&at, rows, cols, x, &err));
-    for (int64_t i = 0; i < rows * cols; i++)
-        x[i] = stored(s, x[i]);
-    return x;
-}
-
-/* Inputs are numbers of the format, as those of a kernel in it are. */
-static problem make(int64_t heads, int64_t kv, int64_t m, int64_t n, int64_t d, int64_t dv, store s)
-{
-    return (problem){.heads = heads,
-                     .kv = kv,
-                     .m = m,
-                     .n = n,
-                     .d = d,
-                     .dv = dv,
-                     .q = normals(11, heads * m, d, s),
-                     .k = normals(12, kv * n, d, s),
-                     .v = normals(13, kv * n, dv, s),
-                     .y = calloc((size_t)(heads * m * dv), sizeof(double))};
-}
-
-static void drop(problem *p)
-{
-    free(p->q);
-    free(p->k);
-    free(p->v);
-    free(p->y);
-}
-
-static void save(const char *name, int64_t a, int64_t b, int64_t c, const double *x)
-{
-    const int64_t shape[] = {a, b, c};
-    char header[ES_NPY_WRITTEN_MOST];
-    const size_t size = es_npy_header_write(sizeof *x, 3, shape, header);
-    FILE *f = fopen(in_folder(name), "wb"); /* es_npy_save() would wait for the disk */
-    assert_non_null(f);
-    assert_int_equal(fwrite(header, 1, size, f), size);
-    assert_int_equal(fwrite(x, sizeof *x, (size_t)(a * b * c), f), a * b * c);
-    assert_int_equal(fclose(f), 0);
-}
-
-/* The answer of measure --compare; NULL-ended pairs of further options. */
-static es_answer *ask(const problem *p, const char *const *more)
-{
-    const es_study *study = es_study_find("measure");
-    es_params *params;
-    es_answer *answer;
-    save("q.npy", p->heads, p->m, p->d, p->q);
-    save("k.npy", p->kv, p->n, p->d, p->k);
-    save("v.npy", p->kv, p->n, p->dv, p->v);
-    save("y.npy", p->heads, p->m, p->dv, p->y);
-    assert_ok(es_params_new(study->params, study->size, &params, &err));
-    const char *const names[] = {"q", "k", "v", "compare"};
-    const char *const files[] = {"q.npy", "k.npy", "v.npy", "y.npy"};
-    for (int i = 0; i < 4; i++)
-        assert_ok(es_params_set(params, names[i], in_folder(files[i]), &err));
-    for (; more && *more; more += 2)
-        assert_ok(es_params_set(params, more[0], more[1], &err));
-    assert_ok(es_study_run(study, params, &(es_study_opts){.exec = {.threads = 1}}, &answer, &err));
-    es_params_free(params);
-    return answer;
-}
-
-static double number(const es_answer *a, const char *key)
-{
-    return es_table_get(es_answer_find(a, "compare"), 0, key);
-}
-
-static const char *text(const es_answer *a, const char *key)
-{
-    return es_table_get_text(es_answer_find(a, "compare"), 0, key);
-}
-
-/* ---- attention in plain loops, with something planted ---- */
-
-typedef struct planted {
-    double scale, sink, cap, factor;
-    int causal; /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
-    int64_t window, band, last;
-    bool exclude_self, tiled, no_division, no_division_max;
-    store round_scores; /* AS_F64: no */
-} planted;
-
-static bool hidden(const problem *p, const planted *t, int64_t i, int64_t j)
-{
-    const int64_t at = t->causal == 2 || t->window || t->band ? i + p->n - p->m : i;
-    return (t->causal && t->causal < 3 && j > at) || (t->causal == 3 && j >= i) ||
-           (t->window && (j > at || j <= at - t->window)) ||
-           (t->band && (j > at + t->band || j < at - t->band)) || (t->exclude_self && j == i) ||
-           (t->last && j >= p->n - t->last);
-}
-
-static double score_of(const problem *p, const planted *t, int64_t h, int64_t kv, int64_t i,
-                       int64_t j)
-{
-    double s = 0.0;
-    for (int64_t c = 0; c < p->d; c++)
-        s += p->q[(h * p->m + i) * p->d + c] * p->k[(kv * p->n + j) * p->d + c];
-    s = t->round_scores ? stored(t->round_scores, t->scale * stored(t->round_scores, s))
-                        : t->scale * s;
-    return t->cap > 0.0 ? t->cap * tanh(s / t->cap) : s;
-}
-
-static void plant(problem *p, const planted *t, store s)
-{
-    double *w = malloc((size_t)p->n * sizeof *w);
-    assert_non_null(w);
-    for (int64_t r = 0; r < p->heads * p->m; r++) {
-        const int64_t h = r / p->m, i = r % p->m;
-        const int64_t kv = t->tiled ? h % p->kv : h / (p->heads / p->kv);
-        double total = t->sink, most = -INFINITY;
-        for (int64_t j = 0; j < p->n; j++) {
-            const double x = hidden(p, t, i, j) ? -INFINITY : score_of(p, t, h, kv, i, j);
-            most = fmax(most, x);
-            w[j] = exp(x);
-            total += w[j];
-        }
-        const double by = t->no_division ? 1.0 : t->no_division_max ? exp(most) : total;
-        for (int64_t c = 0; c < p->dv; c++) {
-            double o = 0.0;
-            for (int64_t j = 0; j < p->n; j++)
-                o += w[j] / by * p->v[(kv * p->n + j) * p->dv + c];
-            p->y[r * p->dv + c] = stored(s, (t->factor != 0.0 ? t->factor : 1.0) * o);
-        }
-    }
-    free(w);
-}
+#include "planted.h"
 
 /* ---- kernels ---- */
 
@@ -220,9 +60,6 @@ static void kernels_keep_what_is_expected(void **state)
             es_answer *a = ask(&p, (const char *[]){"scale", b, NULL});
             assert_string_equal(text(a, "format"), store_names[s]);
             const double ratio = number(a, "ratio");
-            if (getenv("SHOW"))
-                printf("RATIO %s %g n %lld d %lld s %g fl %d\n", store_names[s], ratio,
-                       (long long)n, (long long)d, scale, i / 24);
             if (!(ratio < 1.0 && ratio > 1.0 / 15.0))
                 fail_msg("%s, n = %lld, d = %lld, scale %g, flash %d: %g of the expected error",
                          store_names[s], (long long)n, (long long)d, scale, i / 24, ratio);
@@ -284,6 +121,27 @@ static void mistakes_are_recognised(void **state)
             expect(&p, all[i].name, s, NULL);
             drop(&p);
         }
+}
+
+static void padding_of_any_remainder(void **state)
+{
+    (void)state;
+    /* 57 = 9 and 41 = 9 modulo 16: more than half a tile is there; 58 is 64 by every tile but one
+     */
+    const struct {
+        const char *name;
+        int64_t n, more;
+    } all[] = {{"padded-16", 57, 7},
+               {"padded-16", 41, 7},
+               {"padded-16", 58, 6},
+               {"padded-32", 41, 23},
+               {"padded-64", 70, 58}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        problem p = make(1, 1, 10, all[i].n, 16, 8, AS_F32);
+        plant(&p, &(planted){.scale = 0.25, .sink = (double)all[i].more}, AS_F32);
+        expect(&p, all[i].name, AS_F32, NULL);
+        drop(&p);
+    }
 }
 
 /* Square: 1/d is the square of 1/sqrt(d), so an asked scale of 0.2 is applied twice; scores beyond
@@ -351,15 +209,11 @@ static void heads_in_the_wrong_place(void **state)
     (void)state;
     for (store s = AS_F32; s <= AS_BF16; s++) {
         problem p = make(3, 3, 20, 20, 8, 6, s);
-        const int64_t each = 20 * 6;
         plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, s);
         swap_rows(p.y, 3, 20, 6);
         expect(&p, "rows-first", s, NULL);
         swap_rows(p.y, 20, 3, 6); /* and back */
-        double first[20 * 6];
-        memcpy(first, p.y, sizeof first);
-        memmove(p.y, p.y + each, 2 * sizeof first);
-        memcpy(p.y + 2 * each, first, sizeof first);
+        swap_heads(&p);
         expect(&p, "heads-moved", s, NULL);
         /* everything is (n, heads, d) and was read otherwise */
         plant(&p, &(planted){.scale = 1.0 / sqrt(8.0), .causal = 1}, s);
@@ -438,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_keep_what_is_expected),
         cmocka_unit_test(mistakes_are_recognised),
+        cmocka_unit_test(padding_of_any_remainder),
         cmocka_unit_test(mistakes_of_other_settings),
         cmocka_unit_test(coarse_kernels_are_recognised),
         cmocka_unit_test(heads_in_the_wrong_place),

@@ -77,13 +77,22 @@ SCALE(scale_inverse, sqrt(d))
 SCALE(scale_model, 1.0 / sqrt(heads * d))
 SCALE(scale_base_two, b *log(2.0))
 SCALE(scale_base_e, b / log(2.0))
-SCALE(scale_zero, 0.0)
 
+/* Their sentences say it. */
 static es_status scale_none(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
     (void)err;
     ES_TRY(to_scale(v, 1.0, applies));
+    v->note[0] = '\0';
+    return ES_OK;
+}
+
+static es_status scale_zero(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    ES_TRY(to_scale(v, 0.0, applies));
     v->note[0] = '\0';
     return ES_OK;
 }
@@ -117,14 +126,16 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
     return ES_OK;
 }
 
+enum { LEAST_TILE = 16 }; /* of those in the list */
+
 /* Keys of zeros fill the last tile, and nobody masks them. */
 static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
 {
-    const int64_t more = (tile - v->keys % tile) % tile;
+    const int64_t half = tile / 2, more = (tile - v->keys % tile) % tile;
     v->sink = (double)more;
     /* a smaller tile that comes to the same has been tried */
-    *applies = more > 0 && v->mask == COMPARE_ALL &&
-               more != (tile / 2 - v->keys % (tile / 2)) % (tile / 2);
+    const bool tried = half >= LEAST_TILE && more == (half - v->keys % half) % half;
+    *applies = more > 0 && v->mask == COMPARE_ALL && !tried;
     snprintf(v->note, sizeof v->note, "%lld keys to a multiple of %lld", (long long)more,
              (long long)tile);
     return ES_OK;

@@ -161,7 +161,9 @@ typedef struct compare_try {
     const compare_hypothesis *mask, *hypothesis; /* mask: NULL, or a causal one under it */
     compare_variant variant;
     compare_sum sum;
+    bool explains;  /* the rows of the sum, which are some */
     bool confirmed; /* on all rows, or as many as sum.rows says */
+    int64_t at;     /* in the order of trying */
 } compare_try;
 
 typedef struct compare_found {

@@ -53,7 +53,8 @@ static es_status try_one(compare_case *c, const compare_hypothesis *mask,
 {
     compare_try *t = &found->tries[found->count];
     bool applies = true;
-    *t = (compare_try){.mask = mask, .hypothesis = h, .variant = compare_asked(c)};
+    *t = (compare_try){
+        .mask = mask, .hypothesis = h, .variant = compare_asked(c), .at = found->count};
     if (mask)
         ES_TRY(mask->change(c, &t->variant, &applies, err));
     if (applies)
@@ -61,7 +62,8 @@ static es_status try_one(compare_case *c, const compare_hypothesis *mask,
     if (!applies)
         return ES_OK;
     ES_TRY(look(c, &t->variant, &t->sum, err));
-    found->count++;
+    t->explains = explains(&t->variant, &t->sum);
+    found->count += t->sum.rows > 0; /* else no query sees a key, and there is nothing to compare */
     return ES_OK;
 }
 
@@ -70,11 +72,11 @@ static es_status confirm(compare_case *c, int64_t first, compare_found *found, e
 {
     for (int64_t i = first; i < found->count; i++) {
         compare_try *t = &found->tries[i];
-        if (!explains(&t->variant, &t->sum))
+        if (!t->explains)
             continue;
         const int64_t rows = rows_for(c, confirm_flops, MOST_ROWS, compare_queries(c, &t->variant));
         ES_TRY(compare_rows(c, &t->variant, rows, &t->sum, err));
-        t->confirmed = explains(&t->variant, &t->sum);
+        t->explains = t->confirmed = explains(&t->variant, &t->sum);
         if (t->confirmed) {
             found->match = t;
             return ES_OK;

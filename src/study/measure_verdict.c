@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "study/answer_kit.h"
@@ -157,11 +158,16 @@ static total add_heads(const es_job *job, es_table *heads)
 
 enum { SAID = 256 };
 
-/* "attention with another scale: 0.05, and causal" */
-static const char *say_try(const compare_try *t, char out[SAID])
+/* "attention with another scale: 0.05, and causal". `after` follows it; a comma that ends it is
+ * not needed where another follows, or nothing. */
+static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
-    snprintf(out, SAID, "%s%s%s%s%s", t->hypothesis->sentence, t->variant.note[0] ? " " : "",
-             t->variant.note, t->mask ? ", and " : "", t->mask ? t->mask->also : "");
+    const char *sentence = t->hypothesis->sentence;
+    const size_t size = strlen(sentence);
+    const bool comma = size && sentence[size - 1] == ',' && (t->mask || *after != ' ');
+    snprintf(out, SAID, "%.*s%s%s%s%s%s", (int)(size - comma), sentence,
+             t->variant.note[0] ? " " : "", t->variant.note, t->mask ? ", and " : "",
+             t->mask ? t->mask->also : "", after);
     return out;
 }
 
@@ -172,7 +178,17 @@ static int nearest_first(const void *a, const void *b)
     const double x = s->sum.ratio, y = t->sum.ratio;
     if (!s->variant.format != !t->variant.format)
         return s->variant.format ? 1 : -1;
-    return (x > y) - (x < y);
+    if (isnan(x) != isnan(y))
+        return isnan(x) ? 1 : -1;
+    return x > y ? 1 : x < y ? -1 : (s->at > t->at) - (s->at < t->at);
+}
+
+/* "causal+scale-none" */
+static const char *name_try(const compare_try *t, char out[ES_KEY_ROOM])
+{
+    snprintf(out, ES_KEY_ROOM, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
+             t->hypothesis->name);
+    return out;
 }
 
 static void put_try(const compare_try *t, es_table *table)
@@ -180,14 +196,12 @@ static void put_try(const compare_try *t, es_table *table)
     char said[SAID], name[ES_KEY_ROOM];
     const compare_sum *sum = &t->sum;
     const int64_t row = es_table_row(table);
-    snprintf(name, sizeof name, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
-             t->hypothesis->name);
-    es_table_text(table, row, "hypothesis", name);
-    es_table_text(table, row, "is", say_try(t, said));
+    es_table_text(table, row, "hypothesis", name_try(t, name));
+    es_table_text(table, row, "is", say_try(t, "", said));
     es_table_text(table, row, "verdict",
-                  t->confirmed        ? "met"
-                  : sum->ratio <= 1.0 ? "met on a sample"
-                                      : "not met");
+                  t->confirmed  ? "met"
+                  : t->explains ? "met on a sample"
+                                : "not met");
     es_put(table, row, {"rows", (double)sum->rows},
            {"rms", sqrt(sum->squares / (double)sum->elements)}, {"largest", sum->largest},
            {"expected", sum->expected}, {"ratio", sum->ratio});
@@ -216,15 +230,15 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
     if (match) {
         const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
         es_answer_tell(a,
-                       "%s is what %s in %s gives (%s%lld rows, none above %.2g of the error that "
+                       "%s is what %s %s gives (%s%lld rows, none above %.2g of the error that "
                        "may be expected of it); it is not the attention that was asked for.",
-                       name, say_try(match, said), format, whole ? "all " : "",
+                       name, say_try(match, " in", said), format, whole ? "all " : "",
                        (long long)match->sum.rows, match->sum.ratio);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
                        "%s is not the attention that was asked for, nor one of %lld others that "
-                       "were tried; the nearest is %s, %.2g times the expected error away.",
-                       name, (long long)found->count, say_try(&found->tries[0], said),
+                       "were tried; the nearest is %s %.2g times the expected error away.",
+                       name, (long long)found->count, say_try(&found->tries[0], ",", said),
                        found->tries[0].sum.ratio);
     } else {
         es_answer_tell(a,
@@ -318,9 +332,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     if (found.match) {
         const compare_try match = *found.match; /* the list is put in order below */
         char name[ES_KEY_ROOM];
-        snprintf(name, sizeof name, "%s%s%s", match.mask ? match.mask->name : "",
-                 match.mask ? "+" : "", match.hypothesis->name);
-        es_table_text(verdict, 0, "looks_like", name);
+        es_table_text(verdict, 0, "looks_like", name_try(&match, name));
         put_tries(&found, answer);
         tell_found(job, &found, &match, &all, answer);
     } else if (!met) {
