@@ -142,13 +142,40 @@ static void nonsense_is_refused_and_nothing_is_written(void **state)
                                          "printf -- '-1 1 a svg t\\nabc'",
                                          "printf '3 1 a svg t'",
                                          "printf 'hello\\n'",
-                                         "printf '3 1 a svg t\\nabc3 1 A svg t\\nabc'"};
+                                         "printf '3 1 a svg t\\nabc3 1 A svg t\\nabc'",
+                                         "printf '3 1 -a svg t\\nabc'",
+                                         "printf '3 1 a exe t\\nabc'",
+                                         "printf '3 1 a svg\\nabc'",
+                                         "printf '3x 1 a svg t\\nabc'",
+                                         "printf '3 1  svg t\\nabc'",
+                                         "printf '3 1 %0300d svg t\\nabc' 1",
+                                         "printf '1 1 a svg t\\nx1 1 b svg t\\ny1 1 a svg u\\nz'"};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         be_node(bodies[i]);
         assert_int_equal(draw(&plain), ES_E_UNSUPPORTED);
         assert_string_equal(err.rule, "report.node");
         assert_int_equal(count_out(), 0);
     }
+}
+
+/* Titles are any text, of any length. */
+static void a_long_title_is_no_nonsense(void **state)
+{
+    (void)state;
+    be_node("printf '1 1 a svg %02000d\\nx1 1 a csv \\nx' 1");
+    assert_ok(draw(&plain));
+    assert_int_equal(count_out(), 2);
+}
+
+static void a_folder_whose_files_would_have_no_names_is_refused(void **state)
+{
+    (void)state;
+    static char deep[4096];
+    const char *runs[] = {run_path};
+    memset(deep, '/', 4000);
+    be_node("printf '1 1 a svg t\\nx'");
+    assert_int_equal(es_report_figures(runs, 1, deep, &plain, &err), ES_E_LIMIT);
+    assert_string_equal(err.rule, "file.path");
 }
 
 static void a_node_that_fails_says_why(void **state)
@@ -219,6 +246,9 @@ int main(void)
         needy_test_setup_teardown(files_are_written_as_they_come, begin, end),
         needy_test_setup_teardown(the_child_finds_tables_and_no_options, begin, end),
         needy_test_setup_teardown(nonsense_is_refused_and_nothing_is_written, begin, end),
+        needy_test_setup_teardown(a_long_title_is_no_nonsense, begin, end),
+        cmocka_unit_test_setup_teardown(a_folder_whose_files_would_have_no_names_is_refused, begin,
+                                        end),
         needy_test_setup_teardown(a_node_that_fails_says_why, begin, end),
         needy_test_setup_teardown(files_that_exist_stay_unless_asked, begin, end),
         needy_test_setup_teardown(a_caller_that_stops_leaves_no_child, begin, end),
