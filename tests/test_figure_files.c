@@ -207,29 +207,36 @@ static void files_that_exist_stay_unless_asked(void **state)
     assert_int_equal(count_out(), 3);
 }
 
-static bool stop_at_third(void *user, double done, double total)
+/* Asked every 20 ms: stop once the file is there, or after a minute without it. */
+typedef struct waiting {
+    const char *path;
+    int asked;
+} waiting;
+
+static bool stop_when_there(void *user, double done, double total)
 {
     (void)done, (void)total;
-    return ++*(int *)user >= 3;
+    waiting *w = user;
+    return access(w->path, F_OK) == 0 || ++w->asked >= 3000;
 }
 
 /* The child is gone when the function returns: its process number is nobody's. */
 static void a_caller_that_stops_leaves_no_child(void **state)
 {
     (void)state;
-    char body[1100], path[600];
-    int asked = 0;
-    const es_figures_opts opts = {.progress = stop_at_third, .progress_user = &asked};
+    char body[2000], path[600];
+    waiting wait = {.path = path};
+    const es_figures_opts opts = {.progress = stop_when_there, .progress_user = &wait};
     snprintf(path, sizeof path, "%s/pid", bin);
-    snprintf(body, sizeof body, "echo $$ >%s; exec sleep 100", path);
+    snprintf(body, sizeof body, "echo $$ >%s.new; mv %s.new %s; exec sleep 100", path, path, path);
     be_node(body);
     assert_int_equal(draw(&opts), ES_E_INTERRUPTED);
     FILE *file = fopen(path, "r");
     long pid = 0;
-    if (file && fscanf(file, "%ld", &pid) == 1)
-        assert_int_equal(kill((pid_t)pid, 0), -1);
-    if (file)
-        fclose(file);
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pid), 1);
+    fclose(file);
+    assert_int_equal(kill((pid_t)pid, 0), -1);
     assert_int_equal(count_out(), 0);
 }
 
