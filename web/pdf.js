@@ -5,6 +5,7 @@
 // Helvetica, with Symbol for what that lacks, so that nothing is embedded and every word can be searched and edited.
 import { deflateSync } from "node:zlib";
 import { piecesOf } from "./pdf-fonts.js";
+import { highest, lowest } from "./tables.js";
 
 // ---- reading SVG ----
 
@@ -195,7 +196,7 @@ class Page {
     const { attributes, children } = this.defs.get(id);
     const numbers = path.match(/-?[\d.]+/g).map(Number);
     const [xs, ys] = [0, 1].map((k) => numbers.filter((_, i) => i % 2 === k));
-    const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+    const box = [lowest(xs), lowest(ys), highest(xs), highest(ys)];
     const at = (v, low, high) => low + (high - low) * Number(v ?? 0);
     const ends = ["x1", "y1", "x2", "y2"].map((key, i) => at(attributes[key], box[i % 2], box[2 + (i % 2)]));
     this.shadings.push({

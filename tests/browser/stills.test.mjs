@@ -147,6 +147,20 @@ test("arcs become curves on the circle", async () => {
   assert.ok(Math.abs(turned - 2 * Math.PI) < 1e-2); // once around, in SVG's positive direction
 });
 
+test("a figure may have more rows than a function has arguments", async () => {
+  const { extent, groupBy } = await import("../../web/tables.js");
+  const { clean } = await import("../../web/chart.js");
+  const rows = Array.from({ length: 300000 }, (_, i) => ({ x: 1, y: i + 3, key: i % 3 }));
+  assert.deepEqual(extent(rows.map((r) => r.y)), [3, 300002]);
+  const bars = [{ x: 1, lo: -1, hi: 1.5 }]; // one and a half times above the bottom of the axis
+  const { figure } = clean({ x: {}, y: { log: true }, layers: [{ kind: "points", rows }, { kind: "bars", rows: bars }] });
+  assert.equal(figure.layers[1].rows[0].lo, 1);
+  assert.deepEqual(
+    groupBy(rows, "key").map(([key, of]) => [key, of.length]),
+    [0, 1, 2].map((key) => [key, 100000]),
+  );
+});
+
 test("what is there is not overwritten, unless that is asked for", () => {
   const path = join(folder, "converge-rates-against-the-horizon.csv");
   const before_ = readFileSync(path, "utf8");
