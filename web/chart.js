@@ -457,9 +457,12 @@ export function dataOf(figure) {
     .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, at, ...row }) => ({ part: l.name ?? l.kind, ...row })));
 }
 
-// The name of a file that a figure is saved in.
-export const plainName = (title) =>
+// The name of a file that a figure is saved in, of at most `most` characters; a title that has no letter or digit of
+// ASCII gives none, and is called `otherwise`.
+export const plainName = (title, otherwise = "figure", most = 90) =>
   title
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "");
+    .replace(/^-/, "")
+    .slice(0, most)
+    .replace(/-$/, "") || otherwise;

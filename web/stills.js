@@ -26,16 +26,21 @@ const svgOf = (spec) =>
     renderer: "none",
   }).toSVG();
 
+// Characters that no XML may hold. What a run calls its texts may.
+const notXml = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g;
+
 // Every figure of a run, also each of those that share a place on the page.
 function figuresOf(run) {
   const known = Object.hasOwn(registry, run.command) ? registry[run.command](run) : [];
   return known.flatMap((f) => (f.options ? f.options.map((o) => o.figure()) : [f]));
 }
 
-// Names are never used twice.
+// RUN-FIGURE, of about 150 characters at most: file systems have room for 255. Names are never used twice.
 function namer() {
   const taken = new Set();
-  return (wanted) => {
+  return (run, title) => {
+    const figure = plainName(title);
+    const wanted = `${plainName(run, "run", 150 - figure.length)}-${figure}`;
     let name = wanted;
     for (let i = 2; taken.has(name); i++) name = `${wanted}-${i}`;
     taken.add(name);
@@ -47,7 +52,7 @@ async function filesOf(figure) {
   const { figure: cleaned, notes, empty } = clean(figure);
   if (empty) return null;
   const spec = stillOf(cleaned, paperTheme);
-  const svg = await svgOf(spec);
+  const svg = (await svgOf(spec)).replace(notXml, "\ufffd");
   const rows = dataOf(cleaned);
   return {
     rows: rows.length,
@@ -61,6 +66,9 @@ async function filesOf(figure) {
   };
 }
 
+// Titles may name texts of a run, which are anything.
+const lineOf = (title) => [...title.replace(/[\p{Cc}\u2028\u2029]+/gu, " ")].slice(0, 200).join("");
+
 function put(bytes) {
   for (let at = 0; at < bytes.length;) at += writeSync(1, bytes, at);
 }
@@ -73,10 +81,10 @@ async function main() {
     for (const figure of figuresOf({ ...given, tables })) {
       const made = await filesOf(figure);
       if (!made) continue;
-      const stem = name(`${plainName(given.name)}-${plainName(figure.title)}`);
+      const stem = name(given.name, figure.title);
       for (const [kind, content] of Object.entries(made.files)) {
         const bytes = Buffer.from(content);
-        put(Buffer.from(`${bytes.length} ${made.rows} ${stem} ${kind} ${figure.title}\n`));
+        put(Buffer.from(`${bytes.length} ${made.rows} ${stem} ${kind} ${lineOf(figure.title)}\n`));
         put(bytes);
       }
     }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -159,6 +160,27 @@ test("a figure may have more rows than a function has arguments", async () => {
     groupBy(rows, "key").map(([key, of]) => [key, of.length]),
     [0, 1, 2].map((key) => [key, 100000]),
   );
+});
+
+// A run of a name that alone is too long, and one whose name has no letter of ASCII.
+test("names of files are short, plain and all different, whatever runs and texts are called", (t) => {
+  const long = `${"long".repeat(60)}.run`;
+  for (const name of [long, "данные.run"]) copyFileSync(join(PAGES, "strange.run"), join(work, name));
+  const out = join(work, "strange");
+  const { status, stderr, stdout } = report([join(work, long), join(work, "данные.run"), "--figures", out, "--json"]);
+  assert.equal(status, 0, stderr);
+  const made = JSON.parse(stdout).figures;
+  const names = made.map((f) => f.figure);
+  assert.deepEqual(
+    readdirSync(out).sort(),
+    names.flatMap((f) => ["svg", "pdf", "vl.json", "csv"].map((kind) => `${f}.${kind}`)).sort(),
+  );
+  assert.equal(names.length, 4); // two runs, two texts each
+  assert.ok(names.every((f) => f.length < 160 && /^(long|run-ratio)/.test(f)), names.join(" "));
+  assert.ok(made.every((f) => f.title.length <= 200 && !/\p{Cc}/u.test(f.title)));
+  assert.match(made[0].title, / on про за /);
+  if (spawnSync("xmllint", ["--version"]).error) return t.skip("there is no xmllint");
+  execFileSync("xmllint", ["--noout", "--nonet", ...names.map((f) => join(out, `${f}.svg`))]);
 });
 
 test("what is there is not overwritten, unless that is asked for", () => {
