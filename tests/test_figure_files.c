@@ -89,14 +89,15 @@ static void tell(void *user, const es_report_file *file)
     assert_string_equal(file->figure, "a-b");
     assert_string_equal(file->title, "A title, with words");
     assert_int_equal(file->rows, 7);
+    assert_int_equal(file->unknown, strcmp(file->kind, "pdf") == 0 ? 5 : 0);
 }
 
 static void files_are_written_as_they_come(void **state)
 {
     (void)state;
     const es_figures_opts opts = {.wrote = tell};
-    be_node(
-        "printf '4 7 a-b svg A title, with words\\n<a>\\n0 7 a-b vl.json A title, with words\\n'");
+    be_node("printf '4 7 0 a-b svg A title, with words\\n<a>\\n0 7 5 a-b pdf A title, with "
+            "words\\n'");
     told = 0;
     assert_ok(draw(&opts));
     assert_int_equal(told, 2);
@@ -116,7 +117,7 @@ static void the_child_finds_tables_and_no_options(void **state)
     (void)state;
     assert_int_equal(setenv("NODE_OPTIONS", "--bad", 1), 0);
     be_node("data=$(cat <&3); n=$(printf %s \"$data$NODE_OPTIONS\" | wc -c); "
-            "printf '%d 1 data csv t\\n%s' \"$n\" \"$data$NODE_OPTIONS\"");
+            "printf '%d 1 0 data csv t\\n%s' \"$n\" \"$data$NODE_OPTIONS\"");
     assert_ok(draw(&plain));
     assert_int_equal(unsetenv("NODE_OPTIONS"), 0);
     char path[600], text[512] = "";
@@ -134,22 +135,24 @@ static void the_child_finds_tables_and_no_options(void **state)
 static void nonsense_is_refused_and_nothing_is_written(void **state)
 {
     (void)state;
-    static const char *const bodies[] = {"printf '3 1 ../evil svg t\\nabc'",
-                                         "printf '3 1 /evil svg t\\nabc'",
-                                         "printf '3 1 .hidden svg t\\nabc'",
-                                         "printf '3 1 a s/v t\\nabc'",
-                                         "printf '4 1 a svg t\\nabc'",
-                                         "printf -- '-1 1 a svg t\\nabc'",
-                                         "printf '3 1 a svg t'",
-                                         "printf 'hello\\n'",
-                                         "printf '3 1 a svg t\\nabc3 1 A svg t\\nabc'",
-                                         "printf '3 1 -a svg t\\nabc'",
-                                         "printf '3 1 a exe t\\nabc'",
-                                         "printf '3 1 a svg\\nabc'",
-                                         "printf '3x 1 a svg t\\nabc'",
-                                         "printf '3 1  svg t\\nabc'",
-                                         "printf '3 1 %0300d svg t\\nabc' 1",
-                                         "printf '1 1 a svg t\\nx1 1 b svg t\\ny1 1 a svg u\\nz'"};
+    static const char *const bodies[] = {
+        "printf '3 1 0 ../evil svg t\\nabc'",
+        "printf '3 1 0 /evil svg t\\nabc'",
+        "printf '3 1 0 .hidden svg t\\nabc'",
+        "printf '3 1 0 a s/v t\\nabc'",
+        "printf '4 1 0 a svg t\\nabc'",
+        "printf -- '-1 1 0 a svg t\\nabc'",
+        "printf '3 1 0 a svg t'",
+        "printf 'hello\\n'",
+        "printf '3 1 0 a svg t\\nabc3 1 0 A svg t\\nabc'",
+        "printf '3 1 0 -a svg t\\nabc'",
+        "printf '3 1 0 a exe t\\nabc'",
+        "printf '3 1 0 a svg\\nabc'",
+        "printf '3x 1 0 a svg t\\nabc'",
+        "printf '3 1 a svg t\\nabc'",
+        "printf '3 1 0  svg t\\nabc'",
+        "printf '3 1 0 %0300d svg t\\nabc' 1",
+        "printf '1 1 0 a svg t\\nx1 1 0 b svg t\\ny1 1 0 a svg u\\nz'"};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         be_node(bodies[i]);
         assert_int_equal(draw(&plain), ES_E_UNSUPPORTED);
@@ -162,7 +165,7 @@ static void nonsense_is_refused_and_nothing_is_written(void **state)
 static void a_long_title_is_no_nonsense(void **state)
 {
     (void)state;
-    be_node("printf '1 1 a svg %02000d\\nx1 1 a csv \\nx' 1");
+    be_node("printf '1 1 0 a svg %02000d\\nx1 1 0 a csv \\nx' 1");
     assert_ok(draw(&plain));
     assert_int_equal(count_out(), 2);
 }
@@ -173,7 +176,7 @@ static void a_folder_whose_files_would_have_no_names_is_refused(void **state)
     static char deep[4096];
     const char *runs[] = {run_path};
     memset(deep, '/', 4000);
-    be_node("printf '1 1 a svg t\\nx'");
+    be_node("printf '1 1 0 a svg t\\nx'");
     assert_int_equal(es_report_figures(runs, 1, deep, &plain, &err), ES_E_LIMIT);
     assert_string_equal(err.rule, "file.path");
 }
@@ -198,9 +201,9 @@ static void files_that_exist_stay_unless_asked(void **state)
 {
     (void)state;
     const es_figures_opts over = {.overwrite = true};
-    be_node("printf '1 1 a svg t\\nx1 1 b svg t\\ny'");
+    be_node("printf '1 1 0 a svg t\\nx1 1 0 b svg t\\ny'");
     assert_ok(draw(&plain));
-    be_node("printf '1 1 c svg t\\nx1 1 b svg t\\ny'");
+    be_node("printf '1 1 0 c svg t\\nx1 1 0 b svg t\\ny'");
     assert_int_equal(draw(&plain), ES_E_EXISTS);
     assert_int_equal(count_out(), 2); /* not even c, which would have been new */
     assert_ok(draw(&over));

@@ -2,8 +2,8 @@
 //
 // Run by Node.js for `esscher report --figures`. It reads runs from file descriptor 3, {"name", "command", "answer",
 // "params", "tables"} each as on the page, and writes files to standard output, each after a line
-// "BYTES ROWS FIGURE KIND TITLE": "12345 36 converge-rates-against-the-horizon svg Rates against the horizon". It opens
-// no file and no connection. Modules and theme are those of the page's own "Save as".
+// "BYTES ROWS UNKNOWN FIGURE KIND TITLE": "12345 36 0 converge-rates-against-the-horizon svg Rates against the horizon";
+// UNKNOWN counts characters of a PDF that its fonts have not. It opens no file and no connection. Modules and theme are those of the page's own "Save as".
 import { readFileSync, writeSync } from "node:fs";
 import { parse, textMetrics, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
@@ -54,12 +54,13 @@ async function filesOf(figure) {
   const spec = stillOf(cleaned, paperTheme);
   const svg = (await svgOf(spec)).replace(notXml, "\ufffd");
   const rows = dataOf(cleaned);
+  let unknown = 0;
   return {
     rows: rows.length,
-    notes,
+    unknown: (kind) => (kind === "pdf" ? unknown : 0),
     files: {
       svg,
-      pdf: pdfOf(svg, figure.title),
+      pdf: pdfOf(svg, figure.title, () => unknown++),
       "vl.json": `${JSON.stringify({ ...spec, description: [figure.caption, ...notes].join(" ") }, null, 1)}\n`,
       csv: csvOf(rows),
     },
@@ -84,7 +85,7 @@ async function main() {
       const stem = name(given.name, figure.title);
       for (const [kind, content] of Object.entries(made.files)) {
         const bytes = Buffer.from(content);
-        put(Buffer.from(`${bytes.length} ${made.rows} ${stem} ${kind} ${lineOf(figure.title)}\n`));
+        put(Buffer.from(`${bytes.length} ${made.rows} ${made.unknown(kind)} ${stem} ${kind} ${lineOf(figure.title)}\n`));
         put(bytes);
       }
     }

@@ -127,7 +127,7 @@ enum { NAME = 200, KIND = 8, PATH = 4096 };
 /* A file that came back; its words lie in the parcel. */
 typedef struct parcel_file {
     const char *figure, *kind, *title, *bytes;
-    int64_t size, rows;
+    int64_t size, rows, unknown;
 } parcel_file;
 
 /* All of them, one after the other: a line about each, then its bytes. */
@@ -185,7 +185,8 @@ static bool read_file(parcel *p, size_t *at, parcel_file *out)
         return false;
     *end = '\0';
     *at = (size_t)(end + 1 - p->bytes);
-    if (!is_count(take_word(&line), &out->size) || !is_count(take_word(&line), &out->rows))
+    if (!is_count(take_word(&line), &out->size) || !is_count(take_word(&line), &out->rows) ||
+        !is_count(take_word(&line), &out->unknown))
         return false;
     out->figure = take_word(&line);
     out->kind = take_word(&line);
@@ -294,7 +295,8 @@ static es_status save(const parcel_file *file, const char *folder, const es_figu
                                                         .kind = file->kind,
                                                         .title = file->title,
                                                         .rows = file->rows,
-                                                        .bytes = file->size});
+                                                        .bytes = file->size,
+                                                        .unknown = file->unknown});
     return status;
 }
 

@@ -35,6 +35,7 @@ before(() => {
   const { status, stderr, stdout } = report(["converge.run", "probe.run", "ball.run", "--figures", folder, "--json"]);
   assert.equal(status, 0, stderr);
   figures = JSON.parse(stdout).figures.map((f) => f.figure);
+  assert.ok(JSON.parse(stdout).figures.every((f) => f.unknown === 0));
 });
 
 const read = (figure, kind) => readFileSync(join(folder, `${figure}.${kind}`), "utf8");
@@ -179,6 +180,9 @@ test("names of files are short, plain and all different, whatever runs and texts
   assert.ok(names.every((f) => f.length < 160 && /^(long|run-ratio)/.test(f)), names.join(" "));
   assert.ok(made.every((f) => f.title.length <= 200 && !/\p{Cc}/u.test(f.title)));
   assert.match(made[0].title, / on про за /);
+  assert.ok(made.every((f) => f.unknown >= 3)); // "код", which the vertical axes name
+  assert.equal(JSON.parse(stdout).findings.length, 1);
+  assert.match(JSON.parse(stdout).findings[0], /^4 of 4 figures have characters that no font of the PDF has/);
   if (spawnSync("xmllint", ["--version"]).error) return t.skip("there is no xmllint");
   execFileSync("xmllint", ["--noout", "--nonet", ...names.map((f) => join(out, `${f}.svg`))]);
 });
@@ -207,7 +211,7 @@ test("without Node.js, or with one that fails, the error says so and nothing is 
   const old = report(["converge.run", "--figures", join(work, "none")], { PATH: `${bin}:/bin:/usr/bin` });
   assert.equal(old.status, 3);
   assert.match(old.stderr, /node failed: SyntaxError: too old \[rule report\.node\]/);
-  writeFileSync(join(bin, "node"), "#!/bin/sh\nprintf '3 1 ../../evil svg title\\nabc'\n");
+  writeFileSync(join(bin, "node"), "#!/bin/sh\nprintf '3 1 0 ../../evil svg title\\nabc'\n");
   const evil = report(["converge.run", "--figures", join(work, "none")], { PATH: `${bin}:/bin:/usr/bin` });
   assert.equal(evil.status, 3);
   assert.match(evil.stderr, /something else than figures/);
