@@ -127,9 +127,9 @@ static void the_child_finds_tables_and_no_options(void **state)
     assert_true(fread(text, 1, sizeof text - 1, file) > 0);
     fclose(file);
     assert_string_equal(text,
-                        "[{\"name\":\"a\",\"command\":\"converge\",\"answer\":{},\"params\":{},"
-                        "\"tables\":{\"rows\":{\"rows\":2,\"shown\":2,\"columns\":{\"n\":[1,2]"
-                        "}}\n}}\n]");
+                        "[{\"name\":\"a\",\"command\":\"converge\",\"answer\":{},\n\"params\":{},\n"
+                        "\"tables\":{\"rows\":{\"id\":\"\",\"rows\":2,\"shown\":2,"
+                        "\"left\":\"\",\"columns\":{\"n\":[1,2]}}}}\n]");
 }
 
 static void nonsense_is_refused_and_nothing_is_written(void **state)

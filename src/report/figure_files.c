@@ -15,39 +15,10 @@
 #include "report/assets.h"
 #include "report/book.h"
 #include "report/node.h"
+#include "report/page_data.h"
 #include "report/sink.h"
 
 /* ---- what goes out ---- */
-
-/* {"rows": 15, "shown": 15, "columns": {"n": [...], ...}}: every row. */
-static void put_table(es_sink *s, const es_run_table *t)
-{
-    es_sink_format(s, "{\"rows\":%lld,\"shown\":%lld,\"columns\":{", (long long)t->rows,
-                   (long long)t->rows);
-    for (int64_t j = 0; j < t->cols; j++) {
-        const es_run_column *c = &t->columns[j];
-        es_sink_put(s, j ? "," : "");
-        es_sink_json_text(s, c->name);
-        es_sink_put(s, ":[");
-        for (int64_t i = 0; i < t->rows; i++) {
-            es_sink_put(s, i ? "," : "");
-            if (c->kind == ES_RUN_REAL)
-                es_sink_json_real(s, c->reals[i]);
-            else
-                es_sink_json_text(s, c->texts[i]);
-        }
-        es_sink_put(s, "]");
-    }
-    es_sink_put(s, "}}\n");
-}
-
-static void put_pair(es_sink *s, bool first, const char *key, const char *text)
-{
-    es_sink_put(s, first ? "" : ",");
-    es_sink_json_text(s, key);
-    es_sink_put(s, ":");
-    es_sink_json_text(s, text);
-}
 
 /* The name of the run file, without folders and ending. */
 static void put_name(es_sink *s, const char *path)
@@ -65,24 +36,15 @@ static void put_run(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "{\"name\":");
     put_name(s, book->path);
-    es_sink_put(s, ",\"command\":");
-    es_sink_json_text(s, book->about.command);
-    es_sink_put(s, ",\"answer\":{");
-    for (int64_t i = 0; i < book->answer.rows; i++)
-        put_pair(s, i == 0, es_book_text(&book->answer, "key", i),
-                 es_book_text(&book->answer, "value", i));
-    es_sink_put(s, "},\"params\":{");
-    for (int64_t i = 0; i < book->about.params_count; i++)
-        put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
-    es_sink_put(s, "},\"tables\":{");
+    es_sink_put(s, ",");
+    es_page_facts(s, book);
+    es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
     for (int64_t i = 0; i < book->count; i++)
         if (book->tables[i].owner) {
             es_sink_put(s, between);
-            es_sink_json_text(s, book->tables[i].data.name);
-            es_sink_put(s, ":");
-            put_table(s, &book->tables[i].data);
-            between = ",";
+            es_page_table(s, &book->tables[i].data);
+            between = ",\n";
         }
     es_sink_put(s, "}}\n");
 }
