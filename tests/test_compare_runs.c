@@ -10,16 +10,20 @@
 #include "folder.h"
 
 static char paths[2][512];
+static bool repeated; /* runs also have a table "best" with the first row again */
 
 /* A run with a table "rows": keys n and law, a quantity with its error, one without. */
 static void make_run(int which, const char *command, const char *replicates, int64_t rows,
                      const double *n, const char *const *laws, const double *value,
                      const double *error)
 {
-    static const char *const tables[] = {"rows", "rows", "rows", "rows", "rows"};
-    static const char *const keys[] = {"n", "law", "value", "value_se", "other"};
-    static const char *const errors[] = {"", "", "value_se", "", ""};
-    static const char *const roles[] = {"key", "key", "value", "error", "value"};
+    static const char *const tables[] = {"rows", "rows", "rows", "rows",
+                                         "rows", "best", "best", "best"};
+    static const char *const keys[] = {"n",     "law", "value", "value_se",
+                                       "other", "n",   "law",   "value"};
+    static const char *const errors[] = {"", "", "value_se", "", "", "", "", "value_se"};
+    static const char *const roles[] = {"key",   "key", "value", "error",
+                                        "value", "key", "key",   "value"};
     const es_run_column said[] = {{"table", ES_RUN_TEXT, NULL, tables},
                                   {"key", ES_RUN_TEXT, NULL, keys},
                                   {"error", ES_RUN_TEXT, NULL, errors},
@@ -29,7 +33,7 @@ static void make_run(int which, const char *command, const char *replicates, int
                                      {"value", ES_RUN_REAL, value, NULL},
                                      {"value_se", ES_RUN_REAL, error, NULL},
                                      {"other", ES_RUN_REAL, value, NULL}};
-    const es_run_table about = {.name = "_columns", .rows = 5, .cols = 4, .columns = said};
+    const es_run_table about = {.name = "_columns", .rows = 8, .cols = 4, .columns = said};
     const es_run_table table = {.name = "rows", .rows = rows, .cols = 5, .columns = columns};
     const es_run_pair params[] = {{"replicates", replicates}, {"seed", which ? "2" : "1"}};
     const es_run_spec spec = {command, params, 2, NULL, 0};
@@ -38,6 +42,10 @@ static void make_run(int which, const char *command, const char *replicates, int
     assert_ok(es_run_create(paths[which], &spec, true, &run, &err));
     assert_ok(es_run_put_table(run, &about, &err));
     assert_ok(es_run_put_table(run, &table, &err));
+    if (repeated) {
+        const es_run_table again = {.name = "best", .rows = 1, .cols = 5, .columns = columns};
+        assert_ok(es_run_put_table(run, &again, &err));
+    }
     assert_ok(es_run_close(run, &err));
 }
 
@@ -93,7 +101,8 @@ static void figures_meet_their_partners(void **state)
     assert_string_equal(es_table_get_text(asked, 0, "parameter"), "seed");
     assert_non_null(strstr(es_answer_finding(a, 0), "Of 2 figures"));
     assert_non_null(strstr(es_answer_finding(a, 1), "1.000 ± 0.030"));
-    assert_non_null(strstr(es_answer_finding(a, 2), "1 rows of the first")); /* n = 800 */
+    assert_non_null(strstr(es_answer_finding(a, 2), "1 row of the first")); /* n = 800 */
+    assert_non_null(strstr(es_answer_finding(a, 3), "Caution: the seeds differ"));
     es_answer_free(a);
 }
 
@@ -110,6 +119,22 @@ static void a_run_does_not_differ_from_itself(void **state)
     for (int64_t i = 0; i < 2; i++)
         assert_true(es_table_get(t, i, "t") == 0.0 && es_table_get(t, i, "p") == 1.0);
     assert_non_null(strstr(es_answer_finding(a, 2), "asked for the same"));
+    es_answer_free(a);
+}
+
+static void a_figure_is_counted_once(void **state)
+{
+    (void)state;
+    static const double n[2] = {100, 200}, value[2] = {1.0, 2.0}, error[2] = {0.03, 0.1},
+                        other[2] = {1.5, 2.0};
+    static const char *const laws[2] = {"a", "a"};
+    es_answer *a;
+    repeated = true;
+    make_run(0, "converge", "10", 2, n, laws, value, error);
+    make_run(1, "converge", "10", 2, n, laws, other, error);
+    repeated = false;
+    assert_ok(compare(paths[0], paths[1], &a));
+    assert_int_equal(es_table_rows(es_answer_find(a, "differences")), 2);
     es_answer_free(a);
 }
 
@@ -218,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_meet_their_partners),
         cmocka_unit_test(a_run_does_not_differ_from_itself),
+        cmocka_unit_test(a_figure_is_counted_once),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
         cmocka_unit_test(odd_files_are_believed_in_nothing),
         cmocka_unit_test(many_rows_find_their_partners),
