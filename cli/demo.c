@@ -54,7 +54,8 @@ static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
                                           {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                           {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
                                           {0}};
-static const es_table_view claim_views[] = {{"What the papers say, checked here"}, {0}};
+static const es_table_view claim_views[] = {{"What the papers say, checked here", .more = true},
+                                            {0}};
 static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
 static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
@@ -152,6 +153,9 @@ static es_status visit(tour *t, int at, es_error *err)
     es_table_text(table, row, "title", s->title);
     es_table_real(table, row, "seconds", seconds() - before);
     es_table_text(table, row, "run", run);
+    if (es_answer_finding(found.answer, 0))
+        es_answer_tell(cli_result(session), "%s: %s", s->words[0],
+                       es_answer_finding(found.answer, 0));
     put_claims(session, es_answer_find(found.answer, "claims"));
     es_answer_free(found.answer);
     return ES_OK;
