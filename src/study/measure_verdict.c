@@ -245,12 +245,15 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
     char said[SAID], file[NAMED];
     const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
     if (match) {
-        const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
+        const int64_t rows = s->heads * measure_queries(s, 0);
+        char of[ES_SAY_ROOM] = "all";
+        if (match->sum.rows < rows)
+            snprintf(of, sizeof of, "%lld of", (long long)match->sum.rows);
         es_answer_tell(a,
-                       "%s is what %s %s gives (%s%lld rows, none above %.2g of the error that "
+                       "%s is what %s %s gives (%s %lld rows, none above %.2g of the error that "
                        "may be expected of it); it is not the attention that was asked for.",
-                       name, say_try(match, " in", said), format, whole ? "all " : "",
-                       (long long)match->sum.rows, match->sum.ratio);
+                       name, say_try(match, " in", said), format, of, (long long)rows,
+                       match->sum.ratio);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
                        "%s is not the attention that was asked for, nor one of %lld others that "
@@ -291,7 +294,7 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
 
 /* ---- all of it ---- */
 
-static es_status look_for(es_job *job, compare_found *found, es_error *err)
+static es_status look_for(es_job *job, const total *all, compare_found *found, es_error *err)
 {
     const measure_state *s = job->state;
     es_exec given = job->exec;
@@ -299,6 +302,7 @@ static es_status look_for(es_job *job, compare_found *found, es_error *err)
                       .format = s->their_format,
                       .z = compare_quantile(s->heads * measure_queries(s, 0)),
                       .exec = job->exec,
+                      .furthest = {all->head, all->row},
                       .arena = {.budget = job->exec.budget}};
     c.exec.progress = measure_stop_only;
     c.exec.progress_user = &given;
@@ -345,7 +349,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     compare_found found = {0};
     put_verdict(s, &all, met, verdict);
     if (!met)
-        ES_TRY(look_for(job, &found, err));
+        ES_TRY(look_for(job, &all, &found, err));
     if (met)
         tell_met(job, &all, answer);
     if (found.match) {
