@@ -87,8 +87,10 @@ static bool parse_number(parser *p)
     if (*p->at == '.' && is_digit(p->at[1]))
         p->at += 1 + strspn(p->at + 1, "0123456789");
     const size_t length = (size_t)(p->at - from);
-    const char *e = p->at + 1 + (p->at[1] == '+' || p->at[1] == '-');
-    if (*p->at != 'e' || !is_digit(*e)) {
+    const bool power = *p->at == 'e';
+    const char *e = p->at + power; /* a number may end the text: nothing stands behind it */
+    e += power && (*e == '+' || *e == '-');
+    if (!power || !is_digit(*e)) {
         put_part(p, "mn", from, length);
         return true;
     }
