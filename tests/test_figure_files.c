@@ -177,6 +177,8 @@ static void a_folder_whose_files_would_have_no_names_is_refused(void **state)
     (void)state;
     static char deep[4096];
     const char *runs[] = {run_path};
+    assert_int_equal(es_report_figures(runs, 1, NULL, &plain, &err), ES_E_ARGUMENT);
+    assert_int_equal(es_report_figures(runs, 1, "", &plain, &err), ES_E_ARGUMENT);
     memset(deep, '/', 4000);
     be_node("printf '1 1 0 a svg t\\nx'");
     assert_int_equal(es_report_figures(runs, 1, deep, &plain, &err), ES_E_LIMIT);
