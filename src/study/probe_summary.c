@@ -410,6 +410,5 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     if (m.s->window_stage >= 0)
         ES_TRY(probe_put_contexts(job, m.heads, answer, err));
     ES_TRY(probe_sum_up_paper(job, answer, err));
-    probe_caution(job, m.heads, answer);
-    return ES_OK;
+    return probe_caution(job, m.heads, answer, err);
 }
