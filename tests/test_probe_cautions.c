@@ -227,6 +227,8 @@ static void two_lines(void **state)
     es_answer *a = probe("two", "4,8,16"); /* 13 tokens, and [CLS] and [SEP] */
     assert_true(caution(a, "the text has 15 tokens") > 0);
     assert_true(caution(a, "n up to 16 is beyond the pool's 15 tokens") > 0);
+    assert_string_equal(es_table_get_text(es_answer_find(a, "classes"), 0, "meaning"),
+                        "11 or more tokens share the weight"); /* two thirds of 16 */
     const es_table *heads = es_answer_find(a, "heads");
     for (int64_t i = 0; i < es_table_rows(heads); i++) {
         const double needs = es_table_get(heads, i, "tokens_for_tenth");

@@ -123,8 +123,10 @@ static void tables_of_classes_and_of_ten_heads(void **state)
     es_table *heads = written_heads(answer);
     es_table *classes = es_answer_table(answer, &probe_classes_table);
     es_table *ten = es_answer_table(answer, &probe_matter_table);
-    assert_ok(probe_sum_up_classes(&job, heads, classes, ten, &err));
+    assert_ok(probe_sum_up_classes(&job, heads, 1000.0, classes, ten, &err));
     assert_ok(es_answer_status(answer, &err));
+    assert_string_equal(es_table_get_text(classes, PROBE_AVERAGES, "meaning"),
+                        "100 or more tokens share the weight");
     /* 0..9 average, 10..19 are sharp by their rate, 20..25 select one, of which 25 has no rate */
     static const double count[PROBE_CLASSES] = {10, 10, 6, 0};
     static const double rate[PROBE_CLASSES] = {0.5, 0.145, 0.22, NAN};
