@@ -77,17 +77,28 @@ static void tell_rates(const es_table *heads, es_answer *a, double *room)
                    se, predicted, paper);
 }
 
-/* The head that needs most tokens, and how many need more than the pool has. */
+/* What a head needs is a lower bound where the pool is too thin for it. */
+static bool is_bound(const es_table *heads, int64_t row)
+{
+    return es_table_get(heads, row, "thin") > PROBE_THIN &&
+           isfinite(es_table_get(heads, row, "tokens_for_tenth"));
+}
+
+/* The head that needs most tokens, and how many need more than the pool has. Of either, heads with
+ * a lower bound may be one. */
 static void tell_slowest(const probe_state *s, const es_table *heads, es_answer *a)
 {
-    const int64_t tokens = s->pools.cost.tokens;
-    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    const double tokens = (double)s->pools.cost.tokens;
+    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM], of[ES_SAY_ROOM] = "";
     int64_t slowest = -1;
-    long long beyond = 0;
+    long long beyond = 0, bounds = 0;
+    bool least = false;
     double most = 0.0;
     for (int64_t i = 0; i < es_table_rows(heads); i++) {
         const double needed = es_table_get(heads, i, "tokens_for_tenth");
-        beyond += needed > (double)tokens;
+        beyond += needed > tokens;
+        bounds += is_bound(heads, i);
+        least = least || (is_bound(heads, i) && needed <= tokens);
         if (needed > most) {
             most = needed;
             slowest = i;
@@ -96,15 +107,18 @@ static void tell_slowest(const probe_state *s, const es_table *heads, es_answer 
     if (slowest < 0)
         return;
     const char *domain = es_table_get_text(heads, slowest, "domain");
+    if (bounds)
+        snprintf(of, sizeof of, "; of %lld only a lower bound is known", bounds);
     es_answer_tell(a,
-                   "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
-                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %s (± %s, "
-                   "by the queries and the halves of the pool)%s.",
-                   beyond, (long long)es_table_rows(heads), counted(s), (long long)tokens,
+                   "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
+                   "tenth of their spread; the slowest%s, layer %.0f, head %.0f%s%s, needs %s (± "
+                   "%s, by the queries and the halves of the pool)%s%s.",
+                   least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s),
+                   tokens, bounds ? " as far as can be told" : "",
                    es_table_get(heads, slowest, "layer"), es_table_get(heads, slowest, "head"),
                    *domain ? " on " : "", domain, es_say_size(most, needs),
                    es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), error),
-                   es_table_get(heads, slowest, "thin") > PROBE_THIN ? " or more" : "");
+                   is_bound(heads, slowest) ? " or more" : "", of);
 }
 
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
