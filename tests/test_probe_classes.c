@@ -210,11 +210,26 @@ static void the_slowest_may_be_one_with_a_bound(void **state)
                   "bound is known.");
 }
 
+/* What export and LaTeX put over a column: a key is no title, and a number has its error. */
+static void columns_of_heads_are_for_people(void **state)
+{
+    (void)state;
+    int with_error = 0;
+    for (const es_column *c = probe_heads_table.columns; c->key; c++) {
+        if (!*c->title)
+            fail_msg("%s has no title", c->key);
+        with_error += strcmp(c->key, "tokens_for_tenth") == 0 && c->format == ES_FORMAT_REAL &&
+                      strcmp(c->error, "tokens_for_tenth_error") == 0;
+    }
+    assert_int_equal(with_error, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(classes_at_their_cut_offs),
                                        cmocka_unit_test(one_thing_to_do_each),
                                        cmocka_unit_test(tables_of_classes_and_of_ten_heads),
-                                       cmocka_unit_test(the_slowest_may_be_one_with_a_bound)};
+                                       cmocka_unit_test(the_slowest_may_be_one_with_a_bound),
+                                       cmocka_unit_test(columns_of_heads_are_for_people)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
