@@ -88,7 +88,10 @@ static const es_column layer_columns[] = {
     {"horizon", "H", "", ES_FORMAT_REAL, "the largest of its heads"},
     {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_spec layers_table = {"layers", layer_columns, NULL, .keys = "layer"};
+static const es_table_spec layers_table = {
+    "layers", layer_columns,
+    ES_VIEW("All heads together", "layer reach reach_error trace horizon", .more = true),
+    .keys = "layer"};
 
 static const es_column head_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
