@@ -61,6 +61,8 @@ static void print_anyway(cli_session *s, es_answer_form form, es_answer_opts opt
 {
     if (strcmp(err->rule, "answer.sort") == 0)
         hint_sort(s, err);
+    else if (strcmp(err->rule, "answer.rows") == 0)
+        snprintf(err->hint, sizeof err->hint, "rows are as they were");
     cli_complain(s->command->name, err);
     s->print_failed = true;
     opts.sort = NULL;

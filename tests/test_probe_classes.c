@@ -156,8 +156,10 @@ static void tables_of_classes_and_of_ten_heads(void **state)
     es_table *heads = written_heads(answer);
     es_table *classes = es_answer_table(answer, &probe_classes_table);
     es_table *ten = es_answer_table(answer, &probe_matter_table);
-    assert_ok(probe_sum_up_classes(&job, heads, classes, ten, &err));
+    assert_ok(probe_sum_up_classes(&job, heads, 1000.0, classes, ten, &err));
     assert_ok(es_answer_status(answer, &err));
+    assert_string_equal(es_table_get_text(classes, PROBE_AVERAGES, "meaning"),
+                        "100 or more tokens share the weight");
     /* 0..9 average, 10..19 are sharp by their rate, 20..25 select one, of which 25 has no rate */
     static const double count[PROBE_CLASSES] = {10, 10, 6, 0};
     static const double rate[PROBE_CLASSES] = {0.5, 0.145, 0.22, NAN};
@@ -188,11 +190,80 @@ static void tables_of_classes_and_of_ten_heads(void **state)
     es_answer_free(answer);
 }
 
+/* The sentence about the slowest of four heads of a pool of 4000 tokens, of which they need
+ * `needs`; `thin` ones need as many or more. */
+static void check_slowest(const double needs[4], const double thin[4], const char *want)
+{
+    const int64_t sizes[] = {1000};
+    probe_params params = {.replicates = 8};
+    probe_state state = {.pools = {.n_domains = 1, .cost = {.tokens = 4000}},
+                         .spec = {.sizes = sizes, .n_sizes = 1}};
+    es_domain domain = {.name = "text", .text = {.tokens = 4000}};
+    state.pools.domains = &domain;
+    es_job job = {.study = es_study_find("probe"), .params = &params, .state = &state};
+    es_answer *answer;
+    bool found = false;
+    assert_ok(es_answer_new(NULL, &answer, &err));
+    es_table *heads = es_answer_table(answer, &probe_heads_table);
+    es_table *classes = es_answer_table(answer, &probe_classes_table);
+    for (int64_t i = 0; i < PROBE_CLASSES; i++)
+        es_table_count(classes, es_table_row(classes), "heads", 1);
+    for (int64_t i = 0; i < 4; i++) {
+        es_table_count(heads, es_table_row(heads), "layer", 2);
+        es_table_count(heads, i, "head", i);
+        es_table_real(heads, i, "tokens_for_tenth", needs[i]);
+        es_table_real(heads, i, "tokens_for_tenth_error", 70.0);
+        es_table_real(heads, i, "thin", thin[i]);
+    }
+    assert_ok(probe_tell_heads(&job, heads, classes, answer, &err));
+    for (int64_t i = 0; es_answer_finding(answer, i); i++)
+        found = found || strcmp(es_answer_finding(answer, i), want) == 0;
+    if (!found)
+        fail_msg("not found: %s", want);
+    es_arena_free(&job.arena);
+    es_answer_free(answer);
+}
+
+static void the_slowest_may_be_one_with_a_bound(void **state)
+{
+    (void)state;
+    check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
+                  "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
+                  "of their spread; the slowest, layer 2, head 1, needs 9000 (± 70, by the queries "
+                  "and the halves of the pool).");
+    check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0.2, 0.1, 1, 0.3},
+                  "At least 2 of 4 heads need more than the pool's 4000 tokens for outputs within "
+                  "a tenth of their spread; the slowest as far as can be told, layer 2, head 1, "
+                  "needs 9000 (± 70, by the queries and the halves of the pool); of 2 only a lower "
+                  "bound is known.");
+    check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.2, 0, 0},
+                  "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
+                  "of their spread; the slowest as far as can be told, layer 2, head 1, needs 9000 "
+                  "(± 70, by the queries and the halves of the pool) or more; of 1 only a lower "
+                  "bound is known.");
+}
+
+/* What export and LaTeX put over a column: a key is no title, and a number has its error. */
+static void columns_of_heads_are_for_people(void **state)
+{
+    (void)state;
+    int with_error = 0;
+    for (const es_column *c = probe_heads_table.columns; c->key; c++) {
+        if (!*c->title)
+            fail_msg("%s has no title", c->key);
+        with_error += strcmp(c->key, "tokens_for_tenth") == 0 && c->format == ES_FORMAT_REAL &&
+                      strcmp(c->error, "tokens_for_tenth_error") == 0;
+    }
+    assert_int_equal(with_error, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(classes_at_their_cut_offs),
                                        cmocka_unit_test(one_thing_to_do_each),
                                        cmocka_unit_test(advice_by_what_is_undecided),
-                                       cmocka_unit_test(tables_of_classes_and_of_ten_heads)};
+                                       cmocka_unit_test(tables_of_classes_and_of_ten_heads),
+                                       cmocka_unit_test(the_slowest_may_be_one_with_a_bound),
+                                       cmocka_unit_test(columns_of_heads_are_for_people)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

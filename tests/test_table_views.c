@@ -396,6 +396,51 @@ static void rows_are_picked_sorted_and_counted(void **state)
     es_answer_free(a);
 }
 
+/* Of two tables that wait: the one that has layers and heads is what was asked for. One that is
+ * shown anyway, but has no such head, is not in the way. */
+static void what_was_picked_is_shown(void **state)
+{
+    (void)state;
+    static const es_column columns[] = {
+        {"layer", "layer", "", ES_FORMAT_COUNT}, {"head", "head", "", ES_FORMAT_COUNT}, {0}};
+    static const es_column lone[] = {{"layer", "layer", "", ES_FORMAT_COUNT}, {0}};
+    static const es_table_view shown[] = {{"Most"}, {0}}, waits[] = {{"All", .more = true}, {0}},
+                               other[] = {{"Layers", "layer", .more = true}, {0}};
+    static const es_table_spec most = {"most", columns, shown}, all = {"all", columns, waits},
+                               by_layer = {"layers", lone, other};
+    const int64_t one[] = {1};
+    const es_row_pick both[] = {{"layer", one, 1}, {"head", one, 1}, {0}}, none[] = {{0}};
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_table *t = es_answer_table(a, &most);
+    es_table_row(t);
+    es_table_count(t, 0, "layer", 0);
+    es_table_count(t, 0, "head", 1);
+    t = es_answer_table(a, &by_layer);
+    es_table_row(t);
+    es_table_count(t, 0, "layer", 1);
+    t = es_answer_table(a, &all);
+    for (int64_t i = 0; i < 4; i++) {
+        es_table_row(t);
+        es_table_count(t, i, "layer", i / 2);
+        es_table_count(t, i, "head", i % 2);
+    }
+    const es_answer_opts picked = {.picks = both, .rest = "--full"};
+    assert_string_equal(write_as(a, ES_ANSWER_TEXT, picked), "All\n"
+                                                             "layer  head\n"
+                                                             "    1     1\n"
+                                                             "\n"
+                                                             "1 more table (Layers): --full\n");
+    const char *latex = write_as(a, ES_ANSWER_LATEX, picked);
+    assert_non_null(strstr(latex, "\\caption{All}"));
+    assert_null(strstr(latex, "\\caption{Most}"));
+    assert_null(strstr(latex, "\\caption{Layers}"));
+    const char *plain = write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.picks = none});
+    assert_non_null(strstr(plain, "Most\n"));
+    assert_non_null(strstr(plain, "2 more tables (Layers; All)"));
+    es_answer_free(a);
+}
+
 static void what_no_table_has_is_refused(void **state)
 {
     (void)state;
@@ -435,6 +480,7 @@ int main(void)
         cmocka_unit_test(latex_powers_end_where_they_end),
         cmocka_unit_test(findings_are_escaped),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),
+        cmocka_unit_test(what_was_picked_is_shown),
         cmocka_unit_test(what_no_table_has_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* params.c : values that were given as text, in the struct that a list of parameters describes. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,16 +58,25 @@ static const char *only_beginning(const char *text, const char *const *names, in
     return found;
 }
 
+/* Slips between a name and what was typed for it that are still slips: one in three letters of the
+ * longer of the two. */
+static int slips_of(const char *text, const char *name)
+{
+    const int typed = (int)strnlen(text, 9), meant = (int)strnlen(name, 9);
+    const int length = typed > meant ? typed : meant;
+    return length < 6 ? 1 : length / 3;
+}
+
 const char *es_nearest(const char *text, const char *const *names, int count)
 {
     const char *best = NULL;
-    const int length = (int)strnlen(text, 9);
-    int least = length < 6 ? 1 : length / 3; /* one slip in three letters is still a slip */
+    int least = INT_MAX;
     for (int i = 0; i < count; i++) {
         const int distance = edit_distance(text, names[i]);
-        if (distance <= least && distance < (int)strlen(names[i])) {
+        if (distance < least && distance <= slips_of(text, names[i]) &&
+            distance < (int)strlen(names[i])) {
             best = names[i];
-            least = distance - 1;
+            least = distance;
         }
     }
     return best ? best : only_beginning(text, names, count);

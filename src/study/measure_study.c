@@ -138,7 +138,8 @@ static const es_column shape_columns[] = {
     {"dim", "dimension", "", ES_FORMAT_COUNT, "of queries and keys"},
     {"value_dim", "value dimension", "", ES_FORMAT_COUNT},
     {0}};
-static const es_table_spec shape_table = {"shape", shape_columns, NULL, .record = true};
+static const es_table_spec shape_table = {
+    "shape", shape_columns, ES_VIEW("Sizes of the arrays", .more = true), .record = true};
 
 static void put_question(const measure_state *s, es_answer *a)
 {

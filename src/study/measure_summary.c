@@ -88,7 +88,10 @@ static const es_column layer_columns[] = {
     {"horizon", "H", "", ES_FORMAT_REAL, "the largest of its heads"},
     {"horizon_reason", "no H because", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_spec layers_table = {"layers", layer_columns, NULL, .keys = "layer"};
+static const es_table_spec layers_table = {
+    "layers", layer_columns,
+    ES_VIEW("All heads together", "layer reach reach_error trace horizon", .more = true),
+    .keys = "layer"};
 
 static const es_column head_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -122,8 +125,8 @@ static const es_column head_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by 1/(mean sum w^2): averages (100 keys or more share the weight), selects a few, frozen "
-     "(fewer than 2)"},
+     "by 1/(mean sum w^2): averages (100 keys or more share the weight, or two thirds of them if "
+     "that is less), selects a few, frozen (fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads",
@@ -400,6 +403,7 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     const measure_state *s = job->state;
     const double n = (double)s->opts.prefixes[s->P - 1];
     long long count[ES_REGIME_FROZEN + 1] = {0};
+    char many[ES_SAY_ROOM];
     double *entropy;
     ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
     for (int64_t h = 0; h < s->heads; h++) {
@@ -408,10 +412,11 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(entropy, s->heads);
     es_answer_tell(a,
-                   "Of %lld heads %lld average (100 keys or more share the weight), %lld select a "
+                   "Of %lld heads %lld average (%s keys or more share the weight), %lld select a "
                    "few, %lld are frozen (fewer than 2); the median entropy is %.3g nats, equal "
                    "weights would have %.3g.",
-                   (long long)s->heads, count[ES_REGIME_AVERAGES], count[ES_REGIME_SELECTS],
+                   (long long)s->heads, count[ES_REGIME_AVERAGES],
+                   es_say_size(ceil(1.0 / es_averages_squares(n)), many), count[ES_REGIME_SELECTS],
                    count[ES_REGIME_FROZEN], es_median_of(entropy, s->heads), log(n));
     return ES_OK;
 }

@@ -264,7 +264,8 @@ static const es_column pool_columns[] = {
     {"repeated", "repeated", "share", ES_FORMAT_SHORT,
      "of the text's stretches of 16 tokens that stood before in the same words"},
     {0}};
-static const es_table_spec pools_table = {"pools", pool_columns, NULL, .keys = "domain"};
+static const es_table_spec pools_table = {
+    "pools", pool_columns, ES_VIEW("Text that was read", .more = true), .keys = "domain"};
 
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 

@@ -15,7 +15,7 @@
 
 static const struct {
     const char *name, *meaning;
-} about[PROBE_CLASSES] = {{"averages", "100 or more tokens share the weight"},
+} about[PROBE_CLASSES] = {{"averages", " or more tokens share the weight"},
                           {"sharp", "a few share it, or errors fall slowly"},
                           {"selects one", "one token has most of the weight"},
                           {"undecided", "more draws, or a rate, are needed to tell"}};
@@ -141,14 +141,23 @@ const es_table_spec probe_matter_table = {
 
 /* ---- all heads ---- */
 
-static void put_class(const es_table *heads, probe_class kind, double *room, es_table *to)
+/* What the class says at this n: where it is small, fewer than 100 tokens are many. */
+static void put_meaning(probe_class kind, double n, es_table *to, int64_t row)
+{
+    char size[ES_SAY_ROOM], text[2 * ES_SAY_ROOM];
+    es_say_size(ceil(1.0 / es_averages_squares(n)), size);
+    snprintf(text, sizeof text, "%s%s", kind == PROBE_AVERAGES ? size : "", about[kind].meaning);
+    es_table_text(to, row, "meaning", text);
+}
+
+static void put_class(const es_table *heads, probe_class kind, double n, double *room, es_table *to)
 {
     static const char *const keys[] = {"rate_map", "ess_n"};
     const char *name = probe_class_name(kind);
     const int64_t row = es_table_row(to);
     int64_t members = 0;
     es_table_text(to, row, "class", name);
-    es_table_text(to, row, "meaning", about[kind].meaning);
+    put_meaning(kind, n, to, row);
     for (int k = 0; k < 2; k++) {
         int64_t count = 0;
         members = 0;
@@ -193,14 +202,14 @@ static void put_matter(const es_table *heads, int64_t from, es_table *to)
         es_table_real(to, row, numbers[i], es_table_get(heads, from, numbers[i]));
 }
 
-es_status probe_sum_up_classes(es_job *job, const es_table *heads, es_table *classes,
+es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_table *classes,
                                es_table *matter, es_error *err)
 {
     const int64_t rows = es_table_rows(heads);
     double *room;
     ES_TRY(es_job_array(job, rows, 1, sizeof *room, &room, err));
     for (int kind = 0; kind < PROBE_CLASSES; kind++)
-        put_class(heads, (probe_class)kind, room, classes);
+        put_class(heads, (probe_class)kind, n, room, classes);
     for (int64_t i = 0; i < rows; i++)
         room[i] = es_table_get(heads, i, "moves");
     for (int taken = 0; taken < PROBE_MATTER_MOST; taken++) {

@@ -67,9 +67,10 @@ void probe_put_class(es_table *heads, int64_t row, double n, int64_t draws, int6
 extern const es_table_spec probe_classes_table, probe_matter_table;
 enum { PROBE_MATTER_MOST = 10 };
 
-/*! probe_sum_up_classes() : both tables, which the answer has already, from that of heads.
+/*! probe_sum_up_classes() : both tables, which the answer has already, from that of heads;
+ *  n is the largest.
  *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status probe_sum_up_classes(es_job *job, const es_table *heads, es_table *classes,
+es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_table *classes,
                                es_table *matter, es_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* probe_findings.c : what was found out about heads, in sentences, and what should not be believed.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include <esscher/key_weights.h>
 
@@ -76,17 +77,28 @@ static void tell_rates(const es_table *heads, es_answer *a, double *room)
                    se, predicted, paper);
 }
 
-/* The head that needs most tokens, and how many need more than the pool has. */
+/* What a head needs is a lower bound where the pool is too thin for it. */
+static bool is_bound(const es_table *heads, int64_t row)
+{
+    return es_table_get(heads, row, "thin") > PROBE_THIN &&
+           isfinite(es_table_get(heads, row, "tokens_for_tenth"));
+}
+
+/* The head that needs most tokens, and how many need more than the pool has. Of either, heads with
+ * a lower bound may be one. */
 static void tell_slowest(const probe_state *s, const es_table *heads, es_answer *a)
 {
-    const int64_t tokens = s->pools.cost.tokens;
-    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    const double tokens = (double)s->pools.cost.tokens;
+    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM], of[ES_SAY_ROOM] = "";
     int64_t slowest = -1;
-    long long beyond = 0;
+    long long beyond = 0, bounds = 0;
+    bool least = false;
     double most = 0.0;
     for (int64_t i = 0; i < es_table_rows(heads); i++) {
         const double needed = es_table_get(heads, i, "tokens_for_tenth");
-        beyond += needed > (double)tokens;
+        beyond += needed > tokens;
+        bounds += is_bound(heads, i);
+        least = least || (is_bound(heads, i) && needed <= tokens);
         if (needed > most) {
             most = needed;
             slowest = i;
@@ -95,15 +107,18 @@ static void tell_slowest(const probe_state *s, const es_table *heads, es_answer 
     if (slowest < 0)
         return;
     const char *domain = es_table_get_text(heads, slowest, "domain");
+    if (bounds)
+        snprintf(of, sizeof of, "; of %lld only a lower bound is known", bounds);
     es_answer_tell(a,
-                   "%lld of %lld %s need more than the pool's %lld tokens for outputs within a "
-                   "tenth of their spread; the slowest, layer %.0f, head %.0f%s%s, needs %s (± %s, "
-                   "by the queries and the halves of the pool)%s.",
-                   beyond, (long long)es_table_rows(heads), counted(s), (long long)tokens,
+                   "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
+                   "tenth of their spread; the slowest%s, layer %.0f, head %.0f%s%s, needs %s (± "
+                   "%s, by the queries and the halves of the pool)%s%s.",
+                   least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s),
+                   tokens, bounds ? " as far as can be told" : "",
                    es_table_get(heads, slowest, "layer"), es_table_get(heads, slowest, "head"),
                    *domain ? " on " : "", domain, es_say_size(most, needs),
                    es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), error),
-                   es_table_get(heads, slowest, "thin") > PROBE_THIN ? " or more" : "");
+                   is_bound(heads, slowest) ? " or more" : "", of);
 }
 
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
@@ -121,25 +136,46 @@ es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *c
 
 /* ---- what should not be believed ---- */
 
-/* Errors are distances from the pool's limit, which stands for the text's: of n tokens from N, the
- * pool itself is off by about sqrt(n/N) as much. */
-static void caution_sizes(const probe_state *s, es_answer *a)
+/* By how much the pool's limit is off from the text's, half of the distance between its halves,
+ * over the map error at the largest n, head by head: in order; how many heads have both. */
+static int64_t sorted_pool_errors(const es_table *heads, double *out)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < es_table_rows(heads); i++) {
+        const double error =
+            es_table_get(heads, i, "relative_error") * es_table_get(heads, i, "output_rms");
+        out[count] = es_table_get(heads, i, "map_error_limit") / error;
+        count += isfinite(out[count]) ? 1 : 0;
+    }
+    es_sort_reals(out, count);
+    return count;
+}
+
+/* Errors are distances from the pool's limit, which stands for the text's. Of n tokens from N the
+ * pool itself is off by sqrt(n/N) as much if they are independent; those of a text are not, so what
+ * its halves say comes first. */
+static void caution_sizes(const probe_state *s, const es_table *heads, es_answer *a, double *room)
 {
     const double n = largest_n(s), tokens = (double)s->pools.cost.tokens;
-    char largest[ES_SAY_ROOM];
+    const int64_t count = sorted_pool_errors(heads, room);
+    const double off = count ? es_median_of(room, count) : sqrt(n / tokens);
+    char largest[ES_SAY_ROOM], how[ES_SAY_ROOM] = "if tokens were independent";
     es_say_size(n, largest);
+    if (count)
+        snprintf(how, sizeof how, "in the median of %s, %.0f to %.0f %%, by its halves", counted(s),
+                 100.0 * room[0], 100.0 * room[count - 1]);
     if (n > tokens)
         es_answer_tell(a,
                        "Caution: n up to %s is beyond the pool's %.0f tokens: draws repeat tokens, "
                        "and errors are distances from this pool's limit, which tell nothing about "
                        "contexts that long; more text (--pool), or smaller n.",
                        largest, tokens);
-    else if (n > 0.1 * tokens)
+    else if (off * off > 0.1 || n > 0.1 * tokens)
         es_answer_tell(a,
                        "Caution: n up to %s is %.0f %% of the pool: errors are distances from the "
                        "limit of these %.0f tokens, which is itself off from the text's by about "
-                       "%.0f %% as much.",
-                       largest, 100.0 * n / tokens, tokens, 100.0 * sqrt(n / tokens));
+                       "%.0f %% as much (%s).",
+                       largest, 100.0 * n / tokens, tokens, 100.0 * off, how);
 }
 
 /* Predictions that are no numbers of tokens, or far from what was seen. */
@@ -163,10 +199,13 @@ static void caution_needs(const probe_state *s, const es_table *heads, es_answer
                        far, (long long)es_table_rows(heads), counted(s), tokens);
 }
 
-void probe_caution(es_job *job, const es_table *heads, es_answer *answer)
+es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
+    double *room;
+    ES_TRY(es_job_array(job, es_table_rows(heads), 1, sizeof *room, &room, err));
     es_pools_caution(&s->pools, answer);
-    caution_sizes(s, answer);
+    caution_sizes(s, heads, answer, room);
     caution_needs(s, heads, answer);
+    return ES_OK;
 }

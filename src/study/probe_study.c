@@ -43,7 +43,8 @@ static const es_param params[] = {
 
 /* Half of the pool at most: beyond that, draws without replacement have little left to differ
  * in, and those with replacement repeat themselves. A tenth for windows: the limit is the pool, and
- * a window that is a good part of it looks better than it is. */
+ * a window that is a good part of it looks better than it is. From 4 to 6 there are just the three
+ * sizes that a rate takes. */
 static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es_error *err)
 {
     char text[64];
@@ -51,10 +52,14 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
         return ES_OK;
     if (p->paper == 1)
         return es_params_set(job->given, "n", "64..384*10", err);
-    const int64_t part = tokens / (p->draw == PROBE_CONTIGUOUS ? 10 : 2);
+    const int64_t parts = p->draw == PROBE_CONTIGUOUS ? 10 : 2, part = tokens / parts;
     const int64_t most = part < 10000 ? part : 10000;
-    snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4,
-             (long long)(most < 16 ? 16 : most));
+    if (most < 6)
+        return es_refuse(err, "probe.tokens", "more text, or --n GRID",
+                         "a pool of %lld tokens is too small to draw up to a %s of it: at least "
+                         "%lld",
+                         (long long)tokens, parts == 2 ? "half" : "tenth", (long long)(6 * parts));
+    snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4, (long long)most);
     return es_params_set(job->given, "n", text, err);
 }
 

@@ -104,7 +104,7 @@ es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *c
                            es_answer *answer, es_error *err);
 
 /*! probe_caution() : what should not be believed of it. */
-void probe_caution(es_job *job, const es_table *heads, es_answer *answer);
+es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
 
 /* ---- probe_domains.c ---- */
 

@@ -403,13 +403,13 @@ es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
     es_job_phase(job, "describing heads", (double)places * m.s->cost.open_flops);
     for (m.place = 0; m.place < places; m.place++)
         ES_TRY(sum_up_layer(&m, err));
-    ES_TRY(probe_sum_up_classes(job, m.heads, classes, matter, err));
+    ES_TRY(probe_sum_up_classes(job, m.heads, (double)m.s->spec.sizes[m.s->spec.n_sizes - 1],
+                                classes, matter, err));
     ES_TRY(probe_tell_heads(job, m.heads, classes, answer, err));
     if (differences)
         ES_TRY(probe_compare_domains(job, differences, answer, err));
     if (m.s->window_stage >= 0)
         ES_TRY(probe_put_contexts(job, m.heads, answer, err));
     ES_TRY(probe_sum_up_paper(job, answer, err));
-    probe_caution(job, m.heads, answer);
-    return ES_OK;
+    return probe_caution(job, m.heads, answer, err);
 }

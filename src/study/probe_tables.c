@@ -113,12 +113,12 @@ static const es_column head_columns[] = {
      .standing = ES_STANDING_PROVED},
     {"sampling_error", "sampling error", "", ES_FORMAT_SHORT,
      "half of its difference between the halves of the pool"},
-    {"tokens_for_tenth_sign", "", "", ES_FORMAT_TEXT,
+    {"tokens_for_tenth_sign", "bound", "", ES_FORMAT_TEXT,
      "\">\": thin is above 0.1, and 10 % is likely to be reached later than it says; any: one "
      "token gives outputs within a tenth of their spread, so that no number is given"},
-    {"tokens_for_tenth", "10 % from", "tokens", ES_FORMAT_SHORT,
+    {"tokens_for_tenth", "10 % from", "tokens", ES_FORMAT_REAL,
      "n from which the relative error is below a tenth for tokens drawn independently: where the "
-     "exact curve falls to it",
+     "exact curve falls to it. Its error is that of the queries and of the halves of the pool",
      .error = "tokens_for_tenth_error"},
     {"tokens_for_tenth_queries", "10 % queries", "tokens", ES_FORMAT_SHORT,
      "standard error of that from the scatter of queries"},

@@ -325,13 +325,22 @@ void es_pen_format(es_pen *pen, const char *fmt, ...)
     es_pen_put(pen, text);
 }
 
+/* Without asking for everything. */
+static bool people_see(const es_table *t)
+{
+    for (const es_table_view *v = t->spec->views; v && v->title; v++)
+        if (!v->more)
+            return t->rows > 0;
+    return false;
+}
+
 /* The table of CSV: the one that is named, or the first with rows that people see, or the first. */
 static const es_table *csv_table(const es_answer *a, const char *name)
 {
     if (name)
         return es_answer_find(a, name);
     for (int64_t i = 0; i < a->tables_count; i++)
-        if (a->tables[i]->rows && a->tables[i]->spec->views)
+        if (people_see(a->tables[i]))
             return a->tables[i];
     return es_answer_at(a, 0);
 }

@@ -25,6 +25,17 @@ bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table
     return opts->sort && find_called(t, opts->sort + (opts->sort[0] == '-'), out);
 }
 
+bool es_choice_shows(const es_table *t, const es_table_view *view, const es_answer_opts *opts)
+{
+    es_table_column c;
+    if (!view->more || opts->full)
+        return true;
+    for (const es_row_pick *p = opts->picks; p && p->key; p++)
+        if (!es_table_find(t, p->key, &c))
+            return false;
+    return opts->picks && opts->picks->key;
+}
+
 /* A row of a table without the column stays. */
 static bool is_picked(const es_table *t, int64_t row, const es_row_pick *picks)
 {

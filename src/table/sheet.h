@@ -16,6 +16,11 @@ typedef struct es_row_list {
 es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena *arena,
                          es_row_list *out, es_error *err);
 
+/*! es_choice_shows() : do people see this view of the table? One that waits for opts->full is shown
+ *  without it if rows were picked and the table has every column they were picked by: it is about
+ *  what was asked for. */
+bool es_choice_shows(const es_table *t, const es_table_view *view, const es_answer_opts *opts);
+
 /*! es_choice_sorted_by() : the column of opts->sort; false if this table has none of that key, name
  *  or title. */
 bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table_column *out);

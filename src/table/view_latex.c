@@ -185,7 +185,7 @@ es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, e
         const es_table *t = a->tables[i];
         uint64_t bit = 1;
         for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1)
-            if (!(t->hidden & bit) && (!v->more || opts->full))
+            if (!(t->hidden & bit) && es_choice_shows(t, v, opts))
                 ES_TRY(put_view(pen, t, v, opts, err));
     }
     return ES_OK;

@@ -238,7 +238,8 @@ static es_status put_view(paper *p, const es_table *t, const es_table_view *view
 {
     es_sheet s = {.table = t, .view = view, .opts = p->opts, .markdown = p->markdown};
     const es_status status = es_sheet_make(&s, err);
-    if (status == ES_OK && s.count > 0) {
+    /* a table none of whose rows was asked for says nothing */
+    if (status == ES_OK && s.count > 0 && (s.rows.count > 0 || t->rows == 0)) {
         es_pen_put(p->pen, p->first ? "" : "\n");
         p->first = false;
         put_title(p, view->title);
@@ -297,7 +298,7 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer
         for (const es_table_view *v = t->spec->views; v && v->title; v++, bit <<= 1) {
             if (t->hidden & bit)
                 continue;
-            if (!v->more || opts->full) {
+            if (es_choice_shows(t, v, opts)) {
                 ES_TRY(put_view(&p, t, v, err));
             } else if (has_columns(t, v)) {
                 const size_t used = strlen(waiting);

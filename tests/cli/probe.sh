@@ -5,7 +5,9 @@ yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
 probe() { esscher probe --model model --n 20,50,100 --replicates 2 --query-count 16 --quiet "$@"; }
 probe --text text | grep -E '^[A-Z]'
-probe --text text --full | grep -E '^[A-Z][a-z]*s?:|^Layers|^Distance' | grep -v Caution
+probe --text text --full | grep -E '^[A-Z][a-z]*s?:|^Text|^Layers|^Distance' | grep -v Caution
+# heads that were asked for, though their tables wait otherwise
+probe --text text --layer 1 --head 0,2 | awk '/^[A-Z]/ { of = $0 } /^ +1 +[02] / { rows[of]++ } END { print rows["Heads: convergence to the limit"], rows["Layers"] + 0 }'
 probe --text text --json >a.json || exit 1
 get_json a.json command pools.0.tokens pools.0.blocks pools.0.repeats special store draw queries replicates control
 for key in reach trace horizon gaussian_frozen coherence heads.2.horizon heads.2.coupling heads.2.rate_mean heads.2.rate_cov_ci.1 \

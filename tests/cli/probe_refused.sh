@@ -24,6 +24,11 @@ try --model model --text text.gz
 try --model model --text wide
 try --model model --text text --n 10,200 --draw without
 try --model model --text text --n 1,10
+# at most half of the pool unless more is asked for, or a tenth
+printf 'the cat sat on the mat.\nthe mat, the cat.\n' >few && echo 'the cat sat' >three
+try --model model --text three
+try --model model --text few --draw contiguous
+esscher probe --model model --text few --replicates 2 --quiet --csv | cut -d, -f3 | sort -n | tail -1
 try --model model --text text --pool-dir no/such
 try --model model --text text --max-memory 1M
 try --model model --text text --resume
