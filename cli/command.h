@@ -117,6 +117,9 @@ es_dtype cli_kernels(const cli_session *session);
  * tables are described by what it is about to free. */
 void cli_print(cli_session *session);
 
+/* Columns of the paper: the environment's COLUMNS, or the terminal's, or 100. */
+int cli_paper_width(void);
+
 /* The answer of a command that is no study: empty at first, with its provenance. */
 es_answer *cli_result(cli_session *session);
 

@@ -68,14 +68,12 @@ static const es_column report_columns[] = {{"page", "open in a browser", "", ES_
 static const es_table_view report_views[] = {
     {"The report", NULL,
      "What next?\n"
-     "  esscher probe --model MODEL --text FILE --out my.run    your own BERT, every head of it\n"
-     "  esscher measure --q Q.npy --k K.npy --v V.npy           any other model: dump q, k, v of a "
-     "layer\n"
-     "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy      a head's horizons from its "
-     "weights\n"
-     "  esscher converge --law sphere --dim 3 --scales 1,4,16   other tokens\n"
-     "  esscher report my.run                                   a page of what you found\n"
-     "  esscher help                                            everything else"},
+     "  esscher probe --model MODEL --text FILE --out my.run   every head of a BERT\n"
+     "  esscher measure --q Q.npy --k K.npy --v V.npy          a layer of any model\n"
+     "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy     horizons of weights\n"
+     "  esscher converge --law sphere --dim 3 --scales 1,4,16  other tokens\n"
+     "  esscher report my.run                                  a page of findings\n"
+     "  esscher help                                           everything else"},
     {0}};
 static const es_table_spec report_table = {"report", report_columns, report_views, .record = true};
 

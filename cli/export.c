@@ -309,6 +309,11 @@ static es_status show_files(cli_session *session, es_run *run, const export_opti
                             es_error *err)
 {
     const cli_common *c = &session->common;
+    if (c->sort || c->top || c->layers.count || c->heads.count)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict",
+                        "choose rows of --csv, or in what reads the file",
+                        "--sql and --tidy hold every row: --layer, --head, --sort and --top do not "
+                        "apply");
     if (o->sql + o->tidy + c->json + c->csv + c->markdown + c->latex > 1)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
                         "two of --sql, --tidy and --format at once");

@@ -91,7 +91,9 @@ static void sql_about(const es_run *run)
           "INSERT INTO \"_run\" VALUES ('command', ",
           stdout);
     put_quoted(about.command, '\'');
-    printf(");\nINSERT INTO \"_run\" VALUES ('created', '%s');\n", about.created);
+    fputs(");\nINSERT INTO \"_run\" VALUES ('created', ", stdout);
+    put_quoted(about.created, '\'');
+    fputs(");\n", stdout);
     fputs("CREATE TABLE \"_parameters\" (\"key\" TEXT, \"value\" TEXT);\n", stdout);
     for (int64_t i = 0; i < about.params_count; i++) {
         fputs("INSERT INTO \"_parameters\" VALUES (", stdout);
@@ -135,14 +137,6 @@ typedef struct tidying {
     bool one;          /* table: its keys are columns */
 } tidying;
 
-static const es_run_column *column_of(const es_run_table *t, const char *name)
-{
-    for (int64_t j = 0; j < t->cols; j++)
-        if (strcmp(t->columns[j].name, name) == 0)
-            return &t->columns[j];
-    return NULL;
-}
-
 es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *err)
 {
     const es_status status = es_run_get_table(run, "_columns", budget, out, err);
@@ -151,28 +145,18 @@ es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *
     return status == ES_E_EMPTY ? ES_OK : status;
 }
 
-const char *cli_said_of(const es_run_table *said, const char *table, const char *key,
-                        const char *what)
-{
-    const es_run_column *of = column_of(said, "table"), *keys = column_of(said, "key");
-    const es_run_column *words = column_of(said, what);
-    for (int64_t i = 0; of && keys && words && i < said->rows; i++)
-        if (strcmp(of->texts[i], table) == 0 && strcmp(keys->texts[i], key) == 0)
-            return words->texts[i];
-    return "";
-}
-
 /* The columns of a table (cols); release with free(). */
 static described *describe(const tidying *y, const es_run_table *t)
 {
     described *all = cli_alloc_array((size_t)t->cols, sizeof *all);
     for (int64_t j = 0; j < t->cols; j++) {
         const es_run_column *c = &t->columns[j];
-        const char *role = cli_said_of(&y->said, t->name, c->name, "role");
-        const es_run_column *error = column_of(t, cli_said_of(&y->said, t->name, c->name, "error"));
+        const char *role = es_run_said(&y->said, t->name, c->name, "role");
+        const es_run_column *error =
+            es_run_column_of(t, es_run_said(&y->said, t->name, c->name, "error"));
         all[j] = (described){.column = c,
                              .error = error && error->kind == ES_RUN_REAL ? error : NULL,
-                             .unit = cli_said_of(&y->said, t->name, c->name, "unit"),
+                             .unit = es_run_said(&y->said, t->name, c->name, "unit"),
                              .key = strcmp(role, "key") == 0,
                              .value = strcmp(role, "key") != 0 && strcmp(role, "error") != 0};
     }

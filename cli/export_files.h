@@ -17,11 +17,6 @@ es_status cli_each_table(es_run *run, const char *name, es_budget *budget, cli_t
 /* What a run says about its columns ("_columns"); empty if it says nothing. Free it. */
 es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *err);
 
-/* Word `what` (header, unit, format, error, role, ...) about column `key` of a table; "" where
- * nothing is said. */
-const char *cli_said_of(const es_run_table *said, const char *table, const char *key,
-                        const char *what);
-
 /* Print one table in the form that was asked for, as `said` describes it. */
 es_status cli_export_table(cli_session *session, const es_run_table *table,
                            const es_run_table *said, es_error *err);

@@ -10,7 +10,14 @@
 #include "options.h"
 #include "talk.h"
 
-enum { WIDTH = 92, INDENT = 28 };
+enum { MOST_WIDTH = 92, INDENT = 28 };
+
+/* Lines that are longer are hard to read, wherever there is room for them. */
+static int width(void)
+{
+    const int paper = cli_paper_width();
+    return paper < MOST_WIDTH ? paper : MOST_WIDTH;
+}
 
 /* Words of `text`, wrapped; the cursor is at `column`, later lines start at `indent`. A newline in
  * the text is kept. */
@@ -19,7 +26,7 @@ static void print_wrapped(FILE *out, const char *text, int column, int indent)
     bool fresh = true; /* nothing on this line yet that a space would have to follow */
     while (*text) {
         const int length = (int)strcspn(text, " \n");
-        if (*text == '\n' || (!fresh && column + 1 + length > WIDTH)) {
+        if (*text == '\n' || (!fresh && column + 1 + length > width())) {
             text += *text == '\n';
             fprintf(out, "\n%*s", *text == '\n' ? 0 : indent, "");
             column = indent;
@@ -66,8 +73,10 @@ void cli_help_program(FILE *out)
     fputs("Usage: esscher COMMAND [options]\n\n"
           "A laboratory for softmax attention at long context.\n\nCommands:\n",
           out);
-    for (int i = 0; cli_command_at(i); i++)
-        fprintf(out, "  %-12s %s\n", cli_command_at(i)->name, cli_command_at(i)->summary);
+    for (int i = 0; cli_command_at(i); i++) {
+        fprintf(out, "  %-12s ", cli_command_at(i)->name);
+        print_wrapped(out, cli_command_at(i)->summary, 15, 15);
+    }
     fputs("\nOptions:\n  -h, --help, --version; esscher help COMMAND says more\n\nExit codes: ",
           out);
     char codes[1024];

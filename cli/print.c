@@ -17,8 +17,7 @@ static bool to_stdout(void *user, const char *bytes, size_t count)
     return fwrite(bytes, 1, count, stdout) == count;
 }
 
-/* The environment's COLUMNS, or the terminal's, or what fits a page. */
-static int paper_width(void)
+int cli_paper_width(void)
 {
     const char *text = getenv("COLUMNS");
     struct winsize size;
@@ -88,9 +87,9 @@ void cli_print(cli_session *s)
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
                                  .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
                                  .full = s->common.full,
-                                 .width = paper_width(),
+                                 .width = cli_paper_width(),
                                  .most_rows = MOST_ROWS,
-                                 .rest = "--full, --csv or --json",
+                                 .rest = "--full or --json",
                                  .picks = picks,
                                  .sort = s->common.sort,
                                  .top = s->common.top};

@@ -38,7 +38,7 @@ static const cli_option options[] = {
     {"figures", 0, ES_PARAM_OUTPUT, "DIR",
      "every figure as SVG, PDF, Vega-Lite and CSV in this folder, drawn by Node.js",
      .field = offsetof(report_options, figures)},
-    {"force", 0, CLI_FLAG, NULL, "overwrite the page or the figures",
+    {"force", 0, CLI_FLAG, NULL, "overwrite the page, the figures, the comparison",
      .field = offsetof(report_options, force)},
     {0}};
 
@@ -149,11 +149,21 @@ static es_status write_figures(cli_session *session, const report_options *o, es
 /* ---- two runs side by side ---- */
 
 /* "both.html" has "both.compare.run" beside it. */
-static void name_comparison(const char *page, char *out, size_t size)
+static es_status name_comparison(const char *page, char *out, size_t size, es_error *err)
 {
     const char *end = strrchr(page, '.'), *slash = strrchr(page, '/');
     const size_t length = end && (!slash || end > slash) ? (size_t)(end - page) : strlen(page);
-    snprintf(out, size, "%.*s.compare.run", (int)length, page);
+    const int used = snprintf(out, size, "%.*s.compare.run", (int)length, page);
+    return used >= 0 && (size_t)used < size
+               ? ES_OK
+               : cli_fail(err, ES_E_ARGUMENT, NULL, "report.options", "choose a shorter name",
+                          "the name of the page is too long");
+}
+
+static bool stop_is_asked(void *user, const es_progress *now)
+{
+    (void)user, (void)now;
+    return cli_interrupted();
 }
 
 /* What `esscher compare` would do; what it found is found here, too. */
@@ -171,10 +181,14 @@ static es_status compare_runs(cli_session *session, const report_options *o, con
     snprintf(line, sizeof line, "esscher compare %s %s", o->runs.at[0],
              o->runs.count > 1 ? o->runs.at[1] : "");
     if (status == ES_OK)
-        status = es_study_run(
-            study, params,
-            &(es_study_opts){.exec = session->exec, .out = path, .force = o->force, .line = line},
-            &answer, err);
+        status = es_study_run(study, params,
+                              &(es_study_opts){.exec = session->exec,
+                                               .max_memory = (size_t)session->common.max_memory,
+                                               .out = path,
+                                               .force = o->force,
+                                               .line = line,
+                                               .progress = stop_is_asked},
+                              &answer, err);
     es_params_free(params);
     for (int64_t i = 0; status == ES_OK && (finding = es_answer_finding(answer, i)); i++)
         es_answer_tell(cli_result(session), "%s", finding);
@@ -186,8 +200,9 @@ static es_status compare_runs(cli_session *session, const report_options *o, con
 /* The comparison becomes the first of three runs. `room` (MOST_PATH) holds its name. */
 static es_status take_comparison(cli_session *session, report_options *o, char *room, es_error *err)
 {
-    name_comparison(o->out ? o->out : standard_page, room, MOST_PATH);
-    const es_status status = compare_runs(session, o, room, err);
+    es_status status = name_comparison(o->out ? o->out : standard_page, room, MOST_PATH, err);
+    if (status == ES_OK)
+        status = compare_runs(session, o, room, err);
     if (status != ES_OK)
         return status;
     o->runs.at[2] = o->runs.at[1]; /* there are two: others were refused */

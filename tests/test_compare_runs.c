@@ -134,12 +134,94 @@ static void what_cannot_be_compared_is_refused(void **state)
     assert_string_equal(err.rule, "compare.unfinished");
 }
 
+/* What a file says about its columns may be numbers, and an error may be a text: no figure then,
+ * and no crash. */
+static void odd_files_are_believed_in_nothing(void **state)
+{
+    (void)state;
+    static const double n[2] = {100, 200};
+    static const char *const words[2] = {"rows", "rows"}, *const keys[2] = {"n", "value"},
+                             *const errors[2] = {"", "value_se"};
+    for (int odd = 0; odd < 2; odd++) {
+        const es_run_column said[] = {
+            {"table", odd ? ES_RUN_REAL : ES_RUN_TEXT, odd ? n : NULL, odd ? NULL : words},
+            {"key", ES_RUN_TEXT, NULL, keys},
+            {"error", ES_RUN_TEXT, NULL, errors}};
+        const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
+                                         {"value", ES_RUN_REAL, n, NULL},
+                                         {"value_se", ES_RUN_TEXT, NULL, words}};
+        const es_run_table about = {.name = "_columns", .rows = 2, .cols = 3, .columns = said};
+        const es_run_table table = {.name = "rows", .rows = 2, .cols = 3, .columns = columns};
+        const es_run_spec spec = {"converge", NULL, 0, NULL, 0};
+        es_answer *a;
+        es_run *run;
+        snprintf(paths[0], sizeof paths[0], "%s/odd.run", folder);
+        assert_ok(es_run_create(paths[0], &spec, true, &run, &err));
+        assert_ok(es_run_put_table(run, &about, &err));
+        assert_ok(es_run_put_table(run, &table, &err));
+        assert_ok(es_run_close(run, &err));
+        assert_ok(compare(paths[0], paths[0], &a));
+        assert_non_null(strstr(es_answer_finding(a, 0), "no figure with an error in common"));
+        es_answer_free(a);
+    }
+}
+
+/* 3000 rows in the opposite order, every second without a partner: each finds its own, and figures
+ * with the same t stand in the order of the first run. */
+static void many_rows_find_their_partners(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000 };
+    static double n[2][ROWS], value[2][ROWS], error[ROWS];
+    static const char *laws[ROWS];
+    es_answer *a;
+    for (int i = 0; i < ROWS; i++) {
+        n[0][i] = i;
+        n[1][ROWS - 1 - i] = i % 2 ? i + 1e6 : i;
+        value[0][i] = i;
+        value[1][ROWS - 1 - i] = i;
+        error[i] = 1.0;
+        laws[i] = "a";
+    }
+    make_run(0, "converge", "10", ROWS, n[0], laws, value[0], error);
+    make_run(1, "converge", "10", ROWS, n[1], laws, value[1], error);
+    assert_ok(compare(paths[0], paths[1], &a));
+    const es_table *t = es_answer_find(a, "differences");
+    assert_int_equal(es_table_rows(t), ROWS / 2);
+    for (int64_t i = 0; i < ROWS / 2; i++)
+        assert_true(es_table_get(t, i, "t") == 0.0 &&
+                    es_table_get(t, i, "first") == (double)(2 * i));
+    es_answer_free(a);
+}
+
+static void a_comparison_does_not_overwrite_what_it_compares(void **state)
+{
+    (void)state;
+    static const double n[1] = {100}, value[1] = {1.0}, error[1] = {0.03};
+    static const char *const laws[1] = {"a"};
+    const es_study *study = es_study_find("compare");
+    es_params *p;
+    es_answer *a;
+    make_run(0, "converge", "10", 1, n, laws, value, error);
+    make_run(1, "converge", "10", 1, n, laws, value, error);
+    assert_ok(es_params_new(study->params, study->size, &p, &err));
+    assert_ok(es_params_set(p, "runs", paths[0], &err));
+    assert_ok(es_params_set(p, "runs", paths[1], &err));
+    const es_study_opts opts = {.out = paths[1], .force = true};
+    assert_int_equal(es_study_run(study, p, &opts, &a, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "compare.out");
+    es_params_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_meet_their_partners),
         cmocka_unit_test(a_run_does_not_differ_from_itself),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
+        cmocka_unit_test(odd_files_are_believed_in_nothing),
+        cmocka_unit_test(many_rows_find_their_partners),
+        cmocka_unit_test(a_comparison_does_not_overwrite_what_it_compares),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

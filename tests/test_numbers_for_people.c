@@ -165,6 +165,8 @@ static void findings_have_no_padded_powers(void **state)
     /* what is no number of printf's stays: names, and powers as sentences have them */
     assert_string_equal(told("run1e+04.txt, a/1e+04, 1e9, 1e+5, e+04, 0.5, 12"),
                         "run1e+04.txt, a/1e+04, 1e9, 1e+5, e+04, 0.5, 12");
+    assert_string_equal(told("lr-1e-05.npy, sweep-3e+02.run, 1e+03.csv at 1e+03."),
+                        "lr-1e-05.npy, sweep-3e+02.run, 1e+03.csv at 1000.");
     assert_string_equal(told(""), "");
 }
 

@@ -287,7 +287,49 @@ static void latex_is_set_as_it_is(void **state)
                         "$3.36 \\times 10^{-9}$ \\\\\n"
                         "\\bottomrule\n"
                         "\\end{tabular}\n"
-                        "\\end{table}\n");
+                        "\\end{table}\n"
+                        "% after the sign of plus or minus: one standard error\n");
+    es_answer_free(a);
+}
+
+/* A value and an error that share no power of ten, a cell that would be an argument of the line's
+ * end before it, and what theory says: told below. */
+static void latex_powers_end_where_they_end(void **state)
+{
+    (void)state;
+    static const es_column columns[] = {{"name", "name", "", ES_FORMAT_TEXT},
+                                        {"x", "x", "", ES_FORMAT_REAL, "as predicted",
+                                         .error = "x_se", .standing = ES_STANDING_PROVED},
+                                        {0}};
+    static const es_table_view views[] = {{"T", "name x"}, {0}};
+    static const es_table_spec spec = {"t", columns, views};
+    static const double x[3] = {1.23456e8, 2e-9, 5e-10}, se[3] = {0.0, 1e-20, (double)NAN};
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_table *t = es_answer_table(a, &spec);
+    for (int i = 0; i < 3; i++) {
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "name", "[SEP]");
+        es_table_real(t, row, "x", x[i]);
+        es_table_real(t, row, "x_se", se[i]);
+    }
+    const char *latex = write_as(a, ES_ANSWER_LATEX, (es_answer_opts){0});
+    assert_non_null(strstr(latex, "{}[SEP] & $1.23456 \\times 10^{8} \\pm 0$ \\\\\n"));
+    assert_non_null(strstr(latex, "$2.00000 \\times 10^{-9} \\pm 1.0 \\times 10^{-20}$"));
+    assert_non_null(strstr(latex, "$5.00000 \\times 10^{-10}$"));
+    assert_non_null(strstr(latex, "% x: as predicted [proved]\n"));
+    es_answer_free(a);
+}
+
+/* Names that users chose stand in findings; none of them moves a cursor. */
+static void findings_are_escaped(void **state)
+{
+    (void)state;
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_answer_tell(a, "%s is red", "a\033[31mb");
+    assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}), "a\\x1b[31mb is red\n");
+    assert_null(strchr(write_as(a, ES_ANSWER_MARKDOWN, (es_answer_opts){0}), '\033'));
     es_answer_free(a);
 }
 
@@ -365,6 +407,8 @@ int main(void)
         cmocka_unit_test(more_is_shown_on_request),
         cmocka_unit_test(markdown_is_shown_as_it_is),
         cmocka_unit_test(latex_is_set_as_it_is),
+        cmocka_unit_test(latex_powers_end_where_they_end),
+        cmocka_unit_test(findings_are_escaped),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),
         cmocka_unit_test(what_no_table_has_is_refused),
     };

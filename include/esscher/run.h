@@ -212,6 +212,13 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 ES_API es_status es_run_get_table(es_run *run, const char *name, es_budget *budget,
                                   es_run_table *out, es_error *err);
 
+/*! es_run_column_of() : the column of that name; NULL if there is none. es_run_said() : what table
+ *  "_columns" of a run, `said`, says of column `key` of a table under the name `what` (header,
+ * unit, format, definition, error, role, ...); "" where it says nothing, or anything but text. */
+ES_API const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
+ES_API const char *es_run_said(const es_run_table *said, const char *table, const char *key,
+                               const char *what);
+
 /*! es_run_table_free() : free what es_run_get_table() gave; fine on an empty table. */
 ES_API void es_run_table_free(es_run_table *table);
 

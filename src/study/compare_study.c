@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <esscher/multiple.h>
 #include <esscher/run.h>
 
 #include "base/error.h"
 #include "driver/job.h"
+#include "stats/average.h"
 #include "study/answer_kit.h"
 
 typedef struct compare_params {
@@ -88,7 +90,8 @@ typedef struct pair {
     const char *table, *at, *quantity; /* the job's */
     es_grouped first, second;
     es_welch_test test;
-    double p; /* corrected */
+    double p;      /* corrected */
+    int64_t found; /* in this order: that of equal t */
 } pair;
 
 typedef struct compare_state {
@@ -122,6 +125,12 @@ static es_status open_side(const char *path, es_budget *budget, side *out, es_er
                         "the run has no tables that say which columns tell rows apart");
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static es_status open_study(es_job *job, es_error *err)
 {
     const compare_params *p = job->params;
@@ -130,8 +139,13 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "compare.runs", "esscher compare A.run B.run",
                          "two run files are compared, and %lld are named",
                          (long long)p->runs.count);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (job->out && same_file(job->out, p->runs.at[i]))
+            return es_fail_file(err, ES_E_ARGUMENT, job->out, -1, "compare.out",
+                                "give the comparison a name of its own",
+                                "it would overwrite a run that is compared");
         ES_TRY(open_side(p->runs.at[i], job->exec.budget, &s->sides[i], err));
+    }
     const char *a = es_run_info(s->sides[0].run).command, *b = es_run_info(s->sides[1].run).command;
     if (strcmp(a, b) != 0)
         return es_refuse(err, "compare.command", "compare runs of one command",
@@ -153,30 +167,12 @@ static void close_study(es_job *job)
 
 /* ---- columns ---- */
 
-static const es_run_column *column_of(const es_run_table *t, const char *name)
-{
-    for (int64_t j = 0; j < t->cols; j++)
-        if (strcmp(t->columns[j].name, name) == 0)
-            return &t->columns[j];
-    return NULL;
-}
-
-/* Word `what` about column `key` of a table; "" where nothing is said. */
-static const char *said_of(const side *s, const char *table, const char *key, const char *what)
-{
-    const es_run_column *of = column_of(&s->said, "table"), *keys = column_of(&s->said, "key");
-    const es_run_column *words = column_of(&s->said, what);
-    for (int64_t i = 0; of && keys && words && i < s->said.rows; i++)
-        if (strcmp(of->texts[i], table) == 0 && strcmp(keys->texts[i], key) == 0)
-            return words->texts[i];
-    return "";
-}
-
 /* A table of both runs; keys are columns of the same name and kind in both. */
 typedef struct matched {
     const es_run_table *a, *b;
     const es_run_column **keys_a, **keys_b; /* (keys) */
     int64_t keys;
+    struct place *places; /* (rows of b) */
 } matched;
 
 static es_status match_keys(es_job *job, const side *s, matched *m, es_error *err)
@@ -184,9 +180,9 @@ static es_status match_keys(es_job *job, const side *s, matched *m, es_error *er
     ES_TRY(es_job_array(job, m->a->cols, 1, sizeof *m->keys_a, &m->keys_a, err));
     ES_TRY(es_job_array(job, m->a->cols, 1, sizeof *m->keys_b, &m->keys_b, err));
     for (int64_t j = 0; j < m->a->cols; j++) {
-        const es_run_column *a = &m->a->columns[j], *b = column_of(m->b, a->name);
+        const es_run_column *a = &m->a->columns[j], *b = es_run_column_of(m->b, a->name);
         if (b && b->kind == a->kind &&
-            strcmp(said_of(s, m->a->name, a->name, "role"), "key") == 0) {
+            strcmp(es_run_said(&s->said, m->a->name, a->name, "role"), "key") == 0) {
             m->keys_a[m->keys] = a;
             m->keys_b[m->keys++] = b;
         }
@@ -205,17 +201,61 @@ static bool agree(const matched *m, int64_t i, int64_t k)
     return true;
 }
 
-/* The row of b that is about the same as row i of a, -1 if there is none. Runs of one command have
- * their rows in one order, so the one after the last match is looked at first. */
-static int64_t partner(const matched *m, int64_t i, int64_t from)
+/* Rows of b in order of a number made of their keys: equal keys have equal numbers. */
+typedef struct place {
+    uint64_t number;
+    int64_t row;
+} place;
+
+static uint64_t number_of(const es_run_column *const *keys, int64_t count, int64_t row)
 {
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (int64_t j = 0; j < count; j++) {
+        const char *text = keys[j]->kind == ES_RUN_TEXT ? keys[j]->texts[row] : NULL;
+        const double real = text ? 0.0 : keys[j]->reals[row] + 0.0; /* -0 is 0 */
+        const unsigned char *bytes = text ? (const void *)text : (const void *)&real;
+        const size_t size = text ? strlen(text) : sizeof real;
+        for (size_t k = 0; k <= size; k++)
+            h = (h ^ (k < size ? bytes[k] : 0xffu)) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    return x->number != y->number ? (x->number > y->number) - (x->number < y->number)
+                                  : (x->row > y->row) - (x->row < y->row);
+}
+
+static es_status sort_places(es_job *job, matched *m, es_error *err)
+{
+    ES_TRY(es_job_array(job, m->b->rows, 1, sizeof *m->places, &m->places, err));
+    for (int64_t k = 0; k < m->b->rows; k++)
+        m->places[k] = (place){number_of(m->keys_b, m->keys, k), k};
+    if (m->b->rows)
+        qsort(m->places, (size_t)m->b->rows, sizeof *m->places, by_number);
+    return ES_OK;
+}
+
+/* The row of b that is about the same as row i of a, -1 if there is none; without keys that of the
+ * same number. */
+static int64_t partner(const matched *m, int64_t i)
+{
+    const uint64_t number = number_of(m->keys_a, m->keys, i);
+    int64_t low = 0, high = m->b->rows;
     if (m->keys == 0)
         return i < m->b->rows ? i : -1;
-    for (int64_t k = 0; k < m->b->rows; k++) {
-        const int64_t at = (from + k) % m->b->rows;
-        if (agree(m, i, at))
-            return at;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (m->places[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    for (; low < m->b->rows && m->places[low].number == number; low++)
+        if (agree(m, i, m->places[low].row))
+            return m->places[low].row;
     return -1;
 }
 
@@ -257,7 +297,9 @@ static es_status add_pair(es_job *job, const pair *one, es_error *err)
         s->pairs = more;
         s->room = room;
     }
-    s->pairs[s->count++] = *one;
+    s->pairs[s->count] = *one;
+    s->pairs[s->count].found = s->count;
+    s->count++;
     return ES_OK;
 }
 
@@ -268,17 +310,20 @@ static es_grouped figure(const es_run_column *value, const es_run_column *error,
     return (es_grouped){value->reals[row], error->reals[row], isnan(freedom) ? 1e9 : freedom};
 }
 
+static bool is_real(const es_run_column *c) { return c && c->kind == ES_RUN_REAL; }
+
 /* Every column of row i of a and row k of b that has an error in both. */
-static es_status compare_rows(es_job *job, const matched *m, const char *table, int64_t i,
-                              int64_t k, es_error *err)
+static es_status compare_figures(es_job *job, const matched *m, const char *table, int64_t i,
+                                 int64_t k, es_error *err)
 {
     const compare_state *s = job->state;
     const char *at = NULL;
     for (int64_t j = 0; j < m->a->cols; j++) {
-        const es_run_column *a = &m->a->columns[j], *b = column_of(m->b, a->name);
-        const char *error = said_of(&s->sides[0], m->a->name, a->name, "error");
-        const es_run_column *ea = column_of(m->a, error), *eb = column_of(m->b, error);
-        if (!b || !*error || !ea || !eb || a->kind != ES_RUN_REAL || b->kind != ES_RUN_REAL)
+        const es_run_column *a = &m->a->columns[j], *b = es_run_column_of(m->b, a->name);
+        const char *error = es_run_said(&s->sides[0].said, m->a->name, a->name, "error");
+        const es_run_column *ea = es_run_column_of(m->a, error),
+                            *eb = es_run_column_of(m->b, error);
+        if (!is_real(a) || !is_real(b) || !is_real(ea) || !is_real(eb))
             continue;
         pair one = {.table = table,
                     .first = figure(a, ea, i, s->sides[0].freedom),
@@ -301,16 +346,15 @@ static es_status compare_table(es_job *job, const es_run_table *a, const es_run_
     compare_state *s = job->state;
     matched m = {.a = a, .b = b};
     const char *name;
-    int64_t next = 0;
     ES_TRY(match_keys(job, &s->sides[0], &m, err));
+    ES_TRY(sort_places(job, &m, err));
     ES_TRY(keep(job, a->name, &name, err));
     for (int64_t i = 0; i < a->rows; i++) {
-        const int64_t k = b->rows ? partner(&m, i, next) : -1;
+        const int64_t k = partner(&m, i);
         s->alone += k < 0;
-        if (k < 0)
-            continue;
-        next = k + 1;
-        ES_TRY(compare_rows(job, &m, name, i, k, err));
+        ES_TRY(es_job_tick(job, i, a->rows));
+        if (k >= 0)
+            ES_TRY(compare_figures(job, &m, name, i, k, err));
     }
     return ES_OK;
 }
@@ -348,8 +392,10 @@ static es_status compare_all(es_job *job, es_error *err)
 
 static int by_t(const void *a, const void *b)
 {
-    const double x = fabs(((const pair *)a)->test.t), y = fabs(((const pair *)b)->test.t);
-    return (x < y) - (x > y);
+    const pair *first = a, *second = b;
+    const double x = fabs(first->test.t), y = fabs(second->test.t);
+    return x != y ? (x < y) - (x > y)
+                  : (first->found > second->found) - (first->found < second->found);
 }
 
 /* Holm for all; then the largest t first. */
@@ -411,12 +457,6 @@ static void put_differences(const es_job *job, es_answer *answer)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool same_quantity(const pair *a, const pair *b)
 {
     return strcmp(a->table, b->table) == 0 && strcmp(a->quantity, b->quantity) == 0;
@@ -438,14 +478,12 @@ static void put_quantity(const es_job *job, int64_t first, es_table *t)
         if (one->first.value != 0.0)
             s->p[ratios++] = one->second.value / one->first.value; /* p is not needed any more */
     }
-    if (ratios)
-        qsort(s->p, (size_t)ratios, sizeof *s->p, by_value);
+    es_sort_reals(s->p, ratios);
     const int64_t row = es_table_row(t);
     es_table_text(t, row, "table", of->table);
     es_table_text(t, row, "quantity", of->quantity);
     es_put(t, row, {"figures", (double)figures}, {"differ", (double)differ},
-           {"ratio", ratios ? 0.5 * (s->p[(ratios - 1) / 2] + s->p[ratios / 2]) : (double)NAN},
-           {"t_largest", of->test.t});
+           {"ratio", ratios ? es_median_of(s->p, ratios) : (double)NAN}, {"t_largest", of->test.t});
     es_table_text(t, row, "at", of->at);
 }
 

@@ -230,10 +230,10 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
     if (match) {
         const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
         es_answer_tell(a,
-                       "%s is what %s %s gives (largest error of a row %.2g, expected up to "
-                       "%.2g, %s%lld rows); it is not the attention that was asked for.",
-                       name, say_try(match, " in", said), format, match->sum.largest,
-                       match->sum.expected, whole ? "all " : "", (long long)match->sum.rows);
+                       "%s is what %s %s gives (%s%lld rows, none above %.2g of the error that "
+                       "may be expected of it); it is not the attention that was asked for.",
+                       name, say_try(match, " in", said), format, whole ? "all " : "",
+                       (long long)match->sum.rows, match->sum.ratio);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
                        "%s is not the attention that was asked for, nor one of %lld others that "
@@ -253,10 +253,10 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
         es_answer_tell(
             a,
             "Rows further from ours than a kernel in %s may be: %.0f of %lld. Row %lld of head "
-            "%lld is %.3g times as far; the largest error of a row is %.2g, expected up "
-            "to %.2g, rms %.2g, relative L2 %.2g.",
+            "%lld is %.3g times as far, where up to %.2g may be expected; the largest error of a "
+            "row is %.2g, rms %.2g, relative L2 %.2g.",
             format, all->beyond, (long long)(s->heads * measure_queries(s, 0)), (long long)all->row,
-            (long long)all->head, all->ratio, all->largest, all->expected, all->rms, all->relative);
+            (long long)all->head, all->ratio, all->expected, all->largest, all->rms, all->relative);
 }
 
 static void tell_met(const es_job *job, const total *all, es_answer *a)
@@ -264,11 +264,11 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
     const measure_state *s = job->state;
     es_answer_tell(
         a,
-        "%s is the attention that was asked for, as a kernel in %s gives it: the largest "
-        "error of a row is %.2g, expected up to %.2g (%.2g of what may be expected, "
-        "head %lld, row %lld); rms %.2g, relative L2 %.2g.",
-        s->p->compare, s->their_format->name, all->largest, all->expected, all->ratio,
-        (long long)all->head, (long long)all->row, all->rms, all->relative);
+        "%s is the attention that was asked for, as a kernel in %s gives it: no row is above %.2g "
+        "of the error that may be expected of it (head %lld, row %lld, where that is %.2g); the "
+        "largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
+        s->p->compare, s->their_format->name, all->ratio, (long long)all->head, (long long)all->row,
+        all->expected, all->largest, all->rms, all->relative);
 }
 
 /* ---- all of it ---- */

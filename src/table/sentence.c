@@ -47,15 +47,25 @@ static int write_power(const char *text, int power, int decimals, char *out, siz
     return snprintf(out, room, "%.*se%d", digits, text, power);
 }
 
+/* May a number begin at text[at]? Not inside a name: "x1e+03", "lr-1e-05.npy". */
+static bool may_begin(const char *text, size_t at)
+{
+    const char before = at ? text[at - 1] : ' ';
+    return !is_word(before) && !(before == '-' && at > 1 && is_word(text[at - 2]));
+}
+
 /* A number with its power at `text`, or the power of one in brackets, "(1.2 ± 0.1)e+09". */
-static int rewrite(const char *text, char before, size_t *length, char *out, size_t room)
+static int rewrite(const char *text, size_t at, size_t *length, char *out, size_t room)
 {
     int power = 0, decimals = 0;
-    *length = before == ')' ? end_at(text, &power) : 0;
+    *length = at && text[at - 1] == ')' ? end_at(text + at, &power) : 0;
     if (*length)
         return snprintf(out, room, "e%d", power);
-    *length = is_word(before) ? 0 : power_at(text, &power, &decimals);
-    return *length ? write_power(text, power, decimals, out, room) : 0;
+    *length = may_begin(text, at) ? power_at(text + at, &power, &decimals) : 0;
+    const char *after = text + at + *length; /* "1e-05.npy" is a name, too */
+    if (*length && (after[0] == '.' ? is_word(after[1]) : is_word(after[0])))
+        *length = 0;
+    return *length ? write_power(text + at, power, decimals, out, room) : 0;
 }
 
 void es_sentence(const char *text, char *out, size_t room)
@@ -64,8 +74,7 @@ void es_sentence(const char *text, char *out, size_t room)
     for (size_t at = 0; text[at] && used + 1 < room;) {
         size_t length = 0;
         char number[64];
-        const int size =
-            rewrite(text + at, at ? text[at - 1] : ' ', &length, number, sizeof number);
+        const int size = rewrite(text, at, &length, number, sizeof number);
         if (length && size > 0 && (size_t)size < sizeof number && used + (size_t)size < room) {
             memcpy(out + used, number, (size_t)size);
             used += (size_t)size;

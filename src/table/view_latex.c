@@ -51,6 +51,20 @@ static void put_text(es_pen *pen, const char *text)
     }
 }
 
+/* What follows the `e` of a number: "-09" as a power of ten. Returns where it ends. */
+static const char *put_power(es_pen *pen, const char *p)
+{
+    es_pen_put(pen, " \\times 10^{");
+    es_pen_put(pen, *p == '-' ? "-" : "");
+    p += *p == '-' || *p == '+';
+    while (*p == '0' && p[1] >= '0' && p[1] <= '9')
+        p++;
+    for (; *p >= '0' && *p <= '9'; p++)
+        es_pen_char(pen, *p);
+    es_pen_put(pen, "}");
+    return p;
+}
+
 /* "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; what is no number as text. */
 static void put_number(es_pen *pen, const char *text)
 {
@@ -71,13 +85,7 @@ static void put_number(es_pen *pen, const char *text)
             es_pen_put(pen, "\\pm");
             p += strlen("±") - 1;
         } else if (*p == 'e') {
-            es_pen_put(pen, " \\times 10^{");
-            es_pen_put(pen, p[1] == '-' ? "-" : "");
-            p += 1 + (p[1] == '-' || p[1] == '+');
-            p += strspn(p, "0");
-            es_pen_put(pen, *p ? p : "0");
-            es_pen_put(pen, "}");
-            break;
+            p = put_power(pen, p + 1) - 1;
         } else {
             es_pen_char(pen, *p);
         }
@@ -110,15 +118,43 @@ static void put_rows(es_pen *pen, const es_sheet *s)
 {
     for (int64_t i = 0; i < s->rows.count; i++) {
         for (int64_t j = 0; j < s->count; j++) {
-            es_pen_put(pen, j ? " & " : "");
+            const char *cell = es_sheet_cell(s, i, j);
+            /* after the line before, [ and * would be arguments of its end */
+            es_pen_put(pen, j ? " & " : *cell == '[' || *cell == '*' ? "{}" : "");
             if (s->columns[j].texts)
-                put_text(pen, es_sheet_cell(s, i, j));
+                put_text(pen, cell);
             else
-                put_number(pen, es_sheet_cell(s, i, j));
+                put_number(pen, cell);
         }
         es_pen_put(pen, " \\\\\n");
     }
     es_pen_put(pen, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+}
+
+/* A comment ends with its line: no text has one inside. */
+static void put_comment(es_pen *pen, const char *text)
+{
+    for (; *text; text++)
+        es_pen_char(pen, *text == '\n' || *text == '\r' ? ' ' : *text);
+}
+
+/* What its columns mean, for who writes the caption. */
+static void put_foot(es_pen *pen, const es_sheet *s)
+{
+    es_table_column error;
+    bool errors = false;
+    for (int64_t j = 0; j < s->count; j++) {
+        const es_column *c = s->columns[j].spec;
+        errors = errors || es_sheet_error(s->table, &s->columns[j], &error);
+        if ((!c->definition && !c->standing) || (j && c == s->columns[j - 1].spec))
+            continue;
+        es_pen_put(pen, "% ");
+        put_comment(pen, c->title);
+        es_pen_put(pen, ": ");
+        put_comment(pen, c->definition ? c->definition : "");
+        es_pen_format(pen, c->standing ? " [%s]\n" : "%s\n", es_standing_name(c->standing));
+    }
+    es_pen_put(pen, errors ? "% after the sign of plus or minus: one standard error\n" : "");
 }
 
 static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *view,
@@ -130,26 +166,21 @@ static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *v
         es_pen_put(pen, "\n");
         put_head(pen, &s);
         put_rows(pen, &s);
+        put_foot(pen, &s);
     }
     es_sheet_free(&s);
     return status;
-}
-
-/* A comment ends with its line: a finding has none inside. */
-static void put_finding(es_pen *pen, const char *text)
-{
-    es_pen_put(pen, "% ");
-    for (; *text; text++)
-        es_pen_char(pen, *text == '\n' ? ' ' : *text);
-    es_pen_put(pen, "\n");
 }
 
 es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
                                es_error *err)
 {
     es_pen_put(pen, "% tables for a paper; in its preamble: \\usepackage{booktabs}\n");
-    for (int64_t i = 0; i < a->findings_count; i++)
-        put_finding(pen, a->findings[i]);
+    for (int64_t i = 0; i < a->findings_count; i++) {
+        es_pen_put(pen, "% ");
+        put_comment(pen, a->findings[i]);
+        es_pen_put(pen, "\n");
+    }
     for (int64_t i = 0; i < a->tables_count; i++) {
         const es_table *t = a->tables[i];
         uint64_t bit = 1;

@@ -1,5 +1,6 @@
 /* view_text.c : an answer for people: sentences, then tables, on a terminal or as Markdown. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,16 +15,38 @@ typedef struct paper {
     int width;                    /* 0: any */
 } paper;
 
+/* `text` with its control characters escaped, line by line, into out (4 strlen(text) + 5 bytes),
+ * which also holds the lines while they are cut. Names that users chose stand in sentences. */
+static const char *shown(const char *text, char *line, char *out)
+{
+    char *end = out;
+    for (; *text; text += *text == '\n') {
+        const size_t length = strcspn(text, "\n");
+        memcpy(line, text, length);
+        line[length] = '\0';
+        end += strlen(es_escape(line, end, 4 * length + 5));
+        text += length;
+        if (*text == '\n')
+            *end++ = '\n';
+    }
+    *end = '\0';
+    return out;
+}
+
 /* A sentence, a note: wrapped on a terminal, one paragraph in Markdown. */
 static void put_sentence(const paper *p, const char *head, const char *text, int indent)
 {
+    const size_t length = strlen(text);
+    char *room = malloc(5 * length + 8); /* the escaped text, then a line of it */
+    const char *safe = room ? shown(text, room + 4 * length + 5, room) : "(no memory to show it)";
     es_pen_put(p->pen, head);
     if (p->markdown) {
-        es_lines_markdown(p->pen, text);
+        es_lines_markdown(p->pen, safe);
         es_pen_put(p->pen, "\n");
     } else {
-        es_lines_put(p->pen, text, p->width, es_lines_width(head), indent);
+        es_lines_put(p->pen, safe, p->width, es_lines_width(head), indent);
     }
+    free(room);
 }
 
 /* ---- a terminal ---- */

@@ -18,3 +18,4 @@ esscher export a.run --sql --table rows
 esscher export a.run --sql | grep -c '^CREATE TABLE'
 esscher export a.run --sql --csv 2>&1 | head -1
 esscher export a.run --tidy --table row 2>&1 || echo $?
+esscher export a.run --sql --top 1 2>&1 | head -1

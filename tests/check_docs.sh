@@ -1,0 +1,36 @@
+#!/bin/sh
+# check_docs.sh [ROOT] : documents point at what is there.
+#
+# 1. Files that a document links to exist.
+# 2. docs/GALLERY.md shows every picture of docs/gallery.
+# 3. A key of docs/GLOSSARY.md, second column of its tables of words, is the key of a column somewhere in the source.
+set -eu
+cd "${1:-$(dirname "$0")/..}"
+bad=$(mktemp)
+trap 'rm -f "$bad"' EXIT
+
+for page in *.md docs/*.md; do
+    folder=$(dirname "$page")
+    grep -o '](\([^)#][^)]*\))' "$page" | sed 's/^](//; s/)$//; s/#.*//' | grep -v '^[a-z]*:' | sort -u |
+        while IFS= read -r target; do
+            [ -e "$folder/$target" ] || echo "$page: there is no $target" >>"$bad"
+        done
+done
+
+for picture in docs/gallery/*.svg; do
+    grep -qF "(gallery/${picture##*/})" docs/GALLERY.md || echo "docs/GALLERY.md does not show $picture" >>"$bad"
+done
+
+# shellcheck disable=SC2016  # backquotes of Markdown
+keys=$(awk -F'|' '/^\| word \| key \|/ { on = 1 } !/^\|/ { on = 0 } on { print $3 }' docs/GLOSSARY.md |
+    grep -o '`[a-z_.0-9]*`' | tr -d '`' | sort -u)
+[ -n "$keys" ] || echo "docs/GLOSSARY.md: no keys were found" >>"$bad"
+for key in $keys; do
+    grep -rqF "\"$key\"" src cli || echo "docs/GLOSSARY.md: nothing has the key $key" >>"$bad"
+done
+
+if [ -s "$bad" ]; then
+    cat "$bad" >&2
+    exit 1
+fi
+echo "$(echo "$keys" | wc -w) keys, $(find docs/gallery -name '*.svg' | wc -l) pictures"
