@@ -79,8 +79,8 @@ static inline void save(const char *name, int64_t a, int64_t b, int64_t c, const
     assert_int_equal(fclose(f), 0);
 }
 
-/* The answer of measure --compare; NULL-ended pairs of further options. */
-static inline es_answer *ask(const problem *p, const char *const *more)
+/* The answer of measure, with --compare or without; NULL-ended pairs of further options. */
+static inline es_answer *ask_measure(const problem *p, bool compare, const char *const *more)
 {
     const es_study *study = es_study_find("measure");
     es_params *params;
@@ -92,13 +92,18 @@ static inline es_answer *ask(const problem *p, const char *const *more)
     assert_ok(es_params_new(study->params, study->size, &params, &err));
     const char *const names[] = {"q", "k", "v", "compare"};
     const char *const files[] = {"q.npy", "k.npy", "v.npy", "y.npy"};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (compare ? 4 : 3); i++)
         assert_ok(es_params_set(params, names[i], in_folder(files[i]), &err));
     for (; more && *more; more += 2)
         assert_ok(es_params_set(params, more[0], more[1], &err));
     assert_ok(es_study_run(study, params, &(es_study_opts){.exec = {.threads = 1}}, &answer, &err));
     es_params_free(params);
     return answer;
+}
+
+static inline es_answer *ask(const problem *p, const char *const *more)
+{
+    return ask_measure(p, true, more);
 }
 
 static inline double number(const es_answer *a, const char *key)
