@@ -79,8 +79,9 @@ static inline void save(const char *name, int64_t a, int64_t b, int64_t c, const
     assert_int_equal(fclose(f), 0);
 }
 
-/* The answer of measure, with --compare or without; NULL-ended pairs of further options. */
-static inline es_answer *ask_measure(const problem *p, bool compare, const char *const *more)
+/* The answer of measure --compare THEIRS, or without where that is NULL; NULL-ended pairs of
+ * further options. */
+static inline es_answer *ask_of(const problem *p, const char *theirs, const char *const *more)
 {
     const es_study *study = es_study_find("measure");
     es_params *params;
@@ -88,12 +89,13 @@ static inline es_answer *ask_measure(const problem *p, bool compare, const char 
     save("q.npy", p->heads, p->m, p->d, p->q);
     save("k.npy", p->kv, p->n, p->d, p->k);
     save("v.npy", p->kv, p->n, p->dv, p->v);
-    save("y.npy", p->heads, p->m, p->dv, p->y);
     assert_ok(es_params_new(study->params, study->size, &params, &err));
-    const char *const names[] = {"q", "k", "v", "compare"};
-    const char *const files[] = {"q.npy", "k.npy", "v.npy", "y.npy"};
-    for (int i = 0; i < (compare ? 4 : 3); i++)
+    const char *const names[] = {"q", "k", "v"};
+    const char *const files[] = {"q.npy", "k.npy", "v.npy"};
+    for (int i = 0; i < 3; i++)
         assert_ok(es_params_set(params, names[i], in_folder(files[i]), &err));
+    if (theirs)
+        assert_ok(es_params_set(params, "compare", theirs, &err));
     for (; more && *more; more += 2)
         assert_ok(es_params_set(params, more[0], more[1], &err));
     assert_ok(es_study_run(study, params, &(es_study_opts){.exec = {.threads = 1}}, &answer, &err));
@@ -103,7 +105,10 @@ static inline es_answer *ask_measure(const problem *p, bool compare, const char 
 
 static inline es_answer *ask(const problem *p, const char *const *more)
 {
-    return ask_measure(p, true, more);
+    char theirs[sizeof path_of_file];
+    save("y.npy", p->heads, p->m, p->dv, p->y);
+    snprintf(theirs, sizeof theirs, "%s", in_folder("y.npy"));
+    return ask_of(p, theirs, more);
 }
 
 static inline double number(const es_answer *a, const char *key)

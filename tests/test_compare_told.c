@@ -1,6 +1,8 @@
 /* What measure --compare says: sentences and the table of what was tried. */
 #include "planted.h"
 
+#include <esscher/format.h>
+
 /* How each is said, word for word; # is a number. */
 static const struct said {
     const char *name, *sentence;
@@ -136,6 +138,39 @@ static void findings_read_well(void **state)
     }
 }
 
+/* A long path, and a long name of characters of two bytes: the verdict is said to its end. */
+static void long_names_are_cut(void **state)
+{
+    (void)state;
+    enum { DOTS = 600, LONG = 100 };
+    char path[2 * DOTS + 512], name[2 * LONG + 8];
+    problem p = make(2, 1, 12, 20, 16, 8, AS_F32);
+    plant(&p, &(planted){.scale = 1.0}, AS_F32);
+    save("y.npy", p.heads, p.m, p.dv, p.y);
+    size_t used = (size_t)snprintf(path, sizeof path, "%s", folder);
+    for (int i = 0; i < DOTS; i++, used += 2)
+        memcpy(path + used, "/.", 2);
+    snprintf(path + used, sizeof path - used, "/y.npy");
+    es_answer *a = ask_of(&p, path, NULL);
+    assert_true(strncmp(es_answer_finding(a, 0), "y.npy is what attention without", 31) == 0);
+    es_answer_free(a);
+    for (int first = 0; first < 2; first++) { /* cut between characters, or inside one */
+        used = (size_t)first;
+        memcpy(name, "x", 1);
+        for (int i = 0; i < LONG; i++, used += 2)
+            memcpy(name + used, "é", 2);
+        memcpy(name + used, ".npy", 5);
+        save(name, p.heads, p.m, p.dv, p.y);
+        snprintf(path, sizeof path, "%s", in_folder(name));
+        a = ask_of(&p, path, NULL);
+        const char *says = es_answer_finding(a, 0), *cut = strstr(says, "… is what attention");
+        assert_true(cut && cut - says > 40 && cut - says < 64 && es_utf8(says));
+        assert_non_null(strstr(says, "it is not the attention that was asked for."));
+        es_answer_free(a);
+    }
+    drop(&p);
+}
+
 /* ---- the table of what was tried ---- */
 
 static int64_t row_of(const es_table *t, const char *name)
@@ -211,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_hypothesis_has_its_sentence),
         cmocka_unit_test(findings_read_well),
+        cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(a_coarse_format_needs_coarse_rows),
         cmocka_unit_test(nothing_seen_is_nothing_tried),
         cmocka_unit_test(equals_keep_their_order),

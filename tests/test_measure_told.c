@@ -27,7 +27,7 @@ static void the_median_of_two_is_their_mean(void **state)
 {
     (void)state;
     problem p = equal_and_single();
-    es_answer *a = ask_measure(&p, false, NULL);
+    es_answer *a = ask_of(&p, NULL, NULL);
     expect_said(a, 0, "Of 32 keys a query uses 16.5 in the median head (ESS), from 1 in head 1 to");
     expect_said(a, 0, "its largest weight is 0.516 in the median, 0.0312 to 1.");
     es_answer_free(a);
@@ -39,7 +39,7 @@ static void words_have_the_number_that_is_used(void **state)
 {
     (void)state;
     problem p = equal_and_single();
-    es_answer *a = ask_measure(&p, false, NULL);
+    es_answer *a = ask_of(&p, NULL, NULL);
     expect_said(a, 1,
                 "Of 2 heads 1 averages (21.3 keys or more, two thirds of them, share the "
                 "weight), 0 select a few, 1 is frozen (fewer than 2)");
@@ -51,7 +51,7 @@ static void the_scale_is_named(void **state)
 {
     (void)state;
     problem p = equal_and_single();
-    es_answer *a = ask_measure(&p, false, (const char *[]){"scales", "0.25,2", NULL});
+    es_answer *a = ask_of(&p, NULL, (const char *[]){"scales", "0.25,2", NULL});
     expect_said(a, 0, "Of 32 keys a query, at scale 0.25, uses");
     expect_said(a, 1, "Of 2 heads, at scale 0.25, 1 averages");
     es_answer_free(a);
@@ -64,11 +64,11 @@ static void rounding_is_no_error(void **state)
     (void)state;
     problem p = equal_and_single();
     p.heads = 1;
-    es_answer *a = ask_measure(&p, false, NULL);
+    es_answer *a = ask_of(&p, NULL, NULL);
     expect_said(a, 0, "A query uses 32 of 32 keys (ESS); its largest weight is 0.03125.");
     es_answer_free(a);
     p.q[1 * D] = 4.0; /* another query */
-    a = ask_measure(&p, false, NULL);
+    a = ask_of(&p, NULL, NULL);
     expect_said(a, 0, " ± ");
     es_answer_free(a);
     drop(&p);

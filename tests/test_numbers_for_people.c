@@ -170,6 +170,23 @@ static void findings_have_no_padded_powers(void **state)
     assert_string_equal(told(""), "");
 }
 
+/* Longer than any room one would set aside, and every number of it grows. */
+static void findings_are_never_cut(void **state)
+{
+    (void)state;
+    enum { TIMES = 1000 };
+    static char given[6 * TIMES + 1], want[8 * TIMES + 1];
+    es_answer *a;
+    for (int i = 0; i < TIMES; i++) {
+        memcpy(given + 6 * i, "1e+06 ", 6);
+        memcpy(want + 8 * i, "1000000 ", 8);
+    }
+    assert_int_equal(es_answer_new(NULL, &a, NULL), ES_OK);
+    es_answer_tell(a, "%s", given);
+    assert_string_equal(es_answer_finding(a, 0), want);
+    es_answer_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +198,7 @@ int main(void)
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(findings_say_numbers_in_words),
         cmocka_unit_test(findings_have_no_padded_powers),
+        cmocka_unit_test(findings_are_never_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

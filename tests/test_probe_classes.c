@@ -57,10 +57,10 @@ static void classes_at_their_cut_offs(void **state)
                      probe_class_name(cases[i].want));
 }
 
-static const char *advice(probe_class kind, bool has_rate, double thin, double needs)
+static const char *advice(probe_class kind, bool wants_rate, double thin, double needs)
 {
     static char text[PROBE_ADVICE_ROOM];
-    const probe_case head = {kind, has_rate, thin, needs, 8, 4000};
+    const probe_case head = {kind, wants_rate, thin, needs, 8, 4000};
     probe_advice(&head, text);
     assert_true(strlen(text) <= 54); /* layer, head and class beside it: 80 columns */
     return text;
@@ -69,21 +69,54 @@ static const char *advice(probe_class kind, bool has_rate, double thin, double n
 static void one_thing_to_do_each(void **state)
 {
     (void)state;
-    assert_string_equal(advice(PROBE_AVERAGES, true, 0.1, 16312.4),
+    assert_string_equal(advice(PROBE_AVERAGES, false, 0.1, 16312.4),
                         "16300 random keys give it within 10 %");
-    assert_string_equal(advice(PROBE_AVERAGES, true, 0.11, 16312.4),
+    assert_string_equal(advice(PROBE_AVERAGES, false, 0.11, 16312.4),
                         "needs more text (--pool 40000)");
-    assert_string_equal(advice(PROBE_AVERAGES, true, 0.0, NONE),
+    assert_string_equal(advice(PROBE_AVERAGES, false, 0.0, NONE),
                         "any token will do: its outputs hardly differ");
-    assert_string_equal(advice(PROBE_SHARP, true, 0.0, 9999.6),
+    assert_string_equal(advice(PROBE_SHARP, false, 0.0, 9999.6),
                         "choose keys by weight (at random: 10000)");
-    assert_string_equal(advice(PROBE_SHARP, true, 1.0, 1.59e7),
+    assert_string_equal(advice(PROBE_SHARP, false, 1.0, 1.59e7),
                         "choose keys by weight (at random: over 1.59e7)");
     assert_string_equal(advice(PROBE_SELECTS, false, 1.0, 1e5),
                         "keep the largest weights; sampling will not do");
-    assert_string_equal(advice(PROBE_UNDECIDED, true, 0.0, 1e5), "more draws (--replicates 32)");
-    assert_string_equal(advice(PROBE_UNDECIDED, false, 0.0, 1e5),
+    assert_string_equal(advice(PROBE_UNDECIDED, false, 0.0, 1e5), "more draws (--replicates 32)");
+    assert_string_equal(advice(PROBE_UNDECIDED, true, 0.0, 1e5),
                         "no rate: a wider range of n (--n)");
+}
+
+/* No rate is no reason to widen n where it is the ESS that leaves the class open: 9 draws, t
+ * = 2.306.
+ */
+static void advice_by_what_is_undecided(void **state)
+{
+    (void)state;
+    static const char draws[] = "more draws (--replicates 36)";
+    static const char sizes[] = "no rate: a wider range of n (--n)";
+    static const struct {
+        double ess, se, low, high;
+        const char *want;
+    } cases[] = {{1.5, 0.22, NONE, NONE, draws}, /* to 2.007: one token, or more? */
+                 {90, 4.4, NONE, NONE, draws},   /* to 100.1 */
+                 {110, 4.4, NONE, NONE, draws},  /* from 99.9 */
+                 {110, 4.3, NONE, NONE, sizes},  /* from 100.1: it averages if its rate does */
+                 {400, 0, NONE, NONE, sizes},    {400, 0, 0.2, 0.7, draws}, /* of the rate */
+                 {NONE, NONE, NONE, NONE, draws}};
+    es_answer *answer;
+    assert_ok(es_answer_new(NULL, &answer, &err));
+    es_table *heads = es_answer_table(answer, &probe_heads_table);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t row = es_table_row(heads);
+        es_table_real(heads, row, "ess_n", cases[i].ess);
+        es_table_real(heads, row, "ess_n_se", cases[i].se);
+        es_table_real(heads, row, "rate_map_ci.0", cases[i].low);
+        es_table_real(heads, row, "rate_map_ci.1", cases[i].high);
+        probe_put_class(heads, row, 1000.0, 9, 4000);
+        assert_string_equal(es_table_get_text(heads, row, "class"), "undecided");
+        assert_string_equal(es_table_get_text(heads, row, "advice"), cases[i].want);
+    }
+    es_answer_free(answer);
 }
 
 /* ---- all heads ---- */
@@ -159,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(classes_at_their_cut_offs),
                                        cmocka_unit_test(one_thing_to_do_each),
+                                       cmocka_unit_test(advice_by_what_is_undecided),
                                        cmocka_unit_test(tables_of_classes_and_of_ten_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,8 @@ ES_API void es_answer_fact_list(es_answer *answer, const char *key, const char *
 ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
                             const int64_t *shape, const char *dtype);
 
-/*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text.
+/*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text of
+ *  any length.
  *  Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and 2e-9.
  *  es_answer_finding() : sentence `at`, NULL beyond the last. */
 ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);

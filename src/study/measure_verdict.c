@@ -218,6 +218,23 @@ static void put_tries(compare_found *found, es_answer *a)
 
 /* ---- sentences ---- */
 
+enum { NAMED = 64 };
+
+/* A file in a sentence: without its folders, and no longer than one can read. */
+static const char *name_file(const char *path, char out[NAMED])
+{
+    static const char cut[] = "…";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t size = strlen(name);
+    const bool all = size < NAMED;
+    if (!all)
+        size = NAMED - sizeof cut;
+    while (!all && ((unsigned char)name[size] & 0xC0) == 0x80) /* inside a character */
+        size--;
+    snprintf(out, NAMED, "%.*s%s", (int)size, name, all ? "" : cut);
+    return out;
+}
+
 /* What is not nearer by a factor is no explanation. */
 static const double NEARER = 0.1;
 
@@ -225,8 +242,8 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
                        const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
-    const char *name = s->p->compare, *format = s->their_format->name;
-    char said[SAID];
+    char said[SAID], file[NAMED];
+    const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
     if (match) {
         const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
         es_answer_tell(a,
@@ -262,13 +279,14 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
 static void tell_met(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
+    char file[NAMED];
     es_answer_tell(
         a,
         "%s is the attention that was asked for, as a kernel in %s gives it: no row is above %.2g "
         "of the error that may be expected of it (head %lld, row %lld, where that is %.2g); the "
         "largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
-        s->p->compare, s->their_format->name, all->ratio, (long long)all->head, (long long)all->row,
-        all->expected, all->largest, all->rms, all->relative);
+        name_file(s->p->compare, file), s->their_format->name, all->ratio, (long long)all->head,
+        (long long)all->row, all->expected, all->largest, all->rms, all->relative);
 }
 
 /* ---- all of it ---- */
@@ -296,10 +314,11 @@ static void decide(es_answer *a, const measure_params *p, const total *all, bool
 {
     if (isnan(p->tolerance) ? met : all->relative <= p->tolerance)
         return;
+    char file[NAMED];
     es_answer_refute(a);
     if (isnan(p->tolerance))
         es_log(ES_LOG_ERROR, "check failed: %s is not the attention that was asked for",
-               p->compare);
+               name_file(p->compare, file));
     else
         es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g",
                all->relative, p->tolerance);

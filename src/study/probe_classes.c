@@ -18,7 +18,7 @@ static const struct {
 } about[PROBE_CLASSES] = {{"averages", "100 or more tokens share the weight"},
                           {"sharp", "a few share it, or errors fall slowly"},
                           {"selects one", "one token has most of the weight"},
-                          {"undecided", "more draws are needed to tell"}};
+                          {"undecided", "more draws, or a rate, are needed to tell"}};
 
 const char *probe_class_name(probe_class kind) { return about[kind].name; }
 
@@ -26,11 +26,18 @@ const char *probe_class_name(probe_class kind) { return about[kind].name; }
  * like n^-1/4, a hundred times the tokens would not halve them twice. */
 #define TOO_SLOW 0.25
 
+/* Half of the 95 % interval of the ESS, and the ESS of a head that averages. */
+static double ess_within(const probe_signs *s)
+{
+    return es_student_quantile((double)s->draws - 1.0, 0.025) * s->ess_se;
+}
+
+static double ess_many(const probe_signs *s) { return 1.0 / es_averages_squares(s->n); }
+
 probe_class probe_class_of(const probe_signs *s)
 {
-    const double wide = es_student_quantile((double)s->draws - 1.0, 0.025) * s->ess_se;
-    const double low = s->ess - wide, high = s->ess + wide;
-    const double few = 1.0 / es_frozen_squares(s->n), many = 1.0 / es_averages_squares(s->n);
+    const double low = s->ess - ess_within(s), high = s->ess + ess_within(s);
+    const double few = 1.0 / es_frozen_squares(s->n), many = ess_many(s);
     if (high < few)
         return PROBE_SELECTS;
     if (!(low >= few)) /* NaN is undecided */
@@ -40,11 +47,16 @@ probe_class probe_class_of(const probe_signs *s)
     return low >= many && s->rate_low >= TOO_SLOW ? PROBE_AVERAGES : PROBE_UNDECIDED;
 }
 
+bool probe_wants_rate(const probe_signs *s)
+{
+    return !isfinite(s->rate_low) && s->ess - ess_within(s) >= ess_many(s);
+}
+
 const char *probe_advice(const probe_case *h, char out[PROBE_ADVICE_ROOM])
 {
     char size[ES_SAY_ROOM];
     const bool thin = h->thin > PROBE_THIN;
-    if (h->kind == PROBE_UNDECIDED && !h->has_rate)
+    if (h->kind == PROBE_UNDECIDED && h->wants_rate)
         snprintf(out, PROBE_ADVICE_ROOM, "no rate: a wider range of n (--n)");
     else if (h->kind == PROBE_UNDECIDED)
         snprintf(out, PROBE_ADVICE_ROOM, "more draws (--replicates %lld)", 4LL * h->draws);
@@ -74,7 +86,7 @@ void probe_put_class(es_table *heads, int64_t row, double n, int64_t draws, int6
                                es_table_get(heads, row, "rate_map_ci.0"),
                                es_table_get(heads, row, "rate_map_ci.1")};
     const probe_case head = {probe_class_of(&signs),
-                             isfinite(signs.rate_low),
+                             probe_wants_rate(&signs),
                              es_table_get(heads, row, "thin"),
                              es_table_get(heads, row, "tokens_for_tenth"),
                              draws,

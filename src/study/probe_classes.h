@@ -34,8 +34,10 @@ typedef struct probe_signs {
     double rate_low, rate_high; /* 95 % interval of the map rate; NaN: there is none */
 } probe_signs;
 
-/*! probe_class_of() : pure function. */
+/*! probe_class_of() : pure function. probe_wants_rate() : is it undecided for want of a rate alone?
+ *  Else more draws decide it. */
 probe_class probe_class_of(const probe_signs *signs);
+bool probe_wants_rate(const probe_signs *signs);
 
 /*! probe_class_name() : "averages", "sharp", "selects one", "undecided". */
 const char *probe_class_name(probe_class kind);
@@ -43,11 +45,11 @@ const char *probe_class_name(probe_class kind);
 /* What an advice is made from. */
 typedef struct probe_case {
     probe_class kind;
-    bool has_rate;
-    double thin;   /* share of queries for which fewer than 100 tokens of the pool count */
-    double needs;  /* tokens for 10 %; NaN: less than one */
-    int64_t draws; /* that were made */
-    int64_t pool;  /* tokens of the pool */
+    bool wants_rate; /* undecided though its ESS is known to be large: there is no rate */
+    double thin;     /* share of queries for which fewer than 100 tokens of the pool count */
+    double needs;    /* tokens for 10 %; NaN: less than one */
+    int64_t draws;   /* that were made */
+    int64_t pool;    /* tokens of the pool */
 } probe_case;
 
 enum { PROBE_ADVICE_ROOM = 96 };

@@ -243,72 +243,96 @@ static es_status run_exact(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 /* ---- all together ---- */
 
+static const char *const number[] = {"number"};
+
+static es_status add_limit(es_job *job, const es_probe_spec *spec, es_error *err)
+{
+    const probe_state *s = job->state;
+    const es_stage stage = {"limit",
+                            .phase = "attending over the pool",
+                            .noun = "layers",
+                            .cells = probe_places(s),
+                            .rows = es_probe_numbers(spec),
+                            .cols = 1,
+                            .columns = number,
+                            .tells = true,
+                            .flops = s->cost.limit_flops,
+                            .run = run_limit};
+    return es_job_stage(job, &stage, err);
+}
+
+static es_status add_exact(es_job *job, const es_probe_spec *spec, es_error *err)
+{
+    const probe_state *s = job->state;
+    const es_stage stage = {"exact",
+                            .phase = "integrating over draws",
+                            .noun = "layers",
+                            .cells = probe_places(s),
+                            .rows = es_probe_exact_numbers(spec),
+                            .cols = 1,
+                            .columns = number,
+                            .tells = true,
+                            .flops = s->cost.exact_flops,
+                            .run = run_exact};
+    return es_job_stage(job, &stage, err);
+}
+
+static const char *const draw_columns[PROBE_COLUMNS] = {
+    "mean_error", "cov_error",     "map_error",  "coherence",      "map_error_exact_few",
+    "ess_median", "ess_below_two", "top_median", "top_above_half", "map_error_after_wo"};
+
+/* Draws of every layer: of tokens, or of windows. */
+static es_status add_draws(es_job *job, bool windows, es_error *err)
+{
+    const probe_params *p = job->params;
+    const probe_state *s = job->state;
+    const int64_t sizes = s->spec.n_sizes;
+    const es_stage stage = {windows ? "window" : "draw",
+                            .phase =
+                                windows ? "attending over windows of the text" : "drawing tokens",
+                            .noun = windows ? "windows" : "draws",
+                            .cells = probe_places(s) * p->replicates,
+                            .rows = s->heads * sizes + sizes,
+                            .cols = PROBE_COLUMNS,
+                            .columns = draw_columns,
+                            .tells = true,
+                            .flops = s->cost.replicate_flops,
+                            .run = windows ? run_window : run_draw};
+    return es_job_stage(job, &stage, err);
+}
+
+static es_status add_control(es_job *job, es_error *err)
+{
+    const probe_params *p = job->params;
+    const probe_state *s = job->state;
+    const es_stage stage = {"control",
+                            .phase = "drawing Gaussian tokens",
+                            .noun = "draws of Gaussian tokens",
+                            .cells = probe_places(s) * p->control,
+                            .rows = s->heads * s->spec.n_sizes,
+                            .cols = PROBE_ERRORS,
+                            .columns = draw_columns,
+                            .tells = true,
+                            .flops = s->cost.control_flops,
+                            .run = run_control};
+    return es_job_stage(job, &stage, err);
+}
+
 static es_status add_stages(es_job *job, es_error *err)
 {
-    static const char *const number[] = {"number"};
-    static const char *const columns[PROBE_COLUMNS] = {
-        "mean_error", "cov_error",     "map_error",  "coherence",      "map_error_exact_few",
-        "ess_median", "ess_below_two", "top_median", "top_above_half", "map_error_after_wo"};
     const probe_params *p = job->params;
     probe_state *s = job->state;
     const es_probe_spec spec = probe_spec_at(s, 0, &job->exec);
-    const int64_t sizes = s->spec.n_sizes, points = s->heads * sizes;
-    es_stage stage = {"limit",
-                      .phase = "attending over the pool",
-                      .noun = "layers",
-                      .cells = probe_places(s),
-                      .rows = es_probe_numbers(&spec),
-                      .cols = 1,
-                      .columns = number,
-                      .tells = true,
-                      .flops = s->cost.limit_flops,
-                      .run = run_limit};
-    ES_TRY(es_job_stage(job, &stage, err));
-    stage = (es_stage){"draw",
-                       .phase = "drawing tokens",
-                       .noun = "draws",
-                       .cells = probe_places(s) * p->replicates,
-                       .rows = points + sizes,
-                       .cols = PROBE_COLUMNS,
-                       .columns = columns,
-                       .tells = true,
-                       .flops = s->cost.replicate_flops,
-                       .run = run_draw};
-    ES_TRY(es_job_stage(job, &stage, err));
-    const es_stage draws = stage;
-    stage = (es_stage){"control",
-                       .phase = "drawing Gaussian tokens",
-                       .noun = "draws of Gaussian tokens",
-                       .cells = probe_places(s) * p->control,
-                       .rows = points,
-                       .cols = PROBE_ERRORS,
-                       .columns = columns,
-                       .tells = true,
-                       .flops = s->cost.control_flops,
-                       .run = run_control};
-    ES_TRY(es_job_stage(job, &stage, err));
-    stage = (es_stage){"exact",
-                       .phase = "integrating over draws",
-                       .noun = "layers",
-                       .cells = probe_places(s),
-                       .rows = es_probe_exact_numbers(&spec),
-                       .cols = 1,
-                       .columns = number,
-                       .tells = true,
-                       .flops = s->cost.exact_flops,
-                       .run = run_exact};
-    ES_TRY(es_job_stage(job, &stage, err));
+    ES_TRY(add_limit(job, &spec, err));
+    ES_TRY(add_draws(job, false, err));
+    ES_TRY(add_control(job, err));
+    ES_TRY(add_exact(job, &spec, err));
     ES_TRY(probe_add_sections(job, err));
     ES_TRY(probe_add_paper(job, err));
     if (p->draw != PROBE_CONTIGUOUS)
         return ES_OK;
     s->window_stage = job->n_stages;
-    stage = draws;
-    stage.name = "window";
-    stage.phase = "attending over windows of the text";
-    stage.noun = "windows";
-    stage.run = run_window;
-    return es_job_stage(job, &stage, err);
+    return add_draws(job, true, err);
 }
 
 static es_status begin(es_job *job, es_error *err)

@@ -243,17 +243,37 @@ void es_answer_input(es_answer *answer, const char *role, const char *path, int 
         in->shape[i] = shape[i];
 }
 
+/* The sentence, however long: paths of files stand in some. 1e+06, the number that grows most,
+ * becomes 1000000. */
+static const char *tell(es_answer *a, const char *fmt, va_list args)
+{
+    va_list again;
+    void *raw = NULL, *tidy = NULL;
+    va_copy(again, args);
+    const int size = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    const int64_t room = (size < 0 ? 0 : size) + (int64_t)1;
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, room, 1, 1, "a sentence", &raw, &a->err);
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, room, 2, 1, "a sentence", &tidy, &a->err);
+    if (a->status != ES_OK)
+        return NULL;
+    *(char *)raw = '\0';
+    vsnprintf(raw, (size_t)room, fmt, args);
+    es_sentence(raw, tidy, 2 * (size_t)room);
+    return tidy;
+}
+
 void es_answer_tell(es_answer *answer, const char *fmt, ...)
 {
-    char text[1024], tidy[sizeof text + 64];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    const char *told = tell(answer, fmt, args);
     va_end(args);
-    es_sentence(text, tidy, sizeof tidy);
-    if (es_answer_grow(answer, &answer->findings, answer->findings_count, &answer->findings_room,
-                       sizeof(char *)))
-        answer->findings[answer->findings_count++] = es_answer_keep(answer, tidy);
+    if (told && es_answer_grow(answer, &answer->findings, answer->findings_count,
+                               &answer->findings_room, sizeof(char *)))
+        answer->findings[answer->findings_count++] = told;
 }
 
 const char *es_answer_finding(const es_answer *answer, int64_t at)

@@ -1,10 +1,7 @@
-# Progress on a terminal: the first line comes at once, with the phase's name; shares of the whole run never fall, also where
-# a run has many phases, and where its summary is long; the line is gone in the end. Off a terminal there is none.
+# Progress on a terminal: a line of it comes before anything else, with the phase's name; shares of the whole run never
+# fall, also where a run has many phases, and where its summary is long; the line is gone in the end. Off a terminal there
+# is none.
 python3 -c 'import pty' 2>/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
-if [ -n "${ESSCHER_QUICK_TESTS:-}" ]; then # under a sanitizer, which takes its time to start
-    WATCH_SOON=6
-    export WATCH_SOON
-fi
 mkdir base
 make_model base
 i=0
