@@ -287,6 +287,38 @@ static void small_ones_are_not_misnamed(void **state)
         }
 }
 
+/* Values of 1e-8 have no digit in f16, whose smallest number is 6e-8: a few of its last digits, or
+ * zeros, are neither attention nor anything else; zeros for f32 are wrong, and so is what stands
+ * out. */
+static void what_rounding_swallows_cannot_be_told(void **state)
+{
+    (void)state;
+    problem p = make(2, 1, 20, 40, 8, 8, AS_F32);
+    for (int64_t i = 0; i < 40 * 8; i++)
+        p.v[i] *= 1e-8;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        for (int64_t i = 0; i < 2 * 20 * 8; i++)
+            p.y[i] = noisy ? 0x1p-24 * (double)(i % 3 - 1) : 0.0;
+        es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
+        assert_true(isnan(number(a, "met")) && !es_answer_refuted(a));
+        assert_string_equal(text(a, "looks_like"), "");
+        assert_non_null(strstr(es_answer_finding(a, 0), "cannot be told: the format's error is "));
+        es_answer_free(a);
+        a = ask(&p, (const char *[]){"compare-dtype", "f16", "tolerance", "0.1", NULL});
+        assert_true(es_answer_refuted(a));
+        es_answer_free(a);
+        a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
+        assert_true(number(a, "met") == 0.0 && es_answer_refuted(a));
+        es_answer_free(a);
+    }
+    for (int64_t i = 0; i < 2 * 20 * 8; i++)
+        p.y[i] = 0x1p-14 * (double)(i % 3);
+    es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
+    assert_true(number(a, "met") == 0.0 && es_answer_refuted(a));
+    es_answer_free(a);
+    drop(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +330,7 @@ int main(void)
         cmocka_unit_test(heads_in_the_wrong_place),
         cmocka_unit_test(noise_is_nothing),
         cmocka_unit_test(the_row_is_named),
+        cmocka_unit_test(what_rounding_swallows_cannot_be_told),
         cmocka_unit_test(small_ones_are_not_misnamed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -106,6 +106,7 @@ typedef struct compare_sum {
     int64_t head, row;         /* of their output */
     double along, slope2;      /* <y - o, do/db>, |do/db|^2 */
     double theirs_ours, ours2; /* <y, o>, |o|^2 */
+    double allowed;            /* squared norm of the expected errors */
 } compare_sum;
 
 /*! compare_asked() : attention as it was asked for. */

@@ -351,6 +351,7 @@ static void add_rows(const head_rows *h, compare_sum *sum)
         sum->slope2 += f->slope2;
         sum->theirs_ours += f->theirs_ours;
         sum->ours2 += f->ours2;
+        sum->allowed += f->expected * f->expected * dv;
     }
 }
 

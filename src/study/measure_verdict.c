@@ -48,7 +48,9 @@ static const es_table_spec their_table = {
     .keys = "head"};
 
 static const es_column verdict_columns[] = {
-    {"met", "met", "", ES_FORMAT_FLAG, "every row is within the expected error of the format"},
+    {"met", "met", "", ES_FORMAT_FLAG,
+     "every row is within the expected error of the format; empty: that is larger than the values, "
+     "and nothing can be told"},
     {"format", "format", "", ES_FORMAT_TEXT,
      "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
      "numbers"},
@@ -101,7 +103,7 @@ static const es_table_spec try_table = {
 
 /* Of all heads. */
 typedef struct total {
-    double squares, ours2, nonfinite, beyond;
+    double squares, ours2, allowed, nonfinite, beyond;
     double largest, ratio, expected;
     int64_t head, row;
     double relative, rms;
@@ -135,6 +137,7 @@ static total add_heads(const es_job *job, es_table *heads)
         put_their_head(s, x, h, heads);
         all.squares += x[MEASURE_THEIR_ERROR];
         all.ours2 += x[MEASURE_THEIR_TOTAL];
+        all.allowed += x[MEASURE_THEIR_ALLOWED];
         all.nonfinite += x[MEASURE_THEIR_NONFINITE];
         all.beyond += x[MEASURE_THEIR_BEYOND];
         all.largest = fmax(all.largest, x[MEASURE_THEIR_LARGEST]);
@@ -289,6 +292,28 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
         (long long)all->row, all->expected, all->largest, all->rms, all->relative);
 }
 
+/* Are the values lost among the errors of their format? An output that is of the size of a few of
+ * its last digits can then be anything; what is larger, or the same number by number, is told. */
+static bool lost(const total *all)
+{
+    const double few = 4.0;
+    return all->nonfinite == 0.0 && all->squares > 0.0 && all->allowed >= all->ours2 &&
+           all->squares <= few * few * all->allowed;
+}
+
+static void tell_lost(const es_job *job, const total *all, es_answer *a)
+{
+    const measure_state *s = job->state;
+    const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
+    char file[NAMED];
+    es_answer_tell(a,
+                   "Whether %s is the attention that was asked for cannot be told: the format's "
+                   "error is larger than the values. A kernel in %s may be off by %.2g (rms), and "
+                   "our outputs are %.2g; it is off by %.2g, relative L2 %.2g.",
+                   name_file(s->p->compare, file), s->their_format->name,
+                   sqrt(all->allowed / count), sqrt(all->ours2 / count), all->rms, all->relative);
+}
+
 /* ---- all of it ---- */
 
 static es_status look_for(es_job *job, compare_found *found, es_error *err)
@@ -309,10 +334,11 @@ static es_status look_for(es_job *job, compare_found *found, es_error *err)
     return status;
 }
 
-/* With --tolerance that alone decides what the program ends with. */
+/* With --tolerance that alone decides what the program ends with; what cannot be told is no
+ * failure. */
 static void decide(es_answer *a, const measure_params *p, const total *all, bool met)
 {
-    if (isnan(p->tolerance) ? met : all->relative <= p->tolerance)
+    if (isnan(p->tolerance) ? met || lost(all) : all->relative <= p->tolerance)
         return;
     char file[NAMED];
     es_answer_refute(a);
@@ -330,10 +356,11 @@ static void put_verdict(const measure_state *s, const total *all, bool met, es_t
     const double limit = s->p->tolerance;
     es_table_text(t, row, "ulp_format", measure_ulps_of(s));
     es_table_text(t, row, "format", s->their_format->name);
-    es_put(t, row, {"met", met}, {"ratio", all->ratio}, {"head", (double)all->head},
-           {"row", (double)all->row}, {"beyond", all->beyond}, {"largest", all->largest},
-           {"expected", all->expected}, {"rms", all->rms}, {"relative_l2", all->relative},
-           {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
+    es_put(t, row, {"met", lost(all) ? (double)NAN : met}, {"ratio", all->ratio},
+           {"head", (double)all->head}, {"row", (double)all->row}, {"beyond", all->beyond},
+           {"largest", all->largest}, {"expected", all->expected}, {"rms", all->rms},
+           {"relative_l2", all->relative}, {"tolerance", limit},
+           {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
 }
 
 es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -344,9 +371,11 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     const bool met = all.nonfinite == 0.0 && all.ratio <= 1.0;
     compare_found found = {0};
     put_verdict(s, &all, met, verdict);
-    if (!met)
+    if (!met && !lost(&all))
         ES_TRY(look_for(job, &found, err));
-    if (met)
+    if (lost(&all))
+        tell_lost(job, &all, answer);
+    else if (met)
         tell_met(job, &all, answer);
     if (found.match) {
         const compare_try match = *found.match; /* the list is put in order below */
@@ -354,7 +383,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
         es_table_text(verdict, 0, "looks_like", name_try(&match, name));
         put_tries(&found, answer);
         tell_found(job, &found, &match, &all, answer);
-    } else if (!met) {
+    } else if (!met && !lost(&all)) {
         put_tries(&found, answer);
         tell_found(job, &found, NULL, &all, answer);
     }
