@@ -128,7 +128,6 @@ typedef struct planted {
     int causal; /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
     int64_t window, band, last;
     bool exclude_self, tiled, no_division, no_division_max;
-    store round_scores; /* AS_F64: no */
 } planted;
 
 static inline bool hidden(const problem *p, const planted *t, int64_t i, int64_t j)
@@ -146,8 +145,7 @@ static inline double score_of(const problem *p, const planted *t, int64_t h, int
     double s = 0.0;
     for (int64_t c = 0; c < p->d; c++)
         s += p->q[(h * p->m + i) * p->d + c] * p->k[(kv * p->n + j) * p->d + c];
-    s = t->round_scores ? stored(t->round_scores, t->scale * stored(t->round_scores, s))
-                        : t->scale * s;
+    s *= t->scale;
     return t->cap > 0.0 ? t->cap * tanh(s / t->cap) : s;
 }
 

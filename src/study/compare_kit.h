@@ -37,6 +37,7 @@ typedef struct compare_row {
     double share;  /* sqrt(sum w^2) */
     double reach;  /* b |q| max |k|, no score is larger */
     double focus;  /* 1 - entropy / ln(keys): 0 of equal weights, 1 of a single one */
+    double stored; /* the largest |score| where scores are stored in the format; else 0 */
     int64_t keys, cols;
 } compare_row;
 
@@ -143,6 +144,7 @@ typedef struct compare_hypothesis {
     /* Changes *v. *applies is false where that is impossible, or nothing else than before. */
     es_status (*change)(compare_case *c, compare_variant *v, bool *applies, es_error *err);
     const char *also; /* of a causal mask: how it is said beside something else */
+    bool ordinary;    /* what kernels of the format may do: where this explains it, it is met */
 } compare_hypothesis;
 
 /* In order of preference; ends with a name that is NULL. The first COMPARE_CAUSALS are causal

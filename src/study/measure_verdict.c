@@ -49,7 +49,8 @@ static const es_table_spec their_table = {
 
 static const es_column verdict_columns[] = {
     {"met", "met", "", ES_FORMAT_FLAG,
-     "every row is within the expected error of the format; empty: that is larger than the values, "
+     "every row is within the expected error of the format, or of a kernel in it that rounds "
+     "scores, which looks_like then names; empty: that is larger than the values, "
      "and nothing can be told"},
     {"format", "format", "", ES_FORMAT_TEXT,
      "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
@@ -292,6 +293,29 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
         (long long)all->row, all->expected, all->largest, all->rms, all->relative);
 }
 
+/* Beyond (C5) by what kernels of the format may do, and all of it explained. */
+static void tell_ordinary(const es_job *job, const compare_try *match, const total *all,
+                          es_answer *a)
+{
+    const measure_state *s = job->state;
+    const char *format = s->their_format->name;
+    const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
+    char said[SAID], file[NAMED];
+    es_answer_tell(
+        a,
+        "%s is the attention that was asked for, met by a kernel that rounds scores to %s: %s (%s"
+        "%lld row%s, none above %.2g of the error that may be expected of it). Against scores that "
+        "are not rounded the largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
+        name_file(s->p->compare, file), format, say_try(match, "", said), whole ? "all " : "",
+        (long long)match->sum.rows, match->sum.rows == 1 ? "" : "s", match->sum.ratio, all->largest,
+        all->rms, all->relative);
+}
+
+static bool ordinary(const compare_try *match)
+{
+    return match && !match->mask && match->hypothesis->ordinary;
+}
+
 /* Are the values lost among the errors of their format? An output that is of the size of a few of
  * its last digits can then be anything; what is larger, or the same number by number, is told. */
 static bool lost(const total *all)
@@ -368,25 +392,26 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     const measure_state *s = job->state;
     es_table *verdict = es_answer_table(answer, &verdict_table);
     const total all = add_heads(job, es_answer_table(answer, &their_table));
-    const bool met = all.nonfinite == 0.0 && all.ratio <= 1.0;
+    const bool near = all.nonfinite == 0.0 && all.ratio <= 1.0, searched = !near && !lost(&all);
     compare_found found = {0};
-    put_verdict(s, &all, met, verdict);
-    if (!met && !lost(&all))
+    if (searched)
         ES_TRY(look_for(job, &found, err));
+    const compare_try copy = found.match ? *found.match : (compare_try){0};
+    const compare_try *match = found.match ? &copy : NULL; /* the list is put in order below */
+    const bool met = near || ordinary(match);
+    char name[ES_KEY_ROOM];
+    put_verdict(s, &all, met, verdict);
+    es_table_text(verdict, 0, "looks_like", match ? name_try(match, name) : NULL);
+    if (searched)
+        put_tries(&found, answer);
     if (lost(&all))
         tell_lost(job, &all, answer);
-    else if (met)
+    else if (near)
         tell_met(job, &all, answer);
-    if (found.match) {
-        const compare_try match = *found.match; /* the list is put in order below */
-        char name[ES_KEY_ROOM];
-        es_table_text(verdict, 0, "looks_like", name_try(&match, name));
-        put_tries(&found, answer);
-        tell_found(job, &found, &match, &all, answer);
-    } else if (!met && !lost(&all)) {
-        put_tries(&found, answer);
-        tell_found(job, &found, NULL, &all, answer);
-    }
+    else if (met)
+        tell_ordinary(job, match, &all, answer);
+    else
+        tell_found(job, &found, match, &all, answer);
     decide(answer, s->p, &all, met);
     return ES_OK;
 }

@@ -89,8 +89,8 @@ function prefixFigure(rows) {
 function compareFigure(heads, verdict) {
   const rows = (heads ?? []).filter((r) => isNumber(r.ratio));
   if (!rows.length) return [];
-  const name = (r) => (r.ratio <= 1 ? "met" : "not met");
-  const series = ["met", "not met"].filter((s) => rows.some((r) => name(r) === s));
+  const name = (r) => (r.ratio <= 1 ? "met" : verdict?.met ? "met, scores rounded" : "not met");
+  const series = ["met", "met, scores rounded", "not met"].filter((s) => rows.some((r) => name(r) === s));
   return [
     {
       title: "Is their output the attention that was asked for?",
@@ -100,7 +100,7 @@ function compareFigure(heads, verdict) {
       table: "compare_heads",
       x: { title: "head", domain: edges(rows), nice: false, whole: true },
       y: { title: "error / expected error", log: true },
-      series: series.map((s) => ({ name: s, colour: s === "met" ? 2 : 1 })),
+      series: series.map((s) => ({ name: s, colour: { met: 2, "not met": 1 }[s] ?? 0 })),
       layers: [
         { kind: "line", name: "expected", plain: true, dash: [3, 3], width: 1, rows: across(rows, 1) },
         {
