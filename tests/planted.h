@@ -79,7 +79,8 @@ static inline void save(const char *name, int64_t a, int64_t b, int64_t c, const
     assert_int_equal(fclose(f), 0);
 }
 
-/* The answer of measure --compare THEIRS; NULL-ended pairs of further options. */
+/* The answer of measure --compare THEIRS, or without where that is NULL; NULL-ended pairs of
+ * further options. */
 static inline es_answer *ask_of(const problem *p, const char *theirs, const char *const *more)
 {
     const es_study *study = es_study_find("measure");
@@ -93,7 +94,8 @@ static inline es_answer *ask_of(const problem *p, const char *theirs, const char
     const char *const files[] = {"q.npy", "k.npy", "v.npy"};
     for (int i = 0; i < 3; i++)
         assert_ok(es_params_set(params, names[i], in_folder(files[i]), &err));
-    assert_ok(es_params_set(params, "compare", theirs, &err));
+    if (theirs)
+        assert_ok(es_params_set(params, "compare", theirs, &err));
     for (; more && *more; more += 2)
         assert_ok(es_params_set(params, more[0], more[1], &err));
     assert_ok(es_study_run(study, params, &(es_study_opts){.exec = {.threads = 1}}, &answer, &err));
@@ -126,7 +128,6 @@ typedef struct planted {
     int causal; /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
     int64_t window, band, last;
     bool exclude_self, tiled, no_division, no_division_max;
-    store round_scores; /* AS_F64: no */
 } planted;
 
 static inline bool hidden(const problem *p, const planted *t, int64_t i, int64_t j)
@@ -144,8 +145,7 @@ static inline double score_of(const problem *p, const planted *t, int64_t h, int
     double s = 0.0;
     for (int64_t c = 0; c < p->d; c++)
         s += p->q[(h * p->m + i) * p->d + c] * p->k[(kv * p->n + j) * p->d + c];
-    s = t->round_scores ? stored(t->round_scores, t->scale * stored(t->round_scores, s))
-                        : t->scale * s;
+    s *= t->scale;
     return t->cap > 0.0 ? t->cap * tanh(s / t->cap) : s;
 }
 

@@ -3,7 +3,7 @@
 // A figure is data:
 //
 //   { title, caption, table,                 table: name of the table that holds its numbers
-//     x: {title, log, domain, names}, y: ...  names: of the whole numbers from 1 on
+//     x: {title, log, domain, names, whole}, y: ...  names: of the whole numbers from 1 on; whole: ticks at those only
 //     series: [{name, colour, dash}],        colour: number of the palette; what legend buttons switch
 //     layers: [{kind, rows}],                rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
 //     open }                                 shown at once; else only the first of a run is (gallery.js)
@@ -201,7 +201,7 @@ function axisOf(axis, channel) {
         grid,
         ...(axis.names
           ? naming(axis.names.map((name, i) => ({ value: i + 1, name })))
-          : { labelOverlap: true, tickCount: axis.narrow ? 4 : 6 }),
+          : { labelOverlap: true, tickCount: axis.narrow ? 4 : 6, ...(axis.whole ? { tickMinStep: 1, format: "d" } : {}) }),
       },
     };
   const domain = axis.domain ?? logDomain(axis.values, channel === "x" ? 1.08 : 1.15);

@@ -45,6 +45,7 @@ static double length_of(const compare_format *f, const compare_row *r, double z)
     if (f->weights)                                                /* (C2) */
         error += (f->unit + n * f->least) * (o + z / sqrt(3.0) * (r->spread + r->share * o));
     error += f->sums * (2.0 * o + z * (1.0 + 0.5 * r->reach) * r->spread); /* (C3) */
+    error += z / sqrt(3.0) * expm1(2.0 * f->unit * r->stored) * r->spread; /* (C6) */
     return error +
            f->sums * (z * sqrt(n / 3.0) * (o + r->spread) + n / 16.0 * r->focus * o); /* (C4) */
 }

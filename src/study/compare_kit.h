@@ -37,6 +37,7 @@ typedef struct compare_row {
     double share;  /* sqrt(sum w^2) */
     double reach;  /* b |q| max |k|, no score is larger */
     double focus;  /* 1 - entropy / ln(keys): 0 of equal weights, 1 of a single one */
+    double stored; /* the largest |score| where scores are stored in the format; else 0 */
     int64_t keys, cols;
 } compare_row;
 
@@ -112,6 +113,7 @@ typedef struct compare_sum {
     int64_t head, row;         /* of their output */
     double along, slope2;      /* <y - o, do/db>, |do/db|^2 */
     double theirs_ours, ours2; /* <y, o>, |o|^2 */
+    double allowed;            /* squared norm of the expected errors */
 } compare_sum;
 
 /*! compare_asked() : attention as it was asked for. */
@@ -152,6 +154,7 @@ typedef struct compare_hypothesis {
     /* Changes *v. *applies is false where that is impossible, or nothing else than before. */
     es_status (*change)(compare_case *c, compare_variant *v, bool *applies, es_error *err);
     const char *also; /* of a causal mask: how it is said beside something else */
+    bool ordinary;    /* what kernels of the format may do: where this explains it, it is met */
 } compare_hypothesis;
 
 /* In order of preference; ends with a name that is NULL. The first COMPARE_CAUSALS are causal

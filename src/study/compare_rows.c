@@ -274,18 +274,21 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
     double *w = h->scratch + thread * h->each, *q = w + h->keys, *o = q + d, *slope = o + dv;
     double *y = slope + dv;
     int64_t first, last;
-    double times;
+    double times, largest = 0.0;
     compare_row about;
     (void)err;
     h->found[at] = (row_found){0};
     read_rounded(h, &h->q, i, q);
     seen_by(h, i, &first, &last);
-    for (int64_t j = first; j < last; j++)
+    for (int64_t j = first; j < last; j++) {
         w[j] = score(h, q, j);
+        largest = fmax(largest, fabs(w[j]));
+    }
     if (!weigh(v, i, first, last, w, &times))
         return ES_OK;
     sum_row(h, first, last, w, o, slope, &about);
     about.reach = v->scale * sqrt(dot(q, q, d)) * h->longest;
+    about.stored = v->round_scores ? largest : 0.0;
     read_theirs(h, i, y);
     compare_row_with(h, y, o, slope, times,
                      compare_expected(v->format ? v->format : h->c->format, &about, h->c->z),
@@ -351,6 +354,7 @@ static void add_rows(const head_rows *h, compare_sum *sum)
         sum->slope2 += f->slope2;
         sum->theirs_ours += f->theirs_ours;
         sum->ours2 += f->ours2;
+        sum->allowed += f->expected * f->expected * dv;
     }
 }
 

@@ -28,11 +28,12 @@ static int64_t hypotheses(void)
 
 int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
 
-/* Rounding is everywhere: a few rows that are off are no coarser kernel. */
+/* Rounding is everywhere: a few rows that are off are no coarser kernel. Nor does it explain
+ * anything that numbers as small as their errors are near. */
 static bool explains(const compare_variant *v, const compare_sum *sum)
 {
     return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0 &&
-           (!v->format || 2 * sum->rounded > sum->rows);
+           sum->allowed <= sum->ours2 && (!v->format || 2 * sum->rounded > sum->rows);
 }
 
 /* A glance at a few heads, in which numbers are fitted, and at the row that is furthest from what

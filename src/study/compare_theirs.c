@@ -41,6 +41,7 @@ typedef struct tally {
     int64_t worst_row, nonfinite;
     double largest, ratio, expected; /* as compare_sum has them */
     int64_t ratio_row, beyond;
+    double allowed; /* squared norm of what is expected */
 } tally;
 
 static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const double *ours,
@@ -60,6 +61,7 @@ static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const 
         t->max_ulps = fmax(t->max_ulps, off / ulp_of(f, ours[c]));
     }
     t->error += error;
+    t->allowed += expected * expected * (double)theirs->cols;
     t->total += total;
     const double relative = error > 0.0 ? sqrt(error / total) : 0.0;
     if (relative > t->worst || row == 0) {
@@ -136,4 +138,5 @@ void compare_head(const measure_state *s, int64_t head, const es_attend_out *out
     cell[MEASURE_THEIR_EXPECTED] = t.expected;
     cell[MEASURE_THEIR_ROW] = (double)t.ratio_row;
     cell[MEASURE_THEIR_BEYOND] = (double)t.beyond;
+    cell[MEASURE_THEIR_ALLOWED] = t.allowed;
 }

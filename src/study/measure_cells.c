@@ -13,8 +13,8 @@ const char *const measure_names[MEASURE_NUMBERS] = {
     "output_mean_norm_se", "output_cov_trace", "check_output", "check_lse", "check_entropy",
     "compare_error", "compare_total", "compare_max_abs", "compare_max_ulps", "compare_worst",
     "compare_worst_row", "compare_nonfinite", "compare_largest", "compare_ratio",
-    "compare_expected", "compare_expected_row", "compare_beyond", "error_bar", "error_bar_independent",
-    "design_effect", "error_bar_relative", "error_bar_t", "error_bar_told"};
+    "compare_expected", "compare_expected_row", "compare_beyond", "compare_allowed", "error_bar",
+    "error_bar_independent", "design_effect", "error_bar_relative", "error_bar_t", "error_bar_told"};
 /* clang-format on */
 
 bool measure_stop(const es_exec *exec)

@@ -286,10 +286,12 @@ const es_study es_study_measure = {
              "computed again in higher precision, so that the accuracy of the run is measured and "
              "not assumed.\n\n"
              "--compare says whether an output of another program is this attention: every row is "
-             "held against the error that a kernel of its number format may have [heuristic]. If "
-             "it is not, what it is instead is looked for: causal, a window, another or no scale, "
+             "held against the error that a kernel of its number format may have [heuristic], one "
+             "that rounds scores before the softmax included, which is then said. If it is not, "
+             "what it is instead is looked for: causal, a window, another or no scale, "
              "not divided, heads elsewhere, wrong groups, padding that is seen, and more; exit "
-             "code 1.\n\n"
+             "code 1. Where the format's error is larger than the values themselves nothing can be "
+             "told: the answer says so, with exit code 0 unless --tolerance is given.\n\n"
              "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

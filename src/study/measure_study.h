@@ -90,6 +90,7 @@ enum {
     MEASURE_THEIR_EXPECTED, /* the expected error of that row, */
     MEASURE_THEIR_ROW,      /* and which it is */
     MEASURE_THEIR_BEYOND,   /* rows whose ratio is above 1 */
+    MEASURE_THEIR_ALLOWED,  /* squared norm of the expected errors of all rows */
     /* with --error-bar: medians over the queries that can tell, and their share */
     MEASURE_FIRST_BAR,
     MEASURE_NUMBERS = MEASURE_FIRST_BAR + MEASURE_BARS

@@ -125,8 +125,8 @@ static const es_column head_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by 1/(mean sum w^2): averages (100 keys or more share the weight, or two thirds of them if "
-     "that is less), selects a few, frozen (fewer than 2)"},
+     "by 1/(mean sum w^2): averages (100 keys or more, or two thirds of them where n is below 150, "
+     "share the weight), selects a few, frozen (fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads",
@@ -175,6 +175,13 @@ static es_regime regime_of(const es_job *job, int64_t head)
     return found.regime;
 }
 
+/* ", at scale 0.25," where there are others. */
+static const char *at_scale(const measure_state *s, char out[ES_FORMAT_ROOM])
+{
+    snprintf(out, ES_FORMAT_ROOM, s->S > 1 ? ", at scale %.6g," : "", s->opts.scales[0]);
+    return out;
+}
+
 /* ---- rows ---- */
 
 static void put_row(const es_job *job, int64_t head, int64_t at, es_table *t)
@@ -218,6 +225,7 @@ static void put_bars(const es_job *job, es_answer *a)
 static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
+    char scale[ES_FORMAT_ROOM];
     double *values[3], told = 0.0;
     const int bars[3] = {MEASURE_BAR_RELATIVE, MEASURE_BAR_DESIGN, MEASURE_BAR_T};
     int64_t count = 0;
@@ -238,17 +246,17 @@ static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
     if (count)
         es_answer_tell(
             a,
-            "In the median an output is %.3g %% of its length away from that of "
+            "In the median%s an output is %.3g %% of its length away from that of "
             "infinitely many such keys (root mean square), and below %.3g %% in at least "
             "95 of 100 such contexts; blocks of %lld keys vary %.3g times as much as "
             "independent keys would.",
-            100.0 * relative, 100.0 * relative * es_median_of(values[2], count),
+            at_scale(s, scale), 100.0 * relative, 100.0 * relative * es_median_of(values[2], count),
             (long long)s->p->block, es_median_of(values[1], count));
     if (told < 1.0)
         es_answer_tell(a,
-                       "For %.3g %% of the queries one context cannot tell its error: fewer than "
+                       "For %.3g %% of the queries%s one context cannot tell its error: fewer than "
                        "five blocks decide, or an entropy below (3/4) ln n.",
-                       100.0 * (1.0 - told));
+                       100.0 * (1.0 - told), at_scale(s, scale));
     return ES_OK;
 }
 
@@ -359,23 +367,33 @@ static void put_accuracy(const es_job *job, es_answer *a)
 
 /* ---- findings ---- */
 
+/* Queries that do the same differ by rounding: that says nothing of how well a mean is known. */
+static double told_error(double value, double se)
+{
+    return se > 1e-9 * fabs(value) ? se : (double)NAN;
+}
+
 /* How many keys the heads really use. */
 static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
-    const int64_t heads = s->heads, middle = (heads - 1) / 2;
+    const int64_t heads = s->heads;
     const long long n = (long long)s->opts.prefixes[s->P - 1];
+    char scale[ES_FORMAT_ROOM];
     double *ess, *top;
     int64_t fewest = 0, most = 0;
     if (heads == 1) {
         const double *x = main_of(job, 0);
         char used[ES_FORMAT_ROOM], weight[ES_FORMAT_ROOM];
-        es_answer_tell(
-            a, "A query uses %s of %lld keys (ESS); its largest weight is %s.",
-            es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS], x[MEASURE_ESS_SE], used, sizeof used),
-            n,
-            es_format_number(ES_FORMAT_REAL, x[MEASURE_TOP_WEIGHT], x[MEASURE_TOP_WEIGHT_SE],
-                             weight, sizeof weight));
+        es_answer_tell(a, "A query%s uses %s of %lld key%s (ESS); its largest weight is %s.",
+                       at_scale(s, scale),
+                       es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS],
+                                        told_error(x[MEASURE_ESS], x[MEASURE_ESS_SE]), used,
+                                        sizeof used),
+                       n, n == 1 ? "" : "s",
+                       es_format_number(ES_FORMAT_REAL, x[MEASURE_TOP_WEIGHT],
+                                        told_error(x[MEASURE_TOP_WEIGHT], x[MEASURE_TOP_WEIGHT_SE]),
+                                        weight, sizeof weight));
         return ES_OK;
     }
     ES_TRY(es_job_array(job, heads, 1, sizeof *ess, &ess, err));
@@ -390,10 +408,11 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(top, heads);
     es_answer_tell(
         a,
-        "Of %lld keys a query uses %.3g in the median head (ESS), from %.3g in head %lld to %.3g "
-        "in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
-        n, ess[middle], ess[0], (long long)fewest, ess[heads - 1], (long long)most, top[middle],
-        top[0], top[heads - 1]);
+        "Of %lld key%s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
+        "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
+        n, n == 1 ? "" : "s", at_scale(s, scale), es_median_of(ess, heads), ess[0],
+        (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads), top[0],
+        top[heads - 1]);
     return ES_OK;
 }
 
@@ -401,9 +420,9 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
 static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
-    const double n = (double)s->opts.prefixes[s->P - 1];
+    const double n = (double)s->opts.prefixes[s->P - 1], many = 1.0 / es_averages_squares(n);
+    char scale[ES_FORMAT_ROOM];
     long long count[ES_REGIME_FROZEN + 1] = {0};
-    char many[ES_SAY_ROOM];
     double *entropy;
     ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
     for (int64_t h = 0; h < s->heads; h++) {
@@ -412,12 +431,15 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(entropy, s->heads);
     es_answer_tell(a,
-                   "Of %lld heads %lld average (%s keys or more share the weight), %lld select a "
-                   "few, %lld are frozen (fewer than 2); the median entropy is %.3g nats, equal "
-                   "weights would have %.3g.",
-                   (long long)s->heads, count[ES_REGIME_AVERAGES],
-                   es_say_size(ceil(1.0 / es_averages_squares(n)), many), count[ES_REGIME_SELECTS],
-                   count[ES_REGIME_FROZEN], es_median_of(entropy, s->heads), log(n));
+                   "Of %lld heads%s %lld average%s (%.3g keys or more%s share the weight), %lld "
+                   "select%s a few, %lld %s frozen (fewer than 2); the median entropy is %.3g "
+                   "nats, equal weights would have %.3g.",
+                   (long long)s->heads, at_scale(s, scale), count[ES_REGIME_AVERAGES],
+                   count[ES_REGIME_AVERAGES] == 1 ? "s" : "", many,
+                   many < ES_AVERAGES_KEYS ? ", two thirds of them," : "", count[ES_REGIME_SELECTS],
+                   count[ES_REGIME_SELECTS] == 1 ? "s" : "", count[ES_REGIME_FROZEN],
+                   count[ES_REGIME_FROZEN] == 1 ? "is" : "are", es_median_of(entropy, s->heads),
+                   log(n));
     return ES_OK;
 }
 

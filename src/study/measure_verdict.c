@@ -48,7 +48,10 @@ static const es_table_spec their_table = {
     .keys = "head"};
 
 static const es_column verdict_columns[] = {
-    {"met", "met", "", ES_FORMAT_FLAG, "every row is within the expected error of the format"},
+    {"met", "met", "", ES_FORMAT_FLAG,
+     "every row is within the expected error of the format, or of a kernel in it that rounds "
+     "scores, which looks_like then names; empty: that is larger than the values, "
+     "and nothing can be told"},
     {"format", "format", "", ES_FORMAT_TEXT,
      "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
      "numbers"},
@@ -101,7 +104,7 @@ static const es_table_spec try_table = {
 
 /* Of all heads. */
 typedef struct total {
-    double squares, ours2, nonfinite, beyond;
+    double squares, ours2, allowed, nonfinite, beyond;
     double largest, ratio, expected;
     int64_t head, row;
     double relative, rms;
@@ -135,6 +138,7 @@ static total add_heads(const es_job *job, es_table *heads)
         put_their_head(s, x, h, heads);
         all.squares += x[MEASURE_THEIR_ERROR];
         all.ours2 += x[MEASURE_THEIR_TOTAL];
+        all.allowed += x[MEASURE_THEIR_ALLOWED];
         all.nonfinite += x[MEASURE_THEIR_NONFINITE];
         all.beyond += x[MEASURE_THEIR_BEYOND];
         all.largest = fmax(all.largest, x[MEASURE_THEIR_LARGEST]);
@@ -292,6 +296,51 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
         (long long)all->row, all->expected, all->largest, all->rms, all->relative);
 }
 
+/* Beyond (C5) by what kernels of the format may do, and all of it explained. */
+static void tell_ordinary(const es_job *job, const compare_try *match, const total *all,
+                          es_answer *a)
+{
+    const measure_state *s = job->state;
+    const char *format = s->their_format->name;
+    const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
+    char said[SAID], file[NAMED];
+    es_answer_tell(
+        a,
+        "%s is the attention that was asked for, met by a kernel that rounds scores to %s: %s (%s"
+        "%lld row%s, none above %.2g of the error that may be expected of it). Against scores that "
+        "are not rounded the largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
+        name_file(s->p->compare, file), format, say_try(match, "", said), whole ? "all " : "",
+        (long long)match->sum.rows, match->sum.rows == 1 ? "" : "s", match->sum.ratio, all->largest,
+        all->rms, all->relative);
+}
+
+static bool ordinary(const compare_try *match)
+{
+    return match && !match->mask && match->hypothesis->ordinary;
+}
+
+/* Are the values lost among the errors of their format? An output that is of the size of a few of
+ * its last digits can then be anything; what is larger, or the same number by number, is told. */
+static bool lost(const total *all)
+{
+    const double few = 4.0;
+    return all->nonfinite == 0.0 && all->squares > 0.0 && all->allowed >= all->ours2 &&
+           all->squares <= few * few * all->allowed;
+}
+
+static void tell_lost(const es_job *job, const total *all, es_answer *a)
+{
+    const measure_state *s = job->state;
+    const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
+    char file[NAMED];
+    es_answer_tell(a,
+                   "Whether %s is the attention that was asked for cannot be told: the format's "
+                   "error is larger than the values. A kernel in %s may be off by %.2g (rms), and "
+                   "our outputs are %.2g; it is off by %.2g, relative L2 %.2g.",
+                   name_file(s->p->compare, file), s->their_format->name,
+                   sqrt(all->allowed / count), sqrt(all->ours2 / count), all->rms, all->relative);
+}
+
 /* ---- all of it ---- */
 
 static es_status look_for(es_job *job, const total *all, compare_found *found, es_error *err)
@@ -313,10 +362,11 @@ static es_status look_for(es_job *job, const total *all, compare_found *found, e
     return status;
 }
 
-/* With --tolerance that alone decides what the program ends with. */
+/* With --tolerance that alone decides what the program ends with; what cannot be told is no
+ * failure. */
 static void decide(es_answer *a, const measure_params *p, const total *all, bool met)
 {
-    if (isnan(p->tolerance) ? met : all->relative <= p->tolerance)
+    if (isnan(p->tolerance) ? met || lost(all) : all->relative <= p->tolerance)
         return;
     char file[NAMED];
     es_answer_refute(a);
@@ -334,10 +384,11 @@ static void put_verdict(const measure_state *s, const total *all, bool met, es_t
     const double limit = s->p->tolerance;
     es_table_text(t, row, "ulp_format", measure_ulps_of(s));
     es_table_text(t, row, "format", s->their_format->name);
-    es_put(t, row, {"met", met}, {"ratio", all->ratio}, {"head", (double)all->head},
-           {"row", (double)all->row}, {"beyond", all->beyond}, {"largest", all->largest},
-           {"expected", all->expected}, {"rms", all->rms}, {"relative_l2", all->relative},
-           {"tolerance", limit}, {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
+    es_put(t, row, {"met", lost(all) ? (double)NAN : met}, {"ratio", all->ratio},
+           {"head", (double)all->head}, {"row", (double)all->row}, {"beyond", all->beyond},
+           {"largest", all->largest}, {"expected", all->expected}, {"rms", all->rms},
+           {"relative_l2", all->relative}, {"tolerance", limit},
+           {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
 }
 
 es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
@@ -345,23 +396,26 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     const measure_state *s = job->state;
     es_table *verdict = es_answer_table(answer, &verdict_table);
     const total all = add_heads(job, es_answer_table(answer, &their_table));
-    const bool met = all.nonfinite == 0.0 && all.ratio <= 1.0;
+    const bool near = all.nonfinite == 0.0 && all.ratio <= 1.0, searched = !near && !lost(&all);
     compare_found found = {0};
-    put_verdict(s, &all, met, verdict);
-    if (!met)
+    if (searched)
         ES_TRY(look_for(job, &all, &found, err));
-    if (met)
+    const compare_try copy = found.match ? *found.match : (compare_try){0};
+    const compare_try *match = found.match ? &copy : NULL; /* the list is put in order below */
+    const bool met = near || ordinary(match);
+    char name[ES_KEY_ROOM];
+    put_verdict(s, &all, met, verdict);
+    es_table_text(verdict, 0, "looks_like", match ? name_try(match, name) : NULL);
+    if (searched)
+        put_tries(&found, answer);
+    if (lost(&all))
+        tell_lost(job, &all, answer);
+    else if (near)
         tell_met(job, &all, answer);
-    if (found.match) {
-        const compare_try match = *found.match; /* the list is put in order below */
-        char name[ES_KEY_ROOM];
-        es_table_text(verdict, 0, "looks_like", name_try(&match, name));
-        put_tries(&found, answer);
-        tell_found(job, &found, &match, &all, answer);
-    } else if (!met) {
-        put_tries(&found, answer);
-        tell_found(job, &found, NULL, &all, answer);
-    }
+    else if (met)
+        tell_ordinary(job, match, &all, answer);
+    else
+        tell_found(job, &found, match, &all, answer);
     decide(answer, s->p, &all, met);
     return ES_OK;
 }

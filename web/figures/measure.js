@@ -3,7 +3,7 @@ import { curves } from "./curves.js";
 import { highest, isNumber, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
-const AVERAGES = 100, // as the library's words have it
+const averages = (n) => Math.min(100, (2 * n) / 3), // as the library's words have it
   FROZEN = 2;
 const regimes = ["averages", "selects a few", "frozen"];
 
@@ -19,16 +19,17 @@ function headFigure(heads) {
   const rows = (heads ?? []).filter((r) => isNumber(r.ess));
   if (!rows.length) return [];
   const n = highest(rows.map((r) => r.n));
-  const limits = [AVERAGES, FROZEN].filter((y) => y < n);
+  const limits = [averages(n), FROZEN].filter((y) => y < n);
   const series = regimes.filter((name) => rows.some((r) => r.regime === name));
   return [
     {
       title: "How many keys each head uses",
       caption:
         `Effective number of keys 1/Σw², mean over queries with two standard errors, of ${show(n)} keys. Dashed: from ` +
-        "100 keys on a head averages, below 2 it is frozen: one key has most of the weight.",
+        `${show(averages(n))} keys${n < 150 ? ", two thirds of them," : ""} on a head averages, below 2 it is frozen: ` +
+        "one key has most of the weight.",
       table: "heads",
-      x: { title: "head", domain: edges(rows), nice: false },
+      x: { title: "head", domain: edges(rows), nice: false, whole: true },
       y: { title: "ESS, keys", log: true, domain: [0.8, 1.3 * n], nice: false },
       series: series.map((name) => ({ name, colour: regimes.indexOf(name) })),
       layers: [
@@ -88,8 +89,8 @@ function prefixFigure(rows) {
 function compareFigure(heads, verdict) {
   const rows = (heads ?? []).filter((r) => isNumber(r.ratio));
   if (!rows.length) return [];
-  const name = (r) => (r.ratio <= 1 ? "met" : "not met");
-  const series = ["met", "not met"].filter((s) => rows.some((r) => name(r) === s));
+  const name = (r) => (r.ratio <= 1 ? "met" : verdict?.met ? "met, scores rounded" : "not met");
+  const series = ["met", "met, scores rounded", "not met"].filter((s) => rows.some((r) => name(r) === s));
   return [
     {
       title: "Is their output the attention that was asked for?",
@@ -97,9 +98,9 @@ function compareFigure(heads, verdict) {
         `The largest error of a row over the error that a kernel in ${verdict?.format ?? "its format"} may have, for ` +
         "each head. Above the dashed line it is not met.",
       table: "compare_heads",
-      x: { title: "head", domain: edges(rows), nice: false },
+      x: { title: "head", domain: edges(rows), nice: false, whole: true },
       y: { title: "error / expected error", log: true },
-      series: series.map((s) => ({ name: s, colour: s === "met" ? 2 : 1 })),
+      series: series.map((s) => ({ name: s, colour: { met: 2, "not met": 1 }[s] ?? 0 })),
       layers: [
         { kind: "line", name: "expected", plain: true, dash: [3, 3], width: 1, rows: across(rows, 1) },
         {
