@@ -3,7 +3,7 @@
 #
 #   ./do demo        build, fetch a small real model, run the tour, write demo/report.html
 #   ./do check       build with warnings as errors, run every test; build with AddressSanitizer and UBSan, run the
-#                    quick ones; fuzz every parser for 20 s; say what was skipped and why
+#                    quick ones; fuzz every parser for 10 s; say what was skipped and why
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
 #   ./do format      which C files would clang-format 14 change?
 #   ./do claims      check the papers' claims at paper effort, half an hour on two cores, and write docs/CLAIMS.md; may be
