@@ -197,8 +197,8 @@ static void the_pools_own_error_is_measured(void **state)
     pool_errors_of(a, off);
     assert_true(off[1] > 60.0);
     snprintf(want, sizeof want,
-             "these 2106 tokens, which is itself off from the text's by about %.0f %% as much (in "
-             "the median of heads, %.0f to %.0f %%, by its halves)",
+             "these 2106 tokens, which is itself off from the text's by about %.0f %% as much (by "
+             "its halves, in the median of heads: %.0f to %.0f %%)",
              off[1], off[0], off[2]);
     assert_true(caution(a, want) > 0);
     es_answer_free(a);

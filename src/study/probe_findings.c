@@ -162,7 +162,7 @@ static void caution_sizes(const probe_state *s, const es_table *heads, es_answer
     char largest[ES_SAY_ROOM], how[ES_SAY_ROOM] = "if tokens were independent";
     es_say_size(n, largest);
     if (count)
-        snprintf(how, sizeof how, "in the median of %s, %.0f to %.0f %%, by its halves", counted(s),
+        snprintf(how, sizeof how, "by its halves, in the median of %s: %.0f to %.0f %%", counted(s),
                  100.0 * room[0], 100.0 * room[count - 1]);
     if (n > tokens)
         es_answer_tell(a,
