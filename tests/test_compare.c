@@ -265,6 +265,25 @@ static void heads_in_the_wrong_place(void **state)
     }
 }
 
+/* y(heads, n, d).reshape(n, heads d), given as that: the bytes are those of (heads, n, d). */
+static void a_forgotten_transposition(void **state)
+{
+    (void)state;
+    for (store s = AS_F32; s <= AS_BF16; s++) {
+        problem p = make(3, 3, 20, 20, 8, 6, s);
+        char theirs[sizeof path_of_file];
+        plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, s);
+        save("flat.npy", 1, 20, 3 * 6, p.y);
+        snprintf(theirs, sizeof theirs, "%s", in_folder("flat.npy"));
+        es_answer *a = ask_of(&p, theirs, NULL);
+        if (strcmp(text(a, "looks_like"), "heads-first") != 0)
+            fail_msg("%s: %s", store_names[s], es_answer_finding(a, 0));
+        assert_true(es_answer_refuted(a));
+        es_answer_free(a);
+        drop(&p);
+    }
+}
+
 /* ---- what is nothing of that ---- */
 
 static void noise_is_nothing(void **state)
@@ -365,6 +384,7 @@ int main(void)
         cmocka_unit_test(stored_scores_are_met),
         cmocka_unit_test(coarse_kernels_are_recognised),
         cmocka_unit_test(heads_in_the_wrong_place),
+        cmocka_unit_test(a_forgotten_transposition),
         cmocka_unit_test(noise_is_nothing),
         cmocka_unit_test(the_row_is_named),
         cmocka_unit_test(what_rounding_swallows_cannot_be_told),

@@ -26,6 +26,8 @@ static const struct said {
     {"groups-tiled", "attention where query head h has key head h mod the key heads, not "
                      "neighbours one key head"},
     {"rows-first", "attention written as (n, heads, d) and read as (heads, n, d)"},
+    {"heads-first",
+     "attention written as (heads, n, d) and read as (n, heads, d), a transposition forgotten"},
     {"all-rows-first", "attention of (n, heads, d) arrays, all of them read as (heads, n, d)"},
     {"heads-moved", "attention with its heads in another order"},
     {"last-key", "attention without the last key"},

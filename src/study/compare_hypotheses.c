@@ -210,6 +210,16 @@ static es_status swapped_output(compare_case *c, compare_variant *v, bool *appli
     return ES_OK;
 }
 
+/* A transposition that was forgotten before heads are put side by side. */
+static es_status flat_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->flat_output = true;
+    *applies = c->s->heads > 1 && c->s->m > 1 && measure_queries(c->s, 0) == c->s->m &&
+               c->s->heads != c->s->m; /* there it is the same */
+    return ES_OK;
+}
+
 static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     const measure_state *s = c->s;
@@ -275,6 +285,9 @@ const compare_hypothesis compare_hypotheses[] = {
      "neighbours one key head,",
      tiled},
     {"rows-first", "attention written as (n, heads, d) and read as (heads, n, d)", swapped_output},
+    {"heads-first",
+     "attention written as (heads, n, d) and read as (n, heads, d), a transposition forgotten,",
+     flat_output},
     {"all-rows-first", "attention of (n, heads, d) arrays, all of them read as (heads, n, d),",
      swapped},
     {"heads-moved", "attention with its heads in another order", compare_fit_order},

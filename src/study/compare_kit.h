@@ -74,6 +74,7 @@ typedef struct compare_variant {
     bool exclude_self;               /* query i does not see key i */
     bool tiled;                      /* query head h has key head h % kv_heads */
     bool swapped_output;             /* (m, heads) rows of outputs, taken for (heads, m) */
+    bool flat_output;                /* the reverse: (heads, m) rows, taken for (m, heads) */
     bool swapped;                    /* the same of all arrays */
     bool round_inputs, round_scores; /* to the format */
     bool row_factor;                 /* every row times a number of its own */

@@ -115,6 +115,10 @@ static void read_theirs(const head_rows *h, int64_t i, double *out)
         const int64_t flat = i * s->heads + h->head;
         head = flat / l->rows;
         row = flat % l->rows;
+    } else if (h->v->flat_output) {
+        const int64_t flat = h->head * l->rows + i;
+        head = flat % l->heads;
+        row = flat / l->heads;
     }
     const es_view y = measure_view(&s->arrays[MEASURE_Y], l, head);
     es_view_read_row(&y, row, out);
