@@ -121,6 +121,10 @@ static void mistakes_are_recognised(void **state)
                {"other-self", {.scale = b, .exclude_self = true}},
                {"groups-tiled", {.scale = b, .tiled = true}},
                {"last-key", {.scale = b, .last = 1}},
+               {"last-keys", {.scale = b, .last = 2}},
+               {"last-keys", {.scale = b, .last = 18}},
+               {"first-keys", {.scale = b, .skip = 1}},
+               {"first-keys", {.scale = b, .skip = 11}},
                {"sink", {.scale = b, .sink = 1.0}},
                {"padded-16", {.scale = b, .sink = 14.0}}, /* 50 keys become 64 */
                {"padded-128", {.scale = b, .sink = 78.0}},

@@ -42,6 +42,8 @@ static const struct said {
     {"all-rounded", "attention with Q, K, V and then scores rounded to f16"},
     {"window", "causal attention over a window of keys: #"},
     {"band", "attention over so many keys to either side: #"},
+    {"last-keys", "attention without the last keys, so many: #"},
+    {"first-keys", "attention without the first keys, so many: #"},
     {"factor", "attention times #"},
     {"scale-fitted", "attention with another scale: #"},
     {"row-factors", "attention with every row times a number of its own"},

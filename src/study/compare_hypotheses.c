@@ -305,6 +305,8 @@ const compare_hypothesis compare_hypotheses[] = {
     {"all-rounded", "attention with Q, K, V and then scores rounded to", both_rounded},
     {"window", "causal attention over a window of keys:", compare_fit_window},
     {"band", "attention over so many keys to either side:", compare_fit_band},
+    {"last-keys", "attention without the last keys, so many:", compare_fit_firsts},
+    {"first-keys", "attention without the first keys, so many:", compare_fit_lasts},
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
     {"row-factors", "attention with every row times a number of its own", row_factors},
