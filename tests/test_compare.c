@@ -151,11 +151,9 @@ static void padding_of_any_remainder(void **state)
     const struct {
         const char *name;
         int64_t n, more;
-    } all[] = {{"padded-16", 57, 7},
-               {"padded-16", 41, 7},
-               {"padded-16", 58, 6},
-               {"padded-32", 41, 23},
-               {"padded-64", 70, 58}};
+    } all[] = {{"padded-16", 57, 7},  {"padded-16", 41, 7},  {"padded-16", 58, 6},
+               {"padded-32", 41, 23}, {"padded-64", 70, 58}, {"padded-8", 50, 6},
+               {"padded-16", 40, 8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         problem p = make(1, 1, 10, all[i].n, 16, 8, AS_F32);
         plant(&p, &(planted){.scale = 0.25, .sink = (double)all[i].more}, AS_F32);

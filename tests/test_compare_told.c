@@ -36,6 +36,7 @@ static const struct said {
     {"padded-32", "attention that also sees padding, keys of zeros: # keys to a multiple of 32"},
     {"padded-64", "attention that also sees padding, keys of zeros: # keys to a multiple of 64"},
     {"padded-128", "attention that also sees padding, keys of zeros: # keys to a multiple of 128"},
+    {"padded-8", "attention that also sees padding, keys of zeros: # keys to a multiple of 8"},
     {"cap-50", "attention with scores capped as 50 tanh(s/50)"},
     {"cap-30", "attention with scores capped as 30 tanh(s/30)"},
     {"scores-rounded", "attention with scores rounded before the softmax to f16"},
@@ -175,6 +176,22 @@ static void long_names_are_cut(void **state)
     drop(&p);
 }
 
+/* One row, one element: no plural. */
+static void one_is_no_plural(void **state)
+{
+    (void)state;
+    problem p = make(1, 1, 1, 20, 16, 40, AS_F32);
+    plant(&p, &(planted){.scale = 1.0}, AS_F32);
+    es_answer *a = ask(&p, NULL);
+    assert_non_null(strstr(es_answer_finding(a, 0), " in f32 gives (1 row, none above "));
+    es_answer_free(a);
+    p.y[3] = (double)NAN;
+    a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
+    assert_non_null(strstr(es_answer_finding(a, 1), "holds 1 element that is no finite number."));
+    es_answer_free(a);
+    drop(&p);
+}
+
 /* ---- the table of what was tried ---- */
 
 static int64_t row_of(const es_table *t, const char *name)
@@ -250,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_hypothesis_has_its_sentence),
         cmocka_unit_test(findings_read_well),
+        cmocka_unit_test(one_is_no_plural),
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(a_coarse_format_needs_coarse_rows),
         cmocka_unit_test(nothing_seen_is_nothing_tried),
