@@ -320,6 +320,22 @@ static void the_row_is_named(void **state)
     drop(&p);
 }
 
+/* A number that is none is further off than anything. */
+static void the_row_without_numbers_is_named(void **state)
+{
+    (void)state;
+    problem p = make(3, 3, 9, 20, 8, 8, AS_F32);
+    plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, AS_F32);
+    p.y[(0 * 9 + 7) * 8 + 3] += 0.01;
+    p.y[(2 * 9 + 5) * 8 + 3] = (double)INFINITY;
+    es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
+    assert_true(number(a, "head") == 2.0 && number(a, "row") == 5.0);
+    assert_true(number(a, "beyond") == 2.0 && isnan(number(a, "ratio")));
+    assert_string_equal(text(a, "looks_like"), "");
+    es_answer_free(a);
+    drop(&p);
+}
+
 /* One query, one key, one column: whatever cannot be told apart from attention is attention. */
 static void small_ones_are_not_misnamed(void **state)
 {
@@ -390,6 +406,7 @@ int main(void)
         cmocka_unit_test(noise_is_nothing),
         cmocka_unit_test(the_row_is_named),
         cmocka_unit_test(what_rounding_swallows_cannot_be_told),
+        cmocka_unit_test(the_row_without_numbers_is_named),
         cmocka_unit_test(small_ones_are_not_misnamed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -192,6 +192,22 @@ static void one_is_no_plural(void **state)
     drop(&p);
 }
 
+/* Attention but for row 137 of 300, which no sample of 3 or 64 has: nothing comes nearer to that
+ * row, and nothing may be called near for want of looking at it. */
+static void one_row_off_is_near_nothing(void **state)
+{
+    (void)state;
+    problem p = make(1, 1, 300, 20, 8, 4, AS_BF16);
+    plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, AS_BF16);
+    p.y[137 * 4 + 1] += 4.0;
+    es_answer *a = ask(&p, (const char *[]){"compare-dtype", "bf16", NULL});
+    assert_true(number(a, "row") == 137.0 && number(a, "beyond") == 1.0);
+    assert_string_equal(text(a, "looks_like"), "");
+    assert_null(strstr(es_answer_finding(a, 0), "nearest"));
+    es_answer_free(a);
+    drop(&p);
+}
+
 /* ---- the table of what was tried ---- */
 
 static int64_t row_of(const es_table *t, const char *name)
@@ -269,6 +285,7 @@ int main(void)
         cmocka_unit_test(findings_read_well),
         cmocka_unit_test(one_is_no_plural),
         cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(one_row_off_is_near_nothing),
         cmocka_unit_test(a_coarse_format_needs_coarse_rows),
         cmocka_unit_test(nothing_seen_is_nothing_tried),
         cmocka_unit_test(equals_keep_their_order),

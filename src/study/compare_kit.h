@@ -88,13 +88,19 @@ typedef struct compare_variant {
     char note[64];                       /* what was changed by how much; "" */
 } compare_variant;
 
+/* A row of their output. */
+typedef struct compare_place {
+    int64_t head, row;
+} compare_place;
+
 /* The question. */
 typedef struct compare_case {
     const measure_state *s;
     const compare_format *format;
     double z;
-    es_exec exec; /* its progress only says whether to stop */
-    bool glance;  /* a few heads, evenly spread, are enough for now */
+    es_exec exec;           /* its progress only says whether to stop */
+    bool glance;            /* a few heads, evenly spread, are enough for now */
+    compare_place furthest; /* from what was asked for */
     es_arena arena;
 } compare_case;
 
@@ -120,6 +126,10 @@ compare_variant compare_asked(const compare_case *c);
  *  @return : ES_OK; ES_E_INTERRUPTED; ES_E_MEMORY, ES_E_LIMIT. */
 es_status compare_rows(compare_case *c, const compare_variant *v, int64_t per_head,
                        compare_sum *out, es_error *err);
+
+/*! compare_row_at() : the variant's row for one of their output, added to *out. */
+es_status compare_row_at(compare_case *c, const compare_variant *v, compare_place theirs,
+                         compare_sum *out, es_error *err);
 
 /*! compare_outputs() : outputs (heads, per_head, dv) of such rows, and theirs at the same places.
  */

@@ -391,6 +391,48 @@ es_status compare_rows(compare_case *c, const compare_variant *v, int64_t per_he
     return status;
 }
 
+/* Our row for theirs: read_theirs() the other way round. */
+static compare_place ours_for(const compare_case *c, const compare_variant *v, compare_place theirs)
+{
+    const int64_t heads = c->s->heads;
+    compare_place ours = theirs;
+    if (v->swapped)
+        return (compare_place){theirs.row, theirs.head};
+    if (v->swapped_output) {
+        const int64_t flat = theirs.head * c->s->at[MEASURE_Y].rows + theirs.row;
+        return (compare_place){flat % heads, flat / heads};
+    }
+    if (v->flat_output) {
+        const int64_t flat = theirs.row * heads + theirs.head, rows = c->s->at[MEASURE_Y].rows;
+        return (compare_place){flat / rows, flat % rows};
+    }
+    for (int64_t h = 0; v->place && h < heads; h++)
+        if (v->place[h] == theirs.head)
+            ours.head = h;
+    return ours;
+}
+
+static es_status one_row(compare_case *c, const compare_variant *v, compare_place at,
+                         es_arena *arena, compare_sum *out, es_error *err)
+{
+    head_rows h;
+    ES_TRY(start_rows(c, v, 1, arena, &h, err));
+    h.rows = at.row + 1; /* one row of so many is the last */
+    ES_TRY(load_head(&h, at.head, err));
+    ES_TRY(do_row(&h, 0, 0, err));
+    add_rows(&h, out);
+    return ES_OK;
+}
+
+es_status compare_row_at(compare_case *c, const compare_variant *v, compare_place theirs,
+                         compare_sum *out, es_error *err)
+{
+    es_arena arena = {.budget = c->arena.budget};
+    const es_status status = one_row(c, v, ours_for(c, v, theirs), &arena, out, err);
+    es_arena_free(&arena);
+    return status;
+}
+
 es_status compare_outputs(compare_case *c, const compare_variant *v, int64_t per_head, double *ours,
                           double *theirs, es_error *err)
 {

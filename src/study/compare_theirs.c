@@ -47,6 +47,7 @@ typedef struct tally {
 static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const double *ours,
                     int64_t row, double expected)
 {
+    const int64_t before = t->nonfinite;
     double error = 0.0, total = 0.0;
     for (int64_t c = 0; c < theirs->cols; c++) {
         const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
@@ -67,7 +68,10 @@ static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const 
         t->worst = relative;
         t->worst_row = row;
     }
-    const double off = sqrt(error / (double)theirs->cols), ratio = off > 0.0 ? off / expected : 0.0;
+    const double off = sqrt(error / (double)theirs->cols);
+    const double ratio = t->nonfinite > before ? (double)INFINITY
+                         : off > 0.0           ? off / expected
+                                               : 0.0;
     t->largest = fmax(t->largest, off);
     t->beyond += ratio > 1.0;
     if (ratio > t->ratio || row == 0) {

@@ -242,12 +242,14 @@ static const char *name_file(const char *path, char out[NAMED])
 /* What is not nearer by a factor is no explanation. */
 static const double NEARER = 0.1;
 
-/* "all 4096 rows", "1 row" */
+/* "all 4096 rows", "64 of 4096 rows", "1 row" */
 static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
 {
-    const long long rows = (long long)t->sum.rows;
-    const bool all = rows > 1 && rows >= s->heads * measure_queries(s, 0);
-    snprintf(out, ES_FORMAT_ROOM, "%s%lld row%s", all ? "all " : "", rows, rows == 1 ? "" : "s");
+    const long long rows = (long long)(s->heads * measure_queries(s, 0));
+    if (t->sum.rows < rows)
+        snprintf(out, ES_FORMAT_ROOM, "%lld of %lld rows", (long long)t->sum.rows, rows);
+    else
+        snprintf(out, ES_FORMAT_ROOM, rows == 1 ? "%lld row" : "all %lld rows", rows);
     return out;
 }
 
@@ -346,7 +348,7 @@ static void tell_lost(const es_job *job, const total *all, es_answer *a)
 
 /* ---- all of it ---- */
 
-static es_status look_for(es_job *job, compare_found *found, es_error *err)
+static es_status look_for(es_job *job, const total *all, compare_found *found, es_error *err)
 {
     const measure_state *s = job->state;
     es_exec given = job->exec;
@@ -354,6 +356,7 @@ static es_status look_for(es_job *job, compare_found *found, es_error *err)
                       .format = s->their_format,
                       .z = compare_quantile(s->heads * measure_queries(s, 0)),
                       .exec = job->exec,
+                      .furthest = {all->head, all->row},
                       .arena = {.budget = job->exec.budget}};
     c.exec.progress = measure_stop_only;
     c.exec.progress_user = &given;
@@ -401,7 +404,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     const bool near = all.nonfinite == 0.0 && all.ratio <= 1.0, searched = !near && !lost(&all);
     compare_found found = {0};
     if (searched)
-        ES_TRY(look_for(job, &found, err));
+        ES_TRY(look_for(job, &all, &found, err));
     const compare_try copy = found.match ? *found.match : (compare_try){0};
     const compare_try *match = found.match ? &copy : NULL; /* the list is put in order below */
     const bool met = near || ordinary(match);
