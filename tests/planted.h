@@ -125,8 +125,8 @@ static inline const char *text(const es_answer *a, const char *key)
 
 typedef struct planted {
     double scale, sink, cap, factor;
-    int causal; /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
-    int64_t window, band, last;
+    int causal;                       /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
+    int64_t window, band, last, skip; /* keys: `last` at the end, `skip` first ones are hidden */
     bool exclude_self, tiled, no_division, no_division_max;
 } planted;
 
@@ -136,7 +136,7 @@ static inline bool hidden(const problem *p, const planted *t, int64_t i, int64_t
     return (t->causal && t->causal < 3 && j > at) || (t->causal == 3 && j >= i) ||
            (t->window && (j > at || j <= at - t->window)) ||
            (t->band && (j > at + t->band || j < at - t->band)) || (t->exclude_self && j == i) ||
-           (t->last && j >= p->n - t->last);
+           (t->last && j >= p->n - t->last) || j < t->skip;
 }
 
 static inline double score_of(const problem *p, const planted *t, int64_t h, int64_t kv, int64_t i,

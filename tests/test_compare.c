@@ -121,6 +121,10 @@ static void mistakes_are_recognised(void **state)
                {"other-self", {.scale = b, .exclude_self = true}},
                {"groups-tiled", {.scale = b, .tiled = true}},
                {"last-key", {.scale = b, .last = 1}},
+               {"last-keys", {.scale = b, .last = 2}},
+               {"last-keys", {.scale = b, .last = 18}},
+               {"first-keys", {.scale = b, .skip = 1}},
+               {"first-keys", {.scale = b, .skip = 11}},
                {"sink", {.scale = b, .sink = 1.0}},
                {"padded-16", {.scale = b, .sink = 14.0}}, /* 50 keys become 64 */
                {"padded-128", {.scale = b, .sink = 78.0}},
@@ -147,11 +151,9 @@ static void padding_of_any_remainder(void **state)
     const struct {
         const char *name;
         int64_t n, more;
-    } all[] = {{"padded-16", 57, 7},
-               {"padded-16", 41, 7},
-               {"padded-16", 58, 6},
-               {"padded-32", 41, 23},
-               {"padded-64", 70, 58}};
+    } all[] = {{"padded-16", 57, 7},  {"padded-16", 41, 7},  {"padded-16", 58, 6},
+               {"padded-32", 41, 23}, {"padded-64", 70, 58}, {"padded-8", 50, 6},
+               {"padded-16", 40, 8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         problem p = make(1, 1, 10, all[i].n, 16, 8, AS_F32);
         plant(&p, &(planted){.scale = 0.25, .sink = (double)all[i].more}, AS_F32);
@@ -261,6 +263,25 @@ static void heads_in_the_wrong_place(void **state)
         read.heads = read.kv = 20;
         read.m = read.n = 3;
         expect(&read, "causal+all-rows-first", s, NULL);
+        drop(&p);
+    }
+}
+
+/* y(heads, n, d).reshape(n, heads d), given as that: the bytes are those of (heads, n, d). */
+static void a_forgotten_transposition(void **state)
+{
+    (void)state;
+    for (store s = AS_F32; s <= AS_BF16; s++) {
+        problem p = make(3, 3, 20, 20, 8, 6, s);
+        char theirs[sizeof path_of_file];
+        plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, s);
+        save("flat.npy", 1, 20, 3 * 6, p.y);
+        snprintf(theirs, sizeof theirs, "%s", in_folder("flat.npy"));
+        es_answer *a = ask_of(&p, theirs, NULL);
+        if (strcmp(text(a, "looks_like"), "heads-first") != 0)
+            fail_msg("%s: %s", store_names[s], es_answer_finding(a, 0));
+        assert_true(es_answer_refuted(a));
+        es_answer_free(a);
         drop(&p);
     }
 }
@@ -381,10 +402,11 @@ int main(void)
         cmocka_unit_test(stored_scores_are_met),
         cmocka_unit_test(coarse_kernels_are_recognised),
         cmocka_unit_test(heads_in_the_wrong_place),
+        cmocka_unit_test(a_forgotten_transposition),
         cmocka_unit_test(noise_is_nothing),
         cmocka_unit_test(the_row_is_named),
-        cmocka_unit_test(the_row_without_numbers_is_named),
         cmocka_unit_test(what_rounding_swallows_cannot_be_told),
+        cmocka_unit_test(the_row_without_numbers_is_named),
         cmocka_unit_test(small_ones_are_not_misnamed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

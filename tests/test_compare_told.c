@@ -26,6 +26,8 @@ static const struct said {
     {"groups-tiled", "attention where query head h has key head h mod the key heads, not "
                      "neighbours one key head"},
     {"rows-first", "attention written as (n, heads, d) and read as (heads, n, d)"},
+    {"heads-first",
+     "attention written as (heads, n, d) and read as (n, heads, d), a transposition forgotten"},
     {"all-rows-first", "attention of (n, heads, d) arrays, all of them read as (heads, n, d)"},
     {"heads-moved", "attention with its heads in another order"},
     {"last-key", "attention without the last key"},
@@ -34,12 +36,15 @@ static const struct said {
     {"padded-32", "attention that also sees padding, keys of zeros: # keys to a multiple of 32"},
     {"padded-64", "attention that also sees padding, keys of zeros: # keys to a multiple of 64"},
     {"padded-128", "attention that also sees padding, keys of zeros: # keys to a multiple of 128"},
+    {"padded-8", "attention that also sees padding, keys of zeros: # keys to a multiple of 8"},
     {"cap-50", "attention with scores capped as 50 tanh(s/50)"},
     {"cap-30", "attention with scores capped as 30 tanh(s/30)"},
     {"scores-rounded", "attention with scores rounded before the softmax to f16"},
     {"all-rounded", "attention with Q, K, V and then scores rounded to f16"},
     {"window", "causal attention over a window of keys: #"},
     {"band", "attention over so many keys to either side: #"},
+    {"last-keys", "attention without the last keys, so many: #"},
+    {"first-keys", "attention without the first keys, so many: #"},
     {"factor", "attention times #"},
     {"scale-fitted", "attention with another scale: #"},
     {"row-factors", "attention with every row times a number of its own"},
@@ -171,6 +176,22 @@ static void long_names_are_cut(void **state)
     drop(&p);
 }
 
+/* One row, one element: no plural. */
+static void one_is_no_plural(void **state)
+{
+    (void)state;
+    problem p = make(1, 1, 1, 20, 16, 40, AS_F32);
+    plant(&p, &(planted){.scale = 1.0}, AS_F32);
+    es_answer *a = ask(&p, NULL);
+    assert_non_null(strstr(es_answer_finding(a, 0), " in f32 gives (1 row, none above "));
+    es_answer_free(a);
+    p.y[3] = (double)NAN;
+    a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
+    assert_non_null(strstr(es_answer_finding(a, 1), "holds 1 element that is no finite number."));
+    es_answer_free(a);
+    drop(&p);
+}
+
 /* Attention but for row 137 of 300, which no sample of 3 or 64 has: nothing comes nearer to that
  * row, and nothing may be called near for want of looking at it. */
 static void one_row_off_is_near_nothing(void **state)
@@ -262,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_hypothesis_has_its_sentence),
         cmocka_unit_test(findings_read_well),
+        cmocka_unit_test(one_is_no_plural),
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(one_row_off_is_near_nothing),
         cmocka_unit_test(a_coarse_format_needs_coarse_rows),

@@ -87,25 +87,34 @@ es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies,
 
 /* ---- a width ---- */
 
+/* The step of the growth at which their output is nearest. */
+static es_status nearest_step(compare_case *c, const compare_variant *v, compare_growth growth,
+                              int64_t *best, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(&c->arena, v->keys, 1, sizeof(double), "widths", &memory, err));
+    double *far = memory;
+    c->glance = true;
+    const es_status status = compare_widths(c, v, growth, far, err);
+    c->glance = false;
+    ES_TRY(status);
+    *best = 0;
+    for (int64_t i = 1; i < v->keys; i++)
+        if (far[i] < far[*best])
+            *best = i;
+    return ES_OK;
+}
+
 static es_status fit_width(compare_case *c, compare_variant *v, bool band, bool *applies,
                            es_error *err)
 {
     const int64_t keys = v->keys, shift = keys - measure_queries(c->s, 0);
-    void *memory;
+    int64_t best;
     *applies = enough(c) && keys > 2 && shift >= 0 && v->mask == COMPARE_ALL;
     if (!*applies)
         return ES_OK;
     v->shift = shift; /* the last query stands at the last key */
-    ES_TRY(es_arena_array(&c->arena, keys, 1, sizeof(double), "widths", &memory, err));
-    double *far = memory;
-    c->glance = true;
-    const es_status status = compare_widths(c, v, band, far, err);
-    c->glance = false;
-    ES_TRY(status);
-    int64_t best = 0;
-    for (int64_t i = 1; i < keys; i++)
-        if (far[i] < far[best])
-            best = i;
+    ES_TRY(nearest_step(c, v, band ? COMPARE_AROUND : COMPARE_BACK, &best, err));
     v->mask = band ? COMPARE_BAND : COMPARE_WINDOW;
     v->width = band ? best : best + 1;
     snprintf(v->note, sizeof v->note, "%lld", (long long)v->width);
@@ -120,6 +129,37 @@ es_status compare_fit_window(compare_case *c, compare_variant *v, bool *applies,
 es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     return fit_width(c, v, true, applies, err);
+}
+
+/* ---- keys that are hidden ---- */
+
+/* Left padding and right padding that the file does not have: as many as are seen explain most. */
+static es_status fit_hidden(compare_case *c, compare_variant *v, compare_growth growth,
+                            bool *applies, es_error *err)
+{
+    int64_t best;
+    *applies = enough(c) && v->keys > 2 && v->mask == COMPARE_ALL;
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(nearest_step(c, v, growth, &best, err));
+    const int64_t hidden = v->keys - 1 - best;
+    *applies = hidden > 0;
+    if (growth == COMPARE_FIRSTS)
+        v->keys -= hidden;
+    else
+        v->skipped = hidden;
+    snprintf(v->note, sizeof v->note, "%lld", (long long)hidden);
+    return ES_OK;
+}
+
+es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_hidden(c, v, COMPARE_FIRSTS, applies, err);
+}
+
+es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_hidden(c, v, COMPARE_LASTS, applies, err);
 }
 
 /* ---- an order of heads ---- */

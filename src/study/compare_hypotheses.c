@@ -126,18 +126,19 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
     return ES_OK;
 }
 
-enum { LEAST_TILE = 16 }; /* of those in the list */
+enum { FIRST_TILE = 16 }; /* of those in the list; 8 comes last */
 
 /* Keys of zeros fill the last tile, and nobody masks them. */
 static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
 {
-    const int64_t half = tile / 2, more = (tile - v->keys % tile) % tile;
+    const int64_t more = (tile - v->keys % tile) % tile;
+    const int64_t before = tile < FIRST_TILE ? FIRST_TILE : tile / 2;
     v->sink = (double)more;
-    /* a smaller tile that comes to the same has been tried */
-    const bool tried = half >= LEAST_TILE && more == (half - v->keys % half) % half;
+    /* a tile that comes to the same has been tried */
+    const bool tried = tile != FIRST_TILE && more == (before - v->keys % before) % before;
     *applies = more > 0 && v->mask == COMPARE_ALL && !tried;
-    snprintf(v->note, sizeof v->note, "%lld keys to a multiple of %lld", (long long)more,
-             (long long)tile);
+    snprintf(v->note, sizeof v->note, "%lld key%s to a multiple of %lld", (long long)more,
+             more == 1 ? "" : "s", (long long)tile);
     return ES_OK;
 }
 
@@ -152,6 +153,7 @@ PADDED(16)
 PADDED(32)
 PADDED(64)
 PADDED(128)
+PADDED(8)
 
 #define CAPPED(at)                                                                                 \
     static es_status capped_##at(compare_case *c, compare_variant *v, bool *applies,               \
@@ -207,6 +209,16 @@ static es_status swapped_output(compare_case *c, compare_variant *v, bool *appli
     (void)err;
     v->swapped_output = true;
     *applies = c->s->heads > 1 && c->s->m > 1 && measure_queries(c->s, 0) == c->s->m;
+    return ES_OK;
+}
+
+/* A transposition that was forgotten before heads are put side by side. */
+static es_status flat_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->flat_output = true;
+    *applies = c->s->heads > 1 && c->s->m > 1 && measure_queries(c->s, 0) == c->s->m &&
+               c->s->heads != c->s->m; /* there it is the same */
     return ES_OK;
 }
 
@@ -275,6 +287,9 @@ const compare_hypothesis compare_hypotheses[] = {
      "neighbours one key head,",
      tiled},
     {"rows-first", "attention written as (n, heads, d) and read as (heads, n, d)", swapped_output},
+    {"heads-first",
+     "attention written as (heads, n, d) and read as (n, heads, d), a transposition forgotten,",
+     flat_output},
     {"all-rows-first", "attention of (n, heads, d) arrays, all of them read as (heads, n, d),",
      swapped},
     {"heads-moved", "attention with its heads in another order", compare_fit_order},
@@ -284,6 +299,7 @@ const compare_hypothesis compare_hypotheses[] = {
     {"padded-32", "attention that also sees padding, keys of zeros:", padded_32},
     {"padded-64", "attention that also sees padding, keys of zeros:", padded_64},
     {"padded-128", "attention that also sees padding, keys of zeros:", padded_128},
+    {"padded-8", "attention that also sees padding, keys of zeros:", padded_8},
     {"cap-50", "attention with scores capped as 50 tanh(s/50)", capped_50},
     {"cap-30", "attention with scores capped as 30 tanh(s/30)", capped_30},
     /* after what is exact: (C6) is wide */
@@ -292,6 +308,8 @@ const compare_hypothesis compare_hypotheses[] = {
     {"all-rounded", "attention with Q, K, V and then scores rounded to", both_rounded},
     {"window", "causal attention over a window of keys:", compare_fit_window},
     {"band", "attention over so many keys to either side:", compare_fit_band},
+    {"last-keys", "attention without the last keys, so many:", compare_fit_firsts},
+    {"first-keys", "attention without the first keys, so many:", compare_fit_lasts},
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
     {"row-factors", "attention with every row times a number of its own", row_factors},

@@ -70,10 +70,12 @@ typedef struct compare_variant {
     double scale;
     compare_mask mask;
     int64_t shift, width;
+    int64_t skipped;                 /* so many first keys are not seen */
     int64_t keys;                    /* those after them do not exist */
     bool exclude_self;               /* query i does not see key i */
     bool tiled;                      /* query head h has key head h % kv_heads */
     bool swapped_output;             /* (m, heads) rows of outputs, taken for (heads, m) */
+    bool flat_output;                /* the reverse: (heads, m) rows, taken for (m, heads) */
     bool swapped;                    /* the same of all arrays */
     bool round_inputs, round_scores; /* to the format */
     bool row_factor;                 /* every row times a number of its own */
@@ -134,10 +136,19 @@ es_status compare_row_at(compare_case *c, const compare_variant *v, compare_plac
 es_status compare_outputs(compare_case *c, const compare_variant *v, int64_t per_head, double *ours,
                           double *theirs, es_error *err);
 
-/*! compare_widths() : squared distance (keys) of their output from attention over a window of 1,
- *  2, ... keys, or a band of that half-width less one; over a few late rows of each head. */
-es_status compare_widths(compare_case *c, const compare_variant *v, bool band, double *out,
-                         es_error *err);
+/* Ever more keys: back from a query's own, to either side of it, from the first on, from the last
+ * back. */
+typedef enum compare_growth {
+    COMPARE_BACK,
+    COMPARE_AROUND,
+    COMPARE_FIRSTS,
+    COMPARE_LASTS
+} compare_growth;
+
+/*! compare_widths() : squared distance (keys) of their output from attention over 1, 2, ... keys,
+ *  or around a query's own 0, 1, ... to either side; over a few late rows of each head. */
+es_status compare_widths(compare_case *c, const compare_variant *v, compare_growth growth,
+                         double *out, es_error *err);
 
 /*! compare_heads(), compare_queries() : of the variant: swapped arrays have rows for heads. */
 int64_t compare_heads(const compare_case *c, const compare_variant *v);
@@ -167,6 +178,8 @@ es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, 
 es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_window(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 
 /* One of them that was tried. */

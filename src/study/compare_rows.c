@@ -115,6 +115,10 @@ static void read_theirs(const head_rows *h, int64_t i, double *out)
         const int64_t flat = i * s->heads + h->head;
         head = flat / l->rows;
         row = flat % l->rows;
+    } else if (h->v->flat_output) {
+        const int64_t flat = h->head * l->rows + i;
+        head = flat % l->heads;
+        row = flat / l->heads;
     }
     const es_view y = measure_view(&s->arrays[MEASURE_Y], l, head);
     es_view_read_row(&y, row, out);
@@ -173,7 +177,7 @@ static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last
         *first = at - v->width;
     if (v->mask != COMPARE_ALL)
         *last = at + 1 + (v->mask == COMPARE_BAND ? v->width : 0);
-    *first = *first < 0 ? 0 : *first;
+    *first = *first < v->skipped ? v->skipped : *first;
     *last = *last > h->keys ? h->keys : *last;
 }
 
@@ -398,6 +402,10 @@ static compare_place ours_for(const compare_case *c, const compare_variant *v, c
         const int64_t flat = theirs.head * c->s->at[MEASURE_Y].rows + theirs.row;
         return (compare_place){flat % heads, flat / heads};
     }
+    if (v->flat_output) {
+        const int64_t flat = theirs.row * heads + theirs.head, rows = c->s->at[MEASURE_Y].rows;
+        return (compare_place){flat / rows, flat % rows};
+    }
     for (int64_t h = 0; v->place && h < heads; h++)
         if (v->place[h] == theirs.head)
             ours.head = h;
@@ -437,11 +445,15 @@ es_status compare_outputs(compare_case *c, const compare_variant *v, int64_t per
 
 /* ---- windows ---- */
 
-/* Distances of row i from attention over ever more keys, outwards from its own: a key is added to
- * numerator and denominator, so that all widths cost as much as one. */
-static void add_widths(const head_rows *h, int64_t i, bool band, double *out)
+/* Distances of row i from attention over ever more keys: a key is added to numerator and
+ * denominator, so that all widths cost as much as one. */
+static void add_widths(const head_rows *h, int64_t i, compare_growth growth, double *out)
 {
-    const int64_t d = h->c->s->d, dv = h->c->s->dv, at = i + h->v->shift;
+    const int64_t d = h->c->s->d, dv = h->c->s->dv;
+    const int64_t at = growth == COMPARE_FIRSTS  ? 0
+                       : growth == COMPARE_LASTS ? h->keys - 1
+                                                 : i + h->v->shift;
+    const int64_t way = growth == COMPARE_FIRSTS ? 1 : -1;
     double *w = h->scratch, *q = w + h->keys, *sum = q + d, *y = sum + dv;
     double total = 0.0, most = -INFINITY, squares = 0.0;
     read_rounded(h, &h->q, i, q);
@@ -452,8 +464,8 @@ static void add_widths(const head_rows *h, int64_t i, bool band, double *out)
         most = fmax(most, w[j]);
     }
     for (int64_t step = 0; step < h->keys; step++) {
-        for (int side = 0; side < (band && step ? 2 : 1); side++) {
-            const int64_t j = side ? at + step : at - step;
+        for (int side = 0; side < (growth == COMPARE_AROUND && step ? 2 : 1); side++) {
+            const int64_t j = at + (side ? step : way * step);
             if (j < 0 || j >= h->keys || (h->v->exclude_self && j == i))
                 continue;
             const double p = exp(w[j] - most);
@@ -470,8 +482,8 @@ static void add_widths(const head_rows *h, int64_t i, bool band, double *out)
     }
 }
 
-static es_status widths_in(compare_case *c, const compare_variant *v, bool band, es_arena *arena,
-                           double *out, es_error *err)
+static es_status widths_in(compare_case *c, const compare_variant *v, compare_growth growth,
+                           es_arena *arena, double *out, es_error *err)
 {
     enum { LATE = 3 };
     head_rows h;
@@ -480,17 +492,17 @@ static es_status widths_in(compare_case *c, const compare_variant *v, bool band,
         ES_TRY(load_head(&h, head, err));
         /* late rows have seen most, and the widest window is told apart by them alone */
         for (int64_t at = 0; at < h.count; at++)
-            add_widths(&h, h.rows - 1 - at * (h.rows / 4), band, out);
+            add_widths(&h, h.rows - 1 - at * (h.rows / 4), growth, out);
     }
     return ES_OK;
 }
 
-es_status compare_widths(compare_case *c, const compare_variant *v, bool band, double *out,
-                         es_error *err)
+es_status compare_widths(compare_case *c, const compare_variant *v, compare_growth growth,
+                         double *out, es_error *err)
 {
     es_arena arena = {.budget = c->arena.budget};
     memset(out, 0, (size_t)v->keys * sizeof *out);
-    const es_status status = widths_in(c, v, band, &arena, out, err);
+    const es_status status = widths_in(c, v, growth, &arena, out, err);
     es_arena_free(&arena);
     return status;
 }

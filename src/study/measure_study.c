@@ -289,7 +289,8 @@ const es_study es_study_measure = {
              "held against the error that a kernel of its number format may have [heuristic], one "
              "that rounds scores before the softmax included, which is then said. If it is not, "
              "what it is instead is looked for: causal, a window, another or no scale, "
-             "not divided, heads elsewhere, wrong groups, padding that is seen, and more; exit "
+             "not divided, heads elsewhere, wrong groups, padding that is seen, first or last keys "
+             "that are not, and more; exit "
              "code 1. Where the format's error is larger than the values themselves nothing can be "
              "told: the answer says so, with exit code 0 unless --tolerance is given.\n\n"
              "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",

@@ -242,21 +242,28 @@ static const char *name_file(const char *path, char out[NAMED])
 /* What is not nearer by a factor is no explanation. */
 static const double NEARER = 0.1;
 
+/* "all 4096 rows", "64 of 4096 rows", "1 row" */
+static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
+{
+    const long long rows = (long long)(s->heads * measure_queries(s, 0));
+    if (t->sum.rows < rows)
+        snprintf(out, ES_FORMAT_ROOM, "%lld of %lld rows", (long long)t->sum.rows, rows);
+    else
+        snprintf(out, ES_FORMAT_ROOM, rows == 1 ? "%lld row" : "all %lld rows", rows);
+    return out;
+}
+
 static void tell_found(const es_job *job, const compare_found *found, const compare_try *match,
                        const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
-    char said[SAID], file[NAMED];
+    char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
     const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
     if (match) {
-        const int64_t rows = s->heads * measure_queries(s, 0);
-        char of[ES_SAY_ROOM] = "all";
-        if (match->sum.rows < rows)
-            snprintf(of, sizeof of, "%lld of", (long long)match->sum.rows);
         es_answer_tell(a,
-                       "%s is what %s %s gives (%s %lld rows, none above %.2g of the error that "
+                       "%s is what %s %s gives (%s, none above %.2g of the error that "
                        "may be expected of it); it is not the attention that was asked for.",
-                       name, say_try(match, " in", said), format, of, (long long)rows,
+                       name, say_try(match, " in", said), format, say_rows(s, match, rows),
                        match->sum.ratio);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
@@ -271,8 +278,8 @@ static void tell_found(const es_job *job, const compare_found *found, const comp
                        name, (long long)found->count);
     }
     if (all->nonfinite > 0.0)
-        es_answer_tell(a, "%s holds %.0f elements that are no finite number.", name,
-                       all->nonfinite);
+        es_answer_tell(a, "%s holds %.0f element%s that %s no finite number.", name, all->nonfinite,
+                       all->nonfinite == 1.0 ? "" : "s", all->nonfinite == 1.0 ? "is" : "are");
     else
         es_answer_tell(
             a,
@@ -302,16 +309,14 @@ static void tell_ordinary(const es_job *job, const compare_try *match, const tot
 {
     const measure_state *s = job->state;
     const char *format = s->their_format->name;
-    const bool whole = match->sum.rows >= s->heads * measure_queries(s, 0);
-    char said[SAID], file[NAMED];
+    char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
     es_answer_tell(
         a,
-        "%s is the attention that was asked for, met by a kernel that rounds scores to %s: %s (%s"
-        "%lld row%s, none above %.2g of the error that may be expected of it). Against scores that "
+        "%s is the attention that was asked for, met by a kernel that rounds scores to %s: %s (%s, "
+        "none above %.2g of the error that may be expected of it). Against scores that "
         "are not rounded the largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
-        name_file(s->p->compare, file), format, say_try(match, "", said), whole ? "all " : "",
-        (long long)match->sum.rows, match->sum.rows == 1 ? "" : "s", match->sum.ratio, all->largest,
-        all->rms, all->relative);
+        name_file(s->p->compare, file), format, say_try(match, "", said), say_rows(s, match, rows),
+        match->sum.ratio, all->largest, all->rms, all->relative);
 }
 
 static bool ordinary(const compare_try *match)
