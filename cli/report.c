@@ -55,9 +55,13 @@ static const es_column figure_columns[] = {
     {"rows", "rows", "", ES_FORMAT_COUNT, .definition = "of its CSV: what is drawn"},
     {"bytes", "size", "", ES_FORMAT_BYTES, .definition = "of its four files"},
     {"title", "title", "", ES_FORMAT_TEXT},
+    {"unknown", "unknown characters", "", ES_FORMAT_COUNT,
+     .definition =
+         "of its PDF: question marks there, because no font of every PDF reader has them"},
     {0}};
 static const es_table_view figure_views[] = {
-    {"Figures", NULL, "each is four files: .svg, .pdf, .vl.json and .csv"}, {0}};
+    {"Figures", "figure rows bytes title", "each is four files: .svg, .pdf, .vl.json and .csv"},
+    {0}};
 static const es_table_spec figure_table = {"figures", figure_columns, figure_views};
 
 static const char standard_page[] = "report.html";
@@ -103,7 +107,9 @@ static es_status write_page(cli_session *session, const report_options *o, es_er
 typedef struct figure_list {
     es_table *table;
     int64_t count;
-    double bytes; /* of the last one */
+    double bytes;    /* of the last one */
+    int64_t unknown; /* of the last one */
+    int64_t unsure;  /* how many have unknown characters */
     char last[256];
 } figure_list;
 
@@ -117,9 +123,22 @@ static void add_file(void *user, const es_report_file *file)
         es_table_count(list->table, list->count++, "rows", file->rows);
         snprintf(list->last, sizeof list->last, "%s", file->figure);
         list->bytes = 0.0;
+        list->unknown = 0;
     }
     list->bytes += (double)file->bytes;
+    list->unknown += file->unknown;
+    list->unsure += file->unknown > 0; /* of its files the PDF alone has any */
+    es_table_count(list->table, list->count - 1, "unknown", list->unknown);
     es_table_count(list->table, list->count - 1, "bytes", (int64_t)list->bytes);
+}
+
+static void tell_unknown(cli_session *session, const figure_list *list)
+{
+    if (list->unsure > 0)
+        es_answer_tell(cli_result(session),
+                       "%lld of %lld figures have characters that no font of the PDF has: they are "
+                       "question marks there; the SVG files have them.",
+                       (long long)list->unsure, (long long)list->count);
 }
 
 static bool wants_to_stop(void *user, double done, double total)
@@ -143,7 +162,10 @@ static es_status write_figures(cli_session *session, const report_options *o, es
         return cli_fail(err, status, file, "file.exists",
                         "choose another folder, or overwrite it with --force",
                         "the file exists already; no figure was written");
-    return status == ES_OK ? es_answer_status(session->result, err) : status;
+    if (status != ES_OK)
+        return status;
+    tell_unknown(session, &list);
+    return es_answer_status(session->result, err);
 }
 
 /* ---- two runs side by side ---- */

@@ -89,14 +89,15 @@ static void tell(void *user, const es_report_file *file)
     assert_string_equal(file->figure, "a-b");
     assert_string_equal(file->title, "A title, with words");
     assert_int_equal(file->rows, 7);
+    assert_int_equal(file->unknown, strcmp(file->kind, "pdf") == 0 ? 5 : 0);
 }
 
 static void files_are_written_as_they_come(void **state)
 {
     (void)state;
     const es_figures_opts opts = {.wrote = tell};
-    be_node(
-        "printf '4 7 a-b svg A title, with words\\n<a>\\n0 7 a-b vl.json A title, with words\\n'");
+    be_node("printf '4 7 0 a-b svg A title, with words\\n<a>\\n0 7 5 a-b pdf A title, with "
+            "words\\n'");
     told = 0;
     assert_ok(draw(&opts));
     assert_int_equal(told, 2);
@@ -116,7 +117,7 @@ static void the_child_finds_tables_and_no_options(void **state)
     (void)state;
     assert_int_equal(setenv("NODE_OPTIONS", "--bad", 1), 0);
     be_node("data=$(cat <&3); n=$(printf %s \"$data$NODE_OPTIONS\" | wc -c); "
-            "printf '%d 1 data csv t\\n%s' \"$n\" \"$data$NODE_OPTIONS\"");
+            "printf '%d 1 0 data csv t\\n%s' \"$n\" \"$data$NODE_OPTIONS\"");
     assert_ok(draw(&plain));
     assert_int_equal(unsetenv("NODE_OPTIONS"), 0);
     char path[600], text[512] = "";
@@ -126,29 +127,58 @@ static void the_child_finds_tables_and_no_options(void **state)
     assert_true(fread(text, 1, sizeof text - 1, file) > 0);
     fclose(file);
     assert_string_equal(text,
-                        "[{\"name\":\"a\",\"command\":\"converge\",\"answer\":{},\"params\":{},"
-                        "\"tables\":{\"rows\":{\"rows\":2,\"shown\":2,\"columns\":{\"n\":[1,2]"
-                        "}}\n}}\n]");
+                        "[{\"name\":\"a\",\"command\":\"converge\",\"answer\":{},\n\"params\":{},\n"
+                        "\"tables\":{\"rows\":{\"id\":\"\",\"rows\":2,\"shown\":2,"
+                        "\"left\":\"\",\"columns\":{\"n\":[1,2]}}}}\n]");
 }
 
 static void nonsense_is_refused_and_nothing_is_written(void **state)
 {
     (void)state;
-    static const char *const bodies[] = {"printf '3 1 ../evil svg t\\nabc'",
-                                         "printf '3 1 /evil svg t\\nabc'",
-                                         "printf '3 1 .hidden svg t\\nabc'",
-                                         "printf '3 1 a s/v t\\nabc'",
-                                         "printf '4 1 a svg t\\nabc'",
-                                         "printf -- '-1 1 a svg t\\nabc'",
-                                         "printf '3 1 a svg t'",
-                                         "printf 'hello\\n'",
-                                         "printf '3 1 a svg t\\nabc3 1 A svg t\\nabc'"};
+    static const char *const bodies[] = {
+        "printf '3 1 0 ../evil svg t\\nabc'",
+        "printf '3 1 0 /evil svg t\\nabc'",
+        "printf '3 1 0 .hidden svg t\\nabc'",
+        "printf '3 1 0 a s/v t\\nabc'",
+        "printf '4 1 0 a svg t\\nabc'",
+        "printf -- '-1 1 0 a svg t\\nabc'",
+        "printf '3 1 0 a svg t'",
+        "printf 'hello\\n'",
+        "printf '3 1 0 a svg t\\nabc3 1 0 A svg t\\nabc'",
+        "printf '3 1 0 -a svg t\\nabc'",
+        "printf '3 1 0 a exe t\\nabc'",
+        "printf '3 1 0 a svg\\nabc'",
+        "printf '3x 1 0 a svg t\\nabc'",
+        "printf '3 1 a svg t\\nabc'",
+        "printf '3 1 0  svg t\\nabc'",
+        "printf '3 1 0 %0300d svg t\\nabc' 1",
+        "printf '1 1 0 a svg t\\nx1 1 0 b svg t\\ny1 1 0 a svg u\\nz'"};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         be_node(bodies[i]);
         assert_int_equal(draw(&plain), ES_E_UNSUPPORTED);
         assert_string_equal(err.rule, "report.node");
         assert_int_equal(count_out(), 0);
     }
+}
+
+/* Titles are any text, of any length. */
+static void a_long_title_is_no_nonsense(void **state)
+{
+    (void)state;
+    be_node("printf '1 1 0 a svg %02000d\\nx1 1 0 a csv \\nx' 1");
+    assert_ok(draw(&plain));
+    assert_int_equal(count_out(), 2);
+}
+
+static void a_folder_whose_files_would_have_no_names_is_refused(void **state)
+{
+    (void)state;
+    static char deep[4096];
+    const char *runs[] = {run_path};
+    memset(deep, '/', 4000);
+    be_node("printf '1 1 0 a svg t\\nx'");
+    assert_int_equal(es_report_figures(runs, 1, deep, &plain, &err), ES_E_LIMIT);
+    assert_string_equal(err.rule, "file.path");
 }
 
 static void a_node_that_fails_says_why(void **state)
@@ -171,38 +201,45 @@ static void files_that_exist_stay_unless_asked(void **state)
 {
     (void)state;
     const es_figures_opts over = {.overwrite = true};
-    be_node("printf '1 1 a svg t\\nx1 1 b svg t\\ny'");
+    be_node("printf '1 1 0 a svg t\\nx1 1 0 b svg t\\ny'");
     assert_ok(draw(&plain));
-    be_node("printf '1 1 c svg t\\nx1 1 b svg t\\ny'");
+    be_node("printf '1 1 0 c svg t\\nx1 1 0 b svg t\\ny'");
     assert_int_equal(draw(&plain), ES_E_EXISTS);
     assert_int_equal(count_out(), 2); /* not even c, which would have been new */
     assert_ok(draw(&over));
     assert_int_equal(count_out(), 3);
 }
 
-static bool stop_at_third(void *user, double done, double total)
+/* Asked every 20 ms: stop once the file is there, or after a minute without it. */
+typedef struct waiting {
+    const char *path;
+    int asked;
+} waiting;
+
+static bool stop_when_there(void *user, double done, double total)
 {
     (void)done, (void)total;
-    return ++*(int *)user >= 3;
+    waiting *w = user;
+    return access(w->path, F_OK) == 0 || ++w->asked >= 3000;
 }
 
 /* The child is gone when the function returns: its process number is nobody's. */
 static void a_caller_that_stops_leaves_no_child(void **state)
 {
     (void)state;
-    char body[1100], path[600];
-    int asked = 0;
-    const es_figures_opts opts = {.progress = stop_at_third, .progress_user = &asked};
+    char body[2000], path[600];
+    waiting wait = {.path = path};
+    const es_figures_opts opts = {.progress = stop_when_there, .progress_user = &wait};
     snprintf(path, sizeof path, "%s/pid", bin);
-    snprintf(body, sizeof body, "echo $$ >%s; exec sleep 100", path);
+    snprintf(body, sizeof body, "echo $$ >%s.new; mv %s.new %s; exec sleep 100", path, path, path);
     be_node(body);
     assert_int_equal(draw(&opts), ES_E_INTERRUPTED);
     FILE *file = fopen(path, "r");
     long pid = 0;
-    if (file && fscanf(file, "%ld", &pid) == 1)
-        assert_int_equal(kill((pid_t)pid, 0), -1);
-    if (file)
-        fclose(file);
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &pid), 1);
+    fclose(file);
+    assert_int_equal(kill((pid_t)pid, 0), -1);
     assert_int_equal(count_out(), 0);
 }
 
@@ -219,6 +256,9 @@ int main(void)
         needy_test_setup_teardown(files_are_written_as_they_come, begin, end),
         needy_test_setup_teardown(the_child_finds_tables_and_no_options, begin, end),
         needy_test_setup_teardown(nonsense_is_refused_and_nothing_is_written, begin, end),
+        needy_test_setup_teardown(a_long_title_is_no_nonsense, begin, end),
+        cmocka_unit_test_setup_teardown(a_folder_whose_files_would_have_no_names_is_refused, begin,
+                                        end),
         needy_test_setup_teardown(a_node_that_fails_says_why, begin, end),
         needy_test_setup_teardown(files_that_exist_stay_unless_asked, begin, end),
         needy_test_setup_teardown(a_caller_that_stops_leaves_no_child, begin, end),

@@ -18,7 +18,7 @@
 // Every row is drawn. What cannot be is counted, and the figure says so: missing numbers, and on logarithmic axes what
 // is not positive. A series is known by its colour and by the shape of its points, or, without any, the dashes of its
 // lines.
-import { extent, isNumber, show, superscript } from "./tables.js";
+import { extent, isNumber, lowest, show, superscript } from "./tables.js";
 
 const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 
@@ -26,7 +26,7 @@ const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 function clipLow(axis, layers) {
   if (!axis.log) return null;
   const positive = layers.flatMap((l) => l.rows.flatMap((r) => [r.y, r.lo, r.hi])).filter((v) => isNumber(v) && v > 0);
-  return positive.length ? Math.min(...positive) / 1.5 : null;
+  return positive.length ? lowest(positive) / 1.5 : null;
 }
 
 export function clean(figure) {
@@ -457,9 +457,12 @@ export function dataOf(figure) {
     .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, at, ...row }) => ({ part: l.name ?? l.kind, ...row })));
 }
 
-// The name of a file that a figure is saved in.
-export const plainName = (title) =>
+// The name of a file that a figure is saved in, of at most `most` characters; a title that has no letter or digit of
+// ASCII gives none, and is called `otherwise`.
+export const plainName = (title, otherwise = "figure", most = 90) =>
   title
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "");
+    .replace(/^-/, "")
+    .slice(0, most)
+    .replace(/-$/, "") || otherwise;

@@ -1,26 +1,13 @@
 // folds.js : what is folded: tables to take away as CSV, rows as cards where the page is narrow, links that open what
 // they point to.
-import { csvOf } from "./tables.js";
-
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-function saveCsv(name, rows) {
-  const url = URL.createObjectURL(new Blob([csvOf(rows)], { type: "text/csv" }));
-  element("a", { href: url, download: `${name}.csv` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10000);
-}
+import { downloadCsv, element } from "./elements.js";
 
 // A button for every table of a run, and what it does not give.
 function csvButton(run, name) {
   const { rows, shown, left } = run.sources[name];
   const columns = Object.keys(run.tables[name][0] ?? {}).length;
   const button = element("button", { type: "button" }, "Save as CSV");
-  button.addEventListener("click", () => saveCsv(`${run.command}-${name}`, run.tables[name]));
+  button.addEventListener("click", () => downloadCsv(`${run.command}-${name}`, run.tables[name]));
   return element(
     "p",
     { class: "save csv" },

@@ -3,15 +3,8 @@ import { parse, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
 import { compile } from "vega-lite";
 import { clean, dataOf, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
-import { csvOf } from "./tables.js";
+import { download, downloadCsv, element } from "./elements.js";
 import { paperTheme, themeNow } from "./theme.js";
-
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // Expressions are interpreted, never compiled: the page allows no eval.
 function viewOf(spec, options) {
@@ -107,19 +100,13 @@ function legendOf(figure, hidden, changed) {
 
 // ---- taking it away ----
 
-function download(name, blob) {
-  const url = URL.createObjectURL(blob);
-  element("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10000);
-}
-
 function saveBar(figure, link) {
   const name = plainName(figure.title);
   const still = () => viewOf(stillOf(figure, paperTheme), { renderer: "none" });
   const ways = {
     SVG: async () => download(`${name}.svg`, new Blob([await still().toSVG()], { type: "image/svg+xml" })),
     PNG: async () => (await still().toCanvas(2)).toBlob((blob) => download(`${name}.png`, blob)),
-    CSV: async () => download(`${name}.csv`, new Blob([csvOf(dataOf(figure))], { type: "text/csv" })),
+    CSV: async () => downloadCsv(name, dataOf(figure)),
   };
   const bar = element("div", { class: "save" }, "Save as");
   for (const [label, save] of Object.entries(ways)) {

@@ -1,10 +1,12 @@
 // pdf.js : an SVG of Vega's as a PDF of one page.
 //
 // It knows what Vega writes and nothing else: svg, g, path, line, rect, text, tspan, clipPath, linearGradient; translate,
-// rotate and scale; colours as #rrggbb. What it does not know stops it: a figure is whole or not there. Text is
-// Helvetica, with Symbol for what that lacks, so that nothing is embedded and every word can be searched and edited.
+// rotate and scale; colours as #rrggbb. What else it meets stops it: a figure is whole or not there. Text is
+// Helvetica, with Symbol for what that lacks, so that nothing is embedded and every word can be searched and edited;
+// characters that neither has become question marks, and are told.
 import { deflateSync } from "node:zlib";
 import { piecesOf } from "./pdf-fonts.js";
+import { highest, lowest } from "./tables.js";
 
 // ---- reading SVG ----
 
@@ -148,8 +150,9 @@ export function pathOf(d) {
 
 // What is drawn on the page, and what the page needs for it.
 class Page {
-  constructor(defs) {
+  constructor(defs, unknown) {
     this.defs = defs;
+    this.unknown = unknown;
     this.states = new Map(); // of opacity: name by "0.5 1"
     this.shadings = [];
   }
@@ -195,7 +198,7 @@ class Page {
     const { attributes, children } = this.defs.get(id);
     const numbers = path.match(/-?[\d.]+/g).map(Number);
     const [xs, ys] = [0, 1].map((k) => numbers.filter((_, i) => i % 2 === k));
-    const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+    const box = [lowest(xs), lowest(ys), highest(xs), highest(ys)];
     const at = (v, low, high) => low + (high - low) * Number(v ?? 0);
     const ends = ["x1", "y1", "x2", "y2"].map((key, i) => at(attributes[key], box[i % 2], box[2 + (i % 2)]));
     this.shadings.push({
@@ -218,7 +221,7 @@ class Page {
     const heavy = attributes["font-weight"] === "bold" || Number(attributes["font-weight"]) >= 600;
     const size = parseFloat(attributes["font-size"]);
     const words = children.map((c) => (c.tag ? c.children.join("") : c)).join("");
-    const pieces = piecesOf(words, heavy);
+    const pieces = piecesOf(words, heavy, this.unknown);
     const width = pieces.reduce((sum, p) => sum + p.width, 0) * size;
     let x = { middle: -width / 2, end: -width }[attributes["text-anchor"]] ?? 0;
     if (style.fill === "none" || !words) return "";
@@ -276,11 +279,12 @@ function shadingObject({ ends, stops }) {
 const unicode = (text) =>
   `<feff${[...Buffer.from(text, "utf16le").swap16()].map((b) => b.toString(16).padStart(2, "0")).join("")}>`;
 
-// The bytes of a PDF, the same for the same SVG. A pixel is three quarters of a point, as in CSS.
-export function pdfOf(svg, title) {
+// The bytes of a PDF, the same for the same SVG. A pixel is three quarters of a point, as in CSS. `unknown` is told of
+// each character that is a question mark there.
+export function pdfOf(svg, title, unknown) {
   const root = treeOf(svg);
   const [width, height] = [Number(root.attributes.width) * 0.75, Number(root.attributes.height) * 0.75];
-  const page = new Page(named(root));
+  const page = new Page(named(root), unknown);
   const drawn = root.children.map((c) => page.draw(c, { opacity: 1 })).join("");
   const stream = deflateSync(Buffer.from(`0.75 0 0 -0.75 0 ${n(height)} cm\n${drawn}`, "latin1"));
   const states = [...page.states]

@@ -2,8 +2,8 @@
 //
 // Run by Node.js for `esscher report --figures`. It reads runs from file descriptor 3, {"name", "command", "answer",
 // "params", "tables"} each as on the page, and writes files to standard output, each after a line
-// "BYTES ROWS FIGURE KIND TITLE": "12345 36 converge-rates-against-the-horizon svg Rates against the horizon". It opens
-// no file and no connection. Modules and theme are those of the page's own "Save as".
+// "BYTES ROWS UNKNOWN FIGURE KIND TITLE": "12345 36 0 converge-rates-against-the-horizon svg Rates against the horizon";
+// UNKNOWN counts characters of a PDF that its fonts have not. It opens no file and no connection. Modules and theme are those of the page's own "Save as".
 import { readFileSync, writeSync } from "node:fs";
 import { parse, textMetrics, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
@@ -26,16 +26,21 @@ const svgOf = (spec) =>
     renderer: "none",
   }).toSVG();
 
+// Characters that no XML may hold. What a run calls its texts may.
+const notXml = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g;
+
 // Every figure of a run, also each of those that share a place on the page.
 function figuresOf(run) {
   const known = Object.hasOwn(registry, run.command) ? registry[run.command](run) : [];
   return known.flatMap((f) => (f.options ? f.options.map((o) => o.figure()) : [f]));
 }
 
-// Names are never used twice.
+// RUN-FIGURE, of about 150 characters at most: file systems have room for 255. Names are never used twice.
 function namer() {
   const taken = new Set();
-  return (wanted) => {
+  return (run, title) => {
+    const figure = plainName(title);
+    const wanted = `${plainName(run, "run", 150 - figure.length)}-${figure}`;
     let name = wanted;
     for (let i = 2; taken.has(name); i++) name = `${wanted}-${i}`;
     taken.add(name);
@@ -47,19 +52,23 @@ async function filesOf(figure) {
   const { figure: cleaned, notes, empty } = clean(figure);
   if (empty) return null;
   const spec = stillOf(cleaned, paperTheme);
-  const svg = await svgOf(spec);
+  const svg = (await svgOf(spec)).replace(notXml, "\ufffd");
   const rows = dataOf(cleaned);
+  let unknown = 0;
   return {
     rows: rows.length,
-    notes,
+    unknown: (kind) => (kind === "pdf" ? unknown : 0),
     files: {
       svg,
-      pdf: pdfOf(svg, figure.title),
+      pdf: pdfOf(svg, figure.title, () => unknown++),
       "vl.json": `${JSON.stringify({ ...spec, description: [figure.caption, ...notes].join(" ") }, null, 1)}\n`,
       csv: csvOf(rows),
     },
   };
 }
+
+// Titles may name texts of a run, which are anything.
+const lineOf = (title) => [...title.replace(/[\p{Cc}\u2028\u2029]+/gu, " ")].slice(0, 200).join("");
 
 function put(bytes) {
   for (let at = 0; at < bytes.length;) at += writeSync(1, bytes, at);
@@ -73,10 +82,10 @@ async function main() {
     for (const figure of figuresOf({ ...given, tables })) {
       const made = await filesOf(figure);
       if (!made) continue;
-      const stem = name(`${plainName(given.name)}-${plainName(figure.title)}`);
+      const stem = name(given.name, figure.title);
       for (const [kind, content] of Object.entries(made.files)) {
         const bytes = Buffer.from(content);
-        put(Buffer.from(`${bytes.length} ${made.rows} ${stem} ${kind} ${figure.title}\n`));
+        put(Buffer.from(`${bytes.length} ${made.rows} ${made.unknown(kind)} ${stem} ${kind} ${lineOf(figure.title)}\n`));
         put(bytes);
       }
     }

@@ -13,9 +13,17 @@ export const isNumber = (v) => typeof v === "number" && Number.isFinite(v);
 // Rows by the value of a key, in order of first appearance.
 export function groupBy(rows, key) {
   const groups = new Map();
-  for (const row of rows) groups.set(row[key], [...(groups.get(row[key]) ?? []), row]);
+  for (const row of rows) {
+    const group = groups.get(row[key]);
+    if (group) group.push(row);
+    else groups.set(row[key], [row]);
+  }
   return [...groups];
 }
+
+// Of all values and `start`. Math.min(...values) would give up at some hundred thousand of them.
+export const lowest = (values, start = Infinity) => values.reduce((a, b) => Math.min(a, b), start);
+export const highest = (values, start = -Infinity) => values.reduce((a, b) => Math.max(a, b), start);
 
 // Weighted line through points [x, y, weight]; with a slope given, only its height.
 export function line(points, slope) {
@@ -37,7 +45,7 @@ export function grid(low, high, count, log = false) {
 
 export const extent = (values) => {
   const good = values.filter(isNumber);
-  return good.length ? [Math.min(...good), Math.max(...good)] : null;
+  return good.length ? [lowest(good), highest(good)] : null;
 };
 
 // A number for people, with its standard error if there is one: "0.512 ± 0.031".

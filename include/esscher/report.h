@@ -68,6 +68,7 @@ typedef struct es_report_file {
     const char *title;
     int64_t rows; /* of the CSV: marks of the figure */
     int64_t bytes;
+    int64_t unknown; /* characters of a PDF that its fonts have not: question marks there */
 } es_report_file;
 
 typedef struct es_figures_opts {
@@ -81,8 +82,8 @@ typedef struct es_figures_opts {
 
 /*! es_report_figures() : every figure that a page of these runs would have, in the colours of its
  *  light form, in `folder`, which is made if it is not there: RUN-FIGURE.svg, .pdf (text in
- *  Helvetica), .vl.json (Vega-Lite, with its data) and .csv; RUN is the name of the run file
- * without its ending. Where the reader of a page chooses one of several, all of them.
+ *  Helvetica and Symbol), .vl.json (Vega-Lite, with its data) and .csv; RUN is the name of the run
+ * file without its ending. Where the reader of a page chooses one of several, all of them.
  *
  *  This is the one function of the library that starts another program: `node`, which is looked for
  *  on PATH and must be 18 or later. It runs a script of this library, without a shell; it is given

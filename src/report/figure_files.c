@@ -15,39 +15,10 @@
 #include "report/assets.h"
 #include "report/book.h"
 #include "report/node.h"
+#include "report/page_data.h"
 #include "report/sink.h"
 
 /* ---- what goes out ---- */
-
-/* {"rows": 15, "shown": 15, "columns": {"n": [...], ...}}: every row. */
-static void put_table(es_sink *s, const es_run_table *t)
-{
-    es_sink_format(s, "{\"rows\":%lld,\"shown\":%lld,\"columns\":{", (long long)t->rows,
-                   (long long)t->rows);
-    for (int64_t j = 0; j < t->cols; j++) {
-        const es_run_column *c = &t->columns[j];
-        es_sink_put(s, j ? "," : "");
-        es_sink_json_text(s, c->name);
-        es_sink_put(s, ":[");
-        for (int64_t i = 0; i < t->rows; i++) {
-            es_sink_put(s, i ? "," : "");
-            if (c->kind == ES_RUN_REAL)
-                es_sink_json_real(s, c->reals[i]);
-            else
-                es_sink_json_text(s, c->texts[i]);
-        }
-        es_sink_put(s, "]");
-    }
-    es_sink_put(s, "}}\n");
-}
-
-static void put_pair(es_sink *s, bool first, const char *key, const char *text)
-{
-    es_sink_put(s, first ? "" : ",");
-    es_sink_json_text(s, key);
-    es_sink_put(s, ":");
-    es_sink_json_text(s, text);
-}
 
 /* The name of the run file, without folders and ending. */
 static void put_name(es_sink *s, const char *path)
@@ -65,24 +36,15 @@ static void put_run(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "{\"name\":");
     put_name(s, book->path);
-    es_sink_put(s, ",\"command\":");
-    es_sink_json_text(s, book->about.command);
-    es_sink_put(s, ",\"answer\":{");
-    for (int64_t i = 0; i < book->answer.rows; i++)
-        put_pair(s, i == 0, es_book_text(&book->answer, "key", i),
-                 es_book_text(&book->answer, "value", i));
-    es_sink_put(s, "},\"params\":{");
-    for (int64_t i = 0; i < book->about.params_count; i++)
-        put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
-    es_sink_put(s, "},\"tables\":{");
+    es_sink_put(s, ",");
+    es_page_facts(s, book);
+    es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
     for (int64_t i = 0; i < book->count; i++)
         if (book->tables[i].owner) {
             es_sink_put(s, between);
-            es_sink_json_text(s, book->tables[i].data.name);
-            es_sink_put(s, ":");
-            put_table(s, &book->tables[i].data);
-            between = ",";
+            es_page_table(s, &book->tables[i].data);
+            between = ",\n";
         }
     es_sink_put(s, "}}\n");
 }
@@ -122,52 +84,107 @@ static es_status write_data(int fd, const char *const *runs, int64_t count, es_b
 
 /* ---- what comes back ---- */
 
-enum { NAME = 200, KIND = 8, LINE = 1024, PATH = 4096 };
+enum { NAME = 200, KIND = 8, PATH = 4096 };
 
-/* All files, one after the other: a line about each, then its bytes. */
-typedef struct parcel {
-    char *bytes;
-    size_t size, at;
-} parcel;
-
+/* A file that came back; its words lie in the parcel. */
 typedef struct parcel_file {
-    char line[LINE], figure[NAME], kind[KIND], path[PATH];
-    const char *title; /* in `line` */
-    const char *bytes;
-    long long size, rows;
+    const char *figure, *kind, *title, *bytes;
+    int64_t size, rows, unknown;
 } parcel_file;
 
-/* Names come from titles, by our own script; still, none may leave the folder. */
+/* All of them, one after the other: a line about each, then its bytes. */
+typedef struct parcel {
+    char *bytes;
+    size_t size;
+    void *files; /* parcel_file (count), room for more */
+    int64_t count, room;
+} parcel;
+
+/* Names come from titles, by our own script; still, none may leave the folder, hide in it or look
+ * like an option. */
 static bool is_plain(const char *name)
 {
-    for (const char *c = name; *c; c++)
-        if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-' &&
-            !(*c == '.' && c > name))
+    const char *c = name;
+    for (; *c; c++)
+        if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && (*c != '-' || c == name))
             return false;
-    return *name != '\0';
+    return c > name && c - name < NAME;
 }
 
-/* The next file; false when there is none, or, with p->at short of p->size, something else. */
-static bool next_file(parcel *p, const char *folder, parcel_file *out)
+static bool is_kind(const char *word)
 {
-    const char *begin = p->bytes + p->at, *end = memchr(begin, '\n', p->size - p->at);
-    int read = 0;
-    if (!end || end - begin >= LINE)
+    static const char kinds[][KIND] = {"svg", "pdf", "vl.json", "csv"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(word, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_count(const char *word, int64_t *out)
+{
+    const size_t digits = strspn(word, "0123456789");
+    const bool good = digits > 0 && digits < 19 && word[digits] == '\0';
+    *out = good ? strtoll(word, NULL, 10) : 0;
+    return good;
+}
+
+/* The next word of a line, ended where its space was; "" if no space follows it. */
+static const char *take_word(char **at)
+{
+    char *word = *at, *end = strchr(word, ' ');
+    if (!end)
+        return "";
+    *end = '\0';
+    *at = end + 1;
+    return word;
+}
+
+/* The file that begins at *at, which moves behind it; false if it is something else. */
+static bool read_file(parcel *p, size_t *at, parcel_file *out)
+{
+    char *line = p->bytes + *at, *end = memchr(line, '\n', p->size - *at);
+    if (!end)
         return false;
-    snprintf(out->line, sizeof out->line, "%.*s", (int)(end - begin), begin);
-    if (sscanf(out->line, "%lld %lld %199s %7s %n", &out->size, &out->rows, out->figure, out->kind,
-               &read) != 4 ||
-        read == 0 || !is_plain(out->figure) || !is_plain(out->kind))
+    *end = '\0';
+    *at = (size_t)(end + 1 - p->bytes);
+    if (!is_count(take_word(&line), &out->size) || !is_count(take_word(&line), &out->rows) ||
+        !is_count(take_word(&line), &out->unknown))
         return false;
-    const size_t from = (size_t)(end + 1 - p->bytes);
-    if (out->size < 0 || (size_t)out->size > p->size - from)
+    out->figure = take_word(&line);
+    out->kind = take_word(&line);
+    out->title = line;
+    out->bytes = end + 1;
+    if (!is_plain(out->figure) || !is_kind(out->kind) || (size_t)out->size > p->size - *at)
         return false;
-    out->title = out->line + read;
-    out->bytes = p->bytes + from;
-    p->at = from + (size_t)out->size;
-    const int length =
-        snprintf(out->path, sizeof out->path, "%s/%s.%s", folder, out->figure, out->kind);
-    return length > 0 && (size_t)length < sizeof out->path;
+    *at += (size_t)out->size;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const parcel_file *x = a, *y = b;
+    const int order = strcmp(x->figure, y->figure);
+    return order ? order : strcmp(x->kind, y->kind);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const parcel_file *x = a, *y = b;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Of two files of one name the second would replace the first. */
+static bool has_twice(const parcel *p)
+{
+    parcel_file *files = p->files;
+    bool twice = false;
+    if (p->count < 2)
+        return false;
+    qsort(files, (size_t)p->count, sizeof *files, by_name);
+    for (int64_t i = 1; i < p->count; i++)
+        twice = twice || by_name(&files[i - 1], &files[i]) == 0;
+    qsort(files, (size_t)p->count, sizeof *files, by_place);
+    return twice;
 }
 
 static es_status fail_answer(es_error *err)
@@ -195,6 +212,19 @@ static es_status read_answer(int fd, es_budget *budget, parcel *out, es_error *e
     return ES_OK;
 }
 
+static es_status open_parcel(parcel *p, es_budget *budget, es_error *err)
+{
+    parcel_file file;
+    for (size_t at = 0; at < p->size;) {
+        if (!read_file(p, &at, &file))
+            return fail_answer(err);
+        ES_TRY(es_mem_grow(budget, &p->files, &p->room, p->count + 1, sizeof file,
+                           "names of figures", err));
+        ((parcel_file *)p->files)[p->count++] = file;
+    }
+    return has_twice(p) ? fail_answer(err) : ES_OK;
+}
+
 static es_status make_folder(const char *folder, es_error *err)
 {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST)
@@ -203,49 +233,64 @@ static es_status make_folder(const char *folder, es_error *err)
                         "create", errno);
 }
 
-static es_status save(const parcel_file *file, const es_figures_opts *opts, es_error *err)
+/* check() saw that it has room. */
+static void path_of(const parcel_file *file, const char *folder, char path[PATH])
 {
+    snprintf(path, PATH, "%s/%s.%s", folder, file->figure, file->kind);
+}
+
+static es_status save(const parcel_file *file, const char *folder, const es_figures_opts *opts,
+                      es_error *err)
+{
+    char path[PATH];
     es_draft draft;
-    ES_TRY(es_draft_open(file->path, opts->overwrite, &draft, err));
+    path_of(file, folder, path);
+    ES_TRY(es_draft_open(path, opts->overwrite, &draft, err));
     draft.hasty = true;
     es_status status = es_draft_write(&draft, file->bytes, (size_t)file->size, err);
     if (status == ES_OK)
         status = es_draft_publish(&draft, err);
     es_draft_discard(&draft);
     if (status == ES_OK && opts->wrote)
-        opts->wrote(opts->wrote_user, &(es_report_file){.path = file->path,
+        opts->wrote(opts->wrote_user, &(es_report_file){.path = path,
                                                         .figure = file->figure,
                                                         .kind = file->kind,
                                                         .title = file->title,
                                                         .rows = file->rows,
-                                                        .bytes = file->size});
+                                                        .bytes = file->size,
+                                                        .unknown = file->unknown});
     return status;
 }
 
 /* Twice over the files: is every name free, then write. */
-static es_status write_files(parcel *p, const char *folder, const es_figures_opts *opts,
+static es_status write_files(const parcel *p, const char *folder, const es_figures_opts *opts,
                              es_error *err)
 {
-    parcel_file file;
+    const parcel_file *files = p->files;
+    char path[PATH];
     ES_TRY(make_folder(folder, err));
-    while (next_file(p, folder, &file))
-        ES_TRY(es_file_may_create(file.path, opts->overwrite, err));
-    if (p->at < p->size)
-        return fail_answer(err);
-    p->at = 0;
-    while (next_file(p, folder, &file))
-        ES_TRY(save(&file, opts, err));
+    for (int64_t i = 0; i < p->count; i++) {
+        path_of(&files[i], folder, path);
+        ES_TRY(es_file_may_create(path, opts->overwrite, err));
+    }
+    for (int64_t i = 0; i < p->count; i++)
+        ES_TRY(save(&files[i], folder, opts, err));
     return ES_OK;
 }
 
 /* ---- all of it ---- */
 
-static es_status check(int64_t count, es_error *err)
+static es_status check(int64_t count, const char *folder, es_error *err)
 {
+    const size_t most = PATH - NAME - KIND - 2;
     if (count < 1 || count > ES_REPORT_RUNS)
         return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
                        "figures are drawn of 1 to %d runs, not %lld", ES_REPORT_RUNS,
                        (long long)count);
+    if (strlen(folder) > most)
+        return es_fail(err, ES_E_LIMIT, "file.path", "choose a folder with a shorter name",
+                       "the folder's name has %zu bytes; the most accepted is %zu", strlen(folder),
+                       most);
     if (es_asset_stills.size == 0)
         return es_fail(err, ES_E_UNSUPPORTED, "report.figures",
                        "install nodejs and npm and build again with a network",
@@ -261,7 +306,10 @@ static es_status draw(const es_node_files *files, const char *const *runs, int64
     ES_TRY(es_node_run(&es_asset_stills, files, opts->progress, opts->progress_user, err));
     es_status status = read_answer(files->answer, opts->budget, &answer, err);
     if (status == ES_OK)
+        status = open_parcel(&answer, opts->budget, err);
+    if (status == ES_OK)
         status = write_files(&answer, folder, opts, err);
+    es_mem_free(opts->budget, answer.files);
     es_mem_free(opts->budget, answer.bytes);
     return status;
 }
@@ -270,7 +318,7 @@ es_status es_report_figures(const char *const *runs, int64_t count, const char *
                             const es_figures_opts *opts, es_error *err)
 {
     es_node_files files = {.data = -1, .answer = -1};
-    ES_TRY(check(count, err));
+    ES_TRY(check(count, folder, err));
     es_status status = es_file_nameless(&files.data, err);
     if (status == ES_OK)
         status = es_file_nameless(&files.answer, err);

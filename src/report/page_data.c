@@ -226,11 +226,9 @@ static void put_pair(es_sink *s, bool first, const char *key, const char *text)
     es_sink_json_text(s, text);
 }
 
-es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
-                       es_error *err)
+void es_page_facts(es_sink *s, const es_book *book)
 {
-    es_sink_format(s,
-                   "<script type=\"application/json\" id=\"run-%lld-data\">{\"command\":", number);
+    es_sink_put(s, "\"command\":");
     es_sink_json_text(s, book->about.command);
     es_sink_put(s, ",\"answer\":{");
     for (int64_t i = 0; i < book->answer.rows; i++)
@@ -239,7 +237,20 @@ es_status es_page_data(es_sink *s, const es_book *book, long long number, es_pag
     es_sink_put(s, "},\n\"params\":{");
     for (int64_t i = 0; i < book->about.params_count; i++)
         put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
-    es_sink_put(s, "},\n\"tables\":{");
+    es_sink_put(s, "}");
+}
+
+void es_page_table(es_sink *s, const es_run_table *t)
+{
+    put_table(s, t, "", &(row_choice){.count = t->rows});
+}
+
+es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
+                       es_error *err)
+{
+    es_sink_format(s, "<script type=\"application/json\" id=\"run-%lld-data\">{", number);
+    es_page_facts(s, book);
+    es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
     for (int64_t i = 0; i < book->count; i++) {
         char id[ES_PAGE_ID];

@@ -33,6 +33,13 @@ typedef struct es_page_room {
 es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
                        es_error *err);
 
+/* Parts of the same, for figures that are drawn without a page.
+ *  es_page_facts() : "command": ..., "answer": {}, "params": {}.
+ *  es_page_table() : "rows": {...} as above, with every row; it has no place on a page: "id": "".
+ */
+void es_page_facts(es_sink *s, const es_book *book);
+void es_page_table(es_sink *s, const es_run_table *t);
+
 /* "run-1-table-2" */
 enum { ES_PAGE_ID = 64 };
 void es_page_table_id(char id[ES_PAGE_ID], long long run, int64_t table);

@@ -287,13 +287,14 @@ static void put_curves(es_run *run)
     put(run, "rows", ROWS, columns, 12);
 }
 
-static void put_differences(es_run *run)
+/* Every other row is of the second domain. */
+static void put_differences(es_run *run, const char *const domains[2], const char *first)
 {
     static double layer[ALL], head[ALL], ratio[ALL], se[ALL], p[ALL];
     static const char *domain[ALL], *against[ALL], *quantity[ALL], *differs[ALL];
     for (int i = 0; i < ALL; i++) {
-        domain[i] = "code";
-        against[i] = "prose";
+        domain[i] = domains[i % 2];
+        against[i] = first;
         quantity[i] = "score sd";
         layer[i] = i / HEADS;
         head[i] = i % HEADS;
@@ -349,7 +350,17 @@ static void make_probe(void)
                          "esscher probe --model models/bert-a --text prose.txt --out probe.run");
     put(run, "heads", BOTH, columns, 12);
     put_curves(run);
-    put_differences(run);
+    put_differences(run, (const char *const[]){"code", "code"}, "prose");
+    finish(run);
+}
+
+/* Texts that are called something that no file can be, and that no font of a PDF has. */
+static void make_strange(void)
+{
+    static char long_name[1100];
+    memset(long_name, 'x', sizeof long_name - 1);
+    es_run *run = create("strange", "probe", "esscher probe --model models/bert-a");
+    put_differences(run, (const char *const[]){"про\nза\x01", long_name}, "код");
     finish(run);
 }
 
@@ -532,6 +543,7 @@ int main(int argc, char **argv)
     make_ball();
     make_exponent();
     make_probe();
+    make_strange();
     make_tails();
     make_odd();
     make_few();

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -34,6 +35,7 @@ before(() => {
   const { status, stderr, stdout } = report(["converge.run", "probe.run", "ball.run", "--figures", folder, "--json"]);
   assert.equal(status, 0, stderr);
   figures = JSON.parse(stdout).figures.map((f) => f.figure);
+  assert.ok(JSON.parse(stdout).figures.every((f) => f.unknown === 0));
 });
 
 const read = (figure, kind) => readFileSync(join(folder, `${figure}.${kind}`), "utf8");
@@ -147,6 +149,44 @@ test("arcs become curves on the circle", async () => {
   assert.ok(Math.abs(turned - 2 * Math.PI) < 1e-2); // once around, in SVG's positive direction
 });
 
+test("a figure may have more rows than a function has arguments", async () => {
+  const { extent, groupBy } = await import("../../web/tables.js");
+  const { clean } = await import("../../web/chart.js");
+  const rows = Array.from({ length: 300000 }, (_, i) => ({ x: 1, y: i + 3, key: i % 3 }));
+  assert.deepEqual(extent(rows.map((r) => r.y)), [3, 300002]);
+  const bars = [{ x: 1, lo: -1, hi: 1.5 }]; // one and a half times above the bottom of the axis
+  const { figure } = clean({ x: {}, y: { log: true }, layers: [{ kind: "points", rows }, { kind: "bars", rows: bars }] });
+  assert.equal(figure.layers[1].rows[0].lo, 1);
+  assert.deepEqual(
+    groupBy(rows, "key").map(([key, of]) => [key, of.length]),
+    [0, 1, 2].map((key) => [key, 100000]),
+  );
+});
+
+// A run of a name that alone is too long, and one whose name has no letter of ASCII.
+test("names of files are short, plain and all different, whatever runs and texts are called", (t) => {
+  const long = `${"long".repeat(60)}.run`;
+  for (const name of [long, "данные.run"]) copyFileSync(join(PAGES, "strange.run"), join(work, name));
+  const out = join(work, "strange");
+  const { status, stderr, stdout } = report([join(work, long), join(work, "данные.run"), "--figures", out, "--json"]);
+  assert.equal(status, 0, stderr);
+  const made = JSON.parse(stdout).figures;
+  const names = made.map((f) => f.figure);
+  assert.deepEqual(
+    readdirSync(out).sort(),
+    names.flatMap((f) => ["svg", "pdf", "vl.json", "csv"].map((kind) => `${f}.${kind}`)).sort(),
+  );
+  assert.equal(names.length, 4); // two runs, two texts each
+  assert.ok(names.every((f) => f.length < 160 && /^(long|run-ratio)/.test(f)), names.join(" "));
+  assert.ok(made.every((f) => f.title.length <= 200 && !/\p{Cc}/u.test(f.title)));
+  assert.match(made[0].title, / on про за /);
+  assert.ok(made.every((f) => f.unknown >= 3)); // "код", which the vertical axes name
+  assert.equal(JSON.parse(stdout).findings.length, 1);
+  assert.match(JSON.parse(stdout).findings[0], /^4 of 4 figures have characters that no font of the PDF has/);
+  if (spawnSync("xmllint", ["--version"]).error) return t.skip("there is no xmllint");
+  execFileSync("xmllint", ["--noout", "--nonet", ...names.map((f) => join(out, `${f}.svg`))]);
+});
+
 test("what is there is not overwritten, unless that is asked for", () => {
   const path = join(folder, "converge-rates-against-the-horizon.csv");
   const before_ = readFileSync(path, "utf8");
@@ -171,7 +211,7 @@ test("without Node.js, or with one that fails, the error says so and nothing is 
   const old = report(["converge.run", "--figures", join(work, "none")], { PATH: `${bin}:/bin:/usr/bin` });
   assert.equal(old.status, 3);
   assert.match(old.stderr, /node failed: SyntaxError: too old \[rule report\.node\]/);
-  writeFileSync(join(bin, "node"), "#!/bin/sh\nprintf '3 1 ../../evil svg title\\nabc'\n");
+  writeFileSync(join(bin, "node"), "#!/bin/sh\nprintf '3 1 0 ../../evil svg title\\nabc'\n");
   const evil = report(["converge.run", "--figures", join(work, "none")], { PATH: `${bin}:/bin:/usr/bin` });
   assert.equal(evil.status, 3);
   assert.match(evil.stderr, /something else than figures/);

@@ -1,5 +1,5 @@
 // ball.js : growth of the worst error on a ball with its radius, and its fall with n.
-import { extent, groupBy, isNumber, line, show } from "../tables.js";
+import { extent, groupBy, highest, isNumber, line, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
 
@@ -62,7 +62,7 @@ function growthFigure(run) {
 function slopeLines(run, points, range) {
   const growth = run.tables.growth?.at(-1);
   if (!growth || !points.length || !range) return [];
-  const x0 = Math.min(...points.map((p) => p.x));
+  const x0 = lowest(points.map((p) => p.x));
   const from = line(
     points
       .filter((p) => p.x === x0 && p.y > 0)
@@ -70,7 +70,7 @@ function slopeLines(run, points, range) {
       .flatMap((p) => [p, p]),
     0,
   );
-  const top = Math.max(...points.map((p) => p.y)) * 30; // the bound soon leaves the page
+  const top = highest(points.map((p) => p.y)) * 30; // the bound soon leaves the page
   const through = (s) =>
     [range[0], Math.min(range[1], x0 + Math.log(top / Math.exp(from.at(0))) / s)].map((x) => ({
       x,

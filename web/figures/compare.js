@@ -1,5 +1,5 @@
 // compare.js : two runs side by side: one mark for each figure that both have, and how many errors apart they are.
-import { isNumber, show } from "../tables.js";
+import { highest, isNumber, lowest, show } from "../tables.js";
 
 const kinds = [
   { name: "differs", colour: 1 },
@@ -18,7 +18,7 @@ const tipOf = (r) => [
 function sideBySide(rows) {
   const log = rows.every((r) => r.first > 0 && r.second > 0);
   const all = rows.flatMap((r) => [r.first, r.second]);
-  const ends = [Math.min(...all), Math.max(...all)];
+  const ends = [lowest(all), highest(all)];
   return {
     title: "Second run against first",
     caption: "One mark for each figure that both runs have with an error; on the line they are equal.",

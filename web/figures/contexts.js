@@ -1,5 +1,5 @@
 // contexts.js : what the order of the text costs: windows of consecutive tokens beside independent ones.
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { headName, headOf, pickOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
@@ -9,7 +9,7 @@ function worthFigure(contexts, several) {
   const rows = contexts.filter((r) => r.effective_tokens > 0);
   if (!rows.length) return [];
   const name = (r) => (several ? r.domain : "median over heads");
-  const ends = [Math.min(...rows.map((r) => r.n)), Math.max(...rows.map((r) => r.n))];
+  const ends = [lowest(rows.map((r) => r.n)), highest(rows.map((r) => r.n))];
   const equal = { name: "as many as independent tokens", colour: 7, dash: [5, 4] };
   const each = (f) => rows.map((r) => ({ series: name(r), x: r.n, ...f(r) }));
   return [
@@ -58,8 +58,8 @@ function worthFigure(contexts, several) {
 function effectFigure(heads, several) {
   const rows = heads.filter((r) => r.design_effect > 0);
   if (rows.length < 2) return [];
-  const widest = Math.max(1, ...rows.map((r) => r.head));
-  const layers = Math.max(...rows.map((r) => r.layer));
+  const widest = highest(rows.map((r) => r.head), 1);
+  const layers = highest(rows.map((r) => r.layer));
   const kinds = [
     { name: "at the largest n that the pool can judge", colour: 0, of: (r) => !r.flag },
     { name: "the pool is too small: the design effect is larger", colour: 1, of: (r) => Boolean(r.flag) },

@@ -1,5 +1,5 @@
 // converge.js : errors against n, and their rates against the horizon.
-import { extent, grid, groupBy, isNumber, show } from "../tables.js";
+import { extent, grid, groupBy, highest, isNumber, show } from "../tables.js";
 
 const measures = [
   {
@@ -127,7 +127,7 @@ const exponents = {
 
 function rateFigure(run) {
   const fits = run.tables.fits.filter((f) => isNumber(f.horizon));
-  const reach = Math.max(1, ...fits.map((r) => r.horizon)) * 1.12;
+  const reach = highest(fits.map((r) => r.horizon), 1) * 1.12;
   const curve = (series, f) => grid(0, reach, 80).map((x) => ({ series, x, y: f(x) }));
   const points = [],
     bars = [],

@@ -1,5 +1,5 @@
 // domains.js : where a model's heads behave differently on another kind of text.
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, highest, isNumber, show } from "../tables.js";
 import { headOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
@@ -27,8 +27,8 @@ export function domainFigures(differences) {
   return groupBy(known, "what").map(([what, rows]) => {
     const { domain, quantity } = rows[0];
     const against = rows[0].against;
-    const widest = Math.max(1, ...rows.map((r) => r.head));
-    const layers = Math.max(...rows.map((r) => r.layer));
+    const widest = highest(rows.map((r) => r.head), 1);
+    const layers = highest(rows.map((r) => r.layer));
     const each = (f) =>
       rows.map((r) => ({
         series: series[r.differs === "yes" ? 0 : 1].name,

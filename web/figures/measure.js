@@ -1,6 +1,6 @@
 // measure.js : what the heads of a dump do with their keys, and how far somebody's output is from theirs.
 import { curves } from "./curves.js";
-import { isNumber, show } from "../tables.js";
+import { highest, isNumber, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
 const AVERAGES = 100, // as the library's words have it
@@ -9,7 +9,7 @@ const regimes = ["averages", "selects a few", "frozen"];
 
 const edges = (rows) => {
   const heads = rows.map((r) => r.head);
-  return [Math.min(...heads) - 0.5, Math.max(...heads) + 0.5];
+  return [lowest(heads) - 0.5, highest(heads) + 0.5];
 };
 
 // A grey line at y over all heads.
@@ -18,7 +18,7 @@ const across = (rows, y) => edges(rows).map((x, k) => ({ part: String(y), x, y, 
 function headFigure(heads) {
   const rows = (heads ?? []).filter((r) => isNumber(r.ess));
   if (!rows.length) return [];
-  const n = Math.max(...rows.map((r) => r.n));
+  const n = highest(rows.map((r) => r.n));
   const limits = [AVERAGES, FROZEN].filter((y) => y < n);
   const series = regimes.filter((name) => rows.some((r) => r.regime === name));
   return [

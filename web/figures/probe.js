@@ -1,5 +1,5 @@
 // probe.js : what each head of a model does, in each domain of text: maps of all heads, the curves of one, rates, sinks.
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
 import { headCurves } from "./head-curves.js";
@@ -94,7 +94,7 @@ function headMaps(heads, several, curves) {
             y: { key: "layer", title: "layer" },
             value,
             domain:
-              value.domain ?? (top ? [Math.min(...rows.map((r) => r[value.key]).filter(isNumber)), top] : undefined),
+              value.domain ?? (top ? [lowest(rows.map((r) => r[value.key]).filter(isNumber)), top] : undefined),
             more,
             pick: curves && ((r) => ({ at: headOf(r), pick: pickOf(r, several) })),
           })[0];
@@ -137,7 +137,7 @@ const rates = [
 function rateFigure(rows, { key, predicted, name: what, how }, several) {
   const series = kinds.filter(({ of }) => rows.some(of));
   const all = rows.flatMap((r) => [r[key], r[predicted]]);
-  const ends = [Math.min(0, ...all), Math.max(0.55, ...all)];
+  const ends = [lowest(all, 0), highest(all, 0.55)];
   const each = (f) =>
     series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r[predicted], ...f(r) })));
   return {
@@ -193,8 +193,8 @@ const ends = [
 ];
 
 function sinkFigure(heads, several) {
-  const widest = Math.max(1, ...heads.map((r) => r.head));
-  const layers = Math.max(0, ...heads.map((r) => r.layer));
+  const widest = highest(heads.map((r) => r.head), 1);
+  const layers = highest(heads.map((r) => r.layer), 0);
   if (!heads.some((r) => isNumber(r.sink_first))) return [];
   return [
     {

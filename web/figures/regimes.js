@@ -1,6 +1,6 @@
 // regimes.js : keys on the sphere across the critical inverse temperature: weights, their order, and the output.
 import { curves } from "./curves.js";
-import { isNumber, show } from "../tables.js";
+import { isNumber, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
 const distinct = (rows, key) => [...new Set(rows.map((r) => r[key]))];
@@ -91,7 +91,7 @@ function orderFigure(chosen) {
     ["p of the limit law", show(r[`ordered_ks_p.${k}`])],
   ];
   const seen = chosen.flatMap((r) => Array.from({ length: 8 }, (_, k) => value(r, k))).filter((v) => v > 0);
-  const floor = Math.max(1e-6, Math.min(...seen) / 2);
+  const floor = Math.max(1e-6, lowest(seen) / 2);
   const below = chosen.flatMap((r) => Array.from({ length: 8 }, (_, k) => value(r, k))).filter((v) => v < floor).length;
   return {
     title: `Weights in order, n = ${show(chosen[0].n)}, d = ${show(chosen[0].dim)}`,

@@ -1,5 +1,5 @@
 // rope.js : how the score of two rotary-embedded vectors falls with their distance.
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 
 const nameOf = (r) => `base ${show(r.base)}${r.scale > 1 ? `, distances over ${show(r.scale)}` : ""}`;
 
@@ -7,13 +7,13 @@ function decay(rows, embeddings) {
   const named = rows.filter((r) => r.distance > 0).map((r) => ({ ...r, series: nameOf(r) }));
   const groups = groupBy(named, "series");
   if (!groups.length) return [];
-  const low = Math.min(...named.map((r) => r.score));
+  const low = lowest(named.map((r) => r.score));
   const tip = (r) => [
     ["distance", show(r.distance)],
     ["score", show(r.score)],
     ["many dimensions", show(r.continuum)],
   ];
-  const reach = (embeddings ?? []).filter((e) => e.reach <= Math.max(...named.map((r) => r.distance)));
+  const reach = (embeddings ?? []).filter((e) => e.reach <= highest(named.map((r) => r.distance)));
   return [
     {
       title: "Score of all-ones query and key against their distance",

@@ -1,5 +1,5 @@
 // selfcheck.js : how often intervals of 95 % held the truth.
-import { isNumber, show } from "../tables.js";
+import { isNumber, lowest, show } from "../tables.js";
 
 const NOMINAL = 0.95;
 
@@ -9,7 +9,7 @@ export function selfcheck({ tables: { checks } }) {
   const names = rows.map((r) => `${r.setting}: ${r.figure}`).reverse(); // the first on top
   const edges = [0.5, names.length + 0.5];
   const at = (i) => names.length - i;
-  const least = Math.min(0.88, ...rows.map((r) => r.found - 2 * r.found_se));
+  const least = lowest(rows.map((r) => r.found - 2 * r.found_se), 0.88);
   return [
     {
       title: "How often intervals of 95 % held the truth",

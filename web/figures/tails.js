@@ -1,5 +1,5 @@
 // tails.js : how heavy the tails of tokens are, against Gaussian tokens, layer by layer.
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, highest, isNumber, show } from "../tables.js";
 
 const kinds = [
   { kind: "principal", name: "principal components", colour: 0 },
@@ -33,7 +33,7 @@ function placing(rows) {
   const at = layered
     ? (r) => r.layer + 0.84 * ((slot(r) + 0.5 + 0.7 * spread(r)) / here.length - 0.5)
     : (r) => slot(r) + 1 + 0.4 * spread(r);
-  const last = layered ? Math.max(...rows.map((r) => r.layer)) + 0.5 : here.length + 0.5;
+  const last = layered ? highest(rows.map((r) => r.layer)) + 0.5 : here.length + 0.5;
   const low = layered ? -0.5 : 0.5;
   return {
     here,
