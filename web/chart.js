@@ -10,7 +10,7 @@
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
-// columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
+// columns, with `value` for the colour and `sign`, a word in the cell, which needs no value if it is "any"; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
 //
 // Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
 // rows have its `at`.
@@ -55,7 +55,7 @@ export function clean(figure) {
 }
 
 function cleanCells(layer, counts) {
-  const rows = layer.rows.filter((r) => isNumber(r.value));
+  const rows = layer.rows.filter((r) => isNumber(r.value) || r.sign === "any");
   counts.missing += layer.rows.length - rows.length;
   return { ...layer, rows };
 }
@@ -346,6 +346,27 @@ function nameOfEach(values) {
   return `[${all.map((v) => JSON.stringify(isNumber(v) ? show(v) : String(v)))}][indexof([${all.map((v) => JSON.stringify(v))}], datum.value)]`;
 }
 
+// The words in cells. Either end of the ramp stands out from the other: paper on much, ink on little.
+function signsOf(layer, theme, axes) {
+  const rows = layer.rows.filter((r) => r.sign);
+  const [low, high] = layer.domain ?? extent(layer.rows.map((r) => r.value)) ?? [0, 0];
+  const much = `isValid(datum.value) && datum.value > ${(low + high) / 2}`;
+  return rows.length === 0
+    ? []
+    : [
+        {
+          name: "label_signs",
+          data: { values: rows },
+          mark: { type: "text", fontSize: 11, tooltip: { content: "data" } },
+          encoding: {
+            ...axes,
+            text: { field: "sign" },
+            color: { condition: { test: much, value: theme.paper }, value: theme.ink },
+          },
+        },
+      ];
+}
+
 function cellsOf(figure, layer, theme, still) {
   const axis = (a, channel) => ({
     field: channel,
@@ -355,13 +376,19 @@ function cellsOf(figure, layer, theme, still) {
     axis: { labelAngle: 0, labelOverlap: true, labelExpr: nameOfEach(layer.rows.map((r) => r[channel])) },
   });
   const [x, y] = [axis(figure.x, "x"), axis(figure.y, "y")];
-  const cells = {
-    name: "cells",
-    data: { values: layer.rows },
-    mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
-    encoding: { x, y, color: rampOf(layer, theme, still) },
-  };
-  if (still || !layer.rows.some((r) => r.at)) return [cells];
+  const some = (name, rows, style, channels) => ({
+    name,
+    data: { values: rows },
+    mark: { type: "rect", tooltip: { content: "data" }, ...(rows[0].pick ? { cursor: "pointer" } : {}), ...style },
+    encoding: { x, y, ...channels },
+  });
+  const [valued, bare] = [layer.rows.filter((r) => isNumber(r.value)), layer.rows.filter((r) => !isNumber(r.value))];
+  const cells = [
+    ...(valued.length ? [some("cells", valued, {}, { color: rampOf(layer, theme, still) })] : []),
+    ...(bare.length ? [some("cells_any", bare, { fill: theme.paper, stroke: theme.rule })] : []),
+    ...signsOf(layer, theme, { x, y }),
+  ];
+  if (still || !layer.rows.some((r) => r.at)) return cells;
   // The frame is seen on every colour of the ramp: ink with paper on either side of it.
   const frame = (kind, stroke, strokeWidth) => ({
     name: kind,
@@ -370,7 +397,7 @@ function cellsOf(figure, layer, theme, still) {
     mark: { type: "rect", filled: false, stroke, strokeWidth, opacity: 1 },
     encoding: { x, y },
   });
-  return [cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
+  return [...cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
 }
 
 function tilesOf(figure, layer, theme, still) {

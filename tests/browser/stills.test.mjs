@@ -31,10 +31,12 @@ const report = (args, env = {}) =>
   spawnSync(ESSCHER, ["report", ...args], { cwd: PAGES, encoding: "utf8", env: { ...process.env, ...env } });
 
 let figures; // names without endings
+let titled; // names by title
 before(() => {
   const { status, stderr, stdout } = report(["converge.run", "probe.run", "ball.run", "--figures", folder, "--json"]);
   assert.equal(status, 0, stderr);
   figures = JSON.parse(stdout).figures.map((f) => f.figure);
+  titled = Object.fromEntries(JSON.parse(stdout).figures.map((f) => [f.title, f.figure]));
   assert.ok(JSON.parse(stdout).figures.every((f) => f.unknown === 0));
 });
 
@@ -67,6 +69,21 @@ test("rows of the CSV are the rows of the Vega-Lite file and the marks of the SV
       assert.equal((inside.match(/<(path|line)/g) ?? []).length, data.values.length, `${figure} ${name}`);
     }
   }
+});
+
+// Of 48 heads of the run's first domain 14 have ">" and 6 "any" (make_runs.c).
+test("lower bounds and what has no number are marked in the picture, its caption and its CSV", () => {
+  const figure = titled["Heads by log₁₀ of tokens for 10 %: prose"];
+  const words = [...read(figure, "svg").matchAll(/<text[^>]*>([^<]*)/g)].map((m) => m[1]);
+  assert.equal(words.filter((w) => w === "&gt;").length, 14);
+  assert.equal(words.filter((w) => w === "any").length, 6);
+  const { description } = JSON.parse(read(figure, "vl.json"));
+  assert.match(description, /14 of 48 are lower bounds \(>\)\. In 6 of 48 any number of tokens will do \(any\)\./);
+  assert.doesNotMatch(description, /left out/);
+  const [header, ...rows] = read(figure, "csv").trimEnd().split("\r\n");
+  const sign = header.split(",").indexOf("sign");
+  assert.equal(rows.filter((r) => r.split(",")[sign] === ">").length, 14);
+  assert.equal(rows.filter((r) => r.split(",")[sign] === "any").length, 6);
 });
 
 test("Vega-Lite files compile without a warning", () => {

@@ -48,6 +48,7 @@ const quantities = [
   { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
   {
     key: "tenth",
+    sign: "tokens_for_tenth_sign",
     title: "log₁₀ of tokens for 10 %",
     caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
   },
@@ -56,7 +57,7 @@ const quantities = [
 const more = [
   { key: "score_sd", title: "spread of scores" },
   { key: "rate_map_predicted", title: "predicted rate" },
-  { key: "tokens_for_tenth", title: "tokens for 10 %" },
+  { key: "tokens_for_tenth", sign: "tokens_for_tenth_sign", title: "tokens for 10 %" },
   { key: "ess", title: "effective tokens" },
 ];
 
@@ -71,6 +72,17 @@ function cap(rows, key) {
   return values.at(-1) > 2 * most && values[0] >= 0 && most > 0 ? most : null;
 }
 
+// What the signs in cells mean, and how many there are: "41 of 72 are lower bounds (>)."
+function signsOf(rows, { sign }) {
+  const count = (what) => rows.filter((r) => sign && r[sign] === what).length;
+  const [bounds, any] = [count(">"), count("any")];
+  const words = [
+    bounds && `${bounds} of ${rows.length} ${bounds === 1 ? "is a lower bound" : "are lower bounds"} (>).`,
+    any && `In ${any} of ${rows.length} any number of tokens will do (any).`,
+  ];
+  return words.filter(Boolean).join(" ");
+}
+
 function headMaps(heads, several, curves) {
   const domains = groupBy(heads, "domain");
   const options = domains.flatMap(([domain, rows]) =>
@@ -80,6 +92,7 @@ function headMaps(heads, several, curves) {
         const top = value.domain ? null : cap(rows, value.key);
         const words = [
           value.caption,
+          signsOf(rows, value),
           top && `Colours end at ${show(Number(top.toPrecision(3)))}.`,
           curves && "Press a cell for its curves.",
         ];
