@@ -237,24 +237,59 @@ const styled = (figure, key) => ({
 
 const KEY = { sample: 26, gap: 18, line: 17, below: 50 }; // pixels; below: from the axis, past its names and title
 
+const inkOf = (series, theme) => theme.palette[series.colour % theme.palette.length];
+
+const layersWith = (figure, kind, name) =>
+  figure.layers.filter((l) => l.kind === kind && !l.plain && l.rows.some((r) => r.series === name));
+
+// A series: the shape of its points, on a line if an ordinary one joins them; without points, its line as it is dashed.
+function seriesEntries(figure, theme) {
+  return styleOf(figure).map((s) => {
+    const [lines, points] = [layersWith(figure, "line", s.name), layersWith(figure, "points", s.name)];
+    return {
+      series: s.name,
+      ink: inkOf(s, theme),
+      shape: s.shape === "stroke" ? "" : s.shape,
+      hollow: points.length > 0 && points.every((l) => l.hollow),
+      lines: lines.some((l) => !l.dash) || s.shape === "stroke",
+      dash: s.dash ?? (s.shape === "stroke" ? lines[0]?.dash : undefined) ?? [],
+    };
+  });
+}
+
+// What the entries of series leave open: lines in grey or beside the points of a series, points of a second look.
+function styleEntries(figure, theme) {
+  const series = styleOf(figure);
+  const pointed = new Set(series.filter((s) => s.shape !== "stroke").map((s) => s.name));
+  const second = (l) =>
+    (l.hollow || l.shape) && l.rows.some((r) => layersWith(figure, "points", r.series).some((o) => o.name !== l.name));
+  const open = (l) => (l.kind === "line" ? l.plain || l.rows.some((r) => pointed.has(r.series)) : second(l));
+  const left = figure.layers.filter(
+    (l) =>
+      (l.kind === "line" || l.kind === "points") && l.rows.length && !series.some((s) => s.name === l.name) && open(l),
+  );
+  return left
+    .filter((l, i) => left.findIndex((o) => o.name === l.name) === i)
+    .map((l) => ({
+      series: l.name,
+      ink: l.plain ? theme.quiet : series.length === 1 ? inkOf(series[0], theme) : theme.ink,
+      shape: l.kind === "points" ? (l.shape ?? "circle") : "",
+      hollow: Boolean(l.hollow),
+      lines: l.kind === "line",
+      dash: l.dash ?? [],
+    }));
+}
+
 // Entries of the key, one after the other in lines of at most `width` pixels: {series, x, y, ...}.
 function keyEntries(figure, theme, width) {
   let [x, y] = [0, 0];
-  return styleOf(figure).map((s) => {
-    const room = KEY.sample + 5 + 6 * s.name.length + KEY.gap;
+  const [series, styles] = [seriesEntries(figure, theme), styleEntries(figure, theme)];
+  return (series.length > 1 || styles.length ? [...series, ...styles] : []).map((entry) => {
+    const room = KEY.sample + 5 + 6 * entry.series.length + KEY.gap;
     if (x > 0 && x + room > width) [x, y] = [0, y + KEY.line];
-    const lines = figure.layers.some((l) => l.kind === "line" && l.rows.some((r) => r.series === s.name));
-    const entry = {
-      series: s.name,
-      x,
-      y,
-      ink: theme.palette[s.colour % theme.palette.length],
-      shape: s.shape === "stroke" ? "" : s.shape,
-      lines: lines || s.shape === "stroke",
-      dash: s.dash ?? [],
-    };
+    const placed = { ...entry, x, y };
     x += room;
-    return entry;
+    return placed;
   });
 }
 
@@ -285,8 +320,9 @@ function keyLayers(entries, theme) {
       ...at(KEY.sample / 2),
       shape: { expr: "datum.shape" },
       size: 60,
-      fill: ink,
+      fill: { expr: `datum.hollow ? ${JSON.stringify(theme.paper)} : datum.ink` },
       stroke: ink,
+      strokeWidth: 1.6,
       opacity: 1,
     }),
     one("key_names", "true", {
@@ -424,7 +460,7 @@ export function specOf(figure, theme, { width, height, still = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
-  const key = still && figure.series.length > 1 ? keyEntries(figure, theme, width - 90) : [];
+  const key = still ? keyEntries(figure, theme, width - 90) : [];
   const room = key.length ? key.at(-1).y + KEY.line : 0;
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",

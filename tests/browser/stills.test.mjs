@@ -86,6 +86,25 @@ test("lower bounds and what has no number are marked in the picture, its caption
   assert.equal(rows.filter((r) => r.split(",")[sign] === "any").length, 6);
 });
 
+// Dashes of lines, as they are drawn, are those of samples in the key.
+test("the key of a picture names every dashed line in it", () => {
+  const key = (figure) => {
+    const spec = JSON.parse(read(figure, "vl.json"));
+    return spec.layer.find((l) => l.name === "key_names")?.data.values ?? [];
+  };
+  for (const figure of figures) {
+    const lines = JSON.parse(read(figure, "vl.json")).layer.filter((l) => /^line/.test(l.name) && l.mark.strokeDash);
+    for (const { mark, name } of lines)
+      assert.ok(
+        key(figure).some((e) => e.lines && String(e.dash) === String(mark.strokeDash)),
+        `${figure} ${name}`,
+      );
+  }
+  const svg = read(titled["Errors of prose, layer 2, head 3"], "svg");
+  for (const name of ["Gaussian tokens", "weights on the pool"]) assert.match(svg, new RegExp(`>${name}<`));
+  assert.match(read(titled["Mean error against the number of tokens"], "svg"), />predicted</);
+});
+
 test("Vega-Lite files compile without a warning", () => {
   for (const figure of figures.filter((_, i) => i < 12 || i % 8 === 0)) {
     const spec = JSON.parse(read(figure, "vl.json"));
