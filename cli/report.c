@@ -60,7 +60,7 @@ static const es_column figure_columns[] = {
          "of its PDF: question marks there, because no font of every PDF reader has them"},
     {0}};
 static const es_table_view figure_views[] = {
-    {"Figures", "figure rows bytes title", "each is four files: .svg, .pdf, .vl.json and .csv"},
+    {"Figures", "figure rows bytes title", "each is four files: .svg, .pdf, .vl.json and .csv; the CSV has 7 digits, esscher export all"},
     {0}};
 static const es_table_spec figure_table = {"figures", figure_columns, figure_views};
 

@@ -10,7 +10,11 @@
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
-// columns, with `value` for the colour and `sign`, a word in the cell, which needs no value if it is "any"; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
+// columns, with `value` for the colour and `sign`, a word in the cell, which needs no value if it is "any"; "tiles", one
+// over numbers, from x, y to x2, y2, on which lines can be drawn.
+//
+// The CSV calls x and y by their axis' `column`. Marks that stand side by side have an x that only the eye needs: what
+// they are `of`, {layer, head}, is in the CSV instead.
 //
 // Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
 // rows have its `at`.
@@ -515,10 +519,17 @@ export const stillOf = (figure, theme) =>
 
 // The figure's own numbers, for the CSV: what people see, without what only helps drawing.
 export function dataOf(figure) {
+  const names = { x: figure.x.column ?? "x", y: figure.y.column ?? "y" };
+  const named = (row) => Object.fromEntries(Object.entries(row).map(([key, v]) => [names[key] ?? key, v]));
+  const data = ({ tip, part, k, label, pick, at, of, x, series, ...row }) =>
+    named({ ...(series === undefined ? {} : { series }), ...(of ?? (x === undefined ? {} : { x })), ...row });
   return figure.layers
     .filter((l) => l.kind !== "label")
-    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, at, ...row }) => ({ part: l.name ?? l.kind, ...row })));
+    .flatMap((l) => l.rows.map((row) => ({ part: l.name ?? l.kind, ...data(row) })));
 }
+
+// What stands beside every such CSV: pages carry tables with so many digits.
+export const digitsOfCsv = "7 digits; esscher export has all";
 
 // The name of a file that a figure is saved in, of at most `most` characters; a title that has no letter or digit of
 // ASCII gives none, and is called `otherwise`.

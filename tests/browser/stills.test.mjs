@@ -105,6 +105,17 @@ test("the key of a picture names every dashed line in it", () => {
   assert.match(read(titled["Mean error against the number of tokens"], "svg"), />predicted</);
 });
 
+test("a CSV names its columns, and has heads where a picture only has places to draw them", () => {
+  const header = (title) => read(titled[title], "csv").split("\r\n", 1)[0];
+  assert.equal(header("Heads by horizon H: prose"), "part,head,layer,value");
+  const title = "Weight on the first and the last token of a block";
+  assert.equal(header(title), "part,series,domain,layer,head,weight");
+  const heads = rowsOf(read(titled[title], "csv")).map((r) => r.split(",").slice(2, 5).join());
+  assert.equal(new Set(heads).size, 96);
+  assert.ok(heads.includes("code,5,7"));
+  assert.match(header("Rates against the horizon"), /^part,series,horizon,/);
+});
+
 test("Vega-Lite files compile without a warning", () => {
   for (const figure of figures.filter((_, i) => i < 12 || i % 8 === 0)) {
     const spec = JSON.parse(read(figure, "vl.json"));

@@ -18,8 +18,8 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
       caption,
       table,
       height: Math.max(170, 110 + 26 * ordered(y.key).length),
-      x: { title: x.title, sort: ordered(x.key) },
-      y: { title: y.title, sort: ordered(y.key).reverse() },
+      x: { title: x.title, column: x.key, sort: ordered(x.key) },
+      y: { title: y.title, column: y.key, sort: ordered(y.key).reverse() },
       series: [],
       layers: [
         {

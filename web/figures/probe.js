@@ -3,7 +3,7 @@ import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
 import { headCurves } from "./head-curves.js";
-import { headName, headOf, pickOf } from "./heads.js";
+import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
 const Z = 2; // standard errors to either side
@@ -152,13 +152,13 @@ function rateFigure(rows, { key, predicted, name: what, how }, several) {
   const all = rows.flatMap((r) => [r[key], r[predicted]]);
   const ends = [lowest(all, 0), highest(all, 0.55)];
   const each = (f) =>
-    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r[predicted], ...f(r) })));
+    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, ...columnsOf(r, several), x: r[predicted], ...f(r) })));
   return {
     title: `Measured against predicted rate: ${what}`,
     caption: `One mark for each head, with 95 % intervals. Predicted: ${how}, over the same n. Line: where the two agree.`,
     table: "heads",
-    x: { title: "predicted rate", domain: ends },
-    y: { title: "measured rate" },
+    x: { title: "predicted rate", column: "predicted", domain: ends },
+    y: { title: "measured rate", column: "measured" },
     series: series.map(({ name, colour }) => ({ name, colour })),
     layers: [
       { kind: "line", name: "equal", plain: true, dash: [4, 3], width: 1.2, rows: ends.map((v) => ({ x: v, y: v })) },
@@ -214,8 +214,8 @@ function sinkFigure(heads, several) {
       title: "Weight on the first and the last token of a block",
       caption: "Mean over queries, one mark for each head, heads side by side within their layer.",
       table: "heads",
-      x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
-      y: { title: "weight", zero: true },
+      x: { title: "layer", column: "layer", domain: [-0.5, layers + 0.5], nice: false },
+      y: { title: "weight", column: "weight", zero: true },
       series: ends.map(({ name, colour }) => ({ name, colour })),
       layers: [
         {
@@ -225,6 +225,7 @@ function sinkFigure(heads, several) {
             heads.map((r) => ({
               series: name,
               x: r.layer + 0.7 * (r.head / widest - 0.5),
+              of: columnsOf(r, several),
               y: r[key],
               at: headOf(r),
               pick: pickOf(r, several),
