@@ -210,6 +210,15 @@ test("a figure may have more rows than a function has arguments", async () => {
   );
 });
 
+test("a run without a figure says so", () => {
+  const out = join(work, "nothing");
+  const { status, stdout } = report(["empty.run", "--figures", out]);
+  assert.equal(status, 0);
+  assert.match(stdout, /^This run has no figure: `esscher export` gives its tables\.\n$/);
+  const { findings, figures: none } = JSON.parse(report(["empty.run", "--figures", out, "--json"]).stdout);
+  assert.deepEqual([findings.length, none], [1, []]);
+});
+
 // A run of a name that alone is too long, and one whose name has no letter of ASCII.
 test("names of files are short, plain and all different, whatever runs and texts are called", (t) => {
   const long = `${"long".repeat(60)}.run`;

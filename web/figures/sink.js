@@ -29,7 +29,11 @@ export function sink({ tables: { rows } }) {
     {
       ...figure,
       series: [...figure.series, leading],
-      layers: [{ kind: "line", name: leading.name, dash: leading.dash, rows: form }, ...figure.layers],
+      layers: [
+        ...figure.layers.filter((l) => l.kind === "line"),
+        { kind: "line", name: leading.name, dash: leading.dash, width: 2.2, rows: form },
+        ...figure.layers.filter((l) => l.kind !== "line"),
+      ],
     },
   ];
 }
