@@ -111,15 +111,17 @@ static void files_are_written_as_they_come(void **state)
     assert_memory_equal(text, "<a>\n", 4);
 }
 
-/* Descriptor 3 is the data, and NODE_OPTIONS is not passed on. */
+/* Descriptor 3 is the data, and what is for every Node.js is not passed on. */
 static void the_child_finds_tables_and_no_options(void **state)
 {
     (void)state;
     assert_int_equal(setenv("NODE_OPTIONS", "--bad", 1), 0);
-    be_node("data=$(cat <&3); n=$(printf %s \"$data$NODE_OPTIONS\" | wc -c); "
-            "printf '%d 1 0 data csv t\\n%s' \"$n\" \"$data$NODE_OPTIONS\"");
+    assert_int_equal(setenv("NODE_V8_COVERAGE", "bad", 1), 0);
+    be_node("data=$(cat <&3)$NODE_OPTIONS$NODE_V8_COVERAGE; n=$(printf %s \"$data\" | wc -c); "
+            "printf '%d 1 0 data csv t\\n%s' \"$n\" \"$data\"");
     assert_ok(draw(&plain));
     assert_int_equal(unsetenv("NODE_OPTIONS"), 0);
+    assert_int_equal(unsetenv("NODE_V8_COVERAGE"), 0);
     char path[600], text[512] = "";
     snprintf(path, sizeof path, "%s/data.csv", out);
     FILE *file = fopen(path, "r");
@@ -175,6 +177,8 @@ static void a_folder_whose_files_would_have_no_names_is_refused(void **state)
     (void)state;
     static char deep[4096];
     const char *runs[] = {run_path};
+    assert_int_equal(es_report_figures(runs, 1, NULL, &plain, &err), ES_E_ARGUMENT);
+    assert_int_equal(es_report_figures(runs, 1, "", &plain, &err), ES_E_ARGUMENT);
     memset(deep, '/', 4000);
     be_node("printf '1 1 0 a svg t\\nx'");
     assert_int_equal(es_report_figures(runs, 1, deep, &plain, &err), ES_E_LIMIT);

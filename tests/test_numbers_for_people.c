@@ -103,6 +103,32 @@ static void sizes_and_times_have_their_units(void **state)
     assert_string_equal(form(ES_FORMAT_DURATION, 86400.0, NAN), "24.0 h");
 }
 
+/* ES_FORMAT_ROOM holds any number: more room changes nothing. Powers of ten and digits that are
+ * all there, of both signs, under every format and error. */
+static void any_number_fits(void **state)
+{
+    (void)state;
+    static const double sizes[] = {0.0,  4.9e-324, 1.2345678901234567e-300, 1e-20,
+                                   1e-5, 0.37,     123456.78901234567,      9.87654321e18,
+                                   1e19, 7e150,    1.7976931348623157e308};
+    enum { SIZES = sizeof sizes / sizeof sizes[0] };
+    static char wide[1024];
+    for (int f = ES_FORMAT_TEXT; f <= ES_FORMAT_FLAG; f++)
+        for (int i = 0; i < 2 * SIZES; i++)
+            for (int j = 0; j <= SIZES; j++) {
+                const double value = i < SIZES ? sizes[i] : -sizes[i - SIZES];
+                const double error = j < SIZES ? sizes[j] : (double)NAN;
+                es_format_number((es_format)f, value, error, wide, sizeof wide);
+                assert_string_equal(form((es_format)f, value, error), wide);
+                const es_format_form other = es_format_choose((es_format)f, sizes + 5, NULL, 1);
+                es_format_put(other, value, error, wide, sizeof wide);
+                assert_string_equal(es_format_put(other, value, error, out, sizeof out), wide);
+            }
+    assert_string_equal(form(ES_FORMAT_COUNT, 0.0, 7e150), "(0.0 ± 7.0)e+150");
+    assert_string_equal(form(ES_FORMAT_BYTES, -5e112, NAN), "-4.4e+97 PiB"); /* 5e112 / 2^50 */
+    assert_string_equal(form(ES_FORMAT_DURATION, 3.6e300, NAN), "1.0e+297 h");
+}
+
 static void names_come_back(void **state)
 {
     (void)state;
@@ -136,6 +162,8 @@ static void findings_say_numbers_in_words(void **state)
     assert_string_equal(es_say_size(99.96, text), "100");
     assert_string_equal(es_say_size(45.678, text), "45.7");
     assert_string_equal(es_say_size(0.0, text), "0");
+    assert_string_equal(es_say_size(0.000123, text), "0.000123");
+    assert_string_equal(es_say_size(1e-5, text), "1e-05");
     assert_string_equal(es_say_power(0.512, 0.031, text), "n^-0.512 (± 0.031)");
     assert_string_equal(es_say_power(-0.25, (double)NAN, text), "n^0.25");
     assert_string_equal(es_say_power((double)NAN, 0.1, text), "no power that could be fitted");
@@ -178,6 +206,7 @@ int main(void)
         cmocka_unit_test(numbers_of_a_column_share_a_form),
         cmocka_unit_test(errors_of_a_column_share_its_form),
         cmocka_unit_test(sizes_and_times_have_their_units),
+        cmocka_unit_test(any_number_fits),
         cmocka_unit_test(names_come_back),
         cmocka_unit_test(findings_say_numbers_in_words),
         cmocka_unit_test(findings_have_no_padded_powers),

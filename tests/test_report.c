@@ -216,6 +216,17 @@ static void sections_stand_in_the_order_of_their_kinds(void **state)
     assert_says("<section class=\"run card\" id=\"run-3\"");
 }
 
+static void a_model_may_be_given_by_its_letter(void **state)
+{
+    (void)state;
+    make_named("m.run", "probe", "config.json 12 bytes",
+               "esscher probe -mood x --mode y -m /a/minilm --text /x/alice.txt");
+    const char *runs[] = {in_folder("m.run")};
+    assert_ok(es_report_write(runs, 1, page_path, &tables_only, NULL, &err));
+    read_page();
+    assert_says("<title>minilm on alice.txt</title>");
+}
+
 static void pages_without_a_model_name_their_commands(void **state)
 {
     (void)state;
@@ -555,6 +566,7 @@ int main(void)
         T(a_table_that_was_described_twice_is_shown_twice),
         T(what_a_study_found_is_said_first),
         T(sections_stand_in_the_order_of_their_kinds),
+        T(a_model_may_be_given_by_its_letter),
         T(pages_without_a_model_name_their_commands),
         T(old_runs_make_a_page),
         T(wide_tables_are_cut_into_bands),

@@ -83,16 +83,18 @@ typedef struct es_figures_opts {
 /*! es_report_figures() : every figure that a page of these runs would have, in the colours of its
  *  light form, in `folder`, which is made if it is not there: RUN-FIGURE.svg, .pdf (text in
  *  Helvetica and Symbol), .vl.json (Vega-Lite, with its data) and .csv; RUN is the name of the run
- * file without its ending. Where the reader of a page chooses one of several, all of them.
+ * file without its ending; a name is cut to some 150 characters, and no two are the same. Where the
+ * reader of a page chooses one of several, all of them.
  *
  *  This is the one function of the library that starts another program: `node`, which is looked for
  *  on PATH and must be 18 or later. It runs a script of this library, without a shell; it is given
  *  the tables and gives back files, and opens none itself. It has ended when the function returns,
  *  whatever the function returns. Nothing is written before all figures are drawn.
- *  @return : ES_OK; ES_E_ARGUMENT (report.runs); ES_E_UNSUPPORTED: report.figures if the library
- * was built without npm, report.node if there is no node or it failed; ES_E_EXISTS before anything
- * is written; ES_E_INTERRUPTED; else as es_report_write(). Thread-safe where waitpid() is: no other
- *  thread may wait for any child. */
+ *  @return : ES_OK; ES_E_ARGUMENT (report.runs, file.path); ES_E_LIMIT (file.path) if the name of
+ * the folder is too long; ES_E_UNSUPPORTED: report.figures if the library was built without npm,
+ * report.node if there is no node or it failed; ES_E_EXISTS before anything is written;
+ * ES_E_INTERRUPTED; else as es_report_write(). Thread-safe where waitpid() is: no other thread may
+ * wait for any child. */
 ES_API es_status es_report_figures(const char *const *runs, int64_t count, const char *folder,
                                    const es_figures_opts *opts, es_error *err);
 

@@ -165,13 +165,19 @@ static void beside_error(es_format_form form, double value, double error, char *
         snprintf(out, size, error > 0.0 ? "%s ± %.1e" : "%s ± 0", alone, error);
 }
 
+/* Beyond it nobody reads the digits of bytes or hours, and there might be three hundred. */
+static const double MOST = 1e9;
+
 static void with_prefix(double bytes, char *out, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     int i = 0;
-    for (; bytes >= 1024.0 && i < 5; i++)
+    for (; fabs(bytes) >= 1024.0 && i < 5; i++)
         bytes /= 1024.0;
-    snprintf(out, size, "%.*f %s", i ? 1 : 0, bytes, units[i]);
+    if (fabs(bytes) < MOST)
+        snprintf(out, size, "%.*f %s", i ? 1 : 0, bytes, units[i]);
+    else
+        snprintf(out, size, "%.1e %s", bytes, units[i]);
 }
 
 static void as_duration(double seconds, char *out, size_t size)
@@ -181,11 +187,23 @@ static void as_duration(double seconds, char *out, size_t size)
     else if (seconds < 36000.0)
         snprintf(out, size, "%.1f min", seconds / 60.0);
     else
-        snprintf(out, size, "%.1f h", seconds / 3600.0);
+        snprintf(out, size, seconds < 3600.0 * MOST ? "%.1f h" : "%.1e h", seconds / 3600.0);
+}
+
+/* A form with a point writes every digit before it: not of what the form was not chosen for, nor of
+ * an error of a whole number. */
+static es_format_form that_holds(es_format_form form, double value, double error)
+{
+    if (fabs(value) >= 1e19 || (isfinite(error) && error >= 1e19)) {
+        form.decimals = form.scientific ? form.decimals : 2;
+        form.scientific = true;
+    }
+    return form;
 }
 
 char *es_format_put(es_format_form form, double value, double error, char *out, size_t size)
 {
+    form = that_holds(form, value, error);
     if (!isfinite(value))
         snprintf(out, size, "-");
     else if (form.format == ES_FORMAT_BYTES)

@@ -76,16 +76,27 @@ static const char *without_folder(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-const char *es_book_option(const es_book *book, const char *name, int at, char *out, size_t size)
+/* Does a word name the option: "--model", "--model=..." or "-m"? *value is then what stands behind
+ * the sign, NULL if the next word does. */
+static bool is_option(const char *word, const char *name, char letter, const char **value)
 {
-    const char *line = es_book_fact(book, 0, "command");
+    const size_t length = strlen(name);
+    *value = NULL;
+    if (letter && word[0] == '-' && word[1] == letter && word[2] == '\0')
+        return true;
+    if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0)
+        return false;
+    *value = word[2 + length] == '=' ? word + 3 + length : NULL;
+    return *value || word[2 + length] == '\0';
+}
+
+const char *es_book_option(const es_book *book, const char *name, char letter, int at, char *out,
+                           size_t size)
+{
+    const char *line = es_book_fact(book, 0, "command"), *value;
     char word[1024];
     while (next_word(&line, word, sizeof word)) {
-        const size_t length = strlen(name);
-        if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0)
-            continue;
-        const char *value = word[2 + length] == '=' ? word + 3 + length : NULL;
-        if (!value && word[2 + length])
+        if (!is_option(word, name, letter, &value))
             continue;
         if (!value)
             value = next_word(&line, word, sizeof word) ? word : "";

@@ -61,10 +61,11 @@ const char *es_book_text(const es_run_table *table, const char *key, int64_t row
 const char *es_book_fact(const es_book *book, int64_t session, const char *key);
 const char *es_book_param(const es_book *book, const char *key);
 
-/*! es_book_option() : what was given for an option, "model", in the command line that the run
- * keeps: the one number `at` of several, without its folder. Into out (size); "" if there is none.
- */
-const char *es_book_option(const es_book *book, const char *name, int at, char *out, size_t size);
+/*! es_book_option() : what was given for an option, "model", or by its letter, 'm' (0: it has
+ * none), in the command line that the run keeps: the one number `at` of several, without its
+ * folder. Into out (size); "" if there is none. */
+const char *es_book_option(const es_book *book, const char *name, char letter, int at, char *out,
+                           size_t size);
 
 /* What a run is of, in the order in which a page shows them: numbers of a real model or of
  * somebody's own attention first, because they are what a reader came for; then experiments on

@@ -287,6 +287,9 @@ static es_status check(int64_t count, const char *folder, es_error *err)
         return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
                        "figures are drawn of 1 to %d runs, not %lld", ES_REPORT_RUNS,
                        (long long)count);
+    if (!folder || !*folder)
+        return es_fail(err, ES_E_ARGUMENT, "file.path", "pass the name of a folder",
+                       "no folder is named");
     if (strlen(folder) > most)
         return es_fail(err, ES_E_LIMIT, "file.path", "choose a folder with a shorter name",
                        "the folder's name has %zu bytes; the most accepted is %zu", strlen(folder),

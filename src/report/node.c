@@ -19,7 +19,8 @@ static const char hint[] = "install nodejs, 18 or later";
 
 /* ---- starting ---- */
 
-/* The environment without what would change how Node.js behaves; NULL-terminated, to be freed. */
+/* The environment without Node.js's own variables, NODE_OPTIONS, NODE_V8_COVERAGE and the like:
+ * what they ask for is not for this script. NULL-terminated, to be freed. */
 static es_status clean_environment(char ***out, es_error *err)
 {
     int64_t count = 0, kept = 0;
@@ -29,7 +30,7 @@ static es_status clean_environment(char ***out, es_error *err)
     ES_TRY(es_mem_array(NULL, count + 1, 1, sizeof(char *), "an environment", &memory, err));
     *out = memory;
     for (int64_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "NODE_OPTIONS=", strlen("NODE_OPTIONS=")) != 0)
+        if (strncmp(environ[i], "NODE_", strlen("NODE_")) != 0)
             (*out)[kept++] = environ[i];
     return ES_OK;
 }

@@ -16,7 +16,7 @@ typedef struct es_node_files {
 } es_node_files;
 
 /*! es_node_run() : `node`, as it is found on PATH, runs the script, without a shell and without the
- *  environment variable NODE_OPTIONS. It is waited for, and killed and reaped when `progress` (may
+ *  environment variables NODE_... It is waited for, and killed and reaped when `progress` (may
  *  be NULL), asked about every 20 ms, wants to stop: no child is left behind.
  *  @return : ES_OK; ES_E_UNSUPPORTED (report.node) if there is no node, or it failed, with the
  * first line it said about that; ES_E_INTERRUPTED; ES_E_IO. */

@@ -46,15 +46,15 @@ void es_page_about(es_sink *s, const char *command)
 
 enum { WORD = 256 };
 
-/* Text number `at` of a run: a file's name, or "3 texts" if there are many. */
+/* What a run read: a file's name, or "3 texts" if there are many. */
 static void text_of(const es_book *book, char out[WORD])
 {
     char other[WORD];
     int count = 0;
-    const char *option = *es_book_option(book, "text", 0, other, WORD) ? "text" : "domain";
-    while (count < 1000 && *es_book_option(book, option, count, other, WORD))
+    const char *option = *es_book_option(book, "text", 0, 0, other, WORD) ? "text" : "domain";
+    while (count < 1000 && *es_book_option(book, option, 0, count, other, WORD))
         count++;
-    es_book_option(book, option, 0, out, WORD);
+    es_book_option(book, option, 0, 0, out, WORD);
     if (count > 1)
         snprintf(out, WORD, "%d %s", count, option[0] == 't' ? "texts" : "domains");
 }
@@ -62,7 +62,7 @@ static void text_of(const es_book *book, char out[WORD])
 static void model_of(const es_book *book, char out[WORD])
 {
     out[0] = '\0';
-    if (*es_book_param(book, "model") && !*es_book_option(book, "model", 0, out, WORD))
+    if (*es_book_param(book, "model") && !*es_book_option(book, "model", 'm', 0, out, WORD))
         snprintf(out, WORD, "a model");
 }
 

@@ -293,25 +293,6 @@ void es_draft_discard(es_draft *draft)
     draft->temp = NULL;
 }
 
-/* ---- files without a name ---- */
-
-es_status es_file_nameless(int *fd, es_error *err)
-{
-    char path[4096];
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/esscher-XXXXXX", folder && *folder ? folder : "/tmp");
-    const int made = mkstemp(path);
-    if (made >= 0)
-        unlink(path);
-    *fd = made >= 0 ? fcntl(made, F_DUPFD_CLOEXEC, 10) : -1;
-    const int number = errno;
-    if (made >= 0)
-        close(made);
-    if (*fd < 0)
-        return es_file_fail(err, path, "file.create", "check $TMPDIR", "create", number);
-    return ES_OK;
-}
-
 /* ---- files that people pass by mistake ---- */
 
 #define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"

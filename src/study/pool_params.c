@@ -345,7 +345,8 @@ static void put_pools(const es_pools *p, es_answer *a)
 /* " of domain a", where there are several. */
 static const char *of_domain(const es_pools *p, const es_domain *d, char out[ES_SAY_ROOM])
 {
-    snprintf(out, ES_SAY_ROOM, p->n_domains > 1 ? " of %.60s" : "", d->name);
+    const bool several = p->n_domains > 1;
+    snprintf(out, ES_SAY_ROOM, "%s%.60s", several ? " of " : "", several ? d->name : "");
     return out;
 }
 

@@ -1,5 +1,6 @@
 #include "table/lines.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include <utf8proc.h>
@@ -96,11 +97,45 @@ void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent
     es_pen_put(pen, "\n");
 }
 
+/* ---- Markdown ---- */
+
+/* At the beginning of a text: a heading, an item of a list, a quotation. */
+static bool begins_block(const char *text, const char *at)
+{
+    if (at == text)
+        return *at == '>' || (*at == '#' && strchr("# ", at[1])) ||
+               (strchr("+-", *at) && at[1] == ' ');
+    return strchr(".)", *at) && at[1] == ' ' && strspn(text, "0123456789") == (size_t)(at - text);
+}
+
+/* Would Markdown take the character for something else than itself? */
+static bool is_mark(const char *text, const char *at)
+{
+    const int before = at > text ? (unsigned char)at[-1] : ' ', after = (unsigned char)at[1];
+    switch (*at) {
+    case '\\':
+    case '`':
+    case '*':
+    case '<':
+    case '|':
+    case '[':
+        return true;
+    case '_': /* inside a word it is one: P_n */
+        return !isalnum(before) || !isalnum(after);
+    case '~':
+        return before != ' ' || after != ' ';
+    case '&':
+        return isalnum(after) || after == '#';
+    default:
+        return begins_block(text, at);
+    }
+}
+
 void es_lines_markdown(es_pen *pen, const char *text)
 {
-    for (; *text; text++) {
-        if (strchr("\\`*<|", *text))
+    for (const char *at = text; *at; at++) {
+        if (is_mark(text, at))
             es_pen_char(pen, '\\');
-        es_pen_char(pen, *text);
+        es_pen_char(pen, *at);
     }
 }

@@ -21,7 +21,8 @@ void es_lines_bytes(es_pen *pen, const char *text, size_t count);
  *  that fits no line is broken where it must; a line end in the text stays one. */
 void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent);
 
-/*! es_lines_markdown() : `text` so that Markdown shows it as it is, also in a cell of a table. */
+/*! es_lines_markdown() : `text`, one line, so that Markdown (CommonMark, and GitHub's tables and
+ *  strikethrough) shows its characters as they are, at the beginning of a line and in a cell. */
 void es_lines_markdown(es_pen *pen, const char *text);
 
 #endif

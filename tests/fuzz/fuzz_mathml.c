@@ -1,0 +1,75 @@
+/* fuzz_mathml.c : any text at all as a sentence with formulas. What comes out is HTML of the
+ * elements that we write and no others, each closed by its own name; a formula takes some of the
+ * text. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/mathml.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+enum { LONGEST = 1000, DEPTH = 1024 };
+
+static const char *const known[] = {"math",   "mrow", "mi",   "mn",    "mo",    "mtext",
+                                    "mspace", "msup", "msub", "msqrt", "mover", "wbr"};
+enum { KNOWN = sizeof known / sizeof known[0] };
+
+/* Which element a tag, behind its < or </, names. */
+static int element_of(const char *name)
+{
+    const size_t length = strcspn(name, " />");
+    for (int i = 0; i < KNOWN; i++)
+        if (strlen(known[i]) == length && memcmp(known[i], name, length) == 0)
+            return i;
+    abort();
+}
+
+/* Every element is one of ours and is closed, in order. */
+static void require_closed(const char *markup)
+{
+    static int open[DEPTH];
+    int depth = 0;
+    for (const char *at = markup; (at = strchr(at, '<')); at++) {
+        const bool closing = at[1] == '/';
+        const char *end = strchr(at, '>');
+        const int element = element_of(at + 1 + closing);
+        require(end != NULL);
+        if (closing) {
+            require(depth > 0 && open[--depth] == element);
+        } else if (end[-1] != '/' && strcmp(known[element], "wbr") != 0) {
+            require(depth < DEPTH);
+            open[depth++] = element;
+        }
+    }
+    require(depth == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static es_sink sink;
+    static char formula[ES_MATHML_ROOM];
+    es_error err = {0};
+    size = size < LONGEST ? size : LONGEST;
+    char *text = malloc(size + 1); /* exactly as large, so that one byte too far is seen */
+    require(text != NULL);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    const size_t taken = es_mathml_parse(text, formula);
+    require(taken <= strlen(text));
+    require(memchr(formula, '\0', sizeof formula) != NULL || taken == 0);
+    es_sink_begin_open(&sink, -1, "nowhere", &err); /* what fits its buffer is looked at */
+    es_mathml_text(&sink, text);
+    es_sink_bytes(&sink, "", 1);
+    if (sink.status == ES_OK)
+        require_closed(sink.buffer);
+    free(text);
+    return 0;
+}
