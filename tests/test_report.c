@@ -156,6 +156,8 @@ static void what_a_study_found_is_said_first(void **state)
                 "<mo>−</mo><mn>0.25</mn></mrow></msup></mrow></math> (± 0.1), no <math><mrow><msup>"
                 "<mi>n</mi><mrow><mn>0.5</mn></mrow></msup><mtext>.</mtext></mrow></math></p>");
     assert_true(strstr(page, "The slowest") < strstr(page, "<table"));
+    const char *once = strstr(page, "The slowest"); /* the page has one run */
+    assert_null(strstr(once + 1, "The slowest"));
 }
 
 /* A run of `command` at `name`, of a model and texts if `line` says so. */
