@@ -28,7 +28,7 @@ static const cli_option options[] = {
     {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
      .otherwise = "report.html, or none with --figures"},
     {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
-     .otherwise = "model and text, or the commands"},
+     .otherwise = "model and text, or what it is about"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"compare", 0, CLI_FLAG, NULL,

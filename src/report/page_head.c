@@ -188,7 +188,7 @@ static void put_policy(es_sink *s, bool figures)
     es_sink_put(s, "base-uri 'none'; form-action 'none'\">\n");
 }
 
-/* "minilm on alice.txt", or the commands whose runs these are. */
+/* "minilm on alice.txt"; else what the only run is about, or the commands whose runs these are. */
 static void title_of(const es_book *books, int64_t count, char *out, size_t size)
 {
     enum { NAMED = 4 };
@@ -200,6 +200,11 @@ static void title_of(const es_book *books, int64_t count, char *out, size_t size
             snprintf(out, size, *text ? "%s on %s" : "%s", model, text);
             return;
         }
+    }
+    const es_asset *about = count == 1 ? about_of(books[0].about.command) : NULL;
+    if (about) {
+        snprintf(out, size, "%.*s", (int)title_length(about), (const char *)about->bytes);
+        return;
     }
     size_t used = (size_t)snprintf(out, size, "Esscher:");
     for (int64_t i = 0; i < count && i < NAMED && used < size; i++)
