@@ -87,10 +87,9 @@ static bool parse_number(parser *p)
     if (*p->at == '.' && is_digit(p->at[1]))
         p->at += 1 + strspn(p->at + 1, "0123456789");
     const size_t length = (size_t)(p->at - from);
-    const bool power = *p->at == 'e';
-    const char *e = p->at + power; /* a number may end the text: nothing stands behind it */
-    e += power && (*e == '+' || *e == '-');
-    if (!power || !is_digit(*e)) {
+    const bool powered = *p->at == 'e';
+    const char *e = powered ? p->at + 1 + (p->at[1] == '+' || p->at[1] == '-') : p->at;
+    if (!powered || !is_digit(*e)) {
         put_part(p, "mn", from, length);
         return true;
     }
