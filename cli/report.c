@@ -28,7 +28,7 @@ static const cli_option options[] = {
     {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
      .otherwise = "report.html, or none with --figures"},
     {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
-     .otherwise = "model and text, or the commands"},
+     .otherwise = "model and text, or what it is about"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"compare", 0, CLI_FLAG, NULL,
@@ -60,9 +60,14 @@ static const es_column figure_columns[] = {
          "of its PDF: question marks there, because no font of every PDF reader has them"},
     {0}};
 static const es_table_view figure_views[] = {
-    {"Figures", "figure rows bytes title", "each is four files: .svg, .pdf, .vl.json and .csv"},
+    {"Figures", "figure rows bytes title",
+     "each is four files: .svg, .pdf, .vl.json and .csv; the CSV has 7 digits, esscher export all"},
     {0}};
 static const es_table_spec figure_table = {"figures", figure_columns, figure_views};
+
+/* Files have it also without a row; people are told so in words. */
+static const es_table_view no_figure_views[] = {{"Figures", .more = true}, {0}};
+static const es_table_spec no_figure_table = {"figures", figure_columns, no_figure_views};
 
 static const char standard_page[] = "report.html";
 
@@ -105,7 +110,8 @@ static es_status write_page(cli_session *session, const report_options *o, es_er
 
 /* A row for each figure, whose files come one after the other. */
 typedef struct figure_list {
-    es_table *table;
+    es_answer *answer;
+    es_table *table; /* of the answer, from the first figure on */
     int64_t count;
     double bytes;    /* of the last one */
     int64_t unknown; /* of the last one */
@@ -116,6 +122,8 @@ typedef struct figure_list {
 static void add_file(void *user, const es_report_file *file)
 {
     figure_list *list = user;
+    if (!list->table)
+        list->table = es_answer_table(list->answer, &figure_table);
     if (list->count == 0 || strcmp(list->last, file->figure) != 0) {
         es_table_row(list->table);
         es_table_text(list->table, list->count, "figure", file->figure);
@@ -141,6 +149,14 @@ static void tell_unknown(cli_session *session, const figure_list *list)
                        (long long)list->unsure, (long long)list->count);
 }
 
+static void tell_none(cli_session *session, int64_t runs)
+{
+    es_answer_table(cli_result(session), &no_figure_table);
+    es_answer_tell(cli_result(session),
+                   runs == 1 ? "This run has no figure: `esscher export` gives its tables."
+                             : "These runs have no figures: `esscher export` gives their tables.");
+}
+
 static bool wants_to_stop(void *user, double done, double total)
 {
     (void)user, (void)done, (void)total;
@@ -149,7 +165,7 @@ static bool wants_to_stop(void *user, double done, double total)
 
 static es_status write_figures(cli_session *session, const report_options *o, es_error *err)
 {
-    figure_list list = {.table = es_answer_table(cli_result(session), &figure_table)};
+    figure_list list = {.answer = cli_result(session)};
     const es_figures_opts opts = {.overwrite = o->force,
                                   .budget = &session->budget,
                                   .progress = wants_to_stop,
@@ -165,6 +181,8 @@ static es_status write_figures(cli_session *session, const report_options *o, es
     if (status != ES_OK)
         return status;
     tell_unknown(session, &list);
+    if (list.count == 0)
+        tell_none(session, o->runs.count);
     return es_answer_status(session->result, err);
 }
 

@@ -156,6 +156,8 @@ static void what_a_study_found_is_said_first(void **state)
                 "<mo>−</mo><mn>0.25</mn></mrow></msup></mrow></math> (± 0.1), no <math><mrow><msup>"
                 "<mi>n</mi><mrow><mn>0.5</mn></mrow></msup><mtext>.</mtext></mrow></math></p>");
     assert_true(strstr(page, "The slowest") < strstr(page, "<table"));
+    const char *once = strstr(page, "The slowest"); /* the page has one run */
+    assert_null(strstr(once + 1, "The slowest"));
 }
 
 /* A run of `command` at `name`, of a model and texts if `line` says so. */
@@ -227,7 +229,7 @@ static void a_model_may_be_given_by_its_letter(void **state)
     assert_says("<title>minilm on alice.txt</title>");
 }
 
-static void pages_without_a_model_name_their_commands(void **state)
+static void pages_without_a_model_say_what_they_are_about(void **state)
 {
     (void)state;
     static const double x[] = {1.0};
@@ -235,6 +237,10 @@ static void pages_without_a_model_name_their_commands(void **state)
     write_and_read(&tables_only);
     assert_says("<title>Esscher: something</title>");
     assert_says("<dt>seed</dt> <dd>7</dd>");
+    make_run("heat", 1, x, NULL); /* its title is in web/about/heat.html */
+    write_and_read(&tables_only);
+    assert_says("<title>Attention as a step of backward heat flow</title>");
+    assert_says("<h1>Attention as a step of backward heat flow</h1>");
     write_and_read(&(es_report_opts){.tables_only = true, .overwrite = true, .title = "Mine"});
     assert_says("<title>Mine</title>");
 }
@@ -567,7 +573,7 @@ int main(void)
         T(what_a_study_found_is_said_first),
         T(sections_stand_in_the_order_of_their_kinds),
         T(a_model_may_be_given_by_its_letter),
-        T(pages_without_a_model_name_their_commands),
+        T(pages_without_a_model_say_what_they_are_about),
         T(old_runs_make_a_page),
         T(wide_tables_are_cut_into_bands),
         T(the_same_run_gives_the_same_bytes),

@@ -10,7 +10,11 @@
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
-// columns, with `value` for the colour; "tiles", one over numbers, from x, y to x2, y2, on which lines can be drawn.
+// columns, with `value` for the colour and `sign`, a word in the cell, which needs no value if it is "any"; "tiles", one
+// over numbers, from x, y to x2, y2, on which lines can be drawn.
+//
+// The CSV calls x and y by their axis' `column`. Marks that stand side by side have an x that only the eye needs: what
+// they are `of`, {layer, head}, is in the CSV instead.
 //
 // Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
 // rows have its `at`.
@@ -55,7 +59,7 @@ export function clean(figure) {
 }
 
 function cleanCells(layer, counts) {
-  const rows = layer.rows.filter((r) => isNumber(r.value));
+  const rows = layer.rows.filter((r) => isNumber(r.value) || r.sign === "any");
   counts.missing += layer.rows.length - rows.length;
   return { ...layer, rows };
 }
@@ -237,24 +241,59 @@ const styled = (figure, key) => ({
 
 const KEY = { sample: 26, gap: 18, line: 17, below: 50 }; // pixels; below: from the axis, past its names and title
 
+const inkOf = (series, theme) => theme.palette[series.colour % theme.palette.length];
+
+const layersWith = (figure, kind, name) =>
+  figure.layers.filter((l) => l.kind === kind && !l.plain && l.rows.some((r) => r.series === name));
+
+// A series: the shape of its points, on a line if an ordinary one joins them; without points, its line as it is dashed.
+function seriesEntries(figure, theme) {
+  return styleOf(figure).map((s) => {
+    const [lines, points] = [layersWith(figure, "line", s.name), layersWith(figure, "points", s.name)];
+    return {
+      series: s.name,
+      ink: inkOf(s, theme),
+      shape: s.shape === "stroke" ? "" : s.shape,
+      hollow: points.length > 0 && points.every((l) => l.hollow),
+      lines: lines.some((l) => !l.dash) || s.shape === "stroke",
+      dash: s.dash ?? (s.shape === "stroke" ? lines[0]?.dash : undefined) ?? [],
+    };
+  });
+}
+
+// What the entries of series leave open: lines in grey or beside the points of a series, points of a second look.
+function styleEntries(figure, theme) {
+  const series = styleOf(figure);
+  const pointed = new Set(series.filter((s) => s.shape !== "stroke").map((s) => s.name));
+  const second = (l) =>
+    (l.hollow || l.shape) && l.rows.some((r) => layersWith(figure, "points", r.series).some((o) => o.name !== l.name));
+  const open = (l) => (l.kind === "line" ? l.plain || l.rows.some((r) => pointed.has(r.series)) : second(l));
+  const left = figure.layers.filter(
+    (l) =>
+      (l.kind === "line" || l.kind === "points") && l.rows.length && !series.some((s) => s.name === l.name) && open(l),
+  );
+  return left
+    .filter((l, i) => left.findIndex((o) => o.name === l.name) === i)
+    .map((l) => ({
+      series: l.name,
+      ink: l.plain ? theme.quiet : series.length === 1 ? inkOf(series[0], theme) : theme.ink,
+      shape: l.kind === "points" ? (l.shape ?? "circle") : "",
+      hollow: Boolean(l.hollow),
+      lines: l.kind === "line",
+      dash: l.dash ?? [],
+    }));
+}
+
 // Entries of the key, one after the other in lines of at most `width` pixels: {series, x, y, ...}.
 function keyEntries(figure, theme, width) {
   let [x, y] = [0, 0];
-  return styleOf(figure).map((s) => {
-    const room = KEY.sample + 5 + 6 * s.name.length + KEY.gap;
+  const [series, styles] = [seriesEntries(figure, theme), styleEntries(figure, theme)];
+  return (series.length > 1 || styles.length ? [...series, ...styles] : []).map((entry) => {
+    const room = KEY.sample + 5 + 6 * entry.series.length + KEY.gap;
     if (x > 0 && x + room > width) [x, y] = [0, y + KEY.line];
-    const lines = figure.layers.some((l) => l.kind === "line" && l.rows.some((r) => r.series === s.name));
-    const entry = {
-      series: s.name,
-      x,
-      y,
-      ink: theme.palette[s.colour % theme.palette.length],
-      shape: s.shape === "stroke" ? "" : s.shape,
-      lines: lines || s.shape === "stroke",
-      dash: s.dash ?? [],
-    };
+    const placed = { ...entry, x, y };
     x += room;
-    return entry;
+    return placed;
   });
 }
 
@@ -285,8 +324,9 @@ function keyLayers(entries, theme) {
       ...at(KEY.sample / 2),
       shape: { expr: "datum.shape" },
       size: 60,
-      fill: ink,
+      fill: { expr: `datum.hollow ? ${JSON.stringify(theme.paper)} : datum.ink` },
       stroke: ink,
+      strokeWidth: 1.6,
       opacity: 1,
     }),
     one("key_names", "true", {
@@ -346,6 +386,27 @@ function nameOfEach(values) {
   return `[${all.map((v) => JSON.stringify(isNumber(v) ? show(v) : String(v)))}][indexof([${all.map((v) => JSON.stringify(v))}], datum.value)]`;
 }
 
+// The words in cells. Either end of the ramp stands out from the other: paper on much, ink on little.
+function signsOf(layer, theme, axes) {
+  const rows = layer.rows.filter((r) => r.sign);
+  const [low, high] = layer.domain ?? extent(layer.rows.map((r) => r.value)) ?? [0, 0];
+  const much = `isValid(datum.value) && datum.value > ${(low + high) / 2}`;
+  return rows.length === 0
+    ? []
+    : [
+        {
+          name: "label_signs",
+          data: { values: rows },
+          mark: { type: "text", fontSize: 11, tooltip: { content: "data" } },
+          encoding: {
+            ...axes,
+            text: { field: "sign" },
+            color: { condition: { test: much, value: theme.paper }, value: theme.ink },
+          },
+        },
+      ];
+}
+
 function cellsOf(figure, layer, theme, still) {
   const axis = (a, channel) => ({
     field: channel,
@@ -355,13 +416,19 @@ function cellsOf(figure, layer, theme, still) {
     axis: { labelAngle: 0, labelOverlap: true, labelExpr: nameOfEach(layer.rows.map((r) => r[channel])) },
   });
   const [x, y] = [axis(figure.x, "x"), axis(figure.y, "y")];
-  const cells = {
-    name: "cells",
-    data: { values: layer.rows },
-    mark: { type: "rect", tooltip: { content: "data" }, ...(layer.rows[0].pick ? { cursor: "pointer" } : {}) },
-    encoding: { x, y, color: rampOf(layer, theme, still) },
-  };
-  if (still || !layer.rows.some((r) => r.at)) return [cells];
+  const some = (name, rows, style, channels) => ({
+    name,
+    data: { values: rows },
+    mark: { type: "rect", tooltip: { content: "data" }, ...(rows[0].pick ? { cursor: "pointer" } : {}), ...style },
+    encoding: { x, y, ...channels },
+  });
+  const [valued, bare] = [layer.rows.filter((r) => isNumber(r.value)), layer.rows.filter((r) => !isNumber(r.value))];
+  const cells = [
+    ...(valued.length ? [some("cells", valued, {}, { color: rampOf(layer, theme, still) })] : []),
+    ...(bare.length ? [some("cells_any", bare, { fill: theme.paper, stroke: theme.rule })] : []),
+    ...signsOf(layer, theme, { x, y }),
+  ];
+  if (still || !layer.rows.some((r) => r.at)) return cells;
   // The frame is seen on every colour of the ramp: ink with paper on either side of it.
   const frame = (kind, stroke, strokeWidth) => ({
     name: kind,
@@ -370,7 +437,7 @@ function cellsOf(figure, layer, theme, still) {
     mark: { type: "rect", filled: false, stroke, strokeWidth, opacity: 1 },
     encoding: { x, y },
   });
-  return [cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
+  return [...cells, frame("around", theme.paper, 5), frame("picked", theme.ink, 2.5)];
 }
 
 function tilesOf(figure, layer, theme, still) {
@@ -397,7 +464,7 @@ export function specOf(figure, theme, { width, height, still = false }) {
   const all = figure.layers.filter((l) => l.kind !== "cells" && l.kind !== "label").flatMap((l) => l.rows);
   const values = { x: all.map((r) => r.x), y: all.flatMap((r) => [r.y, r.lo, r.hi]) };
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
-  const key = still && figure.series.length > 1 ? keyEntries(figure, theme, width - 90) : [];
+  const key = still ? keyEntries(figure, theme, width - 90) : [];
   const room = key.length ? key.at(-1).y + KEY.line : 0;
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
@@ -452,10 +519,17 @@ export const stillOf = (figure, theme) =>
 
 // The figure's own numbers, for the CSV: what people see, without what only helps drawing.
 export function dataOf(figure) {
+  const names = { x: figure.x.column ?? "x", y: figure.y.column ?? "y" };
+  const named = (row) => Object.fromEntries(Object.entries(row).map(([key, v]) => [names[key] ?? key, v]));
+  const data = ({ tip, part, k, label, pick, at, of, x, series, ...row }) =>
+    named({ ...(series === undefined ? {} : { series }), ...(of ?? (x === undefined ? {} : { x })), ...row });
   return figure.layers
     .filter((l) => l.kind !== "label")
-    .flatMap((l) => l.rows.map(({ tip, part, k, label, pick, at, ...row }) => ({ part: l.name ?? l.kind, ...row })));
+    .flatMap((l) => l.rows.map((row) => ({ part: l.name ?? l.kind, ...data(row) })));
 }
+
+// What stands beside every such CSV: pages carry tables with so many digits.
+export const digitsOfCsv = "7 digits; esscher export has all";
 
 // The name of a file that a figure is saved in, of at most `most` characters; a title that has no letter or digit of
 // ASCII gives none, and is called `otherwise`.

@@ -1,5 +1,6 @@
 // folds.js : what is folded: tables to take away as CSV, rows as cards where the page is narrow, links that open what
 // they point to.
+import { digitsOfCsv } from "./chart.js";
 import { downloadCsv, element } from "./elements.js";
 
 // A button for every table of a run, and what it does not give.
@@ -12,7 +13,9 @@ function csvButton(run, name) {
     "p",
     { class: "save csv" },
     button,
-    left ? `${left} The command below gives all.` : `${shown === rows ? "all " : ""}${shown} rows, ${columns} columns`,
+    left
+      ? `${left} The command below gives all.`
+      : `${shown === rows ? "all " : ""}${shown} rows, ${columns} columns, ${digitsOfCsv}`,
   );
 }
 

@@ -2,7 +2,7 @@
 import { parse, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
 import { compile } from "vega-lite";
-import { clean, dataOf, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
+import { clean, dataOf, digitsOfCsv, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
 import { download, downloadCsv, element } from "./elements.js";
 import { paperTheme, themeNow } from "./theme.js";
 
@@ -114,6 +114,7 @@ function saveBar(figure, link) {
     button.addEventListener("click", save);
     bar.append(button);
   }
+  bar.append(element("small", {}, `CSV: ${digitsOfCsv}`));
   if (link) bar.append(element("a", { href: `#${link}` }, "its numbers in a table"));
   return bar;
 }

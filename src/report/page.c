@@ -51,7 +51,8 @@ static void put_place_of_figures(es_sink *s, long long number)
 /* Experiments on synthetic tokens are many and alike: on a wide screen two stand side by side. */
 enum { FIRST_FINDINGS = 3 }; /* of such a one; the others are folded */
 
-static void put_heading(es_sink *s, const es_book *book, long long number)
+/* `alone`: the page's first lines have all that was found. */
+static void put_heading(es_sink *s, const es_book *book, long long number, bool alone)
 {
     const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
     es_sink_format(s, "<section class=\"run%s\" id=\"run-%lld\">\n<h2 id=\"run-%lld-title\">",
@@ -60,7 +61,8 @@ static void put_heading(es_sink *s, const es_book *book, long long number)
     es_sink_put(s, "</h2>\n");
     es_page_origin(s, book);
     es_sink_put(s, "<div class=\"story\">\n");
-    es_page_findings(s, book, card ? FIRST_FINDINGS : INT64_MAX, true);
+    if (!alone)
+        es_page_findings(s, book, card ? FIRST_FINDINGS : INT64_MAX, true);
     es_page_about(s, book->about.command);
     es_sink_put(s, "</div>\n");
 }
@@ -97,10 +99,10 @@ static es_status put_folds(es_sink *s, const es_book *book, long long number, es
 }
 
 static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room,
-                         bool figures, es_error *err)
+                         bool figures, bool alone, es_error *err)
 {
     const long long number = (long long)at + 1;
-    put_heading(s, book, number);
+    put_heading(s, book, number, alone);
     put_claims(s, book, number);
     if (figures)
         put_place_of_figures(s, number);
@@ -167,7 +169,7 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
     for (int64_t i = 0; i < count; i++) {
         es_book *book = &books[i];
         ES_TRY(es_book_read(book, err));
-        const es_status status = put_run(s, book, i, &room, figures, err);
+        const es_status status = put_run(s, book, i, &room, figures, count == 1, err);
         for (int64_t j = 0; j < book->count; j++) {
             size->tables += book->tables[j].owner;
             size->rows += book->tables[j].owner ? book->tables[j].data.rows : 0;

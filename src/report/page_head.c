@@ -159,8 +159,8 @@ void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
     es_sink_put(s, folded ? "</details>\n" : "");
 }
 
-/* Everything that was found on a real model, and the first finding of each other run: its section
- * has the rest. */
+/* Everything that was found on a real model or by the page's only run, and the first finding of
+ * each other run: its section has the rest. */
 static void put_list(es_sink *s, const es_book *books, int64_t count)
 {
     es_sink_put(s, "<section id=\"findings\" aria-labelledby=\"findings-title\">\n"
@@ -169,8 +169,8 @@ static void put_list(es_sink *s, const es_book *books, int64_t count)
         es_sink_format(s, "<li><a href=\"#run-%lld\">", (long long)i + 1);
         es_page_title(s, books[i].about.command);
         es_sink_put(s, "</a>\n");
-        es_page_findings(s, &books[i], es_book_kind_of(&books[i]) <= ES_BOOK_REAL ? INT64_MAX : 1,
-                         false);
+        const bool all = count == 1 || es_book_kind_of(&books[i]) <= ES_BOOK_REAL;
+        es_page_findings(s, &books[i], all ? INT64_MAX : 1, false);
         es_sink_put(s, "</li>\n");
     }
     es_sink_put(s, "</ol>\n</section>\n");
@@ -188,7 +188,7 @@ static void put_policy(es_sink *s, bool figures)
     es_sink_put(s, "base-uri 'none'; form-action 'none'\">\n");
 }
 
-/* "minilm on alice.txt", or the commands whose runs these are. */
+/* "minilm on alice.txt"; else what the only run is about, or the commands whose runs these are. */
 static void title_of(const es_book *books, int64_t count, char *out, size_t size)
 {
     enum { NAMED = 4 };
@@ -200,6 +200,11 @@ static void title_of(const es_book *books, int64_t count, char *out, size_t size
             snprintf(out, size, *text ? "%s on %s" : "%s", model, text);
             return;
         }
+    }
+    const es_asset *about = count == 1 ? about_of(books[0].about.command) : NULL;
+    if (about) {
+        snprintf(out, size, "%.*s", (int)title_length(about), (const char *)about->bytes);
+        return;
     }
     size_t used = (size_t)snprintf(out, size, "Esscher:");
     for (int64_t i = 0; i < count && i < NAMED && used < size; i++)

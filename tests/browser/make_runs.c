@@ -318,8 +318,8 @@ static void put_differences(es_run *run, const char *const domains[2], const cha
 static void make_probe(void)
 {
     static double layer[BOTH], head[BOTH], horizon[BOTH], frozen[BOTH], entropy[BOTH], rate[BOTH],
-        rate_se[BOTH], expected[BOTH], first[BOTH], last[BOTH], limit[BOTH];
-    static const char *domain[BOTH];
+        rate_se[BOTH], expected[BOTH], first[BOTH], last[BOTH], limit[BOTH], tenth[BOTH];
+    static const char *domain[BOTH], *sign[BOTH];
     for (int i = 0; i < BOTH; i++) {
         domain[i] = i < ALL ? "prose" : "code";
         layer[i] = i % ALL / HEADS;
@@ -333,6 +333,8 @@ static void make_probe(void)
         first[i] = 0.02 * (1.0 + layer[i]);
         last[i] = 0.01;
         limit[i] = 0.01;
+        sign[i] = i % 8 == 5 ? "any" : i % 3 == 0 ? ">" : "";
+        tenth[i] = sign[i][0] == 'a' ? NAN : exp(2.0 + layer[i] + sin(head[i]));
     }
     const es_run_column columns[] = {{"domain", ES_RUN_TEXT, NULL, domain},
                                      {"layer", ES_RUN_REAL, layer, NULL},
@@ -345,10 +347,12 @@ static void make_probe(void)
                                      {"rate_map_predicted", ES_RUN_REAL, expected, NULL},
                                      {"sink_first", ES_RUN_REAL, first, NULL},
                                      {"sink_last", ES_RUN_REAL, last, NULL},
+                                     {"tokens_for_tenth_sign", ES_RUN_TEXT, NULL, sign},
+                                     {"tokens_for_tenth", ES_RUN_REAL, tenth, NULL},
                                      {"map_error_limit", ES_RUN_REAL, limit, NULL}};
     es_run *run = create("probe", "probe",
                          "esscher probe --model models/bert-a --text prose.txt --out probe.run");
-    put(run, "heads", BOTH, columns, 12);
+    put(run, "heads", BOTH, columns, 14);
     put_curves(run);
     put_differences(run, (const char *const[]){"code", "code"}, "prose");
     finish(run);

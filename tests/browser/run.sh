@@ -32,6 +32,7 @@ cd "$work"
 "$esscher" regimes --dim 3 --n 1e2,1e6 --b 0.1,1,10 --replicates 50 --quiet --out regimes.run >/dev/null
 "$esscher" collapse --phase --curves --n 1000 --replicates 0 --quiet --out collapse.run >/dev/null
 "$esscher" heat --n 1000 --beta 10,100 --replicates 2 --particles 200 --steps 6 --quiet --out heat.run >/dev/null
+"$esscher" sink --replicates 20 --quiet --out sink.run >/dev/null
 "$esscher" rope --quiet --out rope.run >/dev/null
 printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n4096,1.405\n' >loss.csv
 "$esscher" context-fit loss.csv --at 1e5 --quiet --out context-fit.run >/dev/null
@@ -42,7 +43,7 @@ page() {
     shift
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
-page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare

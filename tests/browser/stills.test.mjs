@@ -31,10 +31,12 @@ const report = (args, env = {}) =>
   spawnSync(ESSCHER, ["report", ...args], { cwd: PAGES, encoding: "utf8", env: { ...process.env, ...env } });
 
 let figures; // names without endings
+let titled; // names by title
 before(() => {
   const { status, stderr, stdout } = report(["converge.run", "probe.run", "ball.run", "--figures", folder, "--json"]);
   assert.equal(status, 0, stderr);
   figures = JSON.parse(stdout).figures.map((f) => f.figure);
+  titled = Object.fromEntries(JSON.parse(stdout).figures.map((f) => [f.title, f.figure]));
   assert.ok(JSON.parse(stdout).figures.every((f) => f.unknown === 0));
 });
 
@@ -67,6 +69,51 @@ test("rows of the CSV are the rows of the Vega-Lite file and the marks of the SV
       assert.equal((inside.match(/<(path|line)/g) ?? []).length, data.values.length, `${figure} ${name}`);
     }
   }
+});
+
+// Of 48 heads of the run's first domain 14 have ">" and 6 "any" (make_runs.c).
+test("lower bounds and what has no number are marked in the picture, its caption and its CSV", () => {
+  const figure = titled["Heads by log₁₀ of tokens for 10 %: prose"];
+  const words = [...read(figure, "svg").matchAll(/<text[^>]*>([^<]*)/g)].map((m) => m[1]);
+  assert.equal(words.filter((w) => w === "&gt;").length, 14);
+  assert.equal(words.filter((w) => w === "any").length, 6);
+  const { description } = JSON.parse(read(figure, "vl.json"));
+  assert.match(description, /14 of 48 are lower bounds \(>\)\. In 6 of 48 any number of tokens will do \(any\)\./);
+  assert.doesNotMatch(description, /left out/);
+  const [header, ...rows] = read(figure, "csv").trimEnd().split("\r\n");
+  const sign = header.split(",").indexOf("sign");
+  assert.equal(rows.filter((r) => r.split(",")[sign] === ">").length, 14);
+  assert.equal(rows.filter((r) => r.split(",")[sign] === "any").length, 6);
+});
+
+// Dashes of lines, as they are drawn, are those of samples in the key.
+test("the key of a picture names every dashed line in it", () => {
+  const key = (figure) => {
+    const spec = JSON.parse(read(figure, "vl.json"));
+    return spec.layer.find((l) => l.name === "key_names")?.data.values ?? [];
+  };
+  for (const figure of figures) {
+    const lines = JSON.parse(read(figure, "vl.json")).layer.filter((l) => /^line/.test(l.name) && l.mark.strokeDash);
+    for (const { mark, name } of lines)
+      assert.ok(
+        key(figure).some((e) => e.lines && String(e.dash) === String(mark.strokeDash)),
+        `${figure} ${name}`,
+      );
+  }
+  const svg = read(titled["Errors of prose, layer 2, head 3"], "svg");
+  for (const name of ["Gaussian tokens", "weights on the pool"]) assert.match(svg, new RegExp(`>${name}<`));
+  assert.match(read(titled["Mean error against the number of tokens"], "svg"), />predicted</);
+});
+
+test("a CSV names its columns, and has heads where a picture only has places to draw them", () => {
+  const header = (title) => read(titled[title], "csv").split("\r\n", 1)[0];
+  assert.equal(header("Heads by horizon H: prose"), "part,head,layer,value");
+  const title = "Weight on the first and the last token of a block";
+  assert.equal(header(title), "part,series,domain,layer,head,weight");
+  const heads = rowsOf(read(titled[title], "csv")).map((r) => r.split(",").slice(2, 5).join());
+  assert.equal(new Set(heads).size, 96);
+  assert.ok(heads.includes("code,5,7"));
+  assert.match(header("Rates against the horizon"), /^part,series,horizon,/);
 });
 
 test("Vega-Lite files compile without a warning", () => {
@@ -161,6 +208,15 @@ test("a figure may have more rows than a function has arguments", async () => {
     groupBy(rows, "key").map(([key, of]) => [key, of.length]),
     [0, 1, 2].map((key) => [key, 100000]),
   );
+});
+
+test("a run without a figure says so", () => {
+  const out = join(work, "nothing");
+  const { status, stdout } = report(["empty.run", "--figures", out]);
+  assert.equal(status, 0);
+  assert.match(stdout, /^This run has no figure: `esscher export` gives its tables\.\n$/);
+  const { findings, figures: none } = JSON.parse(report(["empty.run", "--figures", out, "--json"]).stdout);
+  assert.deepEqual([findings.length, none], [1, []]);
 });
 
 // A run of a name that alone is too long, and one whose name has no letter of ASCII.

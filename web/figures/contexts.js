@@ -1,6 +1,6 @@
 // contexts.js : what the order of the text costs: windows of consecutive tokens beside independent ones.
 import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
-import { headName, headOf, pickOf } from "./heads.js";
+import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
 
@@ -66,7 +66,7 @@ function effectFigure(heads, several) {
   ].filter(({ of }) => rows.some(of));
   const each = (f) =>
     kinds.flatMap(({ name, of }) =>
-      rows.filter(of).map((r) => ({ series: name, x: r.layer + 0.7 * (r.head / widest - 0.5), ...f(r) })),
+      rows.filter(of).map((r) => ({ series: name, x: r.layer + 0.7 * (r.head / widest - 0.5), of: columnsOf(r, several), ...f(r) })),
     );
   return [
     {
@@ -74,7 +74,7 @@ function effectFigure(heads, several) {
       caption:
         "Mean square error of windows of the text over that of as many independent tokens, with two standard errors; heads side by side within their layer. 1: the order of the text costs nothing.",
       table: "context_heads",
-      x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
+      x: { title: "layer", column: "layer", domain: [-0.5, layers + 0.5], nice: false },
       y: { title: "design effect", log: true },
       series: kinds.map(({ name, colour }) => ({ name, colour })),
       layers: [

@@ -144,9 +144,9 @@ function rateFigure(run) {
       ];
       if (isNumber(slope)) tip.push(["predicted here", show(Number(slope.toFixed(3)))]);
       tip.push(["bound", show(Number(exponents.bound(fit.horizon).toFixed(3)))]);
-      points.push({ series: name, horizon: fit.horizon, x, y: fit[rate], tip });
-      if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, horizon: fit.horizon, x, lo, hi });
-      if (isNumber(slope)) expected.push({ series: name, horizon: fit.horizon, x, y: slope, tip });
+      points.push({ series: name, of: { horizon: fit.horizon, scale: fit.scale }, x, y: fit[rate], tip });
+      if (isNumber(lo) && isNumber(hi)) bars.push({ series: name, of: { horizon: fit.horizon, scale: fit.scale }, x, lo, hi });
+      if (isNumber(slope)) expected.push({ series: name, of: { horizon: fit.horizon, scale: fit.scale }, x, y: slope, tip });
     }
   const bound = "bound 1/(2(1 + H²))";
   return {
@@ -156,7 +156,7 @@ function rateFigure(run) {
       (expected.length ? " Open diamonds: the slope that theory predicts over these very n." : "") +
       " Grey: the paper's exponent, a lower bound for n → ∞. Dashed: our asymptotic exponents, min(½, 1/(1 + H²)) of the mean and ¼(√(1 + 4/H²) − 1), at most ½, of single outputs.",
     table: "fits",
-    x: { title: "horizon H", zero: true },
+    x: { title: "horizon H", column: "horizon", zero: true },
     y: { title: "rate", zero: true },
     series: [...measures.map(({ name }, i) => ({ name, colour: i })), { name: bound, colour: 7 }],
     layers: [

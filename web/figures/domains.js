@@ -1,6 +1,6 @@
 // domains.js : where a model's heads behave differently on another kind of text.
 import { groupBy, highest, isNumber, show } from "../tables.js";
-import { headOf } from "./heads.js";
+import { columnsOf, headOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
 const series = [
@@ -33,13 +33,14 @@ export function domainFigures(differences) {
       rows.map((r) => ({
         series: series[r.differs === "yes" ? 0 : 1].name,
         x: r.layer + 0.7 * (r.head / widest - 0.5),
+        of: columnsOf(r),
         ...f(r),
       }));
     return {
       title: `Ratio of ${what} to those on ${against}`,
       caption: `${captions[quantity] ?? captions.errors} One mark for each head, heads side by side within their layer, with 95 % intervals. Differs: p at most 0.01 for all heads together.`,
       table: "differences",
-      x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
+      x: { title: "layer", column: "layer", domain: [-0.5, layers + 0.5], nice: false },
       y: { title: `${domain} / ${against}`, log: true },
       series: series.filter(({ name }, i) => rows.some((r) => (r.differs === "yes") === (i === 0))),
       layers: [

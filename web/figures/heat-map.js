@@ -1,10 +1,16 @@
 // heat-map.js : a table with two coordinates and a value, as a heat map; shared by commands that have one.
 import { isNumber, show } from "../tables.js";
 
+// A number with its sign: "> 4096" is a lower bound; "any" stands for itself.
+const signed = (sign, text) => (sign === "any" ? sign : sign ? `${sign} ${text}` : text);
+
 // x, y, value: {key, title}; pick: from a row to {at, pick}, its place and what a click on its cell picks.
 // domain: where colours begin and end. Nothing is drawn where a table lacks one of them.
+// value.sign: the column that says of which numbers the value is a bound only (">"), and where any will do ("any").
 export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [], pick }) {
   if (!rows?.some((r) => isNumber(r[value.key]) && r[x.key] !== undefined && r[y.key] !== undefined)) return [];
+  const sign = (r, of) => (of.sign && r[of.sign]) || "";
+  const marked = rows.some((r) => sign(r, value));
   const ordered = (key) => [...new Set(rows.map((r) => r[key]))].sort((a, b) => a - b);
   return [
     {
@@ -12,8 +18,8 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
       caption,
       table,
       height: Math.max(170, 110 + 26 * ordered(y.key).length),
-      x: { title: x.title, sort: ordered(x.key) },
-      y: { title: y.title, sort: ordered(y.key).reverse() },
+      x: { title: x.title, column: x.key, sort: ordered(x.key) },
+      y: { title: y.title, column: y.key, sort: ordered(y.key).reverse() },
       series: [],
       layers: [
         {
@@ -25,12 +31,15 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
             x: r[x.key],
             y: r[y.key],
             value: r[value.key],
+            ...(marked ? { sign: sign(r, value) } : {}),
             ...(pick ? pick(r) : {}),
             tip: [
               [x.title, show(r[x.key])],
               [y.title, show(r[y.key])],
-              [value.title, show(r[value.key], r[`${value.key}_se`])],
-              ...more.filter((m) => isNumber(r[m.key])).map((m) => [m.title, show(r[m.key])]),
+              [value.title, signed(sign(r, value), show(r[value.key], r[`${value.key}_se`]))],
+              ...more
+                .filter((m) => isNumber(r[m.key]) || sign(r, m))
+                .map((m) => [m.title, signed(sign(r, m), show(r[m.key]))]),
             ],
           })),
         },

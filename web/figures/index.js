@@ -16,6 +16,7 @@ import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
 import { selfcheck } from "./selfcheck.js";
+import { sink } from "./sink.js";
 import { tails } from "./tails.js";
 
 export const registry = {
@@ -33,5 +34,6 @@ export const registry = {
   regimes,
   rope,
   selfcheck,
+  sink,
   tails,
 };

@@ -3,7 +3,7 @@ import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
 import { headCurves } from "./head-curves.js";
-import { headName, headOf, pickOf } from "./heads.js";
+import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
 const Z = 2; // standard errors to either side
@@ -48,6 +48,7 @@ const quantities = [
   { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
   {
     key: "tenth",
+    sign: "tokens_for_tenth_sign",
     title: "log₁₀ of tokens for 10 %",
     caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
   },
@@ -56,7 +57,7 @@ const quantities = [
 const more = [
   { key: "score_sd", title: "spread of scores" },
   { key: "rate_map_predicted", title: "predicted rate" },
-  { key: "tokens_for_tenth", title: "tokens for 10 %" },
+  { key: "tokens_for_tenth", sign: "tokens_for_tenth_sign", title: "tokens for 10 %" },
   { key: "ess", title: "effective tokens" },
 ];
 
@@ -71,6 +72,17 @@ function cap(rows, key) {
   return values.at(-1) > 2 * most && values[0] >= 0 && most > 0 ? most : null;
 }
 
+// What the signs in cells mean, and how many there are: "41 of 72 are lower bounds (>)."
+function signsOf(rows, { sign }) {
+  const count = (what) => rows.filter((r) => sign && r[sign] === what).length;
+  const [bounds, any] = [count(">"), count("any")];
+  const words = [
+    bounds && `${bounds} of ${rows.length} ${bounds === 1 ? "is a lower bound" : "are lower bounds"} (>).`,
+    any && `In ${any} of ${rows.length} any number of tokens will do (any).`,
+  ];
+  return words.filter(Boolean).join(" ");
+}
+
 function headMaps(heads, several, curves) {
   const domains = groupBy(heads, "domain");
   const options = domains.flatMap(([domain, rows]) =>
@@ -80,6 +92,7 @@ function headMaps(heads, several, curves) {
         const top = value.domain ? null : cap(rows, value.key);
         const words = [
           value.caption,
+          signsOf(rows, value),
           top && `Colours end at ${show(Number(top.toPrecision(3)))}.`,
           curves && "Press a cell for its curves.",
         ];
@@ -139,13 +152,13 @@ function rateFigure(rows, { key, predicted, name: what, how }, several) {
   const all = rows.flatMap((r) => [r[key], r[predicted]]);
   const ends = [lowest(all, 0), highest(all, 0.55)];
   const each = (f) =>
-    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, x: r[predicted], ...f(r) })));
+    series.flatMap(({ name, of }) => rows.filter(of).map((r) => ({ series: name, ...columnsOf(r, several), x: r[predicted], ...f(r) })));
   return {
     title: `Measured against predicted rate: ${what}`,
     caption: `One mark for each head, with 95 % intervals. Predicted: ${how}, over the same n. Line: where the two agree.`,
     table: "heads",
-    x: { title: "predicted rate", domain: ends },
-    y: { title: "measured rate" },
+    x: { title: "predicted rate", column: "predicted", domain: ends },
+    y: { title: "measured rate", column: "measured" },
     series: series.map(({ name, colour }) => ({ name, colour })),
     layers: [
       { kind: "line", name: "equal", plain: true, dash: [4, 3], width: 1.2, rows: ends.map((v) => ({ x: v, y: v })) },
@@ -201,8 +214,8 @@ function sinkFigure(heads, several) {
       title: "Weight on the first and the last token of a block",
       caption: "Mean over queries, one mark for each head, heads side by side within their layer.",
       table: "heads",
-      x: { title: "layer", domain: [-0.5, layers + 0.5], nice: false },
-      y: { title: "weight", zero: true },
+      x: { title: "layer", column: "layer", domain: [-0.5, layers + 0.5], nice: false },
+      y: { title: "weight", column: "weight", zero: true },
       series: ends.map(({ name, colour }) => ({ name, colour })),
       layers: [
         {
@@ -212,6 +225,7 @@ function sinkFigure(heads, several) {
             heads.map((r) => ({
               series: name,
               x: r.layer + 0.7 * (r.head / widest - 0.5),
+              of: columnsOf(r, several),
               y: r[key],
               at: headOf(r),
               pick: pickOf(r, several),

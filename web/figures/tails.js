@@ -39,7 +39,7 @@ function placing(rows) {
     here,
     at,
     ends: [low, last],
-    x: layered ? { title: "layer" } : { title: "kind", names: here.map(({ name }) => name) },
+    x: layered ? { title: "layer", column: "layer" } : { title: "kind", names: here.map(({ name }) => name) },
   };
 }
 
@@ -79,6 +79,7 @@ function tailFigure(given, domain, { key, title, caption }) {
           rows: rows.map((r) => ({
             series: here.find(({ kind }) => kind === r.kind)?.name,
             x: at(r),
+            of: Object.fromEntries(["layer", "head", "index"].filter((c) => isNumber(r[c])).map((c) => [c, r[c]])),
             y: r[key] / r[`${key}_control`],
             tip: [
               ...(isNumber(r.layer) ? [["layer", show(r.layer)]] : []),
