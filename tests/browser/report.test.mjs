@@ -62,7 +62,7 @@ test("RP07 every figure is drawn without a word on the console and without a req
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
   // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 6, exponent 2, rope 1, context-fit 2, probe 5, tails 3, selfcheck 1, measure 2
-  assert.equal(figures.length, 38);
+  assert.equal(figures.length, 39);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });
@@ -180,6 +180,7 @@ test("every figure saves itself as valid SVG; PNG and CSV are what they say", as
   assert.equal(png.bytes.subarray(1, 4).toString(), "PNG");
   const csv = (await save(first.getByText("CSV", { exact: true }))).bytes.toString().split("\r\n");
   assert.equal(csv[0].split(",").slice(0, 3).join(), "part,series,x");
+  assert.match(await first.locator(".save").innerText(), /CSV: 7 digits; esscher export has all/);
   assert.equal(csv.filter((l) => l.startsWith("measured,")).length, 12); // 3 scales, 4 sizes
   assert.deepEqual(trouble, []);
 });
