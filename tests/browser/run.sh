@@ -24,7 +24,7 @@ done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
-cells=1000000
+cells=200000
 [ -z "${ESSCHER_QUICK_TESTS-}" ] || cells=1000
 "$make_runs" "$work" "$cells"
 cd "$work"
