@@ -178,7 +178,9 @@ static es_regime regime_of(const es_job *job, int64_t head)
 /* ", at scale 0.25," where there are others. */
 static const char *at_scale(const measure_state *s, char out[ES_FORMAT_ROOM])
 {
-    snprintf(out, ES_FORMAT_ROOM, s->S > 1 ? ", at scale %.6g," : "", s->opts.scales[0]);
+    out[0] = '\0';
+    if (s->S > 1)
+        snprintf(out, ES_FORMAT_ROOM, ", at scale %.6g,", s->opts.scales[0]);
     return out;
 }
 
