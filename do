@@ -55,7 +55,10 @@ need_to_build() {
     need libsqlite3-dev '/usr/lib/*/pkgconfig/sqlite3.pc' /usr/lib/pkgconfig/sqlite3.pc
     need libjansson-dev '/usr/lib/*/pkgconfig/jansson.pc' /usr/lib/pkgconfig/jansson.pc
     need libutf8proc-dev '/usr/lib/*/pkgconfig/libutf8proc.pc' /usr/lib/pkgconfig/libutf8proc.pc
+    need libpcre2-dev '/usr/lib/*/pkgconfig/libpcre2-8.pc' /usr/lib/pkgconfig/libpcre2-8.pc
     need libcmocka-dev '/usr/lib/*/pkgconfig/cmocka.pc' /usr/lib/pkgconfig/cmocka.pc
+    wish libopenmpi-dev '/usr/lib/*/pkgconfig/ompi-c.pc' # runs on many processes: a plugin for each MPI
+    wish libmpich-dev '/usr/lib/*/pkgconfig/mpich.pc'
     wish nodejs node # figures of reports are bundled from npm packages
     wish npm npm
 }
@@ -74,8 +77,14 @@ need_to_test() {
     wish r-base-core Rscript
     wish sqlite3 sqlite3
     wish locales /usr/share/i18n/locales/de_DE # one with decimal commas
+    wish openmpi-bin mpirun.openmpi # starts them
+    wish mpich mpirun.mpich
     wish clang clang # fuzzes, with its run-time library
     wish libclang-rt-dev '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a'
+    if [ "$(id -u)" = 0 ]; then # a Slurm of one node, for the length of a test; nobody else may start one
+        wish slurmctld slurmctld # with munge and srun
+        wish slurmd slurmd
+    fi
 }
 
 install_missing() {
@@ -289,7 +298,7 @@ claims)
 
 Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are in
 our words. \`esscher claims --evidence\` shows every comparison. A true claim is refused with a probability of 0.2 %, so that one run
-in sixteen refuses one of thirty-two.
+in fourteen refuses one of thirty-eight.
 
 END
         build/release/esscher claims --list --quiet --markdown

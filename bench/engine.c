@@ -3,6 +3,8 @@
  *     engine make M N D FOLDER                         random Q.npy (M,D), K.npy, V.npy (N,D), f32
  *     engine run FOLDER THREADS REPS f32|f64 Y.npy     attention; one line of JSON with the times
  *     engine compare A.npy B.npy                       |A - B| / |B|, the relative L2 distance
+ *     engine masks N D W THREADS ROUNDS                attention of N tokens under masks with
+ * windows of W beside attention without: a line each
  *
  * Peers read the same files, so that everybody does the same work on the same numbers. */
 #include <math.h>
@@ -74,6 +76,17 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Gigabytes per second at which keys and values can be read: what few queries are measured by. */
+static double memory_speed(const es_exec *exec, const es_view *k, const es_view *v)
+{
+    const size_t bytes_k = (size_t)(k->rows * k->row_stride),
+                 bytes_v = (size_t)(v->rows * v->row_stride);
+    double speed_k, speed_v;
+    must(es_bandwidth_measure(exec, k->data, bytes_k, 0.1, &speed_k, &err));
+    must(es_bandwidth_measure(exec, v->data, bytes_v, 0.1, &speed_v, &err));
+    return (double)(bytes_k + bytes_v) / ((double)bytes_k / speed_k + (double)bytes_v / speed_v);
+}
+
 static int run(char **arg)
 {
     es_exec exec = {.threads = atoi(arg[1])};
@@ -93,6 +106,7 @@ static int run(char **arg)
     const es_attend_opts opts = {.precision = precision, .exec = &exec};
     const es_attend_out out = {.output = y};
 
+    double reading = memory_speed(&exec, &k, &v);
     must(es_peak_measure(&exec, precision, 0.2, &before, &err));
     must(es_attend(&q, &k, &v, &opts, &out, &err)); /* warm up: pages, clock, threads */
     for (int r = 0; r < reps; r++) {
@@ -101,6 +115,7 @@ static int run(char **arg)
         seconds[r] = now() - start;
     }
     must(es_peak_measure(&exec, precision, 0.2, &after, &err));
+    reading = fmax(reading, memory_speed(&exec, &k, &v));
     const int64_t shape[2] = {q.rows, v.cols};
     must(es_npy_save(arg[4], ES_F64, 2, shape, y, true, &err));
 
@@ -108,13 +123,102 @@ static int run(char **arg)
     const double median = seconds[reps / 2];
     const double gflops =
         2.0 * (double)q.rows * (double)k.rows * (double)(q.cols + v.cols) / median * 1e-9;
+    const double gigabytes =
+        1e-9 * (double)(k.rows * k.row_stride + v.rows * v.row_stride) / median;
     printf("{\"contender\":\"engine\",\"version\":\"%s\",\"seconds\":%.6g,\"gflops\":%.4g,"
-           "\"percent_of_peak\":%.3g}\n",
-           es_version(), median, gflops, 100.0 * gflops / fmax(before, after));
+           "\"percent_of_peak\":%.3g,\"gigabytes\":%.4g,\"percent_of_memory\":%.3g}\n",
+           es_version(), median, gflops, 100.0 * gflops / fmax(before, after), gigabytes,
+           100.0 * gigabytes / reading);
     es_array_free(&qa);
     es_array_free(&ka);
     es_array_free(&va);
     free(y);
+    return 0;
+}
+
+/* ---- masks ---- */
+
+enum { MASKS = 7, LIST_QUERIES = 64, LISTED = 192 };
+
+/* Lists of LISTED keys drawn from n for every LIST_QUERIES queries: one key of each of LISTED equal
+ * parts, so that they increase. */
+static void draw_lists(int64_t n, es_mask *mask)
+{
+    const int64_t lists = (n + LIST_QUERIES - 1) / LIST_QUERIES;
+    const es_address at = {.seed = 2};
+    int64_t *offsets = memory(lists + 1, sizeof *offsets);
+    int64_t *keys = memory(lists * LISTED, sizeof *keys);
+    double *u = memory(LISTED, sizeof *u);
+    for (int64_t l = 0; l < lists; l++) {
+        es_address here = at;
+        here.cell = (uint64_t)l;
+        must(es_uniform_rows(&here, 1, LISTED, u, &err));
+        for (int64_t i = 0; i < LISTED; i++) {
+            const int64_t first = i * n / LISTED, last = (i + 1) * n / LISTED;
+            keys[l * LISTED + i] = first + (int64_t)(u[i] * (double)(last - first));
+        }
+        offsets[l + 1] = (l + 1) * LISTED;
+    }
+    free(u);
+    mask->list_queries = LIST_QUERIES;
+    mask->list_offsets = offsets;
+    mask->list_keys = keys;
+}
+
+/* Every round computes each of them once, so that all meet the same weather; ratios are taken
+ * within a round. */
+static int masks(char **arg)
+{
+    const int64_t n = atoll(arg[0]), d = atoll(arg[1]), window = atoll(arg[2]);
+    const es_exec exec = {.threads = atoi(arg[3])};
+    const int rounds = atoi(arg[4]);
+    if (n < LISTED || d < 1 || window < 1 || exec.threads < 1 || rounds < 1 || rounds > 100)
+        return 2;
+    const char *const names[MASKS] = {"full",          "causal", "window",      "causal window",
+                                      "causal stream", "local",  "window, list"};
+    es_mask all[MASKS] = {{0},
+                          {.causal = true},
+                          {.window = window},
+                          {.causal = true, .window = window},
+                          {.causal = true, .window = window, .sinks = 4},
+                          {.local = window},
+                          {.window = LISTED / 2, .sinks = 2}};
+    draw_lists(n, &all[MASKS - 1]);
+    float *x[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        const es_address at = {.seed = 1, .cell = i};
+        x[i] = memory(n * d, sizeof *x[i]);
+        must(es_normal_rows_f32(&at, n, d, x[i], &err));
+    }
+    const es_view q = es_view_f32(x[0], n, d), k = es_view_f32(x[1], n, d),
+                  v = es_view_f32(x[2], n, d);
+    double *y = memory(n * d, sizeof *y), seconds[MASKS][100], faster[MASKS][100];
+    const es_attend_out out = {.output = y};
+    for (int r = 0; r < rounds; r++)
+        for (int i = 0; i < MASKS; i++) {
+            const es_attend_opts opts = {.mask = &all[i], .exec = &exec};
+            const double start = now();
+            must(es_attend(&q, &k, &v, &opts, &out, &err));
+            seconds[i][r] = now() - start;
+            faster[i][r] = seconds[0][r] / seconds[i][r];
+        }
+    for (int i = 0; i < MASKS; i++) {
+        const es_attend_opts opts = {.mask = &all[i], .exec = &exec};
+        es_attend_plan plan;
+        must(es_attend_plan_for(n, n, d, d, &opts, false, &plan, &err));
+        qsort(seconds[i], (size_t)rounds, sizeof(double), by_value);
+        qsort(faster[i], (size_t)rounds, sizeof(double), by_value);
+        printf("{\"mask\":\"%s\",\"seconds\":%.4g,\"times_as_fast\":%.4g,\"pairs_less\":%.4g,"
+               "\"gflops\":%.4g}\n",
+               names[i], seconds[i][rounds / 2], faster[i][rounds / 2],
+               4.0 * (double)d * (double)n * (double)n / plan.flops,
+               plan.flops / seconds[i][rounds / 2] * 1e-9);
+    }
+    for (int i = 0; i < 3; i++)
+        free(x[i]);
+    free(y);
+    free((void *)(uintptr_t)all[MASKS - 1].list_offsets);
+    free((void *)(uintptr_t)all[MASKS - 1].list_keys);
     return 0;
 }
 
@@ -152,6 +256,8 @@ int main(int argc, char **argv)
         return run(argv + 2);
     if (argc == 4 && strcmp(argv[1], "compare") == 0)
         return compare(argv + 2);
+    if (argc == 7 && strcmp(argv[1], "masks") == 0)
+        return masks(argv + 2);
     fprintf(stderr, "engine: see the comment in bench/engine.c\n");
     return 2;
 }

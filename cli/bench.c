@@ -116,7 +116,8 @@ static es_cost estimate(const cli_session *session, const bench_options *o, doub
         cost.output_bytes = larger(cost.output_bytes, 8.0 * m * d);
         cost.work_bytes = larger(cost.work_bytes, work_of(session, s, 1));
     }
-    *calls = runs * (double)(o->d.count + 1) + 19.0 * (double)o->repetitions;
+    *calls = runs * (double)(o->d.count + 1) + 19.0 * (double)o->repetitions +
+             (double)(BENCH_DECODE_SHAPES * o->threads.count * o->repetitions);
     return cost;
 }
 
@@ -170,6 +171,10 @@ static es_status run_all(cli_session *session, const bench_options *o, es_error 
     session->progress.parts = calls;
     es_answer_name(cli_result(session), session->command->name, (int64_t)session->common.seed);
     status = run_shapes(session, o, err);
+    if (status == ES_OK) {
+        const shape many = shape_at(o, o->d.count);
+        status = bench_decode(session, o, many.n, many.d, err);
+    }
     if (status == ES_OK)
         status = bench_costs(session, o, err);
     if (status == ES_OK)

@@ -2,6 +2,7 @@
  *
  *     bench.c         options, the order of things
  *     bench_speed.c   share of the machine's peak, shape by shape
+ *     bench_decode.c  few queries against the speed of memory
  *     bench_costs.c   what statistics, prefixes and scales cost beside the output alone
  *     bench_model.c   a model's forward pass beside its products alone
  */
@@ -22,7 +23,7 @@ typedef struct bench_options {
 /* The inputs of one shape and room for what is computed; f32, standard normal. */
 typedef struct bench_data {
     int64_t m, n, d;
-    float *q, *k, *v;
+    float *q, *k, *v; /* v lies behind k, so that both can be read in one go */
     es_view views[3];
     double *output; /* (sets, m, d) */
 } bench_data;
@@ -44,6 +45,11 @@ bench_spread bench_spread_of(double *values, int64_t count);
 es_status bench_speed(cli_session *session, const bench_options *o, const bench_data *data,
                       int threads, es_dtype precision, es_error *err);
 extern const es_table_spec bench_speed_table;
+
+/* Few queries against many keys, each number of threads. */
+enum { BENCH_DECODE_SHAPES = 3 };
+es_status bench_decode(cli_session *session, const bench_options *o, int64_t n, int64_t d,
+                       es_error *err);
 
 es_status bench_costs(cli_session *session, const bench_options *o, es_error *err);
 

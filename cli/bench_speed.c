@@ -62,7 +62,8 @@ void bench_data_new(bench_data *data, uint64_t seed, int64_t m, int64_t n, int64
         es_error err;
         const es_address at = {
             .seed = seed, .experiment = ES_EXPERIMENT_BENCH_INPUTS, .cell = (uint64_t)i};
-        *arrays[i] = cli_alloc_array((size_t)(rows * d), sizeof(float));
+        *arrays[i] =
+            i == 2 ? data->k + n * d : cli_alloc_array((size_t)((1 + i) * rows * d), sizeof(float));
         es_normal_rows_f32(&at, rows, d, *arrays[i], &err);
         data->views[i] = es_view_f32(*arrays[i], rows, d);
     }
@@ -73,7 +74,6 @@ void bench_data_free(bench_data *data)
 {
     free(data->q);
     free(data->k);
-    free(data->v);
     free(data->output);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/ranks.h>
 #include <esscher/study.h>
 #include <esscher/view.h>
 
@@ -53,6 +54,10 @@ typedef struct cli_common {
     uint64_t seed;
     const char *out; /* run file of a study */
     bool resume, force;
+    const char *shard; /* I/K */
+    bool mpi, no_mpi;
+    int64_t expect_ranks; /* 0: any number */
+    double rank_timeout;  /* seconds; 0: for ever */
 } cli_common;
 
 /* Which of them a command takes, for cli_command.common. */
@@ -65,11 +70,12 @@ enum {
     CLI_TAKES_DRY_RUN = 32,  /* --dry-run */
     CLI_TAKES_PROGRESS = 64, /* --progress */
     CLI_TAKES_SEED = 128,    /* --seed */
-    CLI_TAKES_RUN = 256,     /* --out, --resume, --force: a study that keeps its cells */
+    CLI_TAKES_RUN = 256,     /* --out, --resume, --force, --shard: a study that keeps its cells */
     CLI_TAKES_ROWS = 512,    /* --sort, --top: tables that are long */
     CLI_TAKES_HEADS = 1024,  /* --layer, --head: tables with a row for each */
+    CLI_TAKES_RANKS = 2048,  /* --mpi, --no-mpi, --expect-ranks, --rank-timeout: a study */
     CLI_TAKES_COMPUTE = 2 | 4 | 8 | 16 | 32 | 64,
-    CLI_TAKES_ALL = 2047
+    CLI_TAKES_ALL = 4095
 };
 
 /* ---- a command and one run of it ---- */
@@ -100,10 +106,14 @@ struct cli_session {
     es_budget budget;
     es_exec exec; /* threads, kernels, budget, progress: ready to pass on */
     cli_progress progress;
-    es_answer *result; /* what was found; text, CSV and JSON are views of it */
-    bool printed;      /* the command has printed its answer as it came */
-    bool print_failed; /* it was printed, but not as asked: exit code 2 */
-    bool check_failed; /* a check the user asked for failed: exit code 1 */
+    es_fabric *fabric;     /* the ranks of a study; NULL: this process is alone */
+    es_executor *executor; /* over them */
+    bool silent;           /* another rank talks */
+    es_answer *result;     /* what was found; text, CSV and JSON are views of it */
+    bool printed;          /* the command has printed its answer as it came */
+    bool print_failed;     /* it was printed, but not as asked: exit code 2 */
+    bool check_failed;     /* a check the user asked for failed: exit code 1 */
+    int code;              /* of a command that ran another: what that one ended with */
 };
 
 /* What a command that is no study does with its cost: a dry run is answered, then *done; else the
@@ -127,8 +137,8 @@ es_answer *cli_result(cli_session *session);
 
 /* Commands in the order in which help lists them; NULL beyond the last. */
 const cli_command *cli_command_at(int at);
-extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_info,
-    cli_bench, cli_help;
+extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_merge,
+    cli_info, cli_bench, cli_help;
 
 const cli_command *cli_command_find(const char *name);
 

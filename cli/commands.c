@@ -6,12 +6,13 @@
 /* The tour, then the studies of the library, then what is no study. */
 static const cli_command *const first[] = {&cli_demo};
 static const cli_command *const last[] = {&cli_tokenize, &cli_encode, &cli_report, &cli_export,
-                                          &cli_info,     &cli_bench,  &cli_help};
+                                          &cli_merge,    &cli_info,   &cli_bench,  &cli_help};
 enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last, MOST = 64 };
 
 static void describe(const es_study *study, cli_command *out)
 {
-    unsigned common = CLI_TAKES_FORMAT | CLI_TAKES_ROWS | CLI_TAKES_MEMORY | CLI_TAKES_PROGRESS;
+    unsigned common =
+        CLI_TAKES_FORMAT | CLI_TAKES_ROWS | CLI_TAKES_MEMORY | CLI_TAKES_PROGRESS | CLI_TAKES_RANKS;
     common |= study->takes & ES_TAKES_SEED ? CLI_TAKES_SEED : 0;
     common |= study->takes & ES_TAKES_THREADS ? CLI_TAKES_THREADS : 0;
     common |= study->takes & ES_TAKES_ISA ? CLI_TAKES_ISA : 0;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <esscher/report.h>
 
@@ -80,13 +79,6 @@ static const es_table_spec report_table = {"report", report_columns, report_view
 
 /* ---- running them ---- */
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static es_status stop_failed(const stop *s, es_error *err)
 {
     return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
@@ -140,7 +132,7 @@ static es_status visit(tour *t, int at, es_error *err)
         argv[argc++] = "--quiet";
     else
         fprintf(stderr, "esscher demo: %d of %d: %s\n", at + 1, t->count, s->title);
-    const double before = seconds();
+    const double before = cli_seconds();
     const int code =
         cli_execute(cli_command_find(s->words[0]), argc, (char **)(uintptr_t)argv, &found);
     if (code == CLI_CHECK)
@@ -151,7 +143,7 @@ static es_status visit(tour *t, int at, es_error *err)
     es_table *table = es_answer_table(cli_result(session), &stops_table);
     const int64_t row = es_table_row(table);
     es_table_text(table, row, "title", s->title);
-    es_table_real(table, row, "seconds", seconds() - before);
+    es_table_real(table, row, "seconds", cli_seconds() - before);
     es_table_text(table, row, "run", run);
     if (es_answer_finding(found.answer, 0))
         es_answer_tell(cli_result(session), "%s: %s", s->words[0],

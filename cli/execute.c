@@ -8,7 +8,9 @@
 #include <esscher/machine.h>
 
 #include "help.h"
+#include "launch.h"
 #include "options.h"
+#include "shell_words.h"
 #include "talk.h"
 
 /* A remark is made once, however often the library comes by what it is about. What does not fit the
@@ -34,12 +36,16 @@ static bool said_before(const char *message)
 static void show_remark(void *user, es_log_level level, const char *message)
 {
     cli_session *session = user;
-    char text[512];
-    (void)level;
-    if (said_before(message))
+    char text[512], who[96] = "";
+    /* what a rank remarks the others remark, too */
+    if ((session->silent && level != ES_LOG_ERROR && !session->common.verbose) ||
+        said_before(message))
         return;
+    if (session->silent && session->fabric)
+        snprintf(who, sizeof who, "rank %d on %.60s: ", session->fabric->rank,
+                 session->fabric->host(session->fabric, session->fabric->rank));
     cli_progress_wipe(&session->progress);
-    fprintf(stderr, "esscher %s: %s\n", session->command->name,
+    fprintf(stderr, "esscher %s: %s%s\n", session->command->name, who,
             cli_escape(message, text, sizeof text));
 }
 
@@ -57,13 +63,16 @@ static es_status start_session(cli_session *s, es_error *err)
                s->common.quiet     ? ES_LOG_ERROR
                : s->common.verbose ? ES_LOG_DEBUG
                                    : ES_LOG_WARN);
-    cli_progress_start(&s->progress, s->command->name, s->common.progress, s->common.quiet);
-    const int threads = s->common.threads ? (int)s->common.threads : es_threads_available();
+    cli_progress_start(&s->progress, s->command->name,
+                       s->silent ? CLI_PROGRESS_NEVER : s->common.progress, s->common.quiet);
+    const int threads = s->common.threads ? (int)s->common.threads : cli_ranks_threads(s);
     s->exec = (es_exec){.threads = es_build_info().openmp ? threads : 1,
                         .isa = isa,
                         .budget = &s->budget,
                         .progress = cli_progress_tell,
-                        .progress_user = &s->progress};
+                        .progress_user = &s->progress,
+                        .executor = s->executor};
+    cli_ranks_say(s);
     return ES_OK;
 }
 
@@ -74,7 +83,7 @@ static void say_cost(void *user, const es_cost *cost)
     cli_session *s = user;
     const double bound = cost->input_bytes + cost->output_bytes + cost->work_bytes;
     cli_progress_wipe(&s->progress);
-    if (!s->common.quiet)
+    if (!s->common.quiet && !s->silent)
         fprintf(stderr, "esscher %s: memory bound %.1f MiB, %.3g operations\n", s->command->name,
                 bound / 1048576.0, cost->flops);
 }
@@ -85,38 +94,30 @@ static bool show_progress(void *user, const es_progress *now)
     return cli_progress_phase(&s->progress, now->phase, now->share, now->kept);
 }
 
-/* The command line, so that a shell gives it back. */
-static char *command_line(const cli_session *session)
+/* "3/16" */
+static es_status read_shard(const char *text, int64_t *shard, int64_t *shards, es_error *err)
 {
-    size_t size = 16;
-    for (int i = 0; i < session->argc; i++)
-        size += 4 * strlen(session->argv[i]) + 3; /* a quote becomes four characters */
-    char *line = cli_alloc(size);
-    size_t used = (size_t)snprintf(line, size, "esscher");
-    for (int i = 0; i < session->argc; i++) {
-        const char *word = session->argv[i];
-        const bool plain =
-            word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                                    "WXYZ0123456789-_=.,/:+@%") == strlen(word);
-        line[used++] = ' ';
-        if (!plain)
-            line[used++] = '\'';
-        for (const char *c = word; *c; c++) {
-            if (*c == '\'')
-                used += (size_t)snprintf(line + used, size - used, "'\\''");
-            else
-                line[used++] = *c;
-        }
-        if (!plain)
-            line[used++] = '\'';
-    }
-    line[used] = '\0';
-    return line;
+    long long at = 0, of = 0;
+    char rest;
+    *shard = *shards = 0;
+    if (!text)
+        return ES_OK;
+    if (text[strspn(text, "0123456789/")] ||
+        sscanf(text, "%18lld/%18lld%c", &at, &of, &rest) != 2 || at < 1 || at > of)
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value",
+                        "1/4, 2/4, 3/4 and 4/4 are the parts of four",
+                        "--shard \"%s\" is not I/K with 1 <= I <= K", text);
+    *shard = at;
+    *shards = of;
+    return ES_OK;
 }
 
 static es_status run_study(cli_session *s, es_params *own, es_error *err)
 {
-    char *line = command_line(s);
+    int64_t shard, shards;
+    if (read_shard(s->common.shard, &shard, &shards, err) != ES_OK)
+        return err->code;
+    char *line = cli_shell_join(s->argc, (const char *const *)s->argv);
     const es_study_opts opts = {.seed = s->common.seed,
                                 .precision = s->common.precision < 0    ? (es_dtype)0
                                              : s->common.precision == 1 ? ES_F64
@@ -127,14 +128,17 @@ static es_status run_study(cli_session *s, es_params *own, es_error *err)
                                 .out = s->common.out,
                                 .resume = s->common.resume,
                                 .force = s->common.force,
+                                .shard = shard,
+                                .shards = shards,
                                 .line = line,
                                 .progress = show_progress,
                                 .admitted = say_cost,
                                 .user = s};
     const es_status status = es_study_run(s->command->study, own, &opts, &s->result, err);
     free(line);
-    if (status != ES_OK)
+    if (status != ES_OK || !s->result) /* the answer is rank 0's */
         return status;
+    cli_ranks_facts(s, s->result);
     es_answer_fact_list(s->result, "argv", (const char *const *)s->argv, s->argc);
     s->check_failed = es_answer_refuted(s->result);
     return ES_OK;
@@ -181,6 +185,22 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
     return status;
 }
 
+/* From the options to the answer: meets the other ranks, if there are any, and tells them of a
+ * failure on the way, as they would wait. */
+static es_status run_session(cli_session *s, es_params *own, cli_stop *stop, es_error *err)
+{
+    const bool together = s->command->study && !stop;
+    es_status status = together ? cli_ranks_join(s, err) : ES_OK;
+    if (status != ES_OK)
+        return status;
+    status = start_session(s, err);
+    if (stop)
+        cli_progress_within(&s->progress, stop->tour, stop->from, stop->to);
+    if (status != ES_OK)
+        return es_work_agree(&(es_exec){.executor = s->executor}, status, "", err);
+    return run_command(s, own, err);
+}
+
 int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *stop)
 {
     es_error err = {0};
@@ -190,18 +210,19 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
     es_status status = cli_options_parse(command, argc - 2, argv + 2, &options, &help, &err);
     if (options.common)
         session.common = *(const cli_common *)es_params_values(options.common);
+    session.silent = !cli_speaks(&session.common);
     if (status == ES_OK && !help)
-        status = start_session(&session, &err);
-    if (stop)
-        cli_progress_within(&session.progress, stop->tour, stop->from, stop->to);
-    if (status == ES_OK && !help)
-        status = run_command(&session, options.own, &err);
+        status = run_session(&session, options.own, stop, &err);
     int code = status == ES_E_INTERRUPTED ? cli_interrupt_exit() : cli_exit_of(status);
     /* Wherever in the library it was noticed; a command that has kept something says so itself. */
     if (status == ES_E_INTERRUPTED && (!err.message[0] || strcmp(err.rule, "exec.progress") == 0))
         cli_fail(&err, status, NULL, "", "", "interrupted; nothing was written");
-    if (status != ES_OK)
+    if (session.silent && status != ES_OK && !session.fabric)
+        cli_leave_last();
+    if (status != ES_OK && cli_ranks_says(&session, &err))
         cli_complain(command->name, &err);
+    if (status != ES_OK || session.silent)
+        session.printed = true; /* or never will be */
     else if (help)
         (help == CLI_HELP_SHORT ? cli_help_short : cli_help_command)(command, stdout);
     else if (!stop && !session.printed)
@@ -209,6 +230,8 @@ int cli_execute(const cli_command *command, int argc, char **argv, cli_stop *sto
     code = session.print_failed ? CLI_USAGE : code;
     if (status == ES_OK && session.check_failed)
         code = CLI_CHECK;
+    code = session.code ? session.code : code;
+    cli_ranks_leave(&session, status == ES_OK, code);
     es_log_set(NULL, NULL, ES_LOG_ERROR);
     if (stop)
         stop->answer = status == ES_OK ? session.result : NULL;

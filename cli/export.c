@@ -81,6 +81,8 @@ static es_status put_stages(es_run *run, es_answer *a, es_error *err)
         status = es_run_get_stage(run, i, &stage, err);
         if (status != ES_OK)
             break;
+        if (stage.scratch)
+            continue;
         const int64_t row = es_table_row(t);
         es_table_text(t, row, "name", stage.name);
         es_table_count(t, row, "cells", stage.cells);
@@ -207,6 +209,7 @@ static void json_table(void *user, const es_run_table *table)
 static es_status json_stages(FILE *out, es_run *run, es_error *err)
 {
     es_status status = ES_OK;
+    int64_t put = 0;
     putc('[', out);
     for (int64_t i = 0; i < es_run_info(run).stages_count && status == ES_OK; i++) {
         es_run_stage stage;
@@ -214,7 +217,9 @@ static es_status json_stages(FILE *out, es_run *run, es_error *err)
         status = es_run_get_stage(run, i, &stage, err);
         if (status != ES_OK)
             break;
-        fputs(i ? ", {" : "{", out);
+        if (stage.scratch)
+            continue;
+        fputs(put++ ? ", {" : "{", out);
         json_shape(out, stage.name, stage.rows, stage.cols, &first);
         json_names(out, stage.columns, stage.cols);
         cli_json_key(out, "cells", &first, 3);
@@ -256,7 +261,12 @@ static es_status print_json(cli_session *session, es_run *run, const es_run_tabl
 static es_status fail_table(es_run *run, const export_options *o, es_error *err)
 {
     int64_t count = 0;
+    int64_t shard, shards;
     char names[32][256], hint[320] = "the run has no tables yet: it is not complete";
+    if (es_run_shard(run, &shard, &shards))
+        snprintf(hint, sizeof hint,
+                 "it is shard %lld of %lld, which has no tables: esscher merge joins them all",
+                 (long long)shard, (long long)shards);
     const char *list[32];
     int known = 0;
     es_run_tables_count(run, &count, NULL);
@@ -291,11 +301,24 @@ static es_status show_table(cli_session *session, es_run *run, const export_opti
     return status;
 }
 
+/* Why there are no tables. */
+static void tell_shard(es_run *run, es_answer *a)
+{
+    int64_t shard, shards, tables = 0;
+    es_run_tables_count(run, &tables, NULL);
+    if (tables == 0 && es_run_shard(run, &shard, &shards))
+        es_answer_tell(a,
+                       "This is a part of a run, shard %lld of %lld: it has cells, and no tables; "
+                       "esscher merge joins all parts and makes them.",
+                       (long long)shard, (long long)shards);
+}
+
 static es_status show_list(cli_session *session, es_run *run, es_error *err)
 {
     if (session->common.json)
         return print_json(session, run, NULL, err);
     es_answer *a = cli_result(session);
+    tell_shard(run, a);
     es_status status =
         cli_each_table(run, NULL, &session->budget, list_one, es_answer_table(a, &list_table), err);
     if (status == ES_OK)

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <esscher/machine.h>
+#include <esscher/ranks.h>
 #include <esscher/status.h>
 
 #include "execute.h"
 #include "help.h"
+#include "launch.h"
 #include "options.h"
 #include "talk.h"
 
@@ -77,7 +79,11 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;
     const cli_command *command = cli_command_find(name);
-    if (command) {
+    if ((!command || !command->study) && es_launcher_seen().rank > 0) {
+        code = command || name[0] == '-' ? CLI_OK : CLI_USAGE; /* rank 0 does it */
+        if (code != CLI_OK)
+            cli_leave_last();
+    } else if (command) {
         code = cli_execute(command, argc, argv, NULL);
     } else if (argc < 2) {
         cli_help_program(stderr);

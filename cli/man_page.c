@@ -104,7 +104,8 @@ static const char program_begin[] =
     "for documents, or\n.B csv\nand\n.B json\nfor programs;\n.BR \\-\\-markdown ,\n"
     ".B \\-\\-csv\nand\n.B \\-\\-json\nare short for it. Everything else goes to stderr.\n"
     "The memory bound of a run is printed before it starts. Results have the same bits for any\n"
-    "number of threads. A reader\n"
+    "number of threads, and of processes: a study that\n.BR mpirun (1)\nor\n.BR srun (1)\nstarts\n"
+    "shares its work over them, and the first of them, rank 0, talks and writes. A reader\n"
     "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
 
 static const char program_end[] =
@@ -114,6 +115,9 @@ static const char program_end[] =
     "LOW..HIGH*POINTS, geometric: 1e3..3e4*12.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2 or avx512\n"
+    ".TP\n.B ESSCHER_NO_MPI\nif not empty: each process for itself, as\n.B \\-\\-no\\-mpi\n"
+    ".TP\n.B ESSCHER_MPI_PLUGIN\nthe library that speaks MPI, instead of the one that fits the "
+    "launcher\n"
     ".TP\n.B OMP_NUM_THREADS\nthreads to use where\n.B \\-\\-threads\ndoes not say\n"
     ".TP\n.B COLUMNS\nhow wide text may be, instead of the terminal; 100 where there is neither\n"
     ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";

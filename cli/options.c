@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch.h"
 #include "talk.h"
 
 static const char *const precisions[] = {"f32", "f64", NULL};
@@ -43,6 +44,11 @@ static const struct {
      {"force", 0, CLI_FLAG, NULL,
       "overwrite the run file of --out, and other files that are written",
       .field = offsetof(cli_common, force)}},
+    {CLI_TAKES_RUN,
+     {"shard", 0, CLI_STRING, "I/K",
+      "compute part I of K of the cells, 1 <= I <= K, into the run file of --out; esscher merge "
+      "joins the files of all parts (default: everything)",
+      .field = offsetof(cli_common, shard)}},
     {CLI_TAKES_MEMORY,
      {"max-memory", 0, CLI_BYTES, "SIZE",
       "refuse to start, with exit code 5, when the memory "
@@ -53,6 +59,23 @@ static const struct {
       "print what the run would cost, in operations, seconds and "
       "bytes, and stop",
       .field = offsetof(cli_common, dry_run)}},
+    {CLI_TAKES_RANKS,
+     {"mpi", 0, CLI_FLAG, NULL,
+      "share the work with the other processes that were started along with this one, by MPI "
+      "(default: where mpirun or srun started more than one)",
+      .field = offsetof(cli_common, mpi)}},
+    {CLI_TAKES_RANKS,
+     {"no-mpi", 0, CLI_FLAG, NULL,
+      "each process for itself, whoever started it; so does the environment variable "
+      "ESSCHER_NO_MPI=1",
+      .field = offsetof(cli_common, no_mpi)}},
+    {CLI_TAKES_RANKS,
+     {"expect-ranks", 0, CLI_WHOLE, "N", "refuse to start unless N processes share the work",
+      .field = offsetof(cli_common, expect_ranks), .min = 1, .max = 1e6}},
+    {CLI_TAKES_RANKS,
+     {"rank-timeout", 0, CLI_NUMBER, "SECONDS",
+      "give up when nothing was heard of another process for so long; 0: never",
+      .field = offsetof(cli_common, rank_timeout), .standard = "60", .min = 0, .max = 1e6}},
     {CLI_TAKES_FORMAT,
      {"format", 0, CLI_CHOICE, "FORM",
       "how the answer is printed: text, markdown, latex, csv (the main table, full precision) or "
@@ -146,6 +169,24 @@ static bool find_option(const reading *r, const char *arg, char name[64], bool *
         }
     }
     return false;
+}
+
+int cli_option_words(const cli_command *command, int argc, char **argv, int at,
+                     const cli_option **option, bool *common)
+{
+    reading r = {.command = command};
+    const char *arg = argv[at];
+    char name[64];
+    cli_options_of(command, &r.list);
+    if (arg[0] != '-' || arg[1] == '\0' || !find_option(&r, arg, name, common))
+        return 0;
+    const cli_option *o = es_param_find(*common ? common_list() : command->options, name);
+    const bool equals = arg[1] == '-' && strchr(arg, '=');
+    int words = o->kind == ES_PARAM_FLAG || equals ? 1 : 2;
+    while (o->several && at + words < argc && argv[at + words][0] != '-')
+        words++;
+    *option = o;
+    return words < argc - at ? words : argc - at;
 }
 
 static es_status fail_unknown(const reading *r, const char *name, es_error *err)
@@ -310,7 +351,7 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
     status = settle_format(common, err);
     if (status != ES_OK)
         return status;
-    if (!common->quiet)
+    if (!common->quiet && cli_speaks(common))
         tell_merged(command, out->own);
     return ES_OK;
 }

@@ -31,6 +31,11 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
                             cli_help_kind *help, es_error *err);
 void cli_options_free(cli_options *options);
 
+/* How many words of a command line the option at argv[at] takes, with its values, and which it is;
+ * 0: there stands no option of the command. */
+int cli_option_words(const cli_command *command, int argc, char **argv, int at,
+                     const cli_option **option, bool *common);
+
 extern const char *const cli_isa_choices[];
 
 #endif

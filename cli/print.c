@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <esscher/ranks.h>
+
 #include "command.h"
 #include "talk.h"
 
@@ -17,6 +19,10 @@ static bool to_stdout(void *user, const char *bytes, size_t count)
     return fwrite(bytes, 1, count, stdout) == count;
 }
 
+/* mpirun gives every process a terminal of its own and hands on what is written to it, who knows
+ * where to. */
+static bool to_terminal(void) { return isatty(STDOUT_FILENO) && !es_launcher_seen().name; }
+
 int cli_paper_width(void)
 {
     const char *text = getenv("COLUMNS");
@@ -25,7 +31,7 @@ int cli_paper_width(void)
     const long width = text ? strtol(text, &end, 10) : 0;
     if (width > 0 && *end == '\0')
         return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : (int)width;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+    if (to_terminal() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         return size.ws_col < LEAST_WIDTH ? LEAST_WIDTH : size.ws_col;
     return PLAIN_WIDTH;
 }
@@ -87,7 +93,7 @@ void cli_print(cli_session *s)
     if (heads->count)
         picks[count] = (es_row_pick){"head", heads->counts, heads->count};
     const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
-                                 .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+                                 .colour = to_terminal() && !getenv("NO_COLOR"),
                                  .full = s->common.full,
                                  .width = cli_paper_width(),
                                  .most_rows = MOST_ROWS,

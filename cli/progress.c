@@ -35,9 +35,9 @@ bool cli_interrupted(void) { return interrupted != 0; }
 
 int cli_interrupt_exit(void)
 {
-    return interrupted == SIGTERM  ? CLI_STOPPED
+    return interrupted == SIGINT   ? CLI_INTERRUPTED
            : interrupted == SIGHUP ? CLI_HUNG_UP
-                                   : CLI_INTERRUPTED;
+                                   : CLI_STOPPED; /* or it was another rank that was stopped */
 }
 
 double cli_seconds(void)

@@ -13,6 +13,7 @@
 typedef struct tokenize_options {
     const char *text, *model;
     int invalid;
+    bool no_special;
 } tokenize_options;
 
 static const char *const invalid_names[] = {"replace", "error", NULL};
@@ -29,6 +30,9 @@ static const cli_option options[] = {
      "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
      "hub's cache",
      .field = offsetof(tokenize_options, model)},
+    {"no-special", 0, CLI_FLAG, NULL,
+     "leave out the special tokens that the model expects around a text",
+     .field = offsetof(tokenize_options, no_special)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
      "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would; error: refuse the "
      "text and name the byte",
@@ -222,7 +226,8 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
 {
     printer p = {.tokenizer = tokenizer, .json = session->common.json, .csv = session->common.csv};
     reader r = {.file = file, .name = o->text ? o->text : "stdin", .printer = &p};
-    const es_encode_opts opts = {.invalid = (es_text_invalid)o->invalid};
+    const es_encode_opts opts = {.no_specials = o->no_special,
+                                 .invalid = (es_text_invalid)o->invalid};
     es_status status = es_token_stream_open(tokenizer, &opts, print_tokens, &p, &r.stream, err);
     if (status != ES_OK)
         return status;
@@ -286,9 +291,10 @@ const cli_command cli_tokenize = {
     .usage = "--model MODEL [FILE] [options]",
     .about =
         "One output line per input line: the ids of its tokens, with the special tokens that the "
-        "model expects around a text ([CLS] and [SEP] for BERT). The tokenizer must be WordPiece. "
-        "Lines are read and printed as they come, in memory that does not depend on their "
-        "length.\n\n"
+        "model expects around a text ([CLS] and [SEP] for BERT) unless --no-special is given. The "
+        "tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, Llama, "
+        "Mistral, Qwen. Lines are read and printed as they come, in memory that does not depend on "
+        "their length unless they are one word.\n\n"
         "--json gives {\"lines\": [{\"ids\", \"tokens\", \"offsets\"}]} and holds it all in "
         "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
         "a token was made from, 0 and 0 for special tokens that were added.\n\n"

@@ -15,6 +15,8 @@ file_of() {
     browser) echo tests/browser/report.test.mjs ;;
     cli_*) echo "tests/cli/${1#cli_}.sh" ;;
     fuzz_*) echo "tests/fuzz/$1.c" ;;
+    mpi_openmpi | mpi_mpich) echo tests/mpi/ranks.sh ;;
+    slurm) echo tests/slurm/run.sh ;;
     install | reproducible) echo "tests/check_$1.sh" ;;
     *) echo "tests/test_$1.c" ;;
     esac

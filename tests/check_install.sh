@@ -77,6 +77,7 @@ if [ -e "$shared" ]; then
     diff "$work/declared" "$work/exported" >&2 || fail "declared (<) and exported (>) differ"
     readelf -d "$shared" >"$work/dynamic"
     grep -q 'SONAME.*\[libesscher\.so\.0\]' "$work/dynamic" || fail "the SONAME is not libesscher.so.0"
+    if grep -iE 'NEEDED.*(mpi|pmi)' "$work/dynamic"; then fail "the library needs an MPI to start"; fi
     if grep -E 'R(UN)?PATH' "$work/dynamic"; then fail "a search path of this machine was installed"; fi
     if grep -qF "$source" "$shared"; then fail "the library contains the path of its source"; fi
     echo "$(wc -l <"$work/exported") functions, all es_*, all declared"
@@ -86,6 +87,17 @@ program=$work/moved/bin/esscher
 if [ -x "$program" ]; then
     echo "--- the program"
     "$program" info >"$work/log" || fail "esscher info"
+    readelf -d "$program" | grep -iE 'NEEDED.*(mpi|pmi)' && fail "the program needs an MPI to start"
+    for plugin in "$lib"/libesscher-mpi*.so; do
+        [ -e "$plugin" ] || continue
+        [ "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" = es_fabric_mpi ] || fail "more than one symbol leaves $plugin"
+        if grep -qF "$source" "$plugin"; then fail "$plugin contains the path of its source"; fi
+    done
+    if [ -e "$lib/libesscher-mpi.so" ]; then # found from where the tree was moved to
+        "$program" converge --dim 2 --n 50,100 --replicates 2 --scales 1 --mpi --csv >"$work/log" 2>&1 ||
+            { cat "$work/log"; fail "esscher converge --mpi"; }
+        grep -q '1 rank on 1 machine by' "$work/log" || fail "--mpi did not find its plugin"
+    fi
 fi
 find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
 echo "headers: $headers; everything works from where it was moved to"

@@ -49,8 +49,27 @@ static const asked all[] = {
      {"model", "@.", "text", "@text", "n", "20,50", "replicates", "4", "query-count", "8", "draw",
       "contiguous"}},
     {"tails", {"model", "@.", "text", "@text"}},
+    {"picture", {"n", "20,50", "dim", "3", "query-count", "20", "perplexity", "9", "steps", "20"}},
+    {"picture",
+     {"model", "@.", "text", "@text", "layer", "1", "n", "20,50", "query-count", "20", "method",
+      "pca"}},
+    {"depth", {"model", "@.", "text", "@text", "keys", "4", "blocks", "3", "length", "16"}},
+    {"depth",
+     {"synthetic", NULL, "n", "20,40,80", "replicates", "4", "depth", "2", "reference", "64"}},
+    {"downstream",
+     {"model", "@.", "tasks", "@tasks.tsv", "policy", "top,random", "keep", "0.5,0.25", "strata",
+      NULL, "ablate", NULL}},
+    {"downstream",
+     {"model", "@.", "text", "@paragraphs", "least", "3", "policy", "top,window", "keys", "2,4"}},
     {"measure",
      {"q", "@keys.npy", "k", "@keys.npy", "v", "@keys.npy", "moments", NULL, "error-bar", "4"}},
+    {"sparse",
+     {"q", "@keys.npy", "k", "@keys.npy", "v", "@keys.npy", "keys", "4,8", "simulations", "4",
+      "per-query", NULL}},
+    {"sparse",
+     {"model", "@.", "text", "@text", "contexts", "2", "query-count", "3", "simulations", "4",
+      "policy", "top,random,bigbird+inverse,bigbird"}},
+    {"sparse", {"preset", "paper", "contexts", "1", "query-count", "4", "replicates", "4"}},
     {"compare", {"runs", "@0.run", "runs", "@1.run"}},
     {"selfcheck", {"only", "mean.4", "trials", "4"}},
 };
@@ -72,6 +91,7 @@ static int make_inputs(void **state)
     tiny t = tiny_default();
     if (make_folder(state))
         return -1;
+    t.labels = 2;
     tiny_draw(&t);
     tiny_write(&t);
     tiny_write_vocab(&t);
@@ -81,6 +101,14 @@ static int make_inputs(void **state)
     save("eye.npy", 3, 3, identity);
     FILE *f = fopen(in_folder("loss.csv"), "w");
     fputs("context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n4096,1.405\n", f);
+    fclose(f);
+    f = fopen(in_folder("tasks.tsv"), "w");
+    for (int i = 0; i < 12; i++)
+        fprintf(f, "the cat sat on word%d word%d\t%d\n", 16 + i, 16 + i * i % 7, i % 2);
+    fclose(f);
+    f = fopen(in_folder("paragraphs"), "w");
+    for (int i = 0; i < 12; i++)
+        fprintf(f, "the cat sat on\nword%d word%d\n\n", 16 + i, 16 + i * i % 7);
     fclose(f);
     f = fopen(in_folder("text"), "w");
     for (int i = 0; i < 400; i++)

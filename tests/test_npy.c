@@ -273,6 +273,46 @@ static void NP01_dtypes_that_are_no_floats(void **state)
                    ES_E_UNSUPPORTED, "npy.dtype", 20);
 }
 
+/* Where the caller says that they count something; extremes of every kind, both byte orders. */
+static void integers_are_read_where_they_are_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        unsigned char bytes[16];
+        size_t size;
+        double expected[2];
+    } cases[] = {
+        {HEADER("|i1", "(2,)"), {0x80, 0x7f}, 2, {-128, 127}},
+        {HEADER("|u1", "(2,)"), {0x80, 0xff}, 2, {128, 255}},
+        {HEADER("<i2", "(2,)"), {0xff, 0xff, 0x01, 0x02}, 4, {-1, 513}},
+        {HEADER(">i2", "(2,)"), {0xff, 0xfe, 0x01, 0x02}, 4, {-2, 258}},
+        {HEADER("<i4", "(2,)"), {0, 0, 0, 0x80, 0x2a}, 8, {-2147483648.0, 42}},
+        {HEADER("<u4", "(2,)"), {0, 0, 0, 0x80, 0x2a}, 8, {2147483648.0, 42}},
+        {HEADER("<i8", "(2,)"),
+         {0xc9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
+         16,
+         {201, -0x1p63}},
+        {HEADER("<u8", "(2,)"),
+         {0xc9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
+         16,
+         {201, 0x1p63}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = write_npy(1, cases[i].header, cases[i].bytes, cases[i].size);
+        es_array array;
+        assert_int_equal(es_npy_load_as(path, ES_NPY_RAW_WHOLE, NULL, &array, &err), ES_OK);
+        assert_int_equal(array.dtype, ES_F64);
+        for (int k = 0; k < 2; k++)
+            assert_true(((double *)array.data)[k] == cases[i].expected[k]);
+        es_array_free(&array);
+        expect_refusal(path, ES_E_UNSUPPORTED, "npy.dtype", -2);
+    }
+    const char *path = write_npy(1, HEADER("<i3", "(1,)"), "abc", 3);
+    es_array array;
+    assert_int_equal(es_npy_load_as(path, ES_NPY_RAW_WHOLE, NULL, &array, &err), ES_E_UNSUPPORTED);
+}
+
 static void NP01_python_objects_are_never_unpickled(void **state)
 {
     (void)state;
@@ -474,6 +514,7 @@ int main(void)
         needy_test(NP01_huge_header_of_a_huge_file),
         cmocka_unit_test(NP01_header_grammar),
         cmocka_unit_test(NP01_dtypes_that_are_no_floats),
+        cmocka_unit_test(integers_are_read_where_they_are_counts),
         cmocka_unit_test(NP01_python_objects_are_never_unpickled),
         cmocka_unit_test(NP01_fortran_order),
         cmocka_unit_test(NP01_shapes_and_sizes),

@@ -424,6 +424,37 @@ static void FS06_two_writers_are_one_too_many(void **state)
     assert_int_equal(count_files(false), 2);
 }
 
+/* Where locks do not hold, as on some network file systems, both get one. That is what it looks
+ * like to the first when somebody removes the lock file and another process comes. */
+static void FS06_of_two_who_got_the_lock_the_later_goes_on(void **state)
+{
+    (void)state;
+    es_run *first, *second;
+    double values[CELL];
+    bool there;
+    fresh();
+    assert_ok(es_run_resume(path, &spec, &first, &err));
+    compute_cell(50, values);
+    assert_ok(es_run_put_cell(first, 0, 50, values, &err));
+    assert_ok(es_run_flush(first, &err));
+    assert_int_equal(unlink(in_folder("a.run.lock")), 0); /* by itself no harm */
+    assert_ok(es_run_put_cell(first, 0, 51, values, &err));
+    assert_ok(es_run_flush(first, &err));
+    assert_int_equal(unlink(in_folder("a.run.lock")), 0);
+    assert_ok(es_run_resume(path, &spec, &second, &err));
+    assert_int_equal(es_run_put_cell(first, 0, 52, values, &err), ES_E_IO);
+    assert_string_equal(err.rule, "run.stolen");
+    assert_int_equal(es_run_close(first, NULL), ES_E_IO);
+    assert_ok(es_run_put_cell(second, 0, 53, values, &err));
+    assert_ok(es_run_close(second, &err));
+    assert_ok(es_run_open(path, &second, &err)); /* whole, and what either was told is there */
+    for (int64_t i = 50; i <= 53; i++) {
+        assert_ok(es_run_has_cell(second, 0, i, &there, &err));
+        assert_int_equal(there, i != 52);
+    }
+    assert_ok(es_run_close(second, &err));
+}
+
 /* ---- FS07 ---- */
 
 static void put_until_it_fails(es_run *run, int64_t stage)
@@ -593,6 +624,7 @@ int main(void)
         cmocka_unit_test(FS03_turned_bytes_never_pass_for_data),
         cmocka_unit_test(FS05_clocks_that_jump_do_no_harm),
         cmocka_unit_test(FS06_two_writers_are_one_too_many),
+        cmocka_unit_test(FS06_of_two_who_got_the_lock_the_later_goes_on),
         cmocka_unit_test(FS07_a_full_disk_is_an_error_and_the_run_resumes),
         cmocka_unit_test(CL06_a_file_that_may_not_grow_is_an_error_and_the_run_resumes),
     };

@@ -74,7 +74,7 @@ static void product_is_a_matrix_product(void **state)
             void *ka = buffer(k, a, depth * lanes), *kb = buffer(k, b, groups * depth * ES_GROUP);
             for (int add = 0; add <= 1; add++) {
                 void *kc = buffer(k, c, rows * lanes);
-                k->product(ka, kb, depth, groups, add, kc);
+                k->product(ka, kb, depth, depth, groups, add, kc);
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t l = 0; l < lanes; l++) {
                         double exact = add ? c[r * lanes + l] : 0.0, size = fabs(exact);
@@ -95,6 +95,91 @@ static void product_is_a_matrix_product(void **state)
             free(a);
             free(b);
             free(c);
+        }
+    }
+}
+
+/* Scores of a panel with keys as they lie: rows with gaps, and as many as make no whole group. */
+static void scores_are_products_with_keys_as_they_lie(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {2, 3}, {5, 50}, {96, 64}, {11, 129}};
+    FOR_EACH_KERNEL(k)
+    {
+        for (size_t t = 0; t < sizeof shapes / sizeof shapes[0]; t++) {
+            const int64_t keys = shapes[t][0], d = shapes[t][1], stride = d + 3, lanes = k->lanes;
+            state_of_rng = 23 + t;
+            double *a = normals(d * lanes), *x = normals(keys * stride);
+            void *ka = buffer(k, a, d * lanes), *kx = buffer(k, x, keys * stride),
+                 *s = buffer(k, NULL, (keys + 3) / 4 * 4 * lanes);
+            k->scores(ka, d, kx, stride, keys, s);
+            for (int64_t i = 0; i < keys * lanes; i++) {
+                double exact = 0.0, size = 0.0;
+                for (int64_t j = 0; j < d; j++) {
+                    const double term = a[j * lanes + i % lanes] * x[i / lanes * stride + j];
+                    exact += term;
+                    size += fabs(term);
+                }
+                assert_near(at(k, s, i), exact, (double)d * 2.0 * eps(k) * size);
+            }
+            es_mem_free(NULL, ka);
+            es_mem_free(NULL, kx);
+            es_mem_free(NULL, s);
+            free(a);
+            free(x);
+        }
+    }
+}
+
+/* Rows with gaps between them, queries and channels that fill no register; all of it within the
+ * classical bound for a sum of so many products. */
+static void tiles_for_few_queries_are_products(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 5, 3}, {3, 8, 16}, {7, 50, 64}, {4, 9, 131}};
+    FOR_EACH_KERNEL(k)
+    {
+        for (size_t t = 0; t < sizeof shapes / sizeof shapes[0]; t++) {
+            const int64_t m = shapes[t][0], keys = shapes[t][1], d = shapes[t][2];
+            const int64_t stride = d + 5, pitch = 56, out_pitch = 192;
+            state_of_rng = 41 + t;
+            double *q = normals(m * d), *x = normals(keys * stride), *w = normals(m * pitch);
+            void *kq = buffer(k, q, m * d), *kx = buffer(k, x, keys * stride),
+                 *kw = buffer(k, w, m * pitch), *s = buffer(k, NULL, m * pitch),
+                 *y = buffer(k, NULL, m * out_pitch);
+            k->dots(kq, m, d, kx, stride, keys, s, pitch);
+            k->mix(kw, pitch, m, kx, stride, keys, d, y, out_pitch);
+            for (int64_t i = 0; i < m; i++) {
+                for (int64_t j = 0; j < keys; j++) {
+                    double exact = 0.0, size = 0.0;
+                    for (int64_t c = 0; c < d; c++) {
+                        exact += q[i * d + c] * x[j * stride + c];
+                        size += fabs(q[i * d + c] * x[j * stride + c]);
+                    }
+                    assert_near(at(k, s, i * pitch + j), exact, (double)d * 2.0 * eps(k) * size);
+                }
+                for (int64_t c = 0; c < d; c++) {
+                    double exact = 0.0, size = 0.0;
+                    for (int64_t j = 0; j < keys; j++) {
+                        exact += w[i * pitch + j] * x[j * stride + c];
+                        size += fabs(w[i * pitch + j] * x[j * stride + c]);
+                    }
+                    assert_near(at(k, y, i * out_pitch + c), exact,
+                                (double)keys * 2.0 * eps(k) * size);
+                }
+            }
+            double squares = 0.0;
+            for (int64_t j = 0; j < keys; j++)
+                for (int64_t c = 0; c < d; c++)
+                    squares += x[j * stride + c] * x[j * stride + c];
+            assert_close(k->squares(kx, stride, keys, d), squares,
+                         (double)(keys * d) * 2.0 * eps(k));
+            void *const all[] = {kq, kx, kw, s, y};
+            for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+                es_mem_free(NULL, all[i]);
+            free(q);
+            free(x);
+            free(w);
         }
     }
 }
@@ -236,6 +321,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(product_is_a_matrix_product),
+        cmocka_unit_test(scores_are_products_with_keys_as_they_lie),
+        cmocka_unit_test(tiles_for_few_queries_are_products),
         cmocka_unit_test(tilt_is_accurate_over_its_whole_range),
         cmocka_unit_test(NU02_a_huge_score_at_its_own_offset_weighs_one),
         cmocka_unit_test(masked_and_tiny_weights_are_exact_zeros),

@@ -85,12 +85,12 @@ static void TK02_missing_specials(void **state)
 static void TK03_other_models_are_refused(void **state)
 {
     (void)state;
-    refuse_json("{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", ES_E_UNSUPPORTED,
+    refuse_json("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", ES_E_UNSUPPORTED,
                 "tokenizer.model");
-    assert_non_null(strstr(err.message, "BPE"));
+    assert_non_null(strstr(err.message, "WordLevel"));
     refuse_json("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ES_E_UNSUPPORTED,
                 "tokenizer.model");
-    refuse_json("{\"model\":{\"vocab\":{},\"merges\":[]}}", ES_E_UNSUPPORTED, "tokenizer.model");
+    refuse_json("{\"model\":{\"vocab\":{}}}", ES_E_UNSUPPORTED, "tokenizer.model");
     refuse_json(JSON("", "", "{\"type\":\"NFC\"}"), ES_E_UNSUPPORTED, "tokenizer.normalizer");
     refuse_json("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0}},"
                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",

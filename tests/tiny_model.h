@@ -23,6 +23,9 @@ typedef struct tiny {
     const char *prefix;  /* "" or "bert." */
     bool pooler, legacy; /* legacy: gamma and beta */
     const char *dtype;   /* F32, F16 or BF16 */
+    /* multiplies the weight of key j for query i of a head, whose n scores are given; NULL: 1 */
+    double (*factor)(int64_t layer, int64_t head, const double *scores, int64_t n, int64_t i,
+                     int64_t j);
     /* the answer */
     tiny_tensor tensors[TINY_TENSORS];
     int count;
@@ -268,34 +271,38 @@ static inline void tiny_norm(const tiny *t, const char *name, int64_t n, double 
     }
 }
 
-/* Attention of one head over q, k, v (n, H), columns at .. at + d; stats[4] are means over queries
- * of entropy, largest weight, sum of squares and its inverse. */
-static inline void tiny_attend(const double *q, const double *k, const double *v, int64_t n,
-                               int64_t H, int64_t at, int64_t d, double *out, double stats[4])
+/* Attention of one head over q, k, v (n, H), d columns each; stats[4] are means over queries of
+ * entropy, largest weight, sum of squares and its inverse. */
+static inline void tiny_attend(const tiny *t, int64_t layer, int64_t head, const double *q,
+                               const double *k, const double *v, int64_t n, double *out,
+                               double stats[4])
 {
-    double *w = malloc((size_t)n * sizeof *w);
+    const int64_t H = t->hidden, d = H / t->heads, at = head * d;
+    double *w = malloc((size_t)n * 2 * sizeof *w), *scores = w + n;
     stats[0] = stats[1] = stats[2] = stats[3] = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        double most = -INFINITY, sum = 0, entropy = 0, squares = 0;
+        double most = -INFINITY, sum = 0, entropy = 0, squares = 0, largest = 0;
         for (int64_t j = 0; j < n; j++) {
-            w[j] = 0;
+            scores[j] = 0;
             for (int64_t c = at; c < at + d; c++)
-                w[j] += q[i * H + c] * k[j * H + c] / sqrt((double)d);
-            most = fmax(most, w[j]);
+                scores[j] += q[i * H + c] * k[j * H + c] / sqrt((double)d);
+            most = fmax(most, scores[j]);
         }
         for (int64_t j = 0; j < n; j++)
-            sum += w[j] = exp(w[j] - most);
+            sum += w[j] =
+                exp(scores[j] - most) * (t->factor ? t->factor(layer, head, scores, n, i, j) : 1.0);
         for (int64_t c = at; c < at + d; c++)
             out[i * H + c] = 0;
         for (int64_t j = 0; j < n; j++) {
             w[j] /= sum;
             entropy -= w[j] > 0 ? w[j] * log(w[j]) : 0;
             squares += w[j] * w[j];
+            largest = fmax(largest, w[j]);
             for (int64_t c = at; c < at + d; c++)
                 out[i * H + c] += w[j] * v[j * H + c];
         }
         stats[0] += entropy / (double)n;
-        stats[1] += 1.0 / sum / (double)n;
+        stats[1] += largest / (double)n;
         stats[2] += squares / (double)n;
         stats[3] += 1.0 / squares / (double)n;
     }
@@ -306,7 +313,7 @@ static inline void tiny_attend(const double *q, const double *k, const double *v
 static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, double *hidden,
                                 double *stats, double *pooled, double *logits)
 {
-    const int64_t H = t->hidden, I = t->intermediate, d = H / t->heads;
+    const int64_t H = t->hidden, I = t->intermediate;
     double *q = malloc((size_t)(n * (5 * H + I)) * sizeof *q), *k = q + n * H, *v = k + n * H;
     double *heads = v + n * H, *a = heads + n * H, *m = a + n * H;
     const double *word = tiny_find(t, t->prefix, "embeddings.word_embeddings.weight");
@@ -324,7 +331,7 @@ static inline void tiny_forward(const tiny *t, const int32_t *ids, int64_t n, do
         tiny_linear(t, t->prefix, LAYER("attention.self.key"), x, n, H, H, k);
         tiny_linear(t, t->prefix, LAYER("attention.self.value"), x, n, H, H, v);
         for (int64_t h = 0; h < t->heads; h++)
-            tiny_attend(q, k, v, n, H, h * d, d, heads, stats + (l * t->heads + h) * 4);
+            tiny_attend(t, l, h, q, k, v, n, heads, stats + (l * t->heads + h) * 4);
         tiny_linear(t, t->prefix, LAYER("attention.output.dense"), heads, n, H, H, a);
         for (int64_t i = 0; i < n * H; i++)
             a[i] += x[i];

@@ -16,6 +16,9 @@
 // The CSV calls x and y by their axis' `column`. Marks that stand side by side have an x that only the eye needs: what
 // they are `of`, {layer, head}, is in the CSV instead.
 //
+// A layer that is `aside` draws what other layers have already, such as lines between their points: the CSV lacks it. A
+// line without a name is in no key.
+//
 // Rows with a `pick` can be clicked: what it names becomes the run's selection (selection.js), which is marked wherever
 // rows have its `at`.
 //
@@ -270,7 +273,11 @@ function styleEntries(figure, theme) {
   const open = (l) => (l.kind === "line" ? l.plain || l.rows.some((r) => pointed.has(r.series)) : second(l));
   const left = figure.layers.filter(
     (l) =>
-      (l.kind === "line" || l.kind === "points") && l.rows.length && !series.some((s) => s.name === l.name) && open(l),
+      (l.kind === "line" || l.kind === "points") &&
+      l.name &&
+      l.rows.length &&
+      !series.some((s) => s.name === l.name) &&
+      open(l),
   );
   return left
     .filter((l, i) => left.findIndex((o) => o.name === l.name) === i)
@@ -524,7 +531,7 @@ export function dataOf(figure) {
   const data = ({ tip, part, k, label, pick, at, of, x, series, ...row }) =>
     named({ ...(series === undefined ? {} : { series }), ...(of ?? (x === undefined ? {} : { x })), ...row });
   return figure.layers
-    .filter((l) => l.kind !== "label")
+    .filter((l) => l.kind !== "label" && !l.aside)
     .flatMap((l) => l.rows.map((row) => ({ part: l.name ?? l.kind, ...data(row) })));
 }
 

@@ -57,12 +57,15 @@ ES_API es_status es_isa_resolve(es_isa wanted, es_isa *out, es_error *err);
 
 /* ---- all of it together ---- */
 
+typedef struct es_executor es_executor; /* executor.h */
+
 typedef struct es_exec {
     int threads;             /* 0: as many as the machine offers */
     es_isa isa;              /* kernels */
     es_budget *budget;       /* NULL: no ceiling */
     es_progress_fn progress; /* NULL: silent */
     void *progress_user;
+    const es_executor *executor; /* who shares the work; NULL: the threads of this process */
 } es_exec;
 
 /*! es_threads_available() : processors this process may run on (affinity and OMP_NUM_THREADS

@@ -30,8 +30,13 @@ typedef enum es_experiment {
     ES_EXPERIMENT_SINK = 90, /* cell: pair (n, q), replicate */
 
     /* 22, 23 and 100 were resamples of fits: not to be given again */
-    ES_EXPERIMENT_SHUFFLE = 110,    /* of a text; cell: es_text_shuffle */
-    ES_EXPERIMENT_SELFCHECK = 120,  /* inputs that selfcheck makes up; cell: which file */
+    ES_EXPERIMENT_SHUFFLE = 110,   /* of a text; cell: es_text_shuffle */
+    ES_EXPERIMENT_SELFCHECK = 120, /* inputs that selfcheck makes up; cell: which file */
+    ES_EXPERIMENT_SPARSE = 130,    /* to 139: draws of policies, queries, linformer */
+    ES_EXPERIMENT_DEPTH = 140,     /* to 149 */
+    ES_EXPERIMENT_DOWNSTREAM =
+        150,                     /* to 159; 150: keys kept by chance, 151: texts that go together */
+    ES_EXPERIMENT_PICTURE = 160, /* to 164 */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */
     ES_EXPERIMENT_CROWD = 0x7469,   /* more of them, one by one */
     ES_EXPERIMENT_FREE = 0x8000     /* from here on: programs that use the library */

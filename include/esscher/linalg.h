@@ -66,6 +66,23 @@ ES_API es_status es_sym_check(const es_view *a, const char *name, double *asymme
 ES_API es_status es_sym_eigen(const es_view *a, es_budget *budget, double *values, double *vectors,
                               es_error *err);
 
+/* The directions in which rows vary most. The caller sets the arrays it wants, NULL for others. */
+typedef struct es_principal {
+    double *axes;      /* (count, d) unit vectors; of each the element of largest magnitude, the
+                          first of equal ones, is positive */
+    double *variances; /* (count) along them, decreasing, with divisor n */
+    double *scores;    /* (n, count) rows less their mean, along the axes */
+    double total;      /* variance in all directions: what shares are shares of */
+} es_principal;
+
+/*! es_principal_find() : the first `count` principal components of the rows of x (n, d), from the
+ *  eigenvectors of their covariance. Axes of equal variances are any basis of their plane. O(n d^2
+ *  + d^3), O(d^2) memory.
+ *  @return : ES_E_SHAPE (principal.count) unless 1 <= count <= d; as es_cov_estimate() and
+ *  es_sym_eigen(). */
+ES_API es_status es_principal_find(const es_view *x, int64_t count, const es_exec *exec,
+                                   es_principal *out, es_error *err);
+
 /* What is "rounding" for a matrix that ought to be positive semidefinite: `tolerance` times its
  * mean eigenvalue trace/d. 0 stands for 64 d eps, right for a matrix computed in f64; one that
  * passed through f32 may need 1e-5. */

@@ -17,6 +17,7 @@ typedef struct es_build {
     const char *compiler; /* e.g. "gcc 12.2.0" */
     const char *flags;    /* build type and instruction sets that were compiled in */
     const char *blas;     /* what OpenBLAS says of itself */
+    const char *id;       /* of this very file, as its linker marked it; "" where it did not */
     bool openmp;
 } es_build;
 

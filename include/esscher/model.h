@@ -36,6 +36,8 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/policy.h>
+#include <esscher/random.h>
 #include <esscher/status.h>
 #include <esscher/view.h>
 
@@ -133,11 +135,36 @@ ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t 
 
 /* ---- running it ---- */
 
-/* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". */
+/* What takes the place of attention in some heads: each query keeps the keys of its block that a
+ * policy chooses (policy.h), and attends over those alone. Scores, weights and outputs of such a
+ * head are f64. Query i of head h in layer l has the numbers of the cell
+ *
+ *     at.cell + (l heads + h) positions + i,
+ *
+ * tokens and lanes from 0 on, so that a block has es_model_sparse_cells() of them: give blocks, and
+ * repeats of a block, cells that are so far apart. "History" is the weight that keys have from the
+ * queries of the block that stand before this one, if those kept everything; "observed" that from
+ * the last spec.span of them (32 unless it says). A query for which chance keeps no key attends to
+ * its own token. Linformer's mixtures, as many as spec.keys, have the first query's cell and are
+ * the same for all of them. */
+typedef struct es_model_sparse {
+    const es_policy_spec *heads; /* (L, h) what each head keeps; policy NULL: everything, by the
+                                    engine, with the bits that it has without a policy */
+    es_address at;               /* seed, experiment and first cell of the draws */
+} es_model_sparse;
+
+/*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions. */
+ES_API int64_t es_model_sparse_cells(const es_model *model);
+
+/* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". Statistics of
+ * a sparse head are those of the weights that were used. */
 typedef struct es_model_block {
-    const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong */
+    const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong; not read with input */
     int64_t n;           /* 1 .. positions */
-    void *hidden;        /* (L + 1, n, H) in the model's precision; state 0 first */
+    int64_t states;      /* hidden states, counted from state 0: the last that is computed is
+                            states - 1. The layers after it are not run, and have no statistics.
+                            0: all L + 1 */
+    void *hidden;        /* (states - start, n, H) in the model's precision; state `start` first */
     void *last;          /* (n, H) state L alone */
     double *entropy;     /* (L, h) -sum w ln w in nats, mean over the block's queries */
     double *top_weight;  /* (L, h) largest weight, mean */
@@ -145,14 +172,27 @@ typedef struct es_model_block {
     double *ess;         /* (L, h) effective number of keys, 1/sum w^2, mean */
     double *pooled;      /* (H) of the pooler, after tanh or what the type has in its place */
     double *logits;      /* (labels) of the classifier */
+    const es_model_sparse *sparse; /* NULL: every head keeps everything */
+    double *kept;                  /* (L, h) keys of a query, as often as drawn, mean; n of all */
+    int64_t *empty;                /* (L, h) queries that kept no key */
+    /* To begin in the middle: `input` (n, H), in the model's precision, is hidden state `start`, 0
+     * .. L, and the layers before it are not run. start = l and states = l + 2 is layer l alone.
+     * From a state of its own the model makes what it made of it before, bit for bit. NULL: begin
+     * with ids, start = 0. */
+    int64_t start;
+    const void *input;
 } es_model_block;
 
 /*! es_model_forward() : run every block through the model, one per thread at a time. 2 n L (4 H^2 +
  *  2 H intermediate) + 4 n^2 L H operations per block; memory per thread in the model's precision
- *  about n (5 H + intermediate) and what es_attend() takes, for the longest block.
+ *  about n (5 H + intermediate) and what es_attend() takes, for the longest block. A sparse head
+ *  takes 2 n^2 H/h operations for its scores, in f64, and what its policy takes for n queries.
  *  @return : ES_OK; ES_E_EMPTY if n is 0; ES_E_RANGE for a block longer than the model's positions
  *  (forward.length) or an id outside the vocabulary (forward.id, err->row the block and err->col
- *  the place in it); ES_E_ARGUMENT if pooled or logits are wanted of a model without them;
+ *  the place in it), or more states than there are, or none from `start` on (forward.states), or
+ *  cells beyond the last (as es_address_check()); ES_E_ARGUMENT if pooled or logits are wanted of a
+ *  model without them, or with the last state not reached, or `start` without input
+ *  (forward.start), or sparse without heads (forward.sparse); as es_policy_spec_check();
  *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_LIMIT, ES_E_MEMORY,
  *  ES_E_INTERRUPTED (progress counts blocks). */
 ES_API es_status es_model_forward(const es_model *model, const es_model_block *blocks,

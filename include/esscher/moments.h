@@ -44,6 +44,14 @@ ES_API void es_moments_merge(es_moments *into, const es_moments *from);
  * is the population covariance that the papers use. With count <= ddof every element is NaN. */
 ES_API void es_moments_covariance(const es_moments *m, int ddof, double *out);
 
+/*! es_moments_numbers() : how many numbers moments of so many columns are, when they are to travel
+ *  or to be kept. es_moments_save() : into out. es_moments_load() : m, of the same columns, becomes
+ *  what was saved, bit for bit. @return : ES_OK; ES_E_FORMAT (moments.numbers) for a count of rows
+ *  that is none. */
+ES_API int64_t es_moments_numbers(int64_t dim);
+ES_API void es_moments_save(const es_moments *m, double *out);
+ES_API es_status es_moments_load(es_moments *m, const double *numbers, es_error *err);
+
 #ifdef __cplusplus
 }
 #endif

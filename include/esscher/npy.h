@@ -14,8 +14,9 @@
  * What is read: versions 1.0, 2.0 and 3.0 of the format, C order, f4 and f8 of either byte order,
  * and f2, which becomes f32 without loss; one to four dimensions, any of which may be 0. NumPy has
  * no bfloat16: who knows that two-byte items are such says so (es_npy_raw). What is
- * not read: integers, booleans and complex numbers (which precision they should get is not ours to
- * guess), Fortran order, and Python objects, because reading a pickle runs code out of the file.
+ * not read: integers (unless they are known to count something), booleans and complex numbers
+ * (which precision they should get is not ours to guess), Fortran order, and Python objects,
+ * because reading a pickle runs code out of the file.
  *
  * The file is believed in nothing. Its header is parsed by a grammar that knows the three keys of
  * the format; every size it declares is checked against the real size of the file before anything
@@ -57,11 +58,15 @@ typedef struct es_npy_info {
     char descr[8]; /* dtype as the file spells it, e.g. "<f2" */
 } es_npy_info;
 
-/* What two-byte items that NumPy has no number format for are: <u2, <i2, and the |V2 that
- * ml_dtypes' bfloat16 is saved as. */
+/* What items that are no floating-point numbers stand for, where the caller knows. */
 typedef enum es_npy_raw {
     ES_NPY_RAW_REFUSED = 0,
-    ES_NPY_RAW_BF16 = 1 /* bfloat16: become f32 without loss; descr is "BF16" */
+    /* <u2, <i2, and the |V2 that ml_dtypes' bfloat16 is saved as are bfloat16: they become f32
+     * without loss; descr is "BF16" */
+    ES_NPY_RAW_BF16 = 1,
+    /* integers, signed or not, of 1, 2, 4 or 8 bytes are numbers of things: they become f64,
+     * without loss up to 2^53 */
+    ES_NPY_RAW_WHOLE = 2
 } es_npy_raw;
 
 /*! es_npy_inspect() : shape and dtype of a file, with every check es_npy_load() makes before it

@@ -123,6 +123,22 @@ ES_API es_status es_blocks_facts(const es_blocks *blocks, const es_tokenizer *to
 
 typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
 
+typedef struct es_pool_info {
+    int64_t tokens, hidden, layers, heads;
+    int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
+    bool specials;          /* are rows of [CLS] and [SEP] among the tokens? */
+    es_pool_store store;
+    int64_t repeats;
+    bool sparse; /* only some rows are kept */
+} es_pool_info;
+
+/* Which rows of a layer are to be kept of a pool that holds no others: a pure function of its
+ * arguments. `about` is the pool, as it will be, and starts (blocks + 1) are the rows where blocks
+ * begin. It is asked twice: with rows NULL, for the most there will be, into *count; then for
+ * rows (*count), in any order, repeats allowed, and how many it has written. */
+typedef es_status (*es_pool_keep_fn)(void *user, const es_pool_info *about, const int64_t *starts,
+                                     int64_t layer, int64_t *rows, int64_t *count, es_error *err);
+
 typedef struct es_pool_spec {
     const es_model *model;
     const es_tokenizer *tokenizer;
@@ -138,6 +154,10 @@ typedef struct es_pool_spec {
     const char *folder;
     es_text_shuffle shuffle; /* before the model reads it */
     uint64_t seed;           /* of the shuffle */
+    /* A sparse pool: the rows that keep() wants of each layer, and no others, so that disk and
+     * memory hardly depend on the pool's size. NULL: all. */
+    es_pool_keep_fn keep;
+    void *keep_user;
 } es_pool_spec;
 
 /* What a pool will take. */
@@ -145,8 +165,9 @@ typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
     double flops;      /* of the forward pass, times 1.5: it is slower than products alone */
     double disk_bytes; /* of all layers, and of run_bytes */
-    double run_bytes;  /* of the cells of pool.run: checksums, attention statistics */
-    double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer */
+    double run_bytes;  /* of pool.run: checksums, attention statistics, which rows are kept */
+    double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer;
+                          of a sparse pool also its number, and the ids of the text */
     size_t bytes;      /* upper bound on memory at one time, the model's weights not counted */
     es_text_used parts[ES_TEXT_PARTS]; /* of a mixture: what each part has in it */
     es_text_facts text;
@@ -158,7 +179,8 @@ ES_API es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, 
 
 /*! es_pool_build() : make the pool, or what is missing of it. The folder is created if its parent
  *  exists. Progress counts batches of ES_POOL_BATCH blocks, and parts of them. Rows have the same
- *  bits for any number of threads. One process at a time builds a pool.
+ *  bits for any number of threads. One process at a time builds a pool, or the ranks of
+ *  exec->executor together, who then must all see the folder: else ES_E_IO (pool.shared).
  *  @return : ES_OK; as es_blocks_read() and es_model_forward(); ES_E_ARGUMENT (run.parameters) if
  *  the folder holds a pool of something else, with the difference; ES_E_UNSUPPORTED (pool.version)
  *  if it holds one of another version; ES_E_FORMAT (pool.damaged) if files of what was finished are
@@ -170,14 +192,6 @@ ES_API es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es
 
 typedef struct es_pool es_pool;
 
-typedef struct es_pool_info {
-    int64_t tokens, hidden, layers, heads;
-    int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
-    bool specials;          /* are rows of [CLS] and [SEP] among the tokens? */
-    es_pool_store store;
-    int64_t repeats;
-} es_pool_info;
-
 /*! es_pool_open() : a finished pool. @return : ES_OK; as es_run_open() and es_npy_inspect();
  *  ES_E_EMPTY (pool.unfinished); ES_E_UNSUPPORTED (pool.version) for a pool of another version;
  *  ES_E_FORMAT (pool.shape) for files that do not fit together. Takes 8 bytes of memory for each
@@ -186,9 +200,16 @@ ES_API es_status es_pool_open(const char *folder, es_pool **out, es_error *err);
 ES_API void es_pool_close(es_pool *pool); /* NULL is fine */
 ES_API es_pool_info es_pool_about(const es_pool *pool);
 
+/*! es_pool_stream() : for walks through a sparse pool: the model and the text it was made of, which
+ *  is read again. spec->model must outlive the pool. Takes 4 to 8 bytes for each token of the text.
+ *  @return : as es_blocks_read(); ES_E_ARGUMENT (pool.stream) for another text, or
+ *  a model of other weights. */
+ES_API es_status es_pool_stream(es_pool *pool, const es_pool_spec *spec, es_error *err);
+
 /*! es_pool_rows() : rows [first, first + count) of a layer's input into out (count, hidden).
  *  Thread-safe. @return : ES_OK; ES_E_RANGE; ES_E_IO; ES_E_MEMORY; ES_E_FORMAT (pool.checksum) with
- *  the byte where it begins if a row is not as it was written. */
+ *  the byte where it begins if a row is not as it was written; ES_E_RANGE (pool.dropped) for a row
+ *  that a sparse pool does not hold. */
 ES_API es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
                               float *out, es_error *err);
 
@@ -196,6 +217,29 @@ ES_API es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first,
  *  @return : as es_pool_rows(). */
 ES_API es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows,
                                 int64_t count, float *out, es_error *err);
+
+/* All rows [first, last) of `layers` layers from `layer` on. */
+typedef struct es_pool_range {
+    int64_t layer, layers, first, last;
+    int64_t strip; /* rows that are shown at a time */
+} es_pool_range;
+
+/* Rows [first, first + count) of a layer's input, x (count, hidden), valid during the call. */
+typedef es_status (*es_pool_visit)(void *user, int64_t layer, int64_t first, int64_t count,
+                                   const float *x, es_error *err);
+
+/*! es_pool_walk() : show rows strip by strip, those of a layer in their order; the last strip may
+ *  be shorter. A sparse pool has them no more: the model reads the text again (es_pool_stream()),
+ *  as far as the last of these layers, and shows the bits that a full pool would have stored. Takes
+ *  memory for a strip, and then for a strip of every layer and ES_POOL_BATCH blocks. Progress
+ *  counts rows. @return : ES_OK; what `visit` returns; as es_pool_rows(), es_model_forward().
+ */
+ES_API es_status es_pool_walk(const es_pool *pool, const es_pool_range *range, const es_exec *exec,
+                              es_pool_visit visit, void *user, es_error *err);
+
+/*! es_pool_walk_bytes() : memory that it takes beside the pool, for a pool of such a model. */
+ES_API double es_pool_walk_bytes(const es_model_config *config, const es_pool_range *range,
+                                 bool sparse, int threads);
 
 /*! es_pool_block() : the rows of block 0 <= block < blocks, in the order of the text.
  *  @return : ES_OK; ES_E_RANGE. */

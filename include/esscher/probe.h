@@ -47,6 +47,7 @@ typedef struct es_probe_spec {
     bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
     bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
                                  most of its time */
+    int64_t part_tokens;      /* of a part of the limit, about; 0: 262144 */
     uint64_t seed;
     const es_exec *exec;
 } es_probe_spec;
@@ -65,12 +66,64 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
 
+/* The same in parts of consecutive tokens, which any process may do: each part makes a *state* of
+ * so many numbers of a layer; states are folded in the order of the parts, and the last is
+ * finished. es_probe_measure() does all of it: parts are a pure function of the pool's size, so
+ * that the bits are the same, whoever did them.
+ *
+ *     for (part = 0; part < es_probe_parts(&spec); part++)
+ *         es_probe_part(&spec, layer, 1, part, state, &err), and, but for the first,
+ *         es_probe_fold(&spec, folded, state, &err);
+ *     es_probe_finish(&spec, folded, numbers, &err);
+ */
+
+/*! es_probe_parts() : one for each spec->part_tokens of the pool's, at most 256. */
+ES_API int64_t es_probe_parts(const es_probe_spec *spec);
+
+/*! es_probe_part_numbers() : of the state of one layer. */
+ES_API int64_t es_probe_part_numbers(const es_probe_spec *spec);
+
+/*! es_probe_part() : one walk through one part of `layers` layers from `layer` on, into state
+ *  (layers, es_probe_part_numbers()). A part beyond the last has seen nothing. Progress counts
+ *  tokens. @return : as es_probe_measure(). */
+ES_API es_status es_probe_part(const es_probe_spec *spec, int64_t layer, int64_t layers,
+                               int64_t part, double *state, es_error *err);
+
+/*! es_probe_fold() : what the state of a later part of one layer has seen is added to `into`.
+ *  es_probe_finish() : the numbers of a layer from the state of all parts.
+ *  @return : ES_OK; ES_E_FORMAT for numbers that are no state; ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_probe_fold(const es_probe_spec *spec, double *into, const double *state,
+                               es_error *err);
+ES_API es_status es_probe_finish(const es_probe_spec *spec, const double *state, double *numbers,
+                                 es_error *err);
+
+/* ---- a pool that keeps what is needed ---- */
+
+/* What a probe will be asked, so that a pool can keep its rows and no others. */
+typedef struct es_probe_wants {
+    const es_probe_spec *spec;   /* its pool is not looked at */
+    int64_t replicates, windows; /* es_probe_replicate(), es_probe_window() */
+    bool sections;               /* es_probe_sections() */
+    int64_t passages;            /* blocks b i/p of b, i < p, for every p up to that: of
+                                    es_probe_paper_open() */
+} es_probe_wants;
+
+/*! es_probe_keep() : for es_pool_spec.keep, with an es_probe_wants as its user: rows of queries,
+ *  draws, windows, neighbours, sinks and passages. Limit, exact errors and sections walk through
+ *  the pool, for which es_pool_stream() is called. */
+ES_API es_status es_probe_keep(void *wants, const es_pool_info *about, const int64_t *starts,
+                               int64_t layer, int64_t *rows, int64_t *count, es_error *err);
+
 /* What the limit of one layer takes, one replicate, one of Gaussian tokens, opening the layer for
  * predictions, and exact errors. */
 typedef struct es_probe_cost {
     double limit_flops, replicate_flops, control_flops, open_flops, exact_flops;
     double exact_numbers; /* as es_probe_exact_numbers() */
-    size_t bytes;         /* upper bound on memory at one time */
+    size_t bytes;         /* upper bound on memory at one time, one layer and slice at a time */
+    /* of that, or more of it where several are walked through together: of a layer's state in a
+     * walk for the limit, and of a slice's grids */
+    double state_bytes, slice_bytes;
+    int64_t parts; /* as es_probe_parts() */
 } es_probe_cost;
 
 /*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not looked at.
@@ -157,6 +210,22 @@ ES_API int64_t es_probe_exact_numbers(const es_probe_spec *spec);
 ES_API es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double *numbers,
                                 double *exact, es_error *err);
 
+/* The same slice by slice, which any process may do: a slice is up to ES_PROBE_SLICE heads of a
+ * layer, and slices count through all layers. Numbers of a layer's slices, one after the other,
+ * begin with those of es_probe_exact(). */
+enum { ES_PROBE_SLICE = 4 };
+
+/*! es_probe_slices() : of a layer. es_probe_slice_numbers() : of a slice. */
+ES_API int64_t es_probe_slices(const es_probe_spec *spec);
+ES_API int64_t es_probe_slice_numbers(const es_probe_spec *spec);
+
+/*! es_probe_exact_slices() : slices [first, first + count) in one walk through their layers, into
+ *  out (count, es_probe_slice_numbers()). `numbers` (layers of the model) are the layers'; of
+ *  layers that have none of the slices they are not looked at. Memory as above for each slice.
+ *  @return : as es_probe_exact(); ES_E_RANGE (probe.slices). */
+ES_API es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_t count,
+                                       const double *const *numbers, double *out, es_error *err);
+
 /* The map error at one n for tokens drawn independently. */
 typedef struct es_probe_point {
     double map_error;      /* over all queries, from the exact ones (below) */
@@ -210,6 +279,11 @@ enum { ES_PROBE_SECTIONS = 16 };
  *  @return : ES_OK; ES_E_RANGE (probe.sections) for fewer than 16 tokens; as es_probe_measure(). */
 ES_API es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *out,
                                    es_error *err);
+
+/*! es_probe_sections_of() : of `layers` layers from `layer` on, out (layers, ...), together: the
+ *  same numbers. */
+ES_API es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t layers,
+                                      double *out, es_error *err);
 
 typedef struct es_probe_price {
     double flops;

@@ -27,7 +27,9 @@
  * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
  * when the process dies; a lock file left by a kill blocks nobody. Readers need no lock and may
  * look while a run is going on. Network file systems may hide the lock from other machines: writing
- * to one is remarked on (es_log_set()), and it is refused where there are no locks at all.
+ * to one is remarked on (es_log_set()), and it is refused where there are no locks at all. A writer
+ * that finds another's name in the lock file before it writes stops (run.stolen): of two writers
+ * that both got the lock the later one goes on.
  *
  * The file is believed in nothing. It is checked as a whole when opened, in time O(file), and each
  * cell, table, parameter and fact carries a CRC-64. Numbers come back with the bits they had,
@@ -128,14 +130,21 @@ ES_API es_run_about es_run_info(const es_run *run);
  *  Facts are not compared, nor is the order of parameters. @return : the number of differences. */
 ES_API int64_t es_run_diff(const es_run *run, const es_run_spec *spec, char *out, size_t size);
 
+/*! es_run_note() : one more fact of this start, once it is known; es_run_info() has it when the run
+ *  is opened again. @return : ES_OK; ES_E_ARGUMENT (run.spec); as es_run_put_cell(). */
+ES_API es_status es_run_note(es_run *run, const char *key, const char *text, es_error *err);
+
 /* ---- cells ---- */
 
-/* A kind of cell: each holds (rows, cols) numbers. Strings belong to the run. */
+/* A kind of cell: each holds (rows, cols) numbers. Strings belong to the run. A name that begins
+ * with "_" is that of a *scratch* stage: work under way, which goes on from it, and no result. It
+ * is not listed to people, and es_run_join() leaves it where it is. */
 typedef struct es_run_stage {
     const char *name;
     int64_t rows, cols;
     const char *const *columns; /* cols names */
     int64_t cells;              /* finished, or damaged */
+    bool scratch;
 } es_run_stage;
 
 /*! es_run_add_stage() : declare a stage, or find it again in a resumed run. `*id` counts from 0.
@@ -159,6 +168,10 @@ ES_API es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool
 ES_API es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
                                  es_error *err);
 
+/*! es_run_drop_cell() : it is there no longer; fine if it never was. Its room in the file is used
+ *  again. @return : as es_run_put_cell(). */
+ES_API es_status es_run_drop_cell(es_run *run, int64_t stage, int64_t index, es_error *err);
+
 /*! es_run_get_cell() : the cell into out (rows, cols).
  *  @return : ES_OK; ES_E_EMPTY (run.cell) if there is none; ES_E_FORMAT (run.checksum) if it is
  *  damaged; ES_E_RANGE; ES_E_IO. */
@@ -174,6 +187,46 @@ typedef es_status (*es_run_cell_fn)(void *user, int64_t index, const double *val
  *  @return : ES_OK; what `fn` returned; ES_E_FORMAT at the first damaged cell; ES_E_IO. */
 ES_API es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
                                   es_error *err);
+
+/* ---- shards ---- */
+
+/* Several processes that cannot see each other may do a run together, each its share of the cells
+ * into a file of its own: es_study_opts.shard. Such a file has two facts more: "shard", "3 of 16",
+ * and "cells", how many of each stage the whole run has: "limit 6, draw 48". */
+
+/*! es_run_shard() : is this the file of a shard, and of which? false, and 0 of 0, for a run that
+ *  was last worked on as a whole. */
+ES_API bool es_run_shard(const es_run *run, int64_t *shard, int64_t *shards);
+
+typedef struct es_run_join_opts {
+    const es_run_pair *facts; /* of the file that is made, beside "cells" */
+    int64_t facts_count;
+    bool overwrite;
+    bool partial; /* gaps are allowed */
+    es_progress_fn progress;
+    void *progress_user;
+} es_run_join_opts;
+
+typedef struct es_run_joined {
+    int64_t files, cells; /* files, and cells that the new file has */
+    int64_t twice;        /* cells that several files had, with the same bits */
+    int64_t missing;      /* cells that none has */
+    char gaps[256];       /* which, "limit 4-5, draw 32-47"; cut with "..." */
+} es_run_joined;
+
+/*! es_run_join() : the cells of all shards of a run into one file, which can be resumed: es_run_
+ *  resume() finds the parameters of the shards. They are streamed: memory is one cell and 4 bytes
+ *  for each. The new file takes its name when it has everything; before that, and after a failure,
+ *  `out` is what it was. *joined may be NULL; it is filled as far as it came.
+ *  @return : ES_OK;
+ *   ES_E_ARGUMENT: merge.twice, a file is given twice; merge.output, `out` is one of them;
+ *     merge.command, merge.parameters, naming the differences; merge.whole for a run that is no
+ *     shard; merge.finished for one that has its tables; merge.stage for shards of another version;
+ *   ES_E_EMPTY: merge.none, no files; merge.gaps, naming them, unless opts->partial;
+ *   ES_E_FORMAT: merge.overlap for a cell that has other bits in another file; run.checksum for one
+ *     that is damaged; ES_E_INTERRUPTED; and what es_run_open() and es_run_create() return. */
+ES_API es_status es_run_join(const char *const *paths, int64_t count, const char *out,
+                             const es_run_join_opts *opts, es_run_joined *joined, es_error *err);
 
 /* ---- final tables ---- */
 

@@ -18,7 +18,10 @@
  * made (`begin`); cells that the file lacks are computed, stage by stage, and kept as they come;
  * tables are made of all of them (`summarise`) and written. A killed run loses the cells in flight.
  *
- * Who computes cells is behind es_executor: the threads of this process, unless told otherwise.
+ * Who computes cells is behind es_executor (executor.h): the threads of this process, unless told
+ * otherwise. Where several processes share a run, each of them calls es_study_run() with the same
+ * parameters; rank 0 has run file, progress and answer. Where they cannot see each other, each is a
+ * shard (es_study_opts.shard), and es_run_join() joins their run files.
  */
 #ifndef ESSCHER_STUDY_H
 #define ESSCHER_STUDY_H
@@ -27,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <esscher/exec.h>
+#include <esscher/executor.h>
 #include <esscher/table.h>
 #include <esscher/view.h>
 
@@ -151,10 +154,24 @@ typedef struct es_stage {
     bool alone;                 /* a cell takes one thread, and several run side by side; else all
                                    threads work on one cell */
     bool tells;                 /* a cell reports its own progress from 0 to the end once */
+    bool shared;                /* cells of later stages read these: all ranks have them */
     double flops;               /* of a cell */
     double (*weight)(const es_job *job, int64_t cell); /* of one among the others, where they differ
-                                                          much: for progress; not if `alone` */
+                                                          much: for progress, and for shards, who
+                                                          must all find the same; not if `alone` */
     es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
+
+    /* Or, instead of run(): `group` consecutive cells (0: 1) are computed together, the last group
+     * being what is left, in `parts` (0: 1) that any rank may do. A part makes part_numbers numbers
+     * of a group, its state; states are folded in the order of the parts, whoever made them, and
+     * finish() makes the group's cells, out (cells of the group, rows, cols), of all of them. NULL:
+     * the state is the cells. Cells are not `alone`. */
+    int64_t group, parts, part_numbers;
+    es_status (*run_part)(es_job *job, int64_t group, int64_t part, const es_exec *exec,
+                          double *state, es_error *err);
+    es_status (*fold)(es_job *job, int64_t group, double *into, const double *state, es_error *err);
+    es_status (*finish)(es_job *job, int64_t group, const double *state, double *out,
+                        es_error *err);
 } es_stage;
 
 /* Which common parameters a study has. */
@@ -201,52 +218,31 @@ typedef struct es_progress {
     double kept;        /* of that share, what a run file held already: it took no time */
 } es_progress;
 
-/* Cells of one stage that are missing, for whoever computes them: for each number in `cells`, call
- * compute() with room for the values and then done() with the values, once, from any thread. */
-typedef struct es_work {
-    const es_stage *stage;
-    const int64_t *cells;
-    int64_t count;
-    void *driver;
-    es_status (*compute)(void *driver, int64_t cell, const es_exec *exec, double *out,
-                         es_error *err);
-    es_status (*done)(void *driver, int64_t cell, const double *values, es_error *err);
-    double *(*room)(void *driver, int64_t cell); /* where the values of a cell finally belong */
-} es_work;
-
-/* Who computes cells. @return : ES_OK when every cell is done; the failure of the lowest cell that
- * failed; ES_E_INTERRUPTED when exec->progress asked to stop. */
-typedef struct es_executor {
-    const char *name;
-    es_status (*run)(const struct es_executor *self, const es_work *work, const es_exec *exec,
-                     es_error *err);
-    void *state;
-} es_executor;
-
-/*! es_executor_threads : the threads of this process. */
-ES_API extern const es_executor es_executor_threads;
-
 typedef struct es_study_opts {
     uint64_t seed;
     es_dtype precision; /* of attention kernels; 0: the study's choice */
-    es_exec exec;       /* threads, kernels, budget (may be NULL); its progress is not used */
+    es_exec exec;       /* threads, kernels, budget (may be NULL), who shares the work; its progress
+                           is not used */
     size_t max_memory;  /* bytes; 0: no limit */
     bool dry_run;       /* the answer is the cost */
     const char *out;    /* run file; NULL: none */
     bool resume, force; /* go on with it; overwrite it */
-    const char *line;   /* how the run was asked for, for the run file; NULL: unknown */
-    const es_executor *executor; /* NULL: es_executor_threads */
+    /* Of `shards` processes that know nothing of each other, this is number `shard`, from 1: it
+     * computes its share of the cells into a run file of its own, and its answer says so, without
+     * tables; es_run_join() makes one run of all of them. 0: the whole run. */
+    int64_t shard, shards;
+    const char *line; /* how the run was asked for, for the run file; NULL: unknown */
     /* Called now and then, never from two threads at once; true asks to stop. NULL: silent. */
     bool (*progress)(void *user, const es_progress *now);
     void (*admitted)(void *user, const es_cost *cost); /* before work begins; NULL: nobody asks */
     void *user;
 } es_study_opts;
 
-/*! es_study_run() : all of it. `params` is completed along the way. *answer is the caller's, also
- *  where status is not ES_OK it is NULL.
+/*! es_study_run() : all of it. `params` is completed along the way. *answer is the caller's; it is
+ *  NULL where status is not ES_OK, and on ranks other than 0.
  *  @return : ES_OK; ES_E_LIMIT (memory.limit) before any work; ES_E_ARGUMENT for parameters that
- *  contradict each other; what run.h says of run files; ES_E_INTERRUPTED (run.interrupted), saying
- *  how far it came; and what the study's own functions return. */
+ *  contradict each other (run.options, run.shard); what run.h says of run files; ES_E_INTERRUPTED
+ * (run.interrupted), saying how far it came; and what the study's own functions return. */
 ES_API es_status es_study_run(const es_study *study, es_params *params, const es_study_opts *opts,
                               es_answer **answer, es_error *err);
 

@@ -1,14 +1,20 @@
-/* tokenizer.h : text becomes token ids, as the checkpoint's own WordPiece tokenizer makes them.
+/* tokenizer.h : text becomes token ids, as the checkpoint's own tokenizer makes them: WordPiece
+ * (BERT), byte pairs spelt in bytes (GPT-2, Llama 3, Qwen), or SentencePiece's byte pairs with
+ * bytes to fall back on (Llama 2, Mistral).
  *
  * A tokenizer is read from a model's folder: from tokenizer.json, or from vocab.txt with the
  * tokenizer_config.json beside it. It never changes afterwards, so any number of threads may use
  * it. Text goes through it in one pass:
  *
- *     bytes -> characters -> added tokens such as [MASK] taken out
- *           -> clean, set ideographs apart, strip accents, lower case      (the normalizer)
- *           -> words: white space divides, punctuation stands alone        (the pre-tokenizer)
- *           -> the longest piece of the vocabulary that begins the word, then the longest "##"
- *              piece that goes on, ...; [UNK] for a word that cannot be cut up, or is too long
+ *     bytes -> characters -> added tokens such as [MASK] or <|endoftext|> taken out
+ *           -> the normalizer. WordPiece: clean, set ideographs apart, strip accents, lower case.
+ *              Byte pairs: NFC, Prepend, Replace, as the file says
+ *           -> the pre-tokenizer: words. WordPiece: white space divides, punctuation stands alone.
+ *              Byte pairs: ByteLevel, Split, Digits, Metaspace, as the file says
+ *           -> the model. WordPiece: the longest piece of the vocabulary that begins the word, then
+ *              the longest "##" piece that goes on, ...; [UNK] for a word that cannot be cut up, or
+ *              is too long. Byte pairs: neighbours that the list of merges has become one piece,
+ * the first of the list first, until none is left
  *
  *     es_tokenizer *tokenizer;
  *     es_token_list list = {0};
@@ -19,18 +25,25 @@
  *                    es_tokenizer_token(tokenizer, list.tokens[i].id));
  *
  * For text that does not fit in memory there is a stream: bytes are written to it in pieces of any
- * size, tokens come out through a callback. A stream's memory does not depend on the text, even
- * if the text is one word of a gigabyte, and its time is O(bytes L), L the longest piece of the
- * vocabulary; on English text a piece is found in some seven steps.
+ * size, tokens come out through a callback. Of WordPiece a stream's memory does not depend on the
+ * text, even if the text is one word of a gigabyte, and its time is O(bytes L), L the longest piece
+ * of the vocabulary; on English text a piece is found in some seven steps. Byte pairs take O(bytes
+ * log W) time and O(W) memory, W the longest word: 2 MB, and up to 150 bytes for each of a word's
+ * (a million letters in a row are one). What has to be seen as a whole the file says: a pattern
+ * that looks back, or a text to be replaced that is longer than a character, makes one word of all
+ * that stands between two added tokens.
  *
- * What is like Hugging Face's tokenizers, and what is not. Ids are those of BertNormalizer,
- * BertPreTokenizer and WordPiece. Three details depend on who implements them. Which characters
- * are accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has older
+ * What is like Hugging Face's tokenizers, and what is not. Of byte pairs, ids are those of
+ * transformers.js, but for U+0085 and U+FEFF in a ByteLevel with its own pattern: the former is
+ * white space and the latter is not, as Unicode and the Rust library have it. Patterns see Unicode
+ * as PCRE2 has it (14 in Debian 12). Of WordPiece, ids are those of BertNormalizer,
+ * BertPreTokenizer and WordPiece. Three details depend on who implements them. Which characters are
+ * accents and punctuation follows Unicode 17, as in transformers.js; the Rust library has older
  * tables, which differ in 658 characters of scripts that no vocabulary has. Ideographs of the
  * supplementary planes stand alone, as in BERT's own code; transformers.js overlooks them, and Rust
  * those of U+2B820..U+2B91F. Lower case is made character by character, as in Rust: a capital sigma
- * at the end of a word becomes U+03C3.
- * Truncation and padding that a tokenizer.json may ask for are left to the caller.
+ * at the end of a word becomes U+03C3. Truncation and padding that a tokenizer.json may ask for are
+ * left to the caller.
  */
 #ifndef ESSCHER_TOKENIZER_H
 #define ESSCHER_TOKENIZER_H
@@ -52,12 +65,13 @@ enum { ES_TOKENIZER_SPECIALS = 8 }; /* most special tokens on either side of a t
 
 /* What a tokenizer does, for a record of it. */
 typedef struct es_tokenizer_info {
-    int64_t size; /* ids are in [0, size) */
-    int32_t unknown;
+    int64_t size;                   /* ids are in [0, size) */
+    int32_t unknown;                /* -1: there is none */
     int prefix_count, suffix_count; /* specials around a text: [CLS] ... [SEP] for BERT */
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
-    int64_t max_chars; /* a longer word is unknown */
+    int64_t max_chars; /* a longer word is unknown; of WordPiece, as the next */
     bool clean_text, split_chinese, strip_accents, lowercase;
+    const char *model; /* the kind: "WordPiece" or "BPE" */
 } es_tokenizer_info;
 
 /* ---- a tokenizer ---- */
@@ -71,10 +85,11 @@ typedef struct es_tokenizer_info {
  *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing);
  *   ES_E_FORMAT: tokenizer.json (no JSON; err->offset), tokenizer.key (a key that is missing or of
  *     another type), vocab.empty, vocab.utf8, vocab.nul (err->offset), tokenizer.special (no
- *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash;
- *   ES_E_UNSUPPORTED: tokenizer.model (BPE, Unigram, ...), tokenizer.normalizer,
- *     tokenizer.pretokenizer, tokenizer.postprocessor, tokenizer.added, tokenizer.word;
- *   ES_E_LIMIT (tokenizer.size, or over the budget); ES_E_MEMORY. */
+ *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash, tokenizer.merge (of pieces,
+ * or into one, that the vocabulary does not have); ES_E_UNSUPPORTED: tokenizer.model (Unigram,
+ * ...), tokenizer.normalizer, tokenizer.pretokenizer, tokenizer.postprocessor, tokenizer.decoder,
+ * tokenizer.pattern, tokenizer.added, tokenizer.word; ES_E_LIMIT (tokenizer.size, or over the
+ * budget); ES_E_MEMORY. */
 ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out,
                                    es_error *err);
 
@@ -122,7 +137,8 @@ typedef struct es_token_list {
  *  word gives the specials only: whether nothing is an error, the caller knows. opts may be NULL,
  *  text too if bytes is 0. Release the list with es_token_list_free(). Thread-safe.
  *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict;
- *  ES_E_LIMIT, ES_E_MEMORY. After a failure the list is empty. */
+ *  ES_E_LIMIT (tokenizer.pattern: a match takes too long; text.word; or over the budget),
+ *  ES_E_MEMORY. After a failure the list is empty. */
 ES_API es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
                                      const es_encode_opts *opts, es_token_list *list,
                                      es_error *err);
@@ -150,8 +166,9 @@ ES_API es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_en
 
 /*! es_token_stream_write() : the next bytes of the text, cut anywhere, even inside a character.
  *  Tokens reach the sink when their word has ended.
- *  @return : ES_OK; ES_E_FORMAT (text.utf8); what the sink returned. After a failure the text is
- *  lost; es_token_stream_finish() repeats the status and makes the stream ready for the next. */
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8); ES_E_LIMIT, ES_E_MEMORY (byte pairs; see
+ *  es_tokenizer_encode()); what the sink returned. After a failure the text is lost;
+ * es_token_stream_finish() repeats the status and makes the stream ready for the next. */
 ES_API es_status es_token_stream_write(es_token_stream *stream, const void *data, size_t bytes,
                                        es_error *err);
 

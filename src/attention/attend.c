@@ -1,13 +1,15 @@
 /* attend.c : es_attend(): units of work handed to threads, results in a fixed order.
  *
  * Many queries: a unit is a chunk of consecutive blocks of queries; its thread streams all keys
- * past each block and emits results at every prefix. Few queries: a unit is a block and a segment
- * of the keys; states of segments are merged in key order afterwards, prefix by prefix. */
+ * past each block and emits results at every prefix. Fewer queries: a unit is a block and a segment
+ * of the keys; states of segments are merged in key order afterwards, prefix by prefix. So few that
+ * they do not fill a panel: the same, but few.c makes the states. */
 #include <esscher/attend.h>
 
 #include <math.h>
 #include <string.h>
 
+#include "attention/few.h"
 #include "attention/plan.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -63,6 +65,9 @@ static es_status attend_chunk(void *job_, int64_t chunk, int thread, es_error *e
     const job *j = job_;
     int64_t first, last;
     (void)err;
+    if (j->p->mask && j->p->mask->causal)
+        chunk =
+            j->plan->chunks - 1 - chunk; /* the last queries see most: the largest units first */
     es_part(j->plan->blocks, j->plan->chunks, chunk, &first, &last);
     for (int64_t block = first; block < last; block++)
         if (block_queries(j, block) > 0)
@@ -70,7 +75,7 @@ static es_status attend_chunk(void *job_, int64_t chunk, int thread, es_error *e
     return ES_OK;
 }
 
-/* ---- few queries ---- */
+/* ---- fewer queries ---- */
 
 static es_status attend_segment(void *job_, int64_t unit, int thread, es_error *err)
 {
@@ -123,7 +128,7 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
 {
     const es_problem *p = j->p;
     const es_attend_plan *plan = j->plan;
-    const bool split = plan->segments > 1;
+    const bool split = plan->segments > 1 || plan->few;
     void *memory;
     ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof *j->blocks, "blocks", &memory, err));
     j->blocks = memory;
@@ -133,8 +138,9 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
     ES_TRY(es_mem_array(p->budget, j->n_states, 1, sizeof *j->states, "states", &memory, err));
     j->states = memory;
     for (int t = 0; t < plan->threads; t++) {
-        ES_TRY(es_block_new(&j->blocks[t], p, kernels, plan->block, plan->tile,
-                            wants_only_output(j->out), err));
+        if (!plan->few)
+            ES_TRY(es_block_new(&j->blocks[t], p, kernels, plan->block, plan->tile,
+                                wants_only_output(j->out), err));
         ES_TRY(es_emit_scratch_new(&j->scratch[t], p, plan->block, err));
     }
     for (int64_t i = 0; i < j->n_states; i++)
@@ -234,12 +240,17 @@ static es_status attend(job *j, const es_kernels *kernels, es_error *err)
 {
     const es_attend_plan *plan = j->plan;
     ES_TRY(job_new(j, kernels, err));
-    if (plan->segments == 1) {
+    if (plan->segments == 1 && !plan->few) {
         ES_TRY(es_parallel_run(j->p->exec, plan->chunks, attend_chunk, j, err));
     } else {
         es_exec quiet = j->p->exec ? *j->p->exec : (es_exec){0};
         quiet.progress = NULL; /* merging takes no time worth reporting */
-        ES_TRY(es_parallel_run(j->p->exec, plan->blocks * plan->segments, attend_segment, j, err));
+        if (plan->few)
+            ES_TRY(
+                es_few_attend(j->p, plan, kernels, wants_only_output(j->out), 0, j->states, err));
+        else
+            ES_TRY(
+                es_parallel_run(j->p->exec, plan->blocks * plan->segments, attend_segment, j, err));
         ES_TRY(es_parallel_run(&quiet, plan->chunks, merge_chunk, j, err));
     }
     if (j->out->moments)
@@ -249,15 +260,54 @@ static es_status attend(job *j, const es_kernels *kernels, es_error *err)
     return ES_OK;
 }
 
+/* Row `row` of what a scale writes; NULL stays NULL. */
+static double *out_at(double *x, int64_t row, int64_t width) { return x ? x + row * width : NULL; }
+
+/* Several scales with factors, one after the other: a factor is added after the scale, so that the
+ * largest of the corrected scores is another key's at each. */
+static es_status attend_apart(const es_problem *p, const es_attend_opts *opts,
+                              const es_attend_out *out, es_error *err)
+{
+    es_status status = ES_OK;
+    int64_t s = 0;
+    for (; s < p->n_scales && status == ES_OK; s++) {
+        const int64_t set = s * p->n_prefixes, row = set * p->m;
+        es_attend_opts one = *opts;
+        one.scales = p->scales + s;
+        one.n_scales = 1;
+        const es_attend_out part = {.output = out_at(out->output, row, p->dv),
+                                    .lse = out_at(out->lse, row, 1),
+                                    .entropy = out_at(out->entropy, row, 1),
+                                    .top_weight = out_at(out->top_weight, row, 1),
+                                    .top_index = out->top_index ? out->top_index + row : NULL,
+                                    .sum_squares = out_at(out->sum_squares, row, 1),
+                                    .top_mass = out_at(out->top_mass, row, p->n_top_k),
+                                    .spread2 = out_at(out->spread2, row, 1),
+                                    .block_spread2 = out_at(out->block_spread2, row, p->dv),
+                                    .block_powers = out_at(out->block_powers, row, 3),
+                                    .moments = out->moments ? out->moments + set : NULL};
+        status = es_attend(p->q, p->k, p->v, &one, &part, err);
+    }
+    for (int64_t i = 0; status != ES_OK && out->moments && i < (s - 1) * p->n_prefixes; i++)
+        es_moments_free(&out->moments[i]); /* of the scales before */
+    return status;
+}
+
 es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
                     const es_attend_opts *opts, const es_attend_out *out, es_error *err)
 {
     es_problem p;
     es_attend_plan plan;
     const es_kernels *kernels;
-    ES_TRY(es_problem_data(&p, q, k, v, opts, err));
+    ES_TRY(es_problem_views(&p, q, k, v, opts, err));
     ES_TRY(es_problem_wants(&p, out, err));
+    if (es_mask_has_factors(p.mask) && p.n_scales > 1)
+        return attend_apart(&p, opts, out, err);
     ES_TRY(es_plan_make(&p, out->moments != NULL, &plan, &kernels, err));
+    if (!plan.few) /* which looks while it reads */
+        ES_TRY(es_problem_scan_bounds(&p, es_kernels_squares(kernels, p.q),
+                                      es_kernels_squares(kernels, p.k),
+                                      es_kernels_squares(kernels, p.v), err));
     es_log(ES_LOG_DEBUG,
            "attend: %s, %d threads, %lld blocks of %lld queries, tiles of %lld keys, %lld key "
            "segments",

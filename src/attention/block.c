@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "attention/pack.h"
+#include "attention/sight.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view_at.h"
 
 /* ---- memory ---- */
 
@@ -17,7 +19,7 @@ typedef struct block_buffer {
     size_t element;
 } block_buffer;
 
-enum { BUFFERS = 21 };
+enum { BUFFERS = 31 };
 
 static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
                          int64_t tile, block_buffer out[BUFFERS])
@@ -28,6 +30,7 @@ static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t
     const int64_t all = p->n_scales * rows, in_blocks = p->block ? all * channels4 : 0;
     const int64_t tile4 = (tile + ES_GROUP - 1) / ES_GROUP * ES_GROUP;
     const size_t real = es_dtype_size(kernels->dtype);
+    const bool masks = p->mask, lists = p->mask && p->mask->list_queries;
     const block_buffer list[BUFFERS] = {
         {offsetof(es_block, queries), rows * p->d, real},
         {offsetof(es_block, keys), tile4 * p->d, real},
@@ -49,7 +52,17 @@ static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t
         {offsetof(es_block, sums), all, sizeof(es_sums)},
         {offsetof(es_block, best), rows, sizeof(double)},
         {offsetof(es_block, best_index), rows, sizeof(int64_t)},
-        {offsetof(es_block, kept), rows * p->kept, sizeof(double)}};
+        {offsetof(es_block, kept), rows * p->kept, sizeof(double)},
+        {offsetof(es_block, since_fold), rows / lanes, sizeof(int64_t)},
+        {offsetof(es_block, met_block), rows / lanes, sizeof(int64_t)},
+        {offsetof(es_block, sights), masks ? rows : 0, sizeof(es_sight)},
+        {offsetof(es_block, common), masks ? rows / lanes : 0, sizeof(es_sight)},
+        {offsetof(es_block, ranges), masks ? 4 * lanes : 0, sizeof(int32_t)},
+        {offsetof(es_block, raise), masks ? tile4 : 0, real},
+        {offsetof(es_block, list_raise), lists ? tile4 : 0, real},
+        {offsetof(es_block, listed), lists && p->block ? tile4 * lanes : 0, real},
+        {offsetof(es_block, numbers), lists ? tile4 : 0, sizeof(int64_t)},
+        {offsetof(es_block, gathered), lists ? tile4 * p->dv : 0, real}};
     memcpy(out, list, sizeof list);
 }
 
@@ -134,7 +147,6 @@ void es_block_begin(es_block *b, int64_t first, int64_t count)
     b->first = first;
     b->count = count;
     b->panels = (count + lanes - 1) / lanes;
-    b->since_fold = 0;
     const es_view queries = es_view_rows(p->q, first, count);
     es_pack(&queries, lanes, p->largest_scale * ES_LOG2_E, b->kernels->dtype, b->queries);
 
@@ -158,36 +170,48 @@ void es_block_begin(es_block *b, int64_t first, int64_t count)
     }
     for (int64_t i = 0; i < rows * p->kept; i++)
         b->kept[i] = -INFINITY;
+    for (int64_t panel = 0; panel < b->panels; panel++) {
+        b->since_fold[panel] = 0;
+        b->met_block[panel] = -1;
+    }
+    if (p->mask)
+        es_sight_begin(b);
 }
 
 /* ---- one tile of keys against one panel of queries ---- */
 
 /* The self token of each query that has it in this tile becomes NaN, which every kernel takes as
  * weight zero. */
-static void mask_self(es_block *b, int64_t panel, int64_t from, int64_t keys)
+static void mask_self(es_block *b, int64_t panel, const es_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes;
-    for (int64_t lane = 0; lane < lanes; lane++) {
-        const int64_t row = b->first + panel * lanes + lane - from;
-        if (row >= 0 && row < keys)
+    for (int64_t lane = 0; lane < lanes && panel * lanes + lane < b->count; lane++) {
+        const int64_t row = es_sight_own(b, panel * lanes + lane, keys);
+        if (row >= 0)
             real_set(b, b->scores, row * lanes + lane, NAN);
     }
 }
 
 /* Where a tile's largest score beats the query's record, look up which key that was. New records
- * become rare after a few tiles, so that a plain search is the fastest of those tried. */
-static void note_records(es_block *b, int64_t panel, int64_t first_index)
+ * become rare after a few tiles, so that a plain search is the fastest of those tried. Gathered
+ * keys come after others that they stand before: of equal scores the first key's counts. */
+static void note_records(es_block *b, int64_t panel, const es_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes;
     for (int64_t lane = 0; lane < lanes; lane++) {
         const int64_t query = panel * lanes + lane;
-        if (!(b->tile_top[lane] > b->best[query]))
+        const double top = b->tile_top[lane];
+        const bool equal = keys->numbers && top == b->best[query] && top > -INFINITY;
+        if (!(top > b->best[query]) && !equal)
             continue;
-        int64_t key = 0;
-        while (real_get(b, b->scores, key * lanes + lane) != b->tile_top[lane])
-            key++;
-        b->best[query] = b->tile_top[lane];
-        b->best_index[query] = first_index + key;
+        int64_t row = 0;
+        while (real_get(b, b->scores, row * lanes + lane) != top)
+            row++;
+        const int64_t key = es_keys_at(keys, row);
+        if (equal && b->best_index[query] < key)
+            continue;
+        b->best[query] = top;
+        b->best_index[query] = key;
     }
 }
 
@@ -265,15 +289,25 @@ static int64_t keys_together(const es_problem *p, int64_t at, int64_t end)
     return rest < end - at ? rest : end - at;
 }
 
-/* spread += (weights^2)' (values around the centre), of `keys` keys from `key` of the tile on. */
-static void add_spread(es_block *b, int64_t at, const char *weights, int64_t key, int64_t keys)
+/* Packed values (groups of channels, keys, 4) from `key` on. Blocks of keys are packed one by one,
+ * and met as a whole. */
+static char *packed_at(const es_block *b, char *values, int64_t channels, const es_keys *keys,
+                       int64_t key)
 {
-    b->kernels->square(weights, keys, b->weights2);
-    b->kernels->product(b->weights2, real_at(b, b->values_around, key * b->around4), keys,
-                        b->around4 / ES_GROUP, true, real_at(b, b->spread, at * b->around4));
+    return real_at(b, values, b->p->block ? key * channels : (keys->skip + key) * ES_GROUP);
 }
 
-/* A block of keys has ended: what it added is squared before it joins the rest. */
+/* spread += (weights^2)' (values around the centre). */
+static void add_spread(es_block *b, int64_t at, const char *weights, const char *values,
+                       int64_t keys, int64_t pitch)
+{
+    b->kernels->square(weights, keys, b->weights2);
+    b->kernels->product(b->weights2, values, keys, pitch, b->around4 / ES_GROUP, true,
+                        real_at(b, b->spread, at * b->around4));
+}
+
+/* A block of keys has ended: what it added is squared before it joins the rest. That is known when
+ * the first key of another comes: a panel need not see the last key of the one before. */
 static void close_keys(es_block *b, int64_t at)
 {
     const int64_t lanes = b->kernels->lanes, first = at * b->channels4;
@@ -286,64 +320,116 @@ static void close_keys(es_block *b, int64_t at)
                       b->cross + first, b->square + first);
 }
 
-/* Scores (keys, lanes) are computed once; per scale, weights (keys, lanes) overwrite the previous
- * scale's. pass 1: scores = q.k' in units of log 2. pass 2: weights = 2^(score - offset). pass 3:
- * output += weights' v. Passes 2 and 3 go block by block, if there are blocks of keys. */
-static void meet(es_block *b, int64_t panel, int64_t from, int64_t keys, int64_t first_index)
+/* Scores of one tile, in units of log 2: corrected, and hidden where the query does not see the
+ * key. */
+static void score(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
 {
     const es_problem *p = b->p;
     const es_kernels *kernels = b->kernels;
-    const int64_t lanes = kernels->lanes, groups = (keys + ES_GROUP - 1) / ES_GROUP;
-    kernels->product(real_at(b, b->queries, panel * p->d * lanes), b->keys, p->d, groups, false,
-                     b->scores);
+    const int64_t lanes = kernels->lanes;
+    kernels->scores(real_at(b, b->queries, panel * p->d * lanes), p->d,
+                    (const char *)b->tile_keys + keys->skip * b->tile_stride * (int64_t)b->real,
+                    b->tile_stride, keys->count, b->scores);
+    if (b->raised)
+        kernels->raise(b->scores, keys->count, real_at(b, b->raise, keys->skip), 0, lanes);
+    if (seen == ES_SEEN_SOME)
+        es_sight_hide(b, panel, keys);
     if (p->exclude_self)
-        mask_self(b, panel, from, keys);
-    kernels->top(b->scores, keys, b->tile_top);
-    if (!b->plain)
-        note_records(b, panel, first_index);
-    if (p->kept)
-        keep_largest(b, panel, keys);
+        mask_self(b, panel, keys);
+}
 
-    char *weights = p->n_scales > 1 ? b->weights : b->scores;
-    for (int64_t s = 0; s < p->n_scales; s++) {
-        const int64_t at = (s * b->panels + panel) * lanes;
-        const double relative_scale = es_problem_relative_scale(p, s);
-        move_offsets(b, panel, s, relative_scale);
-        for (int64_t key = 0, some; key < keys; key += some) {
-            some = keys_together(p, from + key, from + keys);
-            char *w = real_at(b, weights, key * lanes);
-            kernels->tilt(real_at(b, b->scores, key * lanes), some, relative_scale,
-                          real_at(b, b->offsets, at), b->plain, w, b->tile_sums);
-            add_tile_sums(b, at);
-            kernels->product(w, real_at(b, b->values, key * b->channels4), some,
-                             b->channels4 / ES_GROUP, true,
-                             real_at(b, b->output, at * b->channels4));
-            if (p->spread)
-                add_spread(b, at, w, key, some);
-            if (p->block && (from + key + some) % p->block == 0)
-                close_keys(b, at);
-        }
+/* Weights of one tile at one scale, and what they add, block of keys by block of keys. */
+static void weigh(es_block *b, int64_t panel, const es_keys *keys, int64_t s, char *weights)
+{
+    const es_problem *p = b->p;
+    const es_kernels *kernels = b->kernels;
+    const int64_t lanes = kernels->lanes, at = (s * b->panels + panel) * lanes;
+    const double relative_scale = es_problem_relative_scale(p, s);
+    int64_t met_block = b->met_block[panel];
+    move_offsets(b, panel, s, relative_scale);
+    for (int64_t key = 0, some; key < keys->count; key += some) {
+        some = keys_together(p, keys->row + key, keys->row + keys->count);
+        const int64_t pitch = p->block ? some : keys->packed;
+        if (p->block && met_block >= 0 && met_block != (keys->row + key) / p->block)
+            close_keys(b, at);
+        met_block = p->block ? (keys->row + key) / p->block : -1;
+        char *w = real_at(b, weights, key * lanes);
+        kernels->tilt(real_at(b, b->scores, key * lanes), some, relative_scale,
+                      real_at(b, b->offsets, at), b->plain, w, b->tile_sums);
+        add_tile_sums(b, at);
+        kernels->product(w, packed_at(b, b->values, b->channels4, keys, key), some, pitch,
+                         b->channels4 / ES_GROUP, true, real_at(b, b->output, at * b->channels4));
+        if (p->spread)
+            add_spread(b, at, w, packed_at(b, b->values_around, b->around4, keys, key), some,
+                       pitch);
     }
 }
 
-/* Outputs of blocks of keys are folded where a block ends. */
-static void fold(es_block *b)
+/* Outputs of a panel go to f64. Those of blocks of keys do so where a block ends. */
+static void fold(es_block *b, int64_t panel)
 {
-    const int64_t all = b->p->n_scales * b->panels * b->kernels->lanes;
-    if (!b->p->block)
-        b->kernels->fold(b->output, all * b->channels4, b->folded);
-    if (b->p->spread)
-        b->kernels->fold(b->spread, all * b->around4, b->spread_folded);
-    b->since_fold = 0;
+    const int64_t lanes = b->kernels->lanes;
+    for (int64_t s = 0; s < b->p->n_scales; s++) {
+        const int64_t at = (s * b->panels + panel) * lanes;
+        if (!b->p->block)
+            b->kernels->fold(real_at(b, b->output, at * b->channels4), lanes * b->channels4,
+                             b->folded + at * b->channels4);
+        if (b->p->spread)
+            b->kernels->fold(real_at(b, b->spread, at * b->around4), lanes * b->around4,
+                             b->spread_folded + at * b->around4);
+    }
+    b->since_fold[panel] = 0;
 }
 
-/* Values of keys [from, from+keys), packed for the product, block of keys by block of keys. */
-static void pack_values(es_block *b, int64_t from, int64_t keys)
+/* Scores (keys, lanes) are computed once; per scale, weights (keys, lanes) overwrite the previous
+ * scale's. pass 1: scores = q.k' in units of log 2. pass 2: weights = 2^(score - offset). pass 3:
+ * output += weights' v. Passes 2 and 3 go block by block, if there are blocks of keys. */
+static void meet(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
 {
     const es_problem *p = b->p;
-    for (int64_t key = 0, some; key < keys; key += some) {
-        some = keys_together(p, from + key, from + keys);
-        const es_view v = es_view_rows(p->v, from + key, some), channels = es_view_transpose(&v);
+    score(b, panel, keys, seen);
+    b->kernels->top(b->scores, keys->count, b->tile_top);
+    if (!b->plain)
+        note_records(b, panel, keys);
+    if (p->kept)
+        keep_largest(b, panel, keys->count);
+    for (int64_t s = 0; s < p->n_scales; s++)
+        weigh(b, panel, keys, s, p->n_scales > 1 ? b->weights : b->scores);
+    if (p->block)
+        b->met_block[panel] = (keys->row + keys->count - 1) / p->block;
+    b->since_fold[panel] += keys->count;
+    if (b->since_fold[panel] >= ES_FOLD_KEYS)
+        fold(b, panel);
+}
+
+/* ---- keys are packed ---- */
+
+/* Some rows of a matrix, side by side in the kernel's precision. */
+static es_view gather(es_block *b, const es_view *x, const es_keys *keys, char *rows)
+{
+    const bool f32 = b->kernels->dtype == ES_F32;
+    for (int64_t i = 0; i < keys->count; i++) {
+        char *to = real_at(b, rows, i * x->cols);
+        const char *from = (const char *)x->data + keys->numbers[i] * x->row_stride;
+        if (x->dtype == b->kernels->dtype && x->col_stride == (int64_t)b->real)
+            memcpy(to, from, (size_t)x->cols * b->real);
+        else
+            for (int64_t j = 0; j < x->cols; j++)
+                real_set(b, to, j, es_view_at(x, keys->numbers[i], j));
+    }
+    return f32 ? es_view_f32((float *)(void *)rows, keys->count, x->cols)
+               : es_view_f64((double *)(void *)rows, keys->count, x->cols);
+}
+
+/* Values, packed for the product, block of keys by block of keys. */
+static void pack_values(es_block *b, const es_keys *keys)
+{
+    const es_problem *p = b->p;
+    const es_view all = keys->numbers ? gather(b, p->v, keys, b->gathered)
+                                      : es_view_rows(p->v, keys->row, keys->count);
+    for (int64_t key = 0, some; key < keys->count; key += some) {
+        some = keys_together(p, keys->row + key, keys->row + keys->count);
+        const es_view v = es_view_rows(&all, key, some), channels = es_view_transpose(&v);
         char *values = real_at(b, b->values, key * b->channels4);
         es_pack(&channels, ES_GROUP, 1.0, b->kernels->dtype, values);
         if (p->spread)
@@ -352,21 +438,97 @@ static void pack_values(es_block *b, int64_t from, int64_t keys)
     }
 }
 
+/* Factors of the keys' classes, in units of log 2. */
+static void pack_factors(es_block *b, const es_keys *keys)
+{
+    const es_mask *mask = b->p->mask;
+    b->raised = false;
+    for (int64_t i = 0; mask && mask->n_classes && i < keys->count; i++) {
+        const double factor = mask->class_factors[mask->classes[es_keys_at(keys, i)]];
+        real_set(b, b->raise, i, factor * ES_LOG2_E);
+        b->raised |= factor != 0.0;
+    }
+}
+
+/* Keys are read where they lie; gathered ones lie in b->keys. */
+static void pack(es_block *b, const es_keys *keys)
+{
+    if (keys->numbers) {
+        b->tile_keys = gather(b, b->p->k, keys, b->keys).data;
+        b->tile_stride = b->p->d;
+    } else {
+        b->tile_keys = es_pack_rows(b->p->k, keys->row, keys->count, b->kernels->dtype, b->keys,
+                                    &b->tile_stride);
+    }
+    pack_values(b, keys);
+    pack_factors(b, keys);
+}
+
+/* Keys of lists [list, list_end) meet panels [panel, panel_end). */
+static void stream_list(es_block *b, int64_t list, int64_t list_end, int64_t panel,
+                        int64_t panel_end, int64_t from, int64_t to)
+{
+    es_list_walk walk;
+    es_keys keys = {.numbers = b->numbers, .list = list, .list_end = list_end};
+    es_list_walk_begin(&walk, b, list, list_end, from, to);
+    while ((keys.count = es_list_walk_next(&walk, b->tile, b->numbers)) > 0) {
+        keys.packed = keys.count;
+        pack(b, &keys);
+        for (int64_t i = panel; i < panel_end; i++)
+            meet(b, i, &keys, ES_SEEN_SOME);
+    }
+}
+
+/* The lists' keys of [from, to). A list of many queries is gathered once, for all panels that have
+ * some of them; of lists of few queries those of a panel are gathered together. */
+static void stream_lists(es_block *b, int64_t from, int64_t to)
+{
+    const int64_t lanes = b->kernels->lanes, queries = b->p->mask->list_queries;
+    const int64_t last = (b->first + b->count - 1) / queries;
+    if (queries >= lanes / 2) {
+        for (int64_t list = b->first / queries; list <= last; list++) {
+            const int64_t row = list * queries - b->first, end = row + queries;
+            stream_list(b, list, list + 1, row > 0 ? row / lanes : 0,
+                        end < b->count ? (end - 1) / lanes + 1 : b->panels, from, to);
+        }
+        return;
+    }
+    for (int64_t panel = 0; panel < b->panels; panel++) {
+        int64_t list, list_end;
+        es_sight_lists(b, panel, &list, &list_end);
+        stream_list(b, list, list_end, panel, panel + 1, from, to);
+    }
+}
+
+/* The next tile of keys from row `row` on, below `to`; under a mask it begins and ends with keys
+ * that some query sees. */
+static es_keys next_tile(const es_block *b, int64_t row, int64_t to, int64_t index_base)
+{
+    if (b->p->mask)
+        row = es_sight_next(b, index_base + row, index_base + to) - index_base;
+    int64_t end = row + (b->p->block ? b->tile - row % b->tile : b->tile); /* they nest */
+    end = end < to ? end : to;
+    if (b->p->mask)
+        end = es_sight_end(b, index_base + row, index_base + end) - index_base;
+    return (es_keys){
+        .row = row, .first = index_base + row, .count = end - row, .packed = end - row};
+}
+
 void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
 {
-    const es_problem *p = b->p;
-    for (int64_t key = from, keys; key < to; key += keys) {
-        keys = p->block ? b->tile - key % b->tile : b->tile; /* so that tiles and blocks nest */
-        keys = to - key < keys ? to - key : keys;
-        const es_view k = es_view_rows(p->k, key, keys);
-        es_pack(&k, ES_GROUP, 1.0, b->kernels->dtype, b->keys);
-        pack_values(b, key, keys);
-        for (int64_t panel = 0; panel < b->panels; panel++)
-            meet(b, panel, key, keys, index_base + key);
-        b->since_fold += keys;
-        if (b->since_fold >= ES_FOLD_KEYS)
-            fold(b);
+    const es_mask *mask = b->p->mask;
+    es_keys keys = next_tile(b, from, to, index_base);
+    for (; keys.count > 0; keys = next_tile(b, keys.row + keys.count, to, index_base)) {
+        pack(b, &keys);
+        for (int64_t panel = 0; panel < b->panels; panel++) {
+            es_keys here = keys;
+            const es_seen seen = mask ? es_sight_of(b, panel, &here) : ES_SEEN_ALL;
+            if (seen != ES_SEEN_NONE)
+                meet(b, panel, &here, seen);
+        }
     }
+    if (mask && mask->list_queries && !b->p->block)
+        stream_lists(b, from, to);
 }
 
 /* ---- queries leave ---- */
@@ -420,7 +582,8 @@ void es_block_store(es_block *b, es_partial *out, int64_t row)
 {
     const es_problem *p = b->p;
     const int64_t lanes = b->kernels->lanes, dv = p->dv;
-    fold(b);
+    for (int64_t panel = 0; panel < b->panels; panel++)
+        fold(b, panel);
     for (int64_t s = 0; s < p->n_scales; s++) {
         const double relative_scale = es_problem_relative_scale(p, s);
         for (int64_t panel = 0; panel < b->panels; panel++) {

@@ -3,6 +3,7 @@
 #define ES_ATTENTION_BLOCK_H
 
 #include "attention/kernels.h"
+#include "attention/mask.h"
 #include "attention/partial.h"
 
 enum {
@@ -10,6 +11,23 @@ enum {
         16, /* an offset moves when a score exceeds it by more than this many powers of two */
     ES_FOLD_KEYS = 1536 /* keys between two folds of the kernel's sums into f64 */
 };
+
+/* Keys that queries meet together: consecutive ones, or some that were gathered from lists. */
+typedef struct es_keys {
+    int64_t row;            /* of p->k, of the first, where they are consecutive */
+    int64_t first;          /* its number among all keys */
+    int64_t count;          /* at most a tile */
+    int64_t skip, packed;   /* of `packed` keys that were packed, they come after `skip`, a multiple
+                               of ES_GROUP */
+    const int64_t *numbers; /* (count) increasing, of gathered keys; NULL: consecutive */
+    int64_t list, list_end; /* lists they come from */
+} es_keys;
+
+/*! es_keys_at() : the number of one of them. */
+static inline int64_t es_keys_at(const es_keys *keys, int64_t i)
+{
+    return keys->numbers ? keys->numbers[i] : keys->first + i;
+}
 
 /* Working state of a block of queries. Lane-major: (panels, ..., lanes), the kernel's precision in
  * `void *` buffers. */
@@ -24,10 +42,13 @@ typedef struct es_block {
     size_t real;       /* bytes per element of the kernel's precision */
 
     int64_t first, count; /* the queries it stands for */
-    int64_t since_fold;   /* keys since the last fold */
+    int64_t *since_fold;  /* (panels) keys since the last fold */
+    int64_t *met_block;   /* (panels) block of keys met last, where there are blocks; -1: none */
 
-    char *queries;       /* (panels, d, lanes) packed, times log2(e) and the largest scale */
-    char *keys, *values; /* (tile/4, d, 4), (channels4/4, tile, 4) packed */
+    char *queries;         /* (panels, d, lanes) packed, times log2(e) and the largest scale */
+    char *keys, *values;   /* (tile, d) where keys must be copied; (channels4/4, tile, 4) packed */
+    const void *tile_keys; /* the tile's keys, rows tile_stride elements apart */
+    int64_t tile_stride;
     char *scores;        /* (tile, lanes) */
     char *weights;       /* (tile, lanes); the same buffer as scores when there is one scale */
     double *tile_top;    /* (lanes) */
@@ -47,6 +68,17 @@ typedef struct es_block {
     double *best;        /* (panels, lanes) */
     int64_t *best_index; /* (panels, lanes) */
     double *kept;        /* (panels, lanes, kept) heaps */
+
+    /* Under a mask (sight.h). */
+    es_sight *sights; /* (panels, lanes) */
+    es_sight *common; /* (panels) ranges that all of them see */
+    int32_t *ranges;  /* (4, lanes) rows of a tile that each lane sees */
+    bool raised;      /* are there factors in the tile? */
+    char *raise;      /* (tile) factors of the keys' classes */
+    char *list_raise; /* (tile) of one list, NaN for keys that it does not have */
+    char *listed;     /* (tile, lanes) scores of listed keys, where they are met in order */
+    int64_t *numbers; /* (tile) keys gathered from lists */
+    char *gathered;   /* (tile, dv) their values; their keys are in `keys` */
 } es_block;
 
 /*! es_block_new() : memory for a block of at most `queries` queries and tiles of at most `tile`

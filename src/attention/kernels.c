@@ -1,5 +1,8 @@
 #include "attention/kernels.h"
 
+#include <math.h>
+
+#include "attention/pack.h"
 #include "attention/tiles.h"
 
 const es_kernels *es_kernels_find(es_isa isa, es_dtype dtype)
@@ -17,4 +20,18 @@ const es_kernels *es_kernels_find(es_isa isa, es_dtype dtype)
     default:
         return NULL;
     }
+}
+
+double es_kernels_squares(const es_kernels *kernels, const es_view *v)
+{
+    enum { ELEMENTS = 65536 }; /* summed in the kernel's precision, which must not stand still */
+    const int64_t some = ELEMENTS / v->cols + 1;
+    const int64_t rows = v->row_stride ? v->rows : 1; /* a broadcast row is the same every time */
+    int64_t stride;
+    const char *x = es_pack_rows(v, 0, rows, kernels->dtype, NULL, &stride);
+    double sum = x ? 0.0 : NAN;
+    for (int64_t row = 0; x && row < rows; row += some)
+        sum += kernels->squares(x + row * v->row_stride, stride,
+                                rows - row < some ? rows - row : some, v->cols);
+    return sum;
 }

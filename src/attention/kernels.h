@@ -7,7 +7,7 @@
  *
  *     C (4 groups, lanes)  (+)=  sum over t < depth of  B (depth, 4)' A (depth, lanes)
  *
- *     scores:  A = packed queries (d, lanes),  B = packed keys (d, 4 keys),         C = scores (4
+ *     scores:  A = packed queries (d, lanes),  B = 4 keys (d, 4), as they lie,      C = scores (4
  * keys, lanes) output:  A = weights (keys, lanes),      B = packed values (keys, 4 channels), C =
  * output (4 channels, lanes)
  *
@@ -21,8 +21,9 @@
 #include <esscher/view.h>
 
 enum {
-    ES_GROUP = 4,     /* rows of C computed together */
-    ES_MAX_LANES = 48 /* largest panel of any CPU */
+    ES_GROUP = 4,        /* rows of C computed together */
+    ES_MAX_LANES = 48,   /* largest panel of any CPU */
+    ES_FEW_CHANNELS = 64 /* channels that any CPU's `mix` computes together divide this */
 };
 
 /* Buffers are ES_ALIGN-aligned arrays of the kernel's dtype. */
@@ -31,8 +32,14 @@ typedef struct es_kernels {
     es_dtype dtype;
     int lanes;
 
-    /* C (4*groups, lanes) = [C +] B'A as above. a (depth, lanes), b (groups, depth, 4). */
-    void (*product)(const void *a, const void *b, int64_t depth, int64_t groups, bool add, void *c);
+    /* C (4*groups, lanes) = [C +] B'A as above. a (depth, lanes), b (groups, pitch, 4), of which
+     * the first `depth` of each group are used. */
+    void (*product)(const void *a, const void *b, int64_t depth, int64_t pitch, int64_t groups,
+                    bool add, void *c);
+
+    /* The same with B as it lies, for scores: s (keys rounded up to 4, lanes) = k (keys, d) times
+     * a (d, lanes), rows of k `stride` elements apart. */
+    void (*scores)(const void *a, int64_t d, const void *k, int64_t stride, int64_t keys, void *s);
 
     /* Largest score of each lane, ignoring masked (NaN) ones. s (rows, lanes) -> top (lanes);
      * -inf where everything is masked. */
@@ -44,6 +51,14 @@ typedef struct es_kernels {
      * lanes) = sum w, sum w x, sum w^2; `plain` fills only the first. */
     void (*tilt)(const void *s, int64_t rows, double c, const void *offset, bool plain, void *w,
                  double *sums);
+
+    /* Scores s (rows, lanes) that a lane does not see become NaN: row r is seen if it is in
+     * [ranges[0], ranges[1]) or [ranges[2], ranges[3]), ranges (4, lanes). */
+    void (*see)(void *s, int64_t rows, const int32_t *ranges);
+
+    /* raise (rows) is added to scores s (rows, lanes) of lanes [first, last): factors, or NaN for a
+     * key that is not theirs. */
+    void (*raise)(void *s, int64_t rows, const void *raise, int64_t first, int64_t last);
 
     /* Move sums kept in the kernel's precision into f64: wide[i] += narrow[i], narrow[i] = 0. */
     void (*fold)(void *narrow, int64_t count, double *wide);
@@ -64,6 +79,21 @@ typedef struct es_kernels {
     void (*close)(void *n, const double *z, int64_t channels, double *wide, double *cross,
                   double *square);
 
+    /* Few queries (few.c): keys and values as they lie in memory, rows `stride` elements apart, at
+     * any alignment of an element. dots: s (queries, pitch) = q (queries, d) k (keys, d)'; up to
+     * the next multiple of 4 keys s is overwritten. */
+    void (*dots)(const void *q, int64_t queries, int64_t d, const void *k, int64_t stride,
+                 int64_t keys, void *s, int64_t pitch);
+
+    /* out (queries, out_pitch) = w (queries, pitch) v (keys, channels); out_pitch is a multiple of
+     * ES_FEW_CHANNELS, and what is beyond the channels is zero. */
+    void (*mix)(const void *w, int64_t pitch, int64_t queries, const void *v, int64_t stride,
+                int64_t keys, int64_t channels, void *out, int64_t out_pitch);
+
+    /* Sum of the squares of x (rows, cols): not finite where an element is not, nor where a square
+     * overflows the dtype; never below the square of a row's length but by rounding. */
+    double (*squares)(const void *x, int64_t stride, int64_t rows, int64_t cols);
+
     /* steps * 12 * lanes/3 multiply-adds in registers, for measuring the machine's peak. The result
      * means nothing. */
     double (*burn)(int64_t steps);
@@ -72,5 +102,9 @@ typedef struct es_kernels {
 /*! es_kernels_find() : the kernels for a concrete instruction set; NULL if they are not built in.
  */
 const es_kernels *es_kernels_find(es_isa isa, es_dtype dtype);
+
+/*! es_kernels_squares() : the sum of the squares of its elements, up to a percent, at the speed of
+ * memory; NaN where the kernels cannot read them as they lie. A broadcast row counts once. */
+double es_kernels_squares(const es_kernels *kernels, const es_view *v);
 
 #endif

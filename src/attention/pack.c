@@ -21,6 +21,17 @@ static inline void transpose_4x4(const float *x, int64_t row, float *out)
     *(v4f *)(out + 12) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
+/* out (4, 4) = the same corner as it is. */
+static inline void copy_4x4(const float *x, int64_t row, float *out)
+{
+    const v4f a = *(const v4f *)x, b = *(const v4f *)(x + row), c = *(const v4f *)(x + 2 * row),
+              d = *(const v4f *)(x + 3 * row);
+    *(v4f *)out = a;
+    *(v4f *)(out + 4) = b;
+    *(v4f *)(out + 8) = c;
+    *(v4f *)(out + 12) = d;
+}
+
 /* Whole groups of 4 rows of aligned f32, the case of nearly every key and value. Either neighbours
  * in memory are neighbours in a row (keys) or they are neighbours in a column (values); both loops
  * read memory from front to back, because the rows come from far away and the packed copy is near.
@@ -34,7 +45,11 @@ static int64_t pack_f32_groups_of_4(const es_view *v, float *out)
     const int64_t groups = v->rows / 4, row = v->row_stride / 4, col = v->col_stride / 4;
     const float *x = v->data;
     if (row == 1) {
-        for (int64_t j = 0; j < v->cols; j++)
+        int64_t j = 0;
+        for (; j + 4 <= v->cols; j += 4) /* a cache line of `out` at a time */
+            for (int64_t g = 0; g < groups; g++)
+                copy_4x4(x + j * col + 4 * g, col, out + (g * v->cols + j) * 4);
+        for (; j < v->cols; j++)
             for (int64_t g = 0; g < groups; g++)
                 memcpy(out + (g * v->cols + j) * 4, x + j * col + 4 * g, 4 * sizeof *out);
         return groups;
@@ -75,4 +90,20 @@ void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, voi
             }
         }
     }
+}
+
+const void *es_pack_rows(const es_view *v, int64_t first, int64_t count, es_dtype dtype, void *copy,
+                         int64_t *stride)
+{
+    const es_view rows = es_view_rows(v, first, count);
+    const int64_t real = (int64_t)es_dtype_size(dtype);
+    if (v->dtype == dtype && v->col_stride == real && v->row_stride % real == 0 &&
+        (uintptr_t)v->data % (uintptr_t)real == 0) {
+        *stride = v->row_stride / real;
+        return rows.data;
+    }
+    *stride = v->cols;
+    if (copy)
+        es_pack(&rows, 1, 1.0, dtype, copy);
+    return copy;
 }

@@ -11,4 +11,10 @@
  * channels. */
 void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, void *out);
 
+/*! es_pack_rows() : rows [first, first+count) of v as a kernel of type `dtype` reads them, *stride
+ * elements apart: where they lie, if their type and layout allow it, or else copied to `copy`, with
+ * room for (count, cols); NULL if there is none. */
+const void *es_pack_rows(const es_view *v, int64_t first, int64_t count, es_dtype dtype, void *copy,
+                         int64_t *stride);
+
 #endif

@@ -44,12 +44,14 @@ struct es_partial {
     double *kept_scores; /* (queries, kept) the largest scores, as a heap with the smallest on top;
                             -inf where fewer */
 
-    /* Options of es_partial_new(), for the states that users hold (merge.c); unused inside the
-     * engine. */
+    /* Options of es_partial_new(), for the states that users hold (partial_held.c); unused inside
+     * the engine. */
     es_dtype precision;
     double *own_scales; /* (scales) */
     int64_t *own_top_k; /* (n_top_k) */
     int64_t n_top_k;
+    int64_t *own_positions; /* (queries), or NULL */
+    es_mask mask;           /* ranges alone, with own_positions */
     es_exec exec;
 
     es_budget *budget;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "attention/few.h"
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -12,7 +13,7 @@ enum {
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
     UNITS = 16,                /* units wanted, so that every core finds work */
-    LEAST_PANELS = 8,          /* per block, if there are so many queries */
+    LEAST_PANELS = 4,          /* per block, if there are so many queries */
     MANY_KEYS = 65536,         /* from here on cutting keys is cheaper than small blocks */
     SEGMENT_KEYS = 2048,       /* fewer keys per segment are not worth a merge */
     MOST_CHUNKS = 256
@@ -75,12 +76,25 @@ static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_
         plan->tile = plan->tile >= 128 ? 128 : 64;
 }
 
+/* Keys that a query sees, on average. */
+static int64_t mean_keys(const es_problem *p)
+{
+    return (int64_t)(p->pairs / (double)es_problem_queries_at(p, p->n_prefixes - 1));
+}
+
+/* Causal units are of any size up to twice the mean: twice as many can be shared out evenly, the
+ * largest first. */
+static int64_t units_wanted(const es_problem *p)
+{
+    return p->mask && p->mask->causal ? 2 * UNITS : UNITS;
+}
+
 /* Blocks of about m*cuts/UNITS queries, but not so few that packing the keys for them would show.
  */
 static void shrink_blocks(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
 {
     const int64_t lanes = kernels->lanes,
-                  fair = round_up(ceil_div(p->m * plan->cuts, UNITS), lanes);
+                  fair = round_up(ceil_div(p->m * plan->cuts, units_wanted(p)), lanes);
     const int64_t wanted = fair > LEAST_PANELS * lanes ? fair : LEAST_PANELS * lanes;
     const int64_t block = plan->block < wanted ? plan->block : wanted;
     plan->blocks = ceil_div(p->m, block);
@@ -101,10 +115,10 @@ static bool prefixes_end_blocks(const es_problem *p)
  * afforded. */
 static void cut_keys(const es_problem *p, es_attend_plan *plan)
 {
-    const int64_t keys = p->prefixes[p->n_prefixes - 1], by_keys = keys / SEGMENT_KEYS;
+    const int64_t by_keys = mean_keys(p) / SEGMENT_KEYS;
     const double affordable = SEGMENT_BYTES / es_partial_bytes(p, p->m) - (double)p->n_prefixes;
     const int64_t by_memory = affordable > UNITS ? UNITS : (int64_t)affordable;
-    const int64_t wanted = ceil_div(UNITS, plan->blocks);
+    const int64_t wanted = UNITS / plan->blocks; /* a state per segment has its price, too */
     plan->cuts = clamp(wanted < by_keys ? wanted : by_keys, 1, by_memory > 1 ? by_memory : 1);
     plan->segments = plan->cuts > 1 ? count_segments(p, plan->cuts) : 1;
 }
@@ -119,11 +133,27 @@ static void plan_blocks(const es_problem *p, const es_kernels *kernels, es_atten
     plan->blocks = ceil_div(p->m, plan->block);
     plan->cuts = plan->segments = 1;
     const bool may_cut = !p->self && prefixes_end_blocks(p);
-    if (may_cut && p->prefixes[p->n_prefixes - 1] >= MANY_KEYS)
+    if (may_cut && mean_keys(p) >= MANY_KEYS)
         cut_keys(p, plan);
     shrink_blocks(p, kernels, plan);
     if (may_cut && plan->cuts == 1)
         cut_keys(p, plan);
+}
+
+/* Queries that do not fill a panel: one block of them, and a state for every piece between two cuts
+ * or prefixes, if those can be afforded. */
+static bool plan_few(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
+{
+    if (!es_few_suits(p) ||
+        es_partial_bytes(p, p->m) * ((double)p->n_prefixes + 1.0) > SEGMENT_BYTES)
+        return false;
+    plan->few = true;
+    plan->block = p->m;
+    plan->blocks = 1;
+    plan->tile = es_few_tile(p, kernels);
+    cut_keys(p, plan);
+    plan->segments = count_segments(p, plan->cuts);
+    return true;
 }
 
 static double plan_bytes(const es_problem *p, const es_kernels *kernels, const es_attend_plan *plan,
@@ -131,9 +161,10 @@ static double plan_bytes(const es_problem *p, const es_kernels *kernels, const e
 {
     const double sets = (double)(p->n_scales * p->n_prefixes) * (double)es_moments_bytes(p->dv);
     const double scratch = (double)plan->block * (double)p->dv * 8.0 + (double)p->kept * 8.0;
-    double bytes =
-        (double)plan->threads * (es_block_bytes(p, kernels, plan->block, plan->tile) + scratch);
-    if (plan->segments > 1)
+    const double work =
+        plan->few ? es_few_bytes(p, kernels) : es_block_bytes(p, kernels, plan->block, plan->tile);
+    double bytes = (double)plan->threads * (work + scratch);
+    if (plan->segments > 1 || plan->few)
         bytes += (double)plan->segments * (es_partial_bytes(p, p->m) + 1024.0);
     else
         bytes += (double)plan->threads * es_partial_bytes(p, plan->block);
@@ -153,8 +184,10 @@ es_status es_plan_make(const es_problem *p, bool wants_moments, es_attend_plan *
     if (!*kernels)
         return es_fail(err, ES_E_UNSUPPORTED, "isa.built", "use ESSCHER_ISA=portable",
                        "no %s kernels in this build", es_isa_name(plan->isa));
-    plan_tile(p, *kernels, plan);
-    plan_blocks(p, *kernels, plan);
+    if (!plan_few(p, *kernels, plan)) {
+        plan_tile(p, *kernels, plan);
+        plan_blocks(p, *kernels, plan);
+    }
 
     plan->chunks = plan->blocks < MOST_CHUNKS ? plan->blocks : MOST_CHUNKS;
     if (wants_moments) {
@@ -162,13 +195,11 @@ es_status es_plan_make(const es_problem *p, bool wants_moments, es_attend_plan *
         const double affordable = fmax(1.0, CHUNK_BYTES / set);
         plan->chunks = affordable < (double)plan->chunks ? (int64_t)affordable : plan->chunks;
     }
-    const int64_t units = plan->segments > 1 ? plan->blocks * plan->segments : plan->chunks;
+    const int64_t units =
+        plan->segments > 1 || plan->few ? plan->blocks * plan->segments : plan->chunks;
     plan->threads = es_parallel_threads(p->exec, units);
 
-    /* In self mode query i meets keys up to the last prefix, whatever prefix it enters at. */
-    const double keys = (double)p->prefixes[p->n_prefixes - 1];
-    const double queries = p->self ? keys : (double)p->m;
-    plan->flops = 2.0 * queries * keys * ((double)p->d + (double)p->n_scales * (double)p->dv);
+    plan->flops = 2.0 * p->pairs * ((double)p->d + (double)p->n_scales * (double)p->dv);
     const double bytes = plan_bytes(p, *kernels, plan, wants_moments);
     plan->bytes = bytes < 9e18 ? (size_t)bytes : SIZE_MAX;
     return ES_OK;
@@ -181,5 +212,10 @@ es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
     es_problem p;
     const es_kernels *kernels;
     ES_TRY(es_problem_shape(&p, m, n, d, dv, opts, err));
-    return es_plan_make(&p, wants_moments, plan, &kernels, err);
+    const int64_t scales = p.n_scales;
+    if (es_mask_has_factors(p.mask))
+        p.n_scales = 1; /* one after the other */
+    ES_TRY(es_plan_make(&p, wants_moments, plan, &kernels, err));
+    plan->flops *= (double)(scales / p.n_scales);
+    return ES_OK;
 }

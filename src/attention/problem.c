@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "attention/block.h"
+#include "attention/mask.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -42,11 +43,23 @@ static es_status check_prefixes(es_problem *p, const es_attend_opts *opts, es_er
                            (long long)p->prefixes[i], (long long)before, (long long)p->n);
         before = p->prefixes[i];
     }
-    if (p->exclude_self && p->prefixes[0] == 1)
+    if (p->exclude_self && !p->mask && p->prefixes[0] == 1)
         return es_fail(err, ES_E_EMPTY, "attend.masked",
                        "start at two keys, or let queries see themselves",
                        "with one key and the self token excluded, query 0 sees no key");
     return ES_OK;
+}
+
+/* In self mode query i meets keys up to the last prefix, whatever prefix it enters at. */
+static es_status check_mask(es_problem *p, es_error *err)
+{
+    const int64_t last = p->n_prefixes - 1;
+    p->pairs = (double)es_problem_queries_at(p, last) * (double)p->prefixes[last];
+    if (!p->mask)
+        return ES_OK;
+    ES_TRY(es_mask_check(p->mask, p->m, p->n, err));
+    p->pairs = es_mask_pairs(p);
+    return es_mask_check_sight(p, err);
 }
 
 static es_status check_top_k(es_problem *p, const es_attend_opts *opts, es_error *err)
@@ -94,6 +107,7 @@ es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64
                       .dv = dv,
                       .self = opts->self,
                       .exclude_self = opts->exclude_self,
+                      .mask = es_mask_is_given(opts->mask) ? opts->mask : NULL,
                       .precision = opts->precision ? opts->precision : ES_F32,
                       .exec = opts->exec,
                       .budget = opts->exec ? opts->exec->budget : NULL};
@@ -115,6 +129,7 @@ es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64
                        "%lld queries but %lld keys", (long long)m, (long long)n);
     ES_TRY(check_scales(p, opts, err));
     ES_TRY(check_prefixes(p, opts, err));
+    ES_TRY(check_mask(p, err));
     ES_TRY(check_spread(p, opts, err));
     return check_top_k(p, opts, err);
 }
@@ -146,8 +161,8 @@ static es_status check_range(const es_problem *p, const es_scan *q, const es_sca
     return ES_OK;
 }
 
-es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
-                          const es_attend_opts *opts, es_error *err)
+es_status es_problem_views(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
+                           const es_attend_opts *opts, es_error *err)
 {
     ES_TRY(es_view_check(q, "q", err));
     ES_TRY(es_view_check(k, "k", err));
@@ -163,9 +178,42 @@ es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, con
     p->q = q;
     p->k = k;
     p->v = v;
-    es_scan scan_q, scan_k, scan_v;
-    ES_TRY(es_view_scan(q, "q", &scan_q, err));
-    ES_TRY(es_view_scan(k, "k", &scan_k, err));
-    ES_TRY(es_view_scan(v, "v", &scan_v, err));
-    return check_range(p, &scan_q, &scan_k, &scan_v, err);
+    return ES_OK;
+}
+
+es_status es_problem_scan(const es_problem *p, es_error *err)
+{
+    es_scan q, k, v;
+    ES_TRY(es_view_scan(p->q, "q", &q, err));
+    ES_TRY(es_view_scan(p->k, "k", &k, err));
+    ES_TRY(es_view_scan(p->v, "v", &v, err));
+    return check_range(p, &q, &k, &v, err);
+}
+
+es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
+                          const es_attend_opts *opts, es_error *err)
+{
+    ES_TRY(es_problem_views(p, q, k, v, opts, err));
+    return es_problem_scan(p, err);
+}
+
+/* No element and no row is longer than all rows together. What is too small for its square to be
+ * seen, below 1e-22, is far below the floor even where there are 4096 of it in a row. */
+static es_status bound_or_scan(const es_view *v, const char *name, double squares, es_scan *out,
+                               es_error *err)
+{
+    if (!isfinite(squares))
+        return es_view_scan(v, name, out, err);
+    out->max_norm = out->max_abs = sqrt(1.02 * squares) + 1e-15;
+    return ES_OK;
+}
+
+es_status es_problem_scan_bounds(const es_problem *p, double queries2, double keys2, double values2,
+                                 es_error *err)
+{
+    es_scan q, k, v;
+    ES_TRY(bound_or_scan(p->q, "q", queries2, &q, err));
+    ES_TRY(bound_or_scan(p->k, "k", keys2, &k, err));
+    ES_TRY(bound_or_scan(p->v, "v", values2, &v, err));
+    return check_range(p, &q, &k, &v, NULL) == ES_OK ? ES_OK : es_problem_scan(p, err);
 }

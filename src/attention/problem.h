@@ -15,11 +15,13 @@ typedef struct es_problem {
     const int64_t *prefixes; /* (n_prefixes) */
     int64_t n_prefixes;
     bool self, exclude_self;
+    const es_mask *mask;  /* NULL: every query sees every key */
     const int64_t *top_k; /* (n_top_k) */
     int64_t n_top_k;
     bool spread;          /* sum w^2 |v - output|^2 is wanted */
     int64_t block;        /* keys per block, 0: no blocks */
     const double *centre; /* (dv) near the values, in f32: spreads are summed around it */
+    double pairs;         /* of a query and a key that it sees, at the last prefix */
     int64_t kept;         /* scores kept per query: the largest top_k */
     const es_exec *exec;  /* may be NULL */
     es_budget *budget;    /* exec's, may be NULL */
@@ -33,17 +35,29 @@ typedef struct es_problem {
 es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64_t dv,
                            const es_attend_opts *opts, es_error *err);
 
-/*! es_problem_data() : the same for actual matrices, every element looked at: finite, and neither
- * scores nor outputs can overflow. After this no NaN can arise inside the engine, which uses NaN to
- * mean "masked". */
+/*! es_problem_views() : the same for actual matrices, whose elements are not looked at yet. */
+es_status es_problem_views(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
+                           const es_attend_opts *opts, es_error *err);
+
+/*! es_problem_scan() : every element of them is looked at: finite, and neither scores nor outputs
+ * can overflow. After this no NaN can arise inside the engine, which uses NaN to mean "masked". */
+es_status es_problem_scan(const es_problem *p, es_error *err);
+
+/*! es_problem_data() : both. */
 es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, const es_view *v,
                           const es_attend_opts *opts, es_error *err);
 
+/*! es_problem_scan_bounds() : the same answer for matrices whose sums of squares are known: up to a
+ * percent; or not finite, where an element is not or nothing is known. Where those bounds are no
+ * proof, every element is looked at. */
+es_status es_problem_scan_bounds(const es_problem *p, double queries2, double keys2, double values2,
+                                 es_error *err);
+
 /*! es_problem_relative_scale() : scale s as a fraction of the largest, which the packed queries
- * contain. */
+ * contain. (Of scales that are all zero, too: scores are then what is added to them.) */
 static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
 {
-    return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 0.0;
+    return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 1.0;
 }
 
 /*! es_problem_rescale() : a score at a fraction of the largest scale, rounded as the tilt kernel

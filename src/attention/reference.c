@@ -16,6 +16,41 @@ static double dot(const double *a, const double *b, int64_t d)
     return sum;
 }
 
+/* May query i see key j, by the list of its queries? */
+static bool is_listed(const es_mask *mask, int64_t i, int64_t j)
+{
+    const int64_t list = i / mask->list_queries;
+    for (int64_t at = mask->list_offsets[list]; at < mask->list_offsets[list + 1]; at++)
+        if (mask->list_keys[at] == j)
+            return true;
+    return false;
+}
+
+/* What the mask adds to the score of query i and key j (nats); -inf if it does not see it. As
+ * attend.h says it, and nothing of what the engine uses. */
+static double masked(const es_problem *p, int64_t i, int64_t j)
+{
+    const es_mask *mask = p->mask;
+    const int64_t place = mask && mask->positions ? mask->positions[i] : i;
+    if (p->exclude_self && j == place)
+        return -INFINITY;
+    if (!mask)
+        return 0.0;
+    const double factor = mask->n_classes ? mask->class_factors[mask->classes[j]] : 0.0;
+    if (mask->causal && j > place)
+        return -INFINITY;
+    if (!mask->window && !mask->sinks && !mask->local && !mask->list_queries)
+        return factor;
+    const bool in_window = mask->window && (mask->causal ? place - j < mask->window
+                                                         : llabs(j - place) <= mask->window);
+    const bool in_local = mask->local && j / mask->local == place / mask->local;
+    if (in_window || in_local || j < mask->sinks)
+        return factor;
+    if (!mask->list_queries || !is_listed(mask, i, j))
+        return -INFINITY;
+    return factor + (mask->list_factors ? mask->list_factors[i / mask->list_queries] : 0.0);
+}
+
 /* Everything there is to say about one query, given its n scores (nats); -inf marks a key it does
  * not see. pass 1: the largest score. pass 2: Z = sum exp(score - largest). pass 3: weights and
  * what follows from them. */
@@ -99,11 +134,12 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
 }
 
 typedef struct workspace {
-    double *q, *k; /* (d) one query, one key */
-    double *dots;  /* (n) q.k */
-    double *score; /* (n) scale * q.k */
-    double *y;     /* (dv) */
-    double *w;     /* (n) weights */
+    double *q, *k;  /* (d) one query, one key */
+    double *dots;   /* (n) q.k */
+    double *masked; /* (n) what is added to the score */
+    double *score;  /* (n) scale * q.k + that */
+    double *y;      /* (dv) */
+    double *w;      /* (n) weights */
 } workspace;
 
 static es_status reference(const es_problem *p, const workspace *w, const es_attend_out *out,
@@ -117,6 +153,7 @@ static es_status reference(const es_problem *p, const workspace *w, const es_att
         for (int64_t j = 0; j < p->n; j++) {
             es_view_read_row(p->k, j, w->k);
             w->dots[j] = dot(w->q, w->k, p->d);
+            w->masked[j] = masked(p, i, j);
         }
         for (int64_t s = 0; s < p->n_scales; s++) {
             for (int64_t prefix = 0; prefix < p->n_prefixes; prefix++) {
@@ -124,7 +161,7 @@ static es_status reference(const es_problem *p, const workspace *w, const es_att
                     continue;
                 const int64_t n = p->prefixes[prefix], set = s * p->n_prefixes + prefix;
                 for (int64_t j = 0; j < n; j++)
-                    w->score[j] = p->exclude_self && j == i ? -INFINITY : p->scales[s] * w->dots[j];
+                    w->score[j] = p->scales[s] * w->dots[j] + w->masked[j];
                 answer(p, w->score, n, set * p->m + i, out, w->y, w->w);
                 if (p->spread || p->block)
                     answer_spreads(p, w->w, n, set * p->m + i, w->y, out);
@@ -147,7 +184,7 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
     ES_TRY(es_problem_data(&p, q, k, v, &exact, err));
     void *memory;
     ES_TRY(es_problem_wants(&p, out, err));
-    ES_TRY(es_mem_array(p.budget, 3 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
+    ES_TRY(es_mem_array(p.budget, 4 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
                         &memory, err));
     double *x = memory;
     const workspace w = {.q = x,
@@ -155,7 +192,8 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
                          .dots = x + 2 * p.d,
                          .score = x + 2 * p.d + p.n,
                          .w = x + 2 * p.d + 2 * p.n,
-                         .y = x + 2 * p.d + 3 * p.n};
+                         .masked = x + 2 * p.d + 3 * p.n,
+                         .y = x + 2 * p.d + 4 * p.n};
     const es_status status = reference(&p, &w, out, err);
     es_mem_free(p.budget, memory);
     if (status != ES_OK && out->moments)

@@ -11,6 +11,7 @@
  *     V_EXP2I(p, t)           p * 2^n, p in [0.7, 1.42], t = n + V_MAGIC: n added to exponent bits
  *     V_FMA_INTO(c, a, b)     c += a*b where c never moves: left to itself, gcc 12 destroys b
  *                             instead and spills c, which costs a quarter of the speed
+ *     V_LOADU MASK V_MASK V_PART V_SUM4   see few_template.h
  * and either TILE_F32 or TILE_F64; it includes this file and finds everything undefined afterwards.
  */
 #include <math.h>
@@ -27,18 +28,18 @@ enum { TILE(lanes) = 3 * WIDTH };
         V_FMA_INTO(c##r##1, a1, each);                                                             \
         V_FMA_INTO(c##r##2, a2, each);                                                             \
     } while (0)
-#define TILE_ROW(r, bt)                                                                            \
+#define TILE_ROW(r, x)                                                                             \
     do {                                                                                           \
-        const V each = V_ALL((bt)[r]);                                                             \
+        const V each = V_ALL(x);                                                                   \
         TILE_FMAS(r);                                                                              \
     } while (0)
-#define TILE_STEP(at, bt)                                                                          \
+#define TILE_STEP(at, x0, x1, x2, x3)                                                              \
     do {                                                                                           \
         const V a0 = V_LOAD(at), a1 = V_LOAD((at) + WIDTH), a2 = V_LOAD((at) + 2 * WIDTH);         \
-        TILE_ROW(0, bt);                                                                           \
-        TILE_ROW(1, bt);                                                                           \
-        TILE_ROW(2, bt);                                                                           \
-        TILE_ROW(3, bt);                                                                           \
+        TILE_ROW(0, x0);                                                                           \
+        TILE_ROW(1, x1);                                                                           \
+        TILE_ROW(2, x2);                                                                           \
+        TILE_ROW(3, x3);                                                                           \
     } while (0)
 #define TILE_OPEN(r)   V c##r##0 = V_ZERO(), c##r##1 = V_ZERO(), c##r##2 = V_ZERO()
 #define TILE_PUT(p, v) V_STORE(p, add ? V_ADD(V_LOAD(p), v) : (v))
@@ -52,11 +53,12 @@ enum { TILE(lanes) = 3 * WIDTH };
 /* Twelve named accumulators stay in registers over the whole depth; an array would be kept in
  * memory. They start at zero even when C is added to: a sum of sums loses less than one long sum.
  */
-static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t groups, bool add,
-                          void *c_)
+static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t pitch,
+                          int64_t groups, bool add, void *c_)
 {
     enum { lanes = TILE(lanes) };
     const REAL *b = b_;
+    const int64_t unused = (pitch - depth) * ES_GROUP;
     REAL *c = c_;
     for (int64_t g = 0; g < groups; g++) {
         const REAL *a = a_;
@@ -66,15 +68,50 @@ static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t
         TILE_OPEN(3);
         int64_t t = 0;
         for (; t + 2 <= depth; t += 2) {
-            TILE_STEP(a, b);
-            TILE_STEP(a + lanes, b + ES_GROUP);
+            TILE_STEP(a, b[0], b[1], b[2], b[3]);
+            TILE_STEP(a + lanes, b[4], b[5], b[6], b[7]);
             a += 2 * lanes;
             b += 2 * ES_GROUP;
         }
         if (t < depth) {
-            TILE_STEP(a, b);
+            TILE_STEP(a, b[0], b[1], b[2], b[3]);
             b += ES_GROUP;
         }
+        TILE_CLOSE(0);
+        TILE_CLOSE(1);
+        TILE_CLOSE(2);
+        TILE_CLOSE(3);
+        b += unused;
+        c += ES_GROUP * lanes;
+    }
+}
+
+/* The same product with four keys where they lie: a key's elements are neighbours, so that four
+ * rows are read from front to back and nothing is gained by packing them. */
+static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t stride,
+                         int64_t keys, void *c_)
+{
+    enum { lanes = TILE(lanes) };
+    const bool add = false;
+    const REAL *k0 = k_;
+    REAL *c = c_;
+    for (int64_t key = 0; key < keys; key += ES_GROUP, k0 += ES_GROUP * stride) {
+        const int64_t rest = keys - key - 1; /* the last stands for those that are not there */
+        const REAL *k1 = k0 + (rest > 0 ? stride : 0), *k2 = k1 + (rest > 1 ? stride : 0),
+                   *k3 = k2 + (rest > 2 ? stride : 0);
+        const REAL *a = a_;
+        TILE_OPEN(0);
+        TILE_OPEN(1);
+        TILE_OPEN(2);
+        TILE_OPEN(3);
+        int64_t t = 0;
+        for (; t + 2 <= depth; t += 2) {
+            TILE_STEP(a, k0[t], k1[t], k2[t], k3[t]);
+            TILE_STEP(a + lanes, k0[t + 1], k1[t + 1], k2[t + 1], k3[t + 1]);
+            a += 2 * lanes;
+        }
+        if (t < depth)
+            TILE_STEP(a, k0[t], k1[t], k2[t], k3[t]);
         TILE_CLOSE(0);
         TILE_CLOSE(1);
         TILE_CLOSE(2);
@@ -205,6 +242,28 @@ static void TILE(tilt)(const void *s_, int64_t rows, double c_, const void *offs
     }
 }
 
+static void TILE(see)(void *s_, int64_t rows, const int32_t *restrict ranges)
+{
+    enum { lanes = TILE(lanes) };
+    REAL *restrict s = s_;
+    const int32_t *from = ranges, *to = from + lanes, *from2 = to + lanes, *to2 = from2 + lanes;
+    for (int32_t r = 0; r < (int32_t)rows; r++, s += lanes)
+        for (int lane = 0; lane < lanes; lane++) {
+            const int seen =
+                ((r >= from[lane]) & (r < to[lane])) | ((r >= from2[lane]) & (r < to2[lane]));
+            s[lane] = seen ? s[lane] : (REAL)NAN;
+        }
+}
+
+static void TILE(raise)(void *s_, int64_t rows, const void *raise_, int64_t first, int64_t last)
+{
+    REAL *restrict s = s_;
+    const REAL *restrict raise = raise_;
+    for (int64_t r = 0; r < rows; r++, s += TILE(lanes))
+        for (int64_t lane = first; lane < last; lane++)
+            s[lane] += raise[r];
+}
+
 static void TILE(fold)(void *narrow_, int64_t count, double *wide)
 {
     REAL *narrow = narrow_;
@@ -293,6 +352,8 @@ static double TILE(burn)(int64_t steps)
     return out[0];
 }
 
+#include "attention/few_template.h"
+
 #undef TILE_FMAS
 #undef TILE_ROW
 #undef TILE_STEP
@@ -321,3 +382,8 @@ static double TILE(burn)(int64_t steps)
 #undef V_EXP2I
 #undef V_FMA_INTO
 #undef V_MAGIC
+#undef V_LOADU
+#undef MASK
+#undef V_MASK
+#undef V_PART
+#undef V_SUM4

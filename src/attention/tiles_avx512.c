@@ -5,6 +5,34 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
+/* Halves of a, b, c and d are added until each is one 128-bit lane, then within lanes. */
+static inline void sum4_f32(__m512 a, __m512 b, __m512 c, __m512 d, float *out)
+{
+    const __m512 ab =
+        _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const __m512 cd =
+        _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    __m512 sums =
+        _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    sums = _mm512_add_ps(sums, _mm512_permute_ps(sums, 0x4e));
+    sums = _mm512_add_ps(sums, _mm512_permute_ps(sums, 0xb1));
+    const __m512i each = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(each, sums)));
+}
+
+static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *out)
+{
+    const __m512d ab =
+        _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x44), _mm512_shuffle_f64x2(a, b, 0xee));
+    const __m512d cd =
+        _mm512_add_pd(_mm512_shuffle_f64x2(c, d, 0x44), _mm512_shuffle_f64x2(c, d, 0xee));
+    __m512d sums =
+        _mm512_add_pd(_mm512_shuffle_f64x2(ab, cd, 0x88), _mm512_shuffle_f64x2(ab, cd, 0xdd));
+    sums = _mm512_add_pd(sums, _mm512_castps_pd(_mm512_permute_ps(_mm512_castpd_ps(sums), 0x4e)));
+    const __m512i each = _mm512_setr_epi64(0, 2, 4, 6, 0, 2, 4, 6);
+    _mm256_storeu_pd(out, _mm512_castpd512_pd256(_mm512_permutexvar_pd(each, sums)));
+}
+
 #define TILE_F32
 #define TILE(name)          avx512_f32_##name
 #define REAL                float
@@ -23,6 +51,11 @@
 #define V_EXP2I(p, t)                                                                              \
     _mm512_castsi512_ps(                                                                           \
         _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)))
+#define V_LOADU(p)    _mm512_loadu_ps(p)
+#define MASK          __mmask16
+#define V_MASK(count) ((__mmask16)((1u << (count)) - 1u))
+#define V_PART(p, m)  _mm512_maskz_loadu_ps(m, p)
+#define V_SUM4        sum4_f32
 #include "attention/tile_template.h"
 
 #define TILE_F64
@@ -43,6 +76,11 @@
 #define V_EXP2I(p, t)                                                                              \
     _mm512_castsi512_pd(                                                                           \
         _mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(t), 52)))
+#define V_LOADU(p)    _mm512_loadu_pd(p)
+#define MASK          __mmask8
+#define V_MASK(count) ((__mmask8)((1u << (count)) - 1u))
+#define V_PART(p, m)  _mm512_maskz_loadu_pd(m, p)
+#define V_SUM4        sum4_f64
 #include "attention/tile_template.h"
 
 const es_kernels es_kernels_avx512[2] = {ES_TILES(avx512_f32, ES_ISA_AVX512, ES_F32),

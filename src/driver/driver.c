@@ -23,7 +23,7 @@ static double share_at(const es_driver *d, double part)
 }
 
 /* Tells where the run is, `done` of `total` into the phase under way. @return : stop? */
-static bool tell(es_driver *d, double done, double total)
+bool es_driver_tell(es_driver *d, double done, double total)
 {
     if (!d->opts->progress)
         return false;
@@ -38,11 +38,12 @@ static bool tell(es_driver *d, double done, double total)
 
 static bool phase_progress(void *user, double done, double total)
 {
-    return tell(user, done, total);
+    return es_driver_tell(user, done, total);
 }
 
-static double weight_of(const es_driver *d, int64_t cell)
+static double weight_of(void *driver, int64_t cell)
 {
+    const es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
     return s->weight ? s->weight(&d->job, cell) : 1.0;
 }
@@ -53,15 +54,16 @@ static bool cell_progress(void *user, double done, double total)
 {
     es_driver *d = user;
     const double part = d->job.stages[d->stage].tells && total > 0.0 ? done / total : 0.0;
-    return tell(d, d->weight_done + part * weight_of(d, d->cell), d->weight_all);
+    const int64_t cell = __atomic_load_n(&d->cell, __ATOMIC_RELAXED);
+    return es_driver_tell(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
 }
 
 /* Of a stage whose cells work alone: `done` counts those of this start. */
 static bool side_progress(void *user, double done, double total)
 {
     es_driver *d = user;
-    const double all = (double)d->job.stages[d->stage].cells;
-    return tell(d, all - total + done, all);
+    const double all = (double)es_share_cells(d, d->stage);
+    return es_driver_tell(d, all - total + done, all);
 }
 
 static es_status check_stop(const es_driver *d, es_error *err)
@@ -76,7 +78,7 @@ static double cells_left(const es_driver *d)
 {
     double flops = 0.0;
     for (int s = d->stage + 1; s < d->job.n_stages; s++)
-        flops += (double)d->job.stages[s].cells * d->job.stages[s].flops;
+        flops += (double)es_share_cells(d, s) * d->job.stages[s].flops;
     return flops;
 }
 
@@ -87,7 +89,7 @@ void es_driver_phase(es_driver *d, const char *phase, double flops)
     d->flops_phase = flops;
     d->moved = false;
     d->phase = phase;
-    tell(d, 0.0, 1.0);
+    es_driver_tell(d, 0.0, 1.0);
 }
 
 /* ---- admission ---- */
@@ -174,7 +176,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
     if (!s->alone)
-        d->cell = cell;
+        __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* who waits for others looks at it */
     return s->run(&d->job, cell, exec, out, err);
 }
 
@@ -185,7 +187,7 @@ static double *room_of(void *driver, int64_t cell)
     return d->job.cells[d->stage] + cell * s->rows * s->cols;
 }
 
-/* A finished cell, from any thread. */
+/* A finished cell, from any thread, one at a time. */
 static es_status cell_done(void *driver, int64_t cell, const double *values, es_error *err)
 {
     es_driver *d = driver;
@@ -194,53 +196,79 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
     if (values != room) /* from somewhere else */
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
-    __atomic_add_fetch(&d->done, 1, __ATOMIC_RELAXED);
+    d->done++;
     if (s->alone)
         return ES_OK;
     d->weight_done += weight_of(d, cell);
-    tell(d, d->weight_done, d->weight_all);
+    es_driver_tell(d, d->weight_done, d->weight_all);
     return check_stop(d, err);
+}
+
+void es_driver_resumed(es_driver *d)
+{
+    if (d->weight_all > 0.0)
+        d->kept += share_at(d, d->weight_done / d->weight_all) - d->begun;
 }
 
 /* What the cells of a stage weigh, and those that are there already. */
 static void weigh(es_driver *d, const int64_t *missing, int64_t count)
 {
-    const int64_t cells = d->job.stages[d->stage].cells;
+    const es_share own = es_share_at(d, d->stage);
     d->weight_all = d->weight_done = 0.0;
-    for (int64_t i = 0; i < cells; i++)
+    for (int64_t i = own.from; i < own.to; i++)
         d->weight_all += weight_of(d, i);
     d->weight_done = d->weight_all;
     for (int64_t i = 0; i < count; i++)
         d->weight_done -= weight_of(d, missing[i]);
-    if (d->weight_all > 0.0)
-        d->kept += share_at(d, d->weight_done / d->weight_all) - d->begun;
+    es_driver_resumed(d);
+}
+
+static bool is_first(const es_driver *d) { return es_executor_of(&d->job.exec)->rank == 0; }
+
+/* Who computes cells is told which are missing; other ranks are told by rank 0. */
+static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
+{
+    const es_stage *stage = &d->job.stages[d->stage];
+    es_exec exec = d->job.exec;
+    es_work work = {.noun = stage->noun,
+                    .pieces = missing,
+                    .numbers = stage->rows * stage->cols,
+                    .alone = stage->alone,
+                    .user = d,
+                    .weight = stage->weight ? weight_of : NULL,
+                    .room = room_of,
+                    .compute = compute_cell,
+                    .done = cell_done};
+    exec.progress = stage->alone ? side_progress : cell_progress;
+    exec.progress_user = d;
+    es_status status = is_first(d) ? es_keep_find(d, d->stage, missing, &work.count, err) : ES_OK;
+    es_share_pick(d, d->stage, missing, &work.count);
+    d->done = es_share_cells(d, d->stage) - work.count;
+    weigh(d, missing, work.count);
+    return status == ES_OK ? es_work_run(&work, &exec, err) : status;
 }
 
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
-    const es_executor *by = d->opts->executor ? d->opts->executor : &es_executor_threads;
-    int64_t *missing;
-    void *memory;
-    es_exec exec = d->job.exec;
+    const int64_t numbers = stage->cells * stage->rows * stage->cols;
+    void *missing;
     d->stage = s;
     if (stage->cells)
-        es_driver_phase(d, stage->phase, (double)stage->cells * stage->flops);
+        es_driver_phase(d, stage->phase, (double)es_share_cells(d, s) * stage->flops);
     ES_TRY(check_stop(d, err));
-    ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
-                        &d->job.cells[s], err));
-    ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof *missing, "cells", &memory, err));
-    es_work work = {
-        .stage = stage, .driver = d, .compute = compute_cell, .done = cell_done, .room = room_of};
-    work.cells = missing = memory;
-    exec.progress = stage->alone ? side_progress : cell_progress;
-    exec.progress_user = d;
-    es_status status = es_keep_find(d, s, missing, &work.count, err);
-    d->done = stage->cells - work.count;
-    weigh(d, missing, work.count);
-    if (status == ES_OK && work.count)
-        status = by->run(by, &work, &exec, err);
-    es_mem_free(NULL, memory);
+    if (is_first(d) || stage->shared)
+        ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
+                            &d->job.cells[s], err));
+    if (!stage->cells)
+        return ES_OK;
+    ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof(int64_t), "cells", &missing, err));
+    es_status status =
+        stage->run_part ? es_fold_stage(d, missing, err) : run_missing(d, missing, err);
+    es_mem_free(NULL, missing);
+    if (status == ES_OK && stage->shared)
+        status =
+            es_work_share(&d->job.exec, d->job.cells[s], (size_t)numbers * sizeof(double), err);
     return status;
 }
 
@@ -250,9 +278,10 @@ static void say_interrupted(const es_driver *d, es_error *err)
 {
     const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
     const es_stage *s = d->stage >= 0 ? &d->job.stages[d->stage] : NULL;
-    if (s && s->cells && d->done < s->cells && !d->job.study->keeps_nothing)
+    const int64_t cells = s ? es_share_cells(d, d->stage) : 0;
+    if (d->done < cells && !d->job.study->keeps_nothing)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", hint, "interrupted after %lld of %lld %s",
-                (long long)d->done, (long long)s->cells, s->noun);
+                (long long)d->done, (long long)cells, s->noun);
     else if (err->hint[0]) /* a study may know better how to go on */
         return;
     else if (d->run)
@@ -262,17 +291,23 @@ static void say_interrupted(const es_driver *d, es_error *err)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "", "interrupted; nothing was written");
 }
 
-/* Everything between an admitted run and its tables. */
-static es_status work(es_driver *d, es_error *err)
+/* What the study makes once for all its cells. A rank that fails tells the others, who would wait
+ * for it. */
+static es_status begin(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
-    ES_TRY(es_keep_open(d, err));
-    d->flops_left = (1.0 + SUMMARY) * fmax(d->cost.flops, 1.0);
+    const double cells = d->cost.flops - d->cost.begin_flops, parts = (double)d->opts->shards;
+    const double flops = d->cost.begin_flops + cells / fmax(parts, 1.0);
+    d->flops_left = (1.0 + SUMMARY) * fmax(flops, 1.0);
     es_driver_phase(d, "preparing", d->cost.begin_flops);
-    if (job->study->begin)
-        ES_TRY(job->study->begin(job, err));
-    for (int s = 0; s < job->n_stages; s++)
-        ES_TRY(run_stage(d, s, err));
+    const es_status status = job->study->begin ? job->study->begin(job, err) : ES_OK;
+    return es_work_agree(&job->exec, status, "", err);
+}
+
+static es_status sum_up(es_driver *d, es_error *err)
+{
+    es_job *job = &d->job;
+    job->exec.executor = NULL;             /* the other ranks have gone */
     es_driver_phase(d, "summing up", 0.0); /* what it takes it says itself, if it is much */
     ES_TRY(check_stop(d, err));
     ES_TRY(job->study->summarise(job, job->answer, err));
@@ -280,11 +315,12 @@ static es_status work(es_driver *d, es_error *err)
     if (d->run)
         ES_TRY(es_keep_tables(d->run, job->answer, err));
     d->begun = 1.0;
-    tell(d, 1.0, 1.0);
+    es_driver_tell(d, 1.0, 1.0);
     return ES_OK;
 }
 
-static es_status open_and_run(es_driver *d, es_error *err)
+/* Everything before the work: what is asked, what it takes, where it is kept. */
+static es_status open_study(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
     es_driver_phase(d, "reading inputs", 0.0);
@@ -294,12 +330,44 @@ static es_status open_and_run(es_driver *d, es_error *err)
     if (job->study->cost)
         ES_TRY(job->study->cost(job, &d->cost, err));
     if (d->opts->dry_run)
-        return es_cost_tell(&d->cost, &job->exec, job->precision, job->answer, err);
+        return ES_OK;
     if (job->study->cost && d->opts->admitted)
         d->opts->admitted(d->opts->user, &d->cost);
     /* whatever it costs, what is not foreseen included, stays within the limit */
     ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
-    return work(d, err);
+    return is_first(d) ? es_keep_open(d, err) : ES_OK;
+}
+
+/* All ranks have the same program, kernels, parameters and inputs, or none goes on. */
+static es_status agree(es_driver *d, es_status status, es_error *err)
+{
+    const char *same = "";
+    if (status == ES_OK && es_executor_of(&d->job.exec)->ranks > 1)
+        status = es_fingerprint_text(&d->job, &same, err);
+    return es_work_agree(&d->job.exec, status, same, err);
+}
+
+static es_status open_and_run(es_driver *d, es_error *err)
+{
+    es_job *job = &d->job;
+    ES_TRY(agree(d, open_study(d, err), err));
+    if (d->opts->dry_run) {
+        es_share_price(d);
+        return is_first(d) ? es_cost_tell(&d->cost, &job->exec, job->precision, job->answer, err)
+                           : ES_OK;
+    }
+    ES_TRY(begin(d, err));
+    ES_TRY(es_share_begin(d, err));
+    for (int s = 0; s < job->n_stages; s++)
+        ES_TRY(run_stage(d, s, err));
+    /* ranks hear no more of each other from here on: whoever has failed says so now */
+    const es_status kept = d->run ? es_run_flush(d->run, err) : ES_OK;
+    ES_TRY(es_work_agree(&job->exec, kept, "", err));
+    if (d->shared_out) {
+        es_share_tell(d);
+        return es_answer_status(job->answer, err);
+    }
+    return is_first(d) ? sum_up(d, err) : ES_OK;
 }
 
 void es_answer_machine(es_answer *a, const es_exec *exec)
@@ -331,6 +399,7 @@ static es_status start(const es_study *study, es_params *params, const es_study_
                     .exec = opts->exec,
                     .out = opts->out,
                     .force = opts->force,
+                    .shards = opts->shards,
                     .arena = {.budget = opts->exec.budget},
                     .driver = d};
     job->exec.progress = phase_progress;
@@ -344,6 +413,7 @@ static es_status start(const es_study *study, es_params *params, const es_study_
     if (opts->resume && !opts->out)
         return es_refuse(err, "run.options", "name the run file with --out",
                          "--resume without --out");
+    ES_TRY(es_share_check(study, opts, err));
     ES_TRY(es_answer_new(NULL, &job->answer, err));
     ES_TRY(es_isa_resolve(opts->exec.isa, &job->exec.isa, err));
     es_answer_name(job->answer, study->name,
@@ -365,10 +435,13 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     const bool opened = status == ES_OK;
     if (opened)
         status = open_and_run(d, err);
+    if (status != ES_OK) /* whoever waits for this rank is told */
+        status = es_work_agree(&opts->exec, status, "", err);
     if (status == ES_E_INTERRUPTED)
         say_interrupted(d, err);
     if (opened && study->close)
         study->close(&d->job);
+    es_share_end(d);
     if (d->run) {
         const es_status closed = es_run_close(d->run, &closing);
         if (status == ES_OK && closed != ES_OK) {
@@ -376,7 +449,7 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
             status = closed;
         }
     }
-    if (status == ES_OK)
+    if (status == ES_OK && is_first(d))
         *answer = d->job.answer;
     else
         es_answer_free(d->job.answer);

@@ -3,16 +3,24 @@
  *     params.c        values out of text, in a study's struct
  *     fingerprint.c   what determines the numbers, as a run file knows it
  *     jobs.c          what a study may ask for
- *     executor.c      who computes cells
  *     keep.c          the run file: cells that are there, tables that are finished
+ *     fold.c          stages whose cells are made of parts that are folded in order
+ *     shards.c        a share of the cells, where other processes do theirs
  *     driver.c        the run, from parameters to the answer
  */
 #ifndef ES_DRIVER_DRIVER_H
 #define ES_DRIVER_DRIVER_H
 
+#include <pthread.h>
+
 #include <esscher/run.h>
 
 #include "driver/job.h"
+
+/* Cells [from, to) of a stage. */
+typedef struct es_share {
+    int64_t from, to;
+} es_share;
 
 /* One run of a study. */
 typedef struct es_driver {
@@ -32,9 +40,29 @@ typedef struct es_driver {
     double share;                   /* what was told last: it never falls */
     double kept;                    /* of that, what the run file held */
     bool moved;                     /* something of this phase was told */
+
+    bool shared_out;                   /* this is a shard: what follows is set */
+    es_share share_at[ES_MOST_STAGES]; /* its cells of each stage */
+    bool *have[ES_MOST_STAGES];        /* (cells) numbers that are there */
+    pthread_mutex_t needing;           /* one cell of another shard at a time */
 } es_driver;
 
 void es_driver_phase(es_driver *d, const char *phase, double flops);
+
+/*! es_driver_tell() : `done` of `total` of the phase under way is there. @return : stop? */
+bool es_driver_tell(es_driver *d, double done, double total);
+
+/*! es_driver_resumed() : d->weight_done of d->weight_all of a stage was there before it began. */
+void es_driver_resumed(es_driver *d);
+
+/* ---- fold.c ---- */
+
+/*! es_fold_stage() : the stage under way, computed in groups and parts; `missing` has room for all
+ *  its cells. */
+es_status es_fold_stage(es_driver *d, int64_t *missing, es_error *err);
+
+/*! es_fold_needed() : the group that a cell of stage s is in, now, by this process. */
+es_status es_fold_needed(es_driver *d, int s, int64_t cell, const es_exec *exec, es_error *err);
 
 /* ---- fingerprint.c ---- */
 
@@ -46,6 +74,38 @@ typedef struct es_fingerprint {
 
 es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *arena,
                               es_fingerprint *out, es_error *err);
+
+/*! es_fingerprint_text() : the same and the program itself as lines of "key: value", for ranks to
+ *  compare; memory is the job's. */
+es_status es_fingerprint_text(es_job *job, const char **out, es_error *err);
+
+/* ---- shards.c ---- */
+
+enum { ES_MOST_SHARDS = 1000000 };
+
+/*! es_share_of() : the share of shard 1 <= shard <= shards of a stage; weight NULL: cells are
+ *  alike. Every cell is in one of the shares, which follow each other; some may be empty. */
+void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void *user,
+                 int64_t shard, int64_t shards, es_share *out);
+
+/*! es_share_check() : refuses shards that make no sense. */
+es_status es_share_check(const es_study *study, const es_study_opts *opts, es_error *err);
+
+/*! es_share_begin() : once all stages are known: what is this shard's, also for the run file. A
+ *  run that is no shard goes on as it is. es_share_end() : fine in any case. */
+es_status es_share_begin(es_driver *d, es_error *err);
+void es_share_end(es_driver *d);
+
+/*! es_share_at(), es_share_cells() : the share of stage s, and how many cells it has: all, if this
+ *  is no shard. es_share_pick() : of the cells that are missing, those in it. */
+es_share es_share_at(const es_driver *d, int s);
+int64_t es_share_cells(const es_driver *d, int s);
+void es_share_pick(const es_driver *d, int s, int64_t *missing, int64_t *count);
+
+/*! es_share_tell() : what a shard did, instead of a summary. es_share_price() : what a dry run of
+ *  one is to be taken for. */
+void es_share_tell(const es_driver *d);
+void es_share_price(const es_driver *d);
 
 /* ---- keep.c ---- */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <esscher/machine.h>
 #include <esscher/model.h>
 
 #include "base/error.h"
@@ -258,5 +259,34 @@ es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *ar
         return es_fail(err, ES_E_MEMORY, "run.parameters", "",
                        "there is no memory for the parameters of the run");
     *out = (es_fingerprint){.pairs = l->pair, .count = l->count};
+    return ES_OK;
+}
+
+/* ---- for other ranks ---- */
+
+es_status es_fingerprint_text(es_job *job, const char **out, es_error *err)
+{
+    const es_build build = es_build_info();
+    es_fingerprint print;
+    ES_TRY(es_fingerprint_make(job, &job->exec.isa, &job->arena, &print, err));
+    const es_run_pair program[] = {{"program", build.id},
+                                   {"version", build.version},
+                                   {"blas", build.blas},
+                                   {"study", job->study->name},
+                                   {"kernels", es_isa_name(job->exec.isa)},
+                                   {"precision", es_dtype_name(job->precision)}};
+    enum { OWN = sizeof program / sizeof program[0] };
+    size_t room = 1, used = 0;
+    char *text;
+    for (int64_t i = 0; i < OWN + print.count; i++) {
+        const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
+        room += strlen(p->key) + strlen(p->text) + 3;
+    }
+    ES_TRY(es_job_array(job, (int64_t)room, 1, 1, &text, err));
+    for (int64_t i = 0; i < OWN + print.count; i++) {
+        const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
+        used += (size_t)snprintf(text + used, room - used, "%s: %s\n", p->key, p->text);
+    }
+    *out = text;
     return ES_OK;
 }

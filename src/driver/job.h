@@ -23,6 +23,7 @@ struct es_job {
     es_answer *answer;
     const char *out; /* run file; NULL: none */
     bool force;      /* files that exist are overwritten */
+    int64_t shards;  /* of this run, which may all be at work on its files right now; 0: none */
     es_arena arena;  /* freed after close() */
 
     es_stage stages[ES_MOST_STAGES];
@@ -40,8 +41,18 @@ es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t ele
  *  stages are computed. A stage without cells is fine. */
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err);
 
-/*! es_job_cell() : numbers (rows, cols) of a finished cell. */
+/*! es_job_cell() : numbers (rows, cols) of a finished cell, in summarise(). */
 const double *es_job_cell(const es_job *job, int stage, int64_t cell);
+
+/*! es_job_need() : the same for a cell of an earlier stage, in the function that computes a cell of
+ *  a later one: a shard whose share it is not computes it now, with `exec`, and keeps it. Any
+ *  thread. @return : ES_OK; what computing or keeping it returns. */
+es_status es_job_need(const es_job *job, int stage, int64_t cell, const es_exec *exec,
+                      const double **numbers, es_error *err);
+
+/*! es_job_window() : parts of a stage that may be at rank 0, or under way, ahead of the one that is
+ *  folded next: so many states it has to hold, at most. */
+int64_t es_job_window(const es_job *job);
 
 /*! es_job_phase() : what begin() or summarise() is about to do, and how much of the run's work it
  *  is; progress of job->exec counts within it. */

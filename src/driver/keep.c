@@ -28,18 +28,21 @@ es_status es_keep_open(es_driver *d, es_error *err)
     if (!o->out)
         return ES_OK;
     const es_build build = es_build_info();
+    char shard[64];
+    snprintf(shard, sizeof shard, "%lld of %lld", (long long)o->shard, (long long)o->shards);
     const es_run_pair facts[] = {{"command", o->line ? o->line : ""},
                                  {"version", build.version},
                                  {"compiler", build.compiler},
                                  {"cpu", es_cpu_name()},
-                                 {"blas", build.blas}};
+                                 {"blas", build.blas},
+                                 {"shard", shard}};
     es_fingerprint print;
     ES_TRY(es_fingerprint_make(&d->job, &d->job.exec.isa, &d->job.arena, &print, err));
     const es_run_spec spec = {.command = d->job.study->name,
                               .params = print.pairs,
                               .params_count = print.count,
                               .facts = facts,
-                              .facts_count = sizeof facts / sizeof facts[0]};
+                              .facts_count = sizeof facts / sizeof facts[0] - !o->shards};
     return o->resume && !nothing_to_resume(o->out)
                ? es_run_resume(o->out, &spec, &d->run, err)
                : es_run_create(o->out, &spec, o->force, &d->run, err);
@@ -61,12 +64,16 @@ es_status es_keep_find(es_driver *d, int s, int64_t *missing, int64_t *count, es
                                    d->job.cells[s] + i * stage->rows * stage->cols, err));
         else
             missing[(*count)++] = i;
+        if (d->shared_out)
+            d->have[s][i] = done;
     }
     return ES_OK;
 }
 
 es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, es_error *err)
 {
+    if (d->shared_out)
+        d->have[s][cell] = true;
     return d->run ? es_run_put_cell(d->run, d->stage_ids[s], cell, values, err) : ES_OK;
 }
 

@@ -82,6 +82,11 @@ es_status es_converge_sample_draw(const es_converge_spec *spec, uint16_t experim
                                   es_converge_sample *out, es_error *err);
 void es_converge_sample_free(es_converge_sample *sample);
 
+/*! es_converge_project() : out (rows, w->rows) = x w', or x (rows, dim) itself where the head has
+ * no such matrix. */
+es_status es_converge_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
+                              es_budget *budget, double *out, es_error *err);
+
 /*! es_converge_sample_bytes() : memory that one takes. */
 double es_converge_sample_bytes(const es_converge_spec *spec);
 

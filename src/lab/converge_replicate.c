@@ -71,9 +71,8 @@ static es_status allocate(const es_converge_spec *spec, es_converge_sample *s, e
 
 /* ---- numbers ---- */
 
-/* out (rows, w->rows) = x w', or x itself where the head has no such matrix. */
-static es_status project(const double *x, int64_t rows, int64_t dim, const es_view *w,
-                         es_budget *budget, double *out, es_error *err)
+es_status es_converge_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
+                              es_budget *budget, double *out, es_error *err)
 {
     if (!w) {
         memcpy(out, x, (size_t)(rows * dim) * sizeof *out);
@@ -95,9 +94,9 @@ static es_status fill(const es_converge_spec *spec, es_address at, es_converge_s
     }
     for (int64_t i = 0; i < spec->n_scales; i++)
         s->scales[i] = spec->scales[i] * es_head_unit(h); /* of Wq x . Wk y, or Ax . y */
-    ES_TRY(project(s->asking, m, d, h->Wq ? h->Wq : h->A, s->budget, s->q, err));
-    ES_TRY(project(s->tokens, n, d, h->Wk, s->budget, s->k, err));
-    return project(s->tokens, n, d, h->V, s->budget, s->v, err);
+    ES_TRY(es_converge_project(s->asking, m, d, h->Wq ? h->Wq : h->A, s->budget, s->q, err));
+    ES_TRY(es_converge_project(s->tokens, n, d, h->Wk, s->budget, s->k, err));
+    return es_converge_project(s->tokens, n, d, h->V, s->budget, s->v, err);
 }
 
 static double longest_row(const es_view *x)

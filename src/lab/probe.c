@@ -96,18 +96,14 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
                            float *out, es_error *err)
 {
     const int64_t m = es_probe_queries_of(spec), H = w->hidden;
-    const es_address at = {
-        .seed = spec->seed, .experiment = ES_PROBE_QUERIES, .cell = (uint64_t)layer};
-    es_permutation shuffle;
     int64_t *rows;
     float *x = NULL;
-    ES_TRY(es_permutation_init(&at, es_pool_about(spec->pool).tokens, &shuffle, err));
     es_status status = es_mem_array(es_probe_budget(spec), m, 1, sizeof *rows, "rows of queries",
                                     (void **)&rows, err);
     if (status == ES_OK)
         status = es_mem_array(es_probe_budget(spec), m, H, sizeof *x, "queries", (void **)&x, err);
-    for (int64_t i = 0; status == ES_OK && i < m; i++)
-        rows[i] = es_permutation_at(&shuffle, i);
+    if (status == ES_OK)
+        status = es_probe_query_rows(spec, es_pool_about(spec->pool).tokens, layer, rows, err);
     if (status == ES_OK)
         status = es_pool_gather(spec->pool, layer, rows, m, x, err);
     if (status == ES_OK)
@@ -193,6 +189,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
      * as long as some 40 operations */
     const double once = m * (4.0 * H + 40.0 * heads), twice = m * (6.0 * H + 80.0 * heads);
     *out = (es_probe_cost){
+        .parts = es_probe_parts_among(spec, tokens),
         /* keys, values and covariance (in f64, counted twice) */
         .limit_flops = N * (4.0 * H * H + 4.0 * H * H + twice),
         /* and errors of moments, of all heads together, of each alone, in f64 */
@@ -208,8 +205,14 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
          * are sought; errors and outputs; numbers of a layer twice; engine */
         .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
                                8.0 * keys * (H + 1.0)) +
-                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6 +
-                          fmin(heads, ES_PROBE_GROUP) * few * (k + 3.0) * 8.0 * 4096.0)};
+                          16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
+    /* grids of scores, 64 points in a unit, of both halves */
+    out->slice_bytes = fmin(heads, ES_PROBE_SLICE) * few * (k + 3.0) * 8.0 * 4096.0;
+    /* of either half and every head, as it is, as numbers, and folded; moments; matrices, and
+     * queries */
+    out->state_bytes =
+        3.0 * 8.0 * (2.0 * heads * m * (2.0 * (k + 8.0) + 2.0) + H * H) + 4.0 * H * (5.0 * H + m);
+    out->bytes += (size_t)fmax(out->slice_bytes, out->state_bytes);
     return ES_OK;
 }
 

@@ -265,8 +265,6 @@ es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error
 
 /* ---- sinks ---- */
 
-enum { SINK_BLOCKS = 16 };
-
 /* Of one block: its queries, and the weight they give its first and its last token, on average. */
 typedef struct sink {
     double queries, weight[2];
@@ -315,8 +313,8 @@ static void average(const sink *sinks, int64_t blocks, int end, double *mean, do
 
 static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, es_error *err)
 {
-    const int64_t blocks = p->pool.blocks < SINK_BLOCKS ? p->pool.blocks : SINK_BLOCKS;
-    sink sinks[SINK_BLOCKS];
+    const int64_t blocks = p->pool.blocks < ES_PROBE_SINKS ? p->pool.blocks : ES_PROBE_SINKS;
+    sink sinks[ES_PROBE_SINKS];
     double *lse;
     float *x = NULL;
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;

@@ -1,11 +1,13 @@
 /* probe_inside.h : the parts of the probe of real models.
  *
  *     probe.c            a layer's matrices; what was asked, checked; a layer that is ready
- *     probe_limit.c      the walk through the pool; how many keys lie near a query
- *     probe_exact.c      the error of n independent tokens, exactly, for some queries
+ *     probe_rows.c       which rows of the pool are queries, draws, windows: a pure function
+ *     probe_limit.c      the walk through the pool, in parts
+ *     probe_local.c      how many keys lie near a query
+ *     probe_slices.c     the error of n independent tokens, exactly, for some queries
+ *     probe_exact.c      what that says about a head
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
- *     probe_window.c     which tokens are a context
  *     probe_sections.c   a head's numbers without one section of the text after the other
  *     probe_paper.c      tokens that attend over each other: the protocol of a paper
  */
@@ -85,12 +87,24 @@ enum { ES_PROBE_ABOUT = 10 };
 
 /* Exact errors are of all of the pool and of its halves, at the sizes that were asked and at powers
  * of two up to 2^22, between which the curve is a line in logarithms (to 0.1 % in n) and beyond
- * which it falls like 1/n. Grids of so many heads are held at a time: more take more memory, fewer
- * read the pool more often. */
-enum { ES_PROBE_SETS = 3, ES_PROBE_POWERS = 23, ES_PROBE_GROUP = 4 };
+ * which it falls like 1/n. */
+enum { ES_PROBE_SETS = 3, ES_PROBE_POWERS = 23 };
 
-/* Keys among which the neighbours of a query are sought, at most. */
-enum { ES_PROBE_KEYS = 16384 };
+/* Exact errors of query i of a head of a layer: (ES_PROBE_SETS, sizes). */
+static inline int64_t es_probe_exact_sizes(const es_probe_spec *spec)
+{
+    return spec->n_sizes + ES_PROBE_POWERS;
+}
+
+static inline int64_t es_probe_exact_at(const es_probe_spec *spec, int64_t few, int64_t head,
+                                        int64_t i)
+{
+    return (head * few + i) * ES_PROBE_SETS * es_probe_exact_sizes(spec);
+}
+
+/* Keys among which the neighbours of a query are sought, and blocks whose sinks are looked at, at
+ * most; queries of a section of the text. */
+enum { ES_PROBE_KEYS = 16384, ES_PROBE_SINKS = 16, ES_PROBE_SECTION_ASKED = 32 };
 
 static inline int64_t es_probe_queries_among(const es_probe_spec *spec, int64_t tokens)
 {
@@ -117,6 +131,9 @@ static inline es_budget *es_probe_budget(const es_probe_spec *spec)
 
 /*! es_probe_strip() : tokens of a strip of the pool; strips alternate between its halves. */
 int64_t es_probe_strip(int64_t tokens);
+
+/*! es_probe_parts_among() : es_probe_parts() of a pool of so many. */
+int64_t es_probe_parts_among(const es_probe_spec *spec, int64_t tokens);
 
 /*! es_probe_focus_of() : from sum w^2 and the largest weight of every query, which are sorted. */
 es_probe_focus es_probe_focus_of(double *squares, double *top, int64_t queries);
@@ -177,9 +194,27 @@ double es_probe_gathering(double tokens);
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);
 
+/* ---- probe_rows.c: rows of a pool of `tokens` ---- */
+
+/*! es_probe_query_rows() : of the queries (es_probe_queries_among()). es_probe_draw_rows() : of a
+ *  draw (n), n the largest size. es_probe_key_rows() : keys among which neighbours are sought, the
+ *  first `n`. es_probe_section_rows() : queries of all sections, (ES_PROBE_SECTIONS, each). */
+es_status es_probe_query_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
+                              int64_t *rows, es_error *err);
+es_status es_probe_draw_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
+                             int64_t replicate, int64_t *rows, es_error *err);
+es_status es_probe_key_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer, int64_t n,
+                            int64_t *rows, es_error *err);
+es_status es_probe_section_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
+                                int64_t *rows, es_error *err);
+
+/*! es_probe_section_each() : queries of one section; es_probe_section_first() : its first row. */
+int64_t es_probe_section_each(const es_probe_spec *spec, int64_t tokens);
+int64_t es_probe_section_first(int64_t tokens, int64_t section);
+
 /*! es_probe_window_rows() : the rows (n) of a window, n the largest size. */
-es_status es_probe_window_rows(const es_probe *probe, int64_t replicate, int64_t windows,
-                               int64_t *rows, es_error *err);
+es_status es_probe_window_rows(const es_probe_spec *spec, const es_pool_info *pool,
+                               int64_t replicate, int64_t windows, int64_t *rows, es_error *err);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

@@ -1,5 +1,5 @@
-/* probe_limit.c : one walk through a layer's pool: moments of its tokens, and what the queries see
- * in all of it and in either half; then the keys near a query.
+/* probe_limit.c : a walk through a layer's pool: moments of its tokens, and what the queries see in
+ * all of it and in either half. It is cut into parts that are folded in their order.
  *
  * Scores are taken twice, as they are and doubled: the weights of doubled scores are w^2 / sum w^2,
  * and with |v|^2 as one more value that is all that sum w^2 |v - output|^2 needs, the square of
@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/exponent.h>
-#include <esscher/freezing.h>
 #include <esscher/linalg.h>
 #include <esscher/moments.h>
 
@@ -30,98 +28,265 @@ int64_t es_probe_strip(int64_t tokens)
     return (tokens + strips - 1) / strips;
 }
 
+/* ---- parts ---- */
+
+enum { PART_TOKENS = 1 << 18, PARTS_MOST = 256 };
+
+static int64_t tokens_of(const es_probe_spec *spec) { return es_pool_about(spec->pool).tokens; }
+
+int64_t es_probe_parts_among(const es_probe_spec *spec, int64_t tokens)
+{
+    const int64_t each = spec->part_tokens > 0 ? spec->part_tokens : PART_TOKENS;
+    const int64_t strip = es_probe_strip(tokens);
+    const int64_t strips = (tokens + strip - 1) / strip, wanted = (tokens + each - 1) / each;
+    const int64_t most = strips < PARTS_MOST ? strips : PARTS_MOST;
+    return wanted < most ? wanted : most;
+}
+
+int64_t es_probe_parts(const es_probe_spec *spec)
+{
+    return es_probe_parts_among(spec, tokens_of(spec));
+}
+
+/* Parts are whole strips: first row of part `part`, and of what comes after the last. */
+static int64_t first_of(const es_probe_spec *spec, int64_t part)
+{
+    const int64_t tokens = tokens_of(spec), strip = es_probe_strip(tokens);
+    const int64_t strips = (tokens + strip - 1) / strip, parts = es_probe_parts(spec);
+    const int64_t first = part < parts ? strips * part / parts * strip : tokens;
+    return first < tokens ? first : tokens;
+}
+
+/* What is seen of a layer. Its state is the moments, then what each half has shown, head by head.
+ */
+typedef struct layer_seen {
+    es_probe_weights weights;
+    float *q;             /* (queries, H) */
+    es_moments moments;   /* of tokens */
+    es_partial **partial; /* (2, heads): what each half has shown */
+} layer_seen;
+
 typedef struct walk {
     const es_probe_spec *spec;
-    int64_t layer, queries, strip;
-    es_probe_weights weights;
-    float *q;                 /* (queries, H) */
-    float *x, *keys, *values; /* (strip, H) */
-    float *longer;            /* (strip, k + 1) values of a head and their squared lengths */
-    double *mean, *cov;       /* of a strip */
-    es_moments moments;       /* of all */
-    es_partial **partial;     /* (2, heads): what each half has shown */
+    int64_t layer, layers, queries, strip;
+    layer_seen *of;       /* (layers) */
+    float *keys, *values; /* (strip, H) */
+    float *longer;        /* (strip, k + 1) values of a head and their squared lengths */
+    double *mean, *cov;   /* of a strip */
 } walk;
+
+/* ---- states ---- */
+
+/* Heads of one model are alike. */
+typedef struct shape {
+    int64_t hidden, heads, width, queries;
+    double scales[2];
+    es_exec exec;
+    es_attend_opts opts;
+    int64_t partial, moments; /* numbers */
+} shape;
+
+static void shape_of(const es_probe_spec *spec, shape *out)
+{
+    const es_model_config *c = es_model_config_of(spec->model);
+    const int64_t k = c->hidden / c->heads;
+    const double scale = 1.0 / sqrt((double)k);
+    *out = (shape){.hidden = c->hidden,
+                   .heads = c->heads,
+                   .width = k,
+                   .queries = es_probe_queries_of(spec),
+                   .scales = {scale, 2.0 * scale},
+                   .exec = es_lab_quiet(spec->exec),
+                   .moments = es_moments_numbers(c->hidden)};
+    out->opts = (es_attend_opts){.scales = out->scales, .n_scales = 2, .exec = &out->exec};
+    out->partial = es_partial_numbers(out->queries, k + 1, &out->opts);
+}
+
+static es_status new_partial(const shape *s, es_partial **out, es_error *err)
+{
+    return es_partial_new(s->queries, s->width + 1, &s->opts, out, err);
+}
+
+int64_t es_probe_part_numbers(const es_probe_spec *spec)
+{
+    shape s;
+    shape_of(spec, &s);
+    return s.moments + 2 * s.heads * s.partial;
+}
 
 /* ---- set up ---- */
 
-static es_status open_partials(walk *w, es_error *err)
+static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *err)
 {
-    const double scale = 1.0 / sqrt((double)w->weights.width), scales[2] = {scale, 2.0 * scale};
-    const es_exec exec = es_lab_quiet(w->spec->exec);
-    const es_attend_opts opts = {.scales = scales, .n_scales = 2, .exec = &exec};
-    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, w->weights.heads, sizeof *w->partial,
-                        "partial states", (void **)&w->partial, err));
-    for (int64_t i = 0; i < 2 * w->weights.heads; i++)
-        ES_TRY(es_partial_new(w->queries, w->weights.width + 1, &opts, &w->partial[i], err));
-    return ES_OK;
+    es_budget *budget = es_probe_budget(w->spec);
+    shape s;
+    shape_of(w->spec, &s);
+    ES_TRY(es_probe_weights_new(w->spec, layer, &of->weights, err));
+    ES_TRY(es_moments_new(s.hidden, budget, &of->moments, err));
+    ES_TRY(es_mem_array(budget, 2, s.heads, sizeof *of->partial, "partial states",
+                        (void **)&of->partial, err));
+    for (int64_t i = 0; i < 2 * s.heads; i++)
+        ES_TRY(new_partial(&s, &of->partial[i], err));
+    ES_TRY(
+        es_mem_array(budget, w->queries, s.hidden, sizeof(float), "queries", (void **)&of->q, err));
+    return es_probe_queries(w->spec, layer, &of->weights, of->q, err);
 }
 
 static es_status prepare_walk(walk *w, es_error *err)
 {
     es_budget *budget = es_probe_budget(w->spec);
-    ES_TRY(es_probe_weights_new(w->spec, w->layer, &w->weights, err));
-    const int64_t H = w->weights.hidden;
-    ES_TRY(es_mem_array(budget, w->queries, H, sizeof(float), "queries", (void **)&w->q, err));
-    ES_TRY(es_mem_array(budget, w->strip, 3 * H + w->weights.width + 1, sizeof(float),
-                        "a strip of the pool", (void **)&w->x, err));
-    w->keys = w->x + w->strip * H;
+    const es_model_config *c = es_model_config_of(w->spec->model);
+    const int64_t H = c->hidden, k = H / c->heads;
+    ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
+    ES_TRY(es_mem_array(budget, w->strip, 2 * H + k + 1, sizeof(float), "a strip of the pool",
+                        (void **)&w->keys, err));
     w->values = w->keys + w->strip * H;
     w->longer = w->values + w->strip * H;
     ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
     w->cov = w->mean + H;
-    ES_TRY(es_moments_new(H, budget, &w->moments, err));
-    ES_TRY(open_partials(w, err));
-    return es_probe_queries(w->spec, w->layer, &w->weights, w->q, err);
+    for (int64_t l = 0; l < w->layers; l++)
+        ES_TRY(open_layer(w, &w->of[l], w->layer + l, err));
+    return ES_OK;
+}
+
+static void close_layer(const walk *w, layer_seen *of)
+{
+    es_budget *budget = es_probe_budget(w->spec);
+    for (int64_t i = 0; of->partial && i < 2 * of->weights.heads; i++)
+        es_partial_free(of->partial[i]);
+    es_mem_free(budget, of->partial);
+    es_moments_free(&of->moments);
+    es_mem_free(budget, of->q);
+    es_probe_weights_free(w->spec, &of->weights);
 }
 
 static void release_walk(walk *w)
 {
     es_budget *budget = es_probe_budget(w->spec);
-    for (int64_t i = 0; w->partial && i < 2 * w->weights.heads; i++)
-        es_partial_free(w->partial[i]);
-    es_mem_free(budget, w->partial);
-    es_moments_free(&w->moments);
+    for (int64_t l = 0; w->of && l < w->layers; l++)
+        close_layer(w, &w->of[l]);
     es_mem_free(budget, w->mean);
-    es_mem_free(budget, w->x);
-    es_mem_free(budget, w->q);
-    es_probe_weights_free(w->spec, &w->weights);
+    es_mem_free(budget, w->keys);
+    es_mem_free(budget, w->of);
 }
 
 /* ---- a strip ---- */
 
 /* Moments of the strip by BLAS, joined to those of the strips before. */
-static es_status add_moments(walk *w, int64_t count, es_error *err)
+static es_status add_moments(const walk *w, es_moments *to, const float *x, int64_t count,
+                             es_error *err)
 {
-    const int64_t H = w->weights.hidden;
-    const es_view x = es_view_f32(w->x, count, H);
+    const int64_t H = to->dim;
+    const es_view view = es_view_f32(x, count, H);
     const es_exec exec = es_lab_quiet(w->spec->exec);
-    ES_TRY(es_cov_estimate(&x, false, &exec, w->mean, w->cov, err));
+    ES_TRY(es_cov_estimate(&view, false, &exec, w->mean, w->cov, err));
     for (int64_t i = 0; i < H * H; i++)
         w->cov[i] *= (double)count;
     const es_moments strip = {.count = count, .dim = H, .mean = w->mean, .scatter = w->cov};
-    es_moments_merge(&w->moments, &strip);
+    es_moments_merge(to, &strip);
     return ES_OK;
 }
 
-static es_status add_strip(walk *w, int64_t first, int64_t count, es_error *err)
+static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t count, const float *x,
+                           es_error *err)
 {
-    const es_probe_weights *p = &w->weights;
+    const walk *w = user;
+    layer_seen *of = &w->of[layer - w->layer];
+    const es_probe_weights *p = &of->weights;
     const int64_t half = first / w->strip % 2;
-    ES_TRY(es_pool_rows(w->spec->pool, w->layer, first, count, w->x, err));
-    ES_TRY(add_moments(w, count, err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wk, NULL, p->hidden, p->hidden, w->keys,
+    ES_TRY(add_moments(w, &of->moments, x, count, err));
+    ES_TRY(
+        es_probe_project(w->spec->exec, x, count, p->wk, NULL, p->hidden, p->hidden, w->keys, err));
+    ES_TRY(es_probe_project(w->spec->exec, x, count, p->wv, NULL, p->hidden, p->hidden, w->values,
                             err));
-    ES_TRY(es_probe_project(w->spec->exec, w->x, count, p->wv, NULL, p->hidden, p->hidden,
-                            w->values, err));
     for (int64_t h = 0; h < p->heads; h++) {
-        es_view q = es_view_f32(w->q + h * p->width, w->queries, p->width);
+        es_view q = es_view_f32(of->q + h * p->width, w->queries, p->width);
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
         const es_view v = es_view_f32(w->longer, count, p->width + 1);
         q.row_stride = k.row_stride = p->hidden * (int64_t)sizeof(float);
         es_probe_lengthen(w->values + h * p->width, p->hidden, count, p->width, w->longer);
-        ES_TRY(es_partial_attend(w->partial[half * p->heads + h], &q, &k, &v, first, err));
+        ES_TRY(es_partial_attend(of->partial[half * p->heads + h], &q, &k, &v, first, err));
     }
     return ES_OK;
+}
+
+static void save_layer(const walk *w, const layer_seen *of, double *state)
+{
+    shape s;
+    shape_of(w->spec, &s);
+    es_moments_save(&of->moments, state);
+    for (int64_t i = 0; i < 2 * s.heads; i++)
+        es_partial_save(of->partial[i], state + s.moments + i * s.partial);
+}
+
+es_status es_probe_part(const es_probe_spec *spec, int64_t layer, int64_t layers, int64_t part,
+                        double *state, es_error *err)
+{
+    ES_TRY(es_probe_check(spec, layer, err));
+    ES_TRY(es_probe_check(spec, layer + layers - 1, err));
+    walk w = {.spec = spec,
+              .layer = layer,
+              .layers = layers,
+              .queries = es_probe_queries_of(spec),
+              .strip = es_probe_strip(tokens_of(spec))};
+    const es_pool_range range = {.layer = layer,
+                                 .layers = layers,
+                                 .first = first_of(spec, part),
+                                 .last = first_of(spec, part + 1),
+                                 .strip = w.strip};
+    es_status status = prepare_walk(&w, err);
+    if (status == ES_OK)
+        status = es_pool_walk(spec->pool, &range, spec->exec, add_strip, &w, err);
+    for (int64_t l = 0; l < layers && status == ES_OK; l++)
+        save_layer(&w, &w.of[l], state + l * es_probe_part_numbers(spec));
+    release_walk(&w);
+    return status;
+}
+
+/* ---- parts become one ---- */
+
+static es_status fold_moments(const es_probe_spec *spec, const shape *s, double *into,
+                              const double *state, es_error *err)
+{
+    es_moments a = {0}, b = {0};
+    es_status status = es_moments_new(s->hidden, es_probe_budget(spec), &a, err);
+    if (status == ES_OK)
+        status = es_moments_new(s->hidden, es_probe_budget(spec), &b, err);
+    if (status == ES_OK)
+        status = es_moments_load(&a, into, err);
+    if (status == ES_OK)
+        status = es_moments_load(&b, state, err);
+    if (status == ES_OK) {
+        es_moments_merge(&a, &b);
+        es_moments_save(&a, into);
+    }
+    es_moments_free(&a);
+    es_moments_free(&b);
+    return status;
+}
+
+es_status es_probe_fold(const es_probe_spec *spec, double *into, const double *state, es_error *err)
+{
+    es_partial *a = NULL, *b = NULL;
+    shape s;
+    shape_of(spec, &s);
+    ES_TRY(fold_moments(spec, &s, into, state, err));
+    es_status status = new_partial(&s, &a, err);
+    if (status == ES_OK)
+        status = new_partial(&s, &b, err);
+    for (int64_t i = 0; i < 2 * s.heads && status == ES_OK; i++) {
+        const int64_t at = s.moments + i * s.partial;
+        status = es_partial_load(a, into + at, err);
+        if (status == ES_OK)
+            status = es_partial_load(b, state + at, err);
+        if (status == ES_OK)
+            status = es_partial_merge(a, b, err);
+        if (status == ES_OK)
+            es_partial_save(a, into + at);
+    }
+    es_partial_free(a);
+    es_partial_free(b);
+    return status;
 }
 
 /* ---- the numbers ---- */
@@ -139,9 +304,9 @@ typedef struct seen {
 
 /* N sum w^2 |v - output|^2, mean over queries, and in *thin the share of those for which fewer than
  * ES_PROBE_THIN tokens count, 1/sum w^2. */
-static double sampling_of(const walk *w, const seen *s, double *thin)
+static double sampling_of(const shape *of, const seen *s, double *thin)
 {
-    const int64_t k = w->weights.width, m = w->queries;
+    const int64_t k = of->width, m = of->queries;
     const double N = (double)s->tokens;
     double sum = 0.0;
     *thin = 0.0;
@@ -176,31 +341,41 @@ es_probe_focus es_probe_focus_of(double *squares, double *top, int64_t queries)
     return f;
 }
 
+/* What the halves have shown one head, and where its numbers go. */
+typedef struct ending {
+    const es_probe_spec *spec;
+    shape shape;
+    es_partial *even, *odd;
+    seen half[2];
+    double *numbers;
+} ending;
+
 /* Outputs over the pool into limit; half the distance between the halves, and what sampling adds,
  * into `about`. The error of a pool of one token is not known. */
-static es_status finish_head(walk *w, int64_t head, seen half[2], double *numbers, es_error *err)
+static es_status finish_head(ending *e, int64_t head, es_error *err)
 {
-    const es_probe_layout at = es_probe_layout_of(w->spec);
-    double *limit = numbers + at.limit, *about = numbers + at.about + ES_PROBE_ABOUT * head;
-    const int64_t k = w->weights.width, H = w->weights.hidden, m = w->queries;
-    es_partial *even = w->partial[head], *odd = w->partial[w->weights.heads + head];
+    const es_probe_layout at = es_probe_layout_of(e->spec);
+    double *limit = e->numbers + at.limit, *about = e->numbers + at.about + ES_PROBE_ABOUT * head;
+    const int64_t k = e->shape.width, H = e->shape.hidden, m = e->shape.queries;
+    const seen *half = e->half;
     es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
     double difference = (double)NAN, thin;
-    ES_TRY(look(even, &half[0], err));
+    ES_TRY(look(e->even, &half[0], err));
     if (half[1].tokens > 0) {
-        ES_TRY(look(odd, &half[1], err));
-        ES_TRY(es_probe_errors(es_probe_budget(w->spec), half[0].output, k + 1, half[1].output,
+        ES_TRY(look(e->odd, &half[1], err));
+        ES_TRY(es_probe_errors(es_probe_budget(e->spec), half[0].output, k + 1, half[1].output,
                                k + 1, m, k, &apart, err));
-        difference = fabs(sampling_of(w, &half[0], &thin) - sampling_of(w, &half[1], &thin));
-        ES_TRY(es_partial_merge(even, odd, err));
-        ES_TRY(look(even, &half[0], err));
+        difference =
+            fabs(sampling_of(&e->shape, &half[0], &thin) - sampling_of(&e->shape, &half[1], &thin));
+        ES_TRY(es_partial_merge(e->even, e->odd, err));
+        ES_TRY(look(e->even, &half[0], err));
     }
     seen all = half[0];
     all.tokens += half[1].tokens;
     for (int64_t i = 0; i < m; i++)
         memcpy(limit + i * H + head * k, all.output + i * (k + 1), (size_t)k * sizeof *limit);
-    const double sampling = sampling_of(w, &all, &thin);
-    memcpy(numbers + at.sampling + head * m, all.sampling, (size_t)m * sizeof *numbers);
+    const double sampling = sampling_of(&e->shape, &all, &thin);
+    memcpy(e->numbers + at.sampling + head * m, all.sampling, (size_t)m * sizeof *limit);
     const es_probe_focus f = es_probe_focus_of(all.squares, all.top, m);
     const double of_head[ES_PROBE_ABOUT] = {apart.mean_error / 2.0,
                                             apart.cov_error / 2.0,
@@ -216,160 +391,91 @@ static es_status finish_head(walk *w, int64_t head, seen half[2], double *number
     return ES_OK;
 }
 
-static es_status finish(walk *w, double *numbers, es_error *err)
+static es_status finish_heads(ending *e, const double *state, es_error *err)
 {
-    const int64_t m = w->queries, outputs = 2 * m * (w->weights.width + 1), strip = w->strip;
-    const int64_t tokens = es_pool_about(w->spec->pool).tokens;
+    const int64_t m = e->shape.queries, outputs = 2 * m * (e->shape.width + 1);
+    const int64_t tokens = tokens_of(e->spec), strip = es_probe_strip(tokens);
     double *room;
-    ES_TRY(es_mem_array(es_probe_budget(w->spec), 2, outputs + 7 * m, sizeof *room, "outputs",
+    ES_TRY(es_mem_array(es_probe_budget(e->spec), 2, outputs + 7 * m, sizeof *room, "outputs",
                         (void **)&room, err));
-    seen half[2];
     for (int i = 0; i < 2; i++) {
         double *at = room + i * (outputs + 7 * m), *lse = at + outputs;
-        half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
+        e->half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
     }
     for (int64_t first = 0; first < tokens; first += strip)
-        half[first / strip % 2].tokens += tokens - first < strip ? tokens - first : strip;
+        e->half[first / strip % 2].tokens += tokens - first < strip ? tokens - first : strip;
     es_status status = ES_OK;
-    for (int64_t h = 0; h < w->weights.heads && status == ES_OK; h++)
-        status = finish_head(w, h, half, numbers, err);
-    es_mem_free(es_probe_budget(w->spec), room);
+    for (int64_t h = 0; h < e->shape.heads && status == ES_OK; h++) {
+        const double *of_head = state + h * e->shape.partial;
+        status = es_partial_load(e->even, of_head, err);
+        if (status == ES_OK)
+            status = es_partial_load(e->odd, of_head + e->shape.heads * e->shape.partial, err);
+        if (status == ES_OK)
+            status = finish_head(e, h, err);
+    }
+    es_mem_free(es_probe_budget(e->spec), room);
     return status;
 }
 
-static es_status walk_pool(walk *w, double *numbers, es_error *err)
+static es_status finish_moments(const ending *e, const double *state, es_error *err)
 {
-    const int64_t tokens = es_pool_about(w->spec->pool).tokens, H = w->weights.hidden;
-    const es_probe_layout at = es_probe_layout_of(w->spec);
-    for (int64_t first = 0; first < tokens; first += w->strip) {
-        const int64_t count = tokens - first < w->strip ? tokens - first : w->strip;
-        ES_TRY(add_strip(w, first, count, err));
-        ES_TRY(es_lab_tell(w->spec->exec, first + count, tokens, err));
+    const es_probe_layout at = es_probe_layout_of(e->spec);
+    es_moments m;
+    ES_TRY(es_moments_new(e->shape.hidden, es_probe_budget(e->spec), &m, err));
+    const es_status status = es_moments_load(&m, state, err);
+    if (status == ES_OK) {
+        memcpy(e->numbers + at.mean, m.mean, (size_t)m.dim * sizeof(double));
+        es_moments_covariance(&m, 0, e->numbers + at.cov);
     }
-    memcpy(numbers + at.mean, w->moments.mean, (size_t)H * sizeof(double));
-    es_moments_covariance(&w->moments, 0, numbers + at.cov);
-    return finish(w, numbers, err);
+    es_moments_free(&m);
+    return status;
+}
+
+es_status es_probe_finish(const es_probe_spec *spec, const double *state, double *numbers,
+                          es_error *err)
+{
+    ending e = {.spec = spec, .numbers = numbers};
+    shape_of(spec, &e.shape);
+    ES_TRY(finish_moments(&e, state, err));
+    es_status status = new_partial(&e.shape, &e.even, err);
+    if (status == ES_OK)
+        status = new_partial(&e.shape, &e.odd, err);
+    if (status == ES_OK)
+        status = finish_heads(&e, state + e.shape.moments, err);
+    es_partial_free(e.even);
+    es_partial_free(e.odd);
+    return status;
+}
+
+/* ---- all parts ---- */
+
+static es_status measure_parts(const es_probe_spec *spec, int64_t layer, double *into,
+                               double *state, es_error *err)
+{
+    const int64_t parts = es_probe_parts(spec);
+    for (int64_t part = 0; part < parts; part++) {
+        es_lab_part share = {spec->exec, (double)part / (double)parts,
+                             (double)(part + 1) / (double)parts};
+        const es_exec exec = es_lab_exec_of(&share);
+        es_probe_spec of_part = *spec;
+        of_part.exec = &exec;
+        ES_TRY(es_probe_part(&of_part, layer, 1, part, part ? state : into, err));
+        if (part)
+            ES_TRY(es_probe_fold(spec, into, state, err));
+    }
+    return ES_OK;
 }
 
 es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers, es_error *err)
 {
+    double *into;
     ES_TRY(es_probe_check(spec, layer, err));
-    walk w = {.spec = spec,
-              .layer = layer,
-              .queries = es_probe_queries_of(spec),
-              .strip = es_probe_strip(es_pool_about(spec->pool).tokens)};
-    es_status status = prepare_walk(&w, err);
+    const int64_t size = es_probe_part_numbers(spec), states = es_probe_parts(spec) > 1 ? 2 : 1;
+    ES_TRY(es_mem_array(es_probe_budget(spec), states, size, sizeof *into, "states", (void **)&into,
+                        err));
+    es_status status = measure_parts(spec, layer, into, into + (states - 1) * size, err);
     if (status == ES_OK)
-        status = walk_pool(&w, numbers, err);
-    release_walk(&w);
-    return status;
-}
-
-/* ==== neighbours ====
- * How many keys lie near the direction of a query, and what that means for a head (THEORY 6). */
-
-enum { ASKED = 64 }; /* queries: enough for an error of a few per cent */
-
-typedef struct neighbours {
-    const es_probe *probe;
-    int64_t n;     /* keys */
-    int64_t *rows; /* (n) of the pool */
-    float *x;      /* (n, H) tokens, */
-    float *keys;   /* (n, H) their keys less the mean key, all heads side by side */
-    float *centre; /* (H) the mean key, */
-    float *mean;   /* (H) that of the mean token */
-} neighbours;
-
-static es_status prepare(neighbours *s, es_error *err)
-{
-    const int64_t H = s->probe->weights.hidden;
-    es_budget *budget = s->probe->exec.budget;
-    ES_TRY(es_mem_array(budget, s->n, 1, sizeof *s->rows, "rows of keys", (void **)&s->rows, err));
-    ES_TRY(es_mem_array(budget, 2 * (s->n + 1), H, sizeof *s->x, "keys", (void **)&s->x, err));
-    s->keys = s->x + s->n * H;
-    s->centre = s->keys + s->n * H;
-    s->mean = s->centre + H;
-    return ES_OK;
-}
-
-static void release(neighbours *s)
-{
-    es_mem_free(s->probe->exec.budget, s->x);
-    es_mem_free(s->probe->exec.budget, s->rows);
-}
-
-/* Keys of tokens drawn from the pool. Adding a vector to all keys changes no weight of attention,
- * but it does change angles; without their mean, angles are those that tell keys apart. */
-static es_status draw_keys(neighbours *s, es_error *err)
-{
-    const es_probe *p = s->probe;
-    const int64_t H = p->weights.hidden;
-    const es_address at = {
-        .seed = p->spec.seed, .experiment = ES_PROBE_LOCAL, .cell = (uint64_t)p->layer};
-    es_permutation shuffle;
-    ES_TRY(es_permutation_init(&at, p->pool.tokens, &shuffle, err));
-    for (int64_t i = 0; i < s->n; i++)
-        s->rows[i] = es_permutation_at(&shuffle, i);
-    ES_TRY(es_pool_gather(p->spec.pool, p->layer, s->rows, s->n, s->x, err));
-    for (int64_t i = 0; i < H; i++)
-        s->mean[i] = (float)-p->mean[i];
-    ES_TRY(es_probe_project(&p->exec, s->mean, 1, p->weights.wk, NULL, H, H, s->centre, err));
-    return es_probe_project(&p->exec, s->x, s->n, p->weights.wk, s->centre, H, H, s->keys, err);
-}
-
-/* |q| |k - mean k| / sqrt(width), root mean square: how much a score changes from a key in the
- * direction of the query to one across it. */
-static double inverse_temperature(const neighbours *s, int64_t head)
-{
-    const es_probe *p = s->probe;
-    const int64_t k = p->weights.width;
-    const es_probe_gram gram = es_probe_gram_of(p, head);
-    double keys = 0.0, queries = 0.0;
-    for (int64_t i = 0; i < k; i++)
-        keys += gram.kk[i * k + i];
-    for (int64_t i = 0; i < p->queries; i++)
-        for (int64_t j = 0; j < k; j++)
-            queries += pow((double)p->q[i * p->weights.hidden + head * k + j], 2.0);
-    return sqrt(keys * queries / (double)p->queries / (double)k);
-}
-
-static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out, es_error *err)
-{
-    const es_probe *p = s->probe;
-    const int64_t H = p->weights.hidden, k = p->weights.width;
-    es_view keys = es_view_f32(s->keys + head * k, s->n, k);
-    es_view queries = es_view_f32(p->q + head * k, p->queries < ASKED ? p->queries : ASKED, k);
-    keys.row_stride = queries.row_stride = H * (int64_t)sizeof(float);
-    const es_exec quiet = es_lab_quiet(&p->exec);
-    es_exponent_pool found;
-    const es_status status = es_exponent_queries(
-        &keys, &queries, &(es_exponent_opts){.exec = &quiet}, NULL, &found, err);
-    *out = (es_probe_local){.beta = inverse_temperature(s, head),
-                            .exponent = (double)NAN,
-                            .exponent_se = (double)NAN,
-                            .beta_frozen = (double)NAN};
-    if (status == ES_E_NUMERIC || status == ES_E_RANGE || status == ES_E_EMPTY)
-        return ES_OK; /* keys are too few, in one place, or one is nowhere: there is no exponent */
-    ES_TRY(status);
-    out->exponent = found.alpha;
-    out->exponent_se = found.alpha_se;
-    const es_exponent law = {.alpha = found.alpha, .log_c = found.log_c, .reach = found.reach};
-    es_scales scales;
-    ES_TRY(es_exponent_scales(&law, (double)p->spec.sizes[p->spec.n_sizes - 1], p->exec.budget,
-                              &scales, NULL, err));
-    out->beta_frozen = scales.frozen;
-    return ES_OK;
-}
-
-es_status es_probe_local_of(const es_probe *probe, es_probe_local *out, es_error *err)
-{
-    const int64_t tokens = probe->pool.tokens;
-    neighbours s = {.probe = probe, .n = tokens < ES_PROBE_KEYS ? tokens : ES_PROBE_KEYS};
-    es_status status = prepare(&s, err);
-    if (status == ES_OK)
-        status = draw_keys(&s, err);
-    for (int64_t h = 0; h < probe->weights.heads && status == ES_OK; h++)
-        status = ask_head(&s, h, &out[h], err);
-    release(&s);
+        status = es_probe_finish(spec, into, numbers, err);
+    es_mem_free(es_probe_budget(spec), into);
     return status;
 }

@@ -132,19 +132,9 @@ typedef struct draw {
 static es_status choose(draw *d, int64_t replicate, es_error *err)
 {
     const es_probe *p = d->probe;
-    const int64_t tokens = p->pool.tokens;
-    if (d->windows)
-        return es_probe_window_rows(p, replicate, d->windows, d->rows, err);
-    const es_address at = {.seed = p->spec.seed,
-                           .experiment = ES_PROBE_TOKENS,
-                           .cell = (uint64_t)p->layer << 32 | (uint64_t)replicate};
-    if (!p->spec.without_replacement)
-        return es_integer_rows(&at, d->n, 1, tokens, d->rows, err);
-    es_permutation shuffle;
-    ES_TRY(es_permutation_init(&at, tokens, &shuffle, err));
-    for (int64_t i = 0; i < d->n; i++)
-        d->rows[i] = es_permutation_at(&shuffle, i);
-    return ES_OK;
+    return d->windows
+               ? es_probe_window_rows(&p->spec, &p->pool, replicate, d->windows, d->rows, err)
+               : es_probe_draw_rows(&p->spec, p->pool.tokens, p->layer, replicate, d->rows, err);
 }
 
 static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_error *err)

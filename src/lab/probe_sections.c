@@ -16,41 +16,34 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { STRIP = 4096, ASKED = 32 }; /* tokens read at a time; queries of a section, at most */
+enum { STRIP = 4096 }; /* tokens read at a time */
+
+/* What is seen of a layer, section by section. */
+typedef struct layer_seen {
+    es_probe_weights weights;
+    float *q;             /* (queries, H), section by section */
+    es_moments *keys_of;  /* (ES_PROBE_SECTIONS, heads) */
+    es_partial **partial; /* likewise */
+} layer_seen;
 
 typedef struct sections {
     const es_probe_spec *spec;
-    int64_t layer, tokens;
+    int64_t layer, layers, tokens;
     int64_t each, queries; /* queries of a section, and of all */
-    es_probe_weights weights;
-    float *q;                 /* (queries, H), section by section */
-    float *x, *keys, *values; /* (STRIP, H) */
-    float *longer;            /* (STRIP, k + 1) */
-    double *mean, *cov;       /* (k), (k, k) of a strip's keys, or of many */
-    double *output, *lse;     /* (2, queries, k + 1), (2, queries) */
-    es_moments *keys_of;      /* (ES_PROBE_SECTIONS, heads) */
-    es_partial **partial;     /* likewise */
+    int64_t heads, width;
+    int64_t section;      /* that the walk is in */
+    layer_seen *of;       /* (layers) */
+    float *keys, *values; /* (STRIP, H) */
+    float *longer;        /* (STRIP, k + 1) */
+    double *mean, *cov;   /* (k), (k, k) of a strip's keys, or of many */
+    double *output, *lse; /* (2, queries, k + 1), (2, queries) */
 } sections;
-
-static int64_t first_of(int64_t tokens, int64_t section)
-{
-    return tokens * section / ES_PROBE_SECTIONS;
-}
-
-/* Alike in all sections, so that each weighs the same. */
-static int64_t each_of(const es_probe_spec *spec, int64_t tokens)
-{
-    const int64_t least = tokens / ES_PROBE_SECTIONS;
-    const int64_t wanted = es_probe_queries_among(spec, tokens) / ES_PROBE_SECTIONS;
-    const int64_t most = least < ASKED ? least : ASKED;
-    return wanted < 1 ? 1 : wanted < most ? wanted : most;
-}
 
 es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens)
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const double H = (double)c->hidden, heads = (double)c->heads, k = H / heads, N = (double)tokens;
-    const double m = (double)(ES_PROBE_SECTIONS * each_of(spec, tokens));
+    const double m = (double)(ES_PROBE_SECTIONS * es_probe_section_each(spec, tokens));
     const double states = (ES_PROBE_SECTIONS + 2.0) * heads;
     return (es_probe_price){
         /* keys, values, both products of attention at two scales, exponentials */
@@ -61,9 +54,9 @@ es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens
 
 /* ---- set up ---- */
 
-static es_status choose_queries(sections *s, es_error *err)
+static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer, es_error *err)
 {
-    const int64_t H = s->weights.hidden;
+    const int64_t H = of->weights.hidden;
     es_budget *budget = es_probe_budget(s->spec);
     int64_t *rows;
     float *x = NULL;
@@ -71,21 +64,13 @@ static es_status choose_queries(sections *s, es_error *err)
         es_mem_array(budget, s->queries, 1, sizeof *rows, "rows of queries", (void **)&rows, err);
     if (status == ES_OK)
         status = es_mem_array(budget, s->queries, H, sizeof *x, "queries", (void **)&x, err);
-    for (int64_t i = 0; i < ES_PROBE_SECTIONS && status == ES_OK; i++) {
-        const int64_t first = first_of(s->tokens, i), count = first_of(s->tokens, i + 1) - first;
-        const es_address at = {.seed = s->spec->seed,
-                               .experiment = ES_PROBE_SECTION_QUERIES,
-                               .cell = (uint64_t)s->layer << 32 | (uint64_t)i};
-        es_permutation shuffle;
-        status = es_permutation_init(&at, count, &shuffle, err);
-        for (int64_t j = 0; j < s->each && status == ES_OK; j++)
-            rows[i * s->each + j] = first + es_permutation_at(&shuffle, j);
-    }
     if (status == ES_OK)
-        status = es_pool_gather(s->spec->pool, s->layer, rows, s->queries, x, err);
+        status = es_probe_section_rows(s->spec, s->tokens, layer, rows, err);
     if (status == ES_OK)
-        status = es_probe_project(s->spec->exec, x, s->queries, s->weights.wq, s->weights.bq, H, H,
-                                  s->q, err);
+        status = es_pool_gather(s->spec->pool, layer, rows, s->queries, x, err);
+    if (status == ES_OK)
+        status = es_probe_project(s->spec->exec, x, s->queries, of->weights.wq, of->weights.bq, H,
+                                  H, of->q, err);
     es_mem_free(budget, x);
     es_mem_free(budget, rows);
     return status;
@@ -93,64 +78,81 @@ static es_status choose_queries(sections *s, es_error *err)
 
 static es_status new_state(const sections *s, es_partial **out, es_error *err)
 {
-    const double scale = 1.0 / sqrt((double)s->weights.width), scales[2] = {scale, 2.0 * scale};
+    const double scale = 1.0 / sqrt((double)s->width), scales[2] = {scale, 2.0 * scale};
     const es_exec exec = es_lab_quiet(s->spec->exec);
     const es_attend_opts opts = {.scales = scales, .n_scales = 2, .exec = &exec};
-    return es_partial_new(s->queries, s->weights.width + 1, &opts, out, err);
+    return es_partial_new(s->queries, s->width + 1, &opts, out, err);
+}
+
+static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es_error *err)
+{
+    es_budget *budget = es_probe_budget(s->spec);
+    const int64_t states = ES_PROBE_SECTIONS * s->heads;
+    ES_TRY(es_probe_weights_new(s->spec, layer, &of->weights, err));
+    ES_TRY(es_mem_array(budget, s->queries, of->weights.hidden, sizeof(float), "queries",
+                        (void **)&of->q, err));
+    ES_TRY(es_mem_array(budget, states, 1, sizeof *of->keys_of, "moments", (void **)&of->keys_of,
+                        err));
+    ES_TRY(es_mem_array(budget, states, 1, sizeof *of->partial, "partial states",
+                        (void **)&of->partial, err));
+    for (int64_t i = 0; i < states; i++) {
+        ES_TRY(es_moments_new(s->width, budget, &of->keys_of[i], err));
+        ES_TRY(new_state(s, &of->partial[i], err));
+    }
+    return choose_queries(s, of, layer, err);
 }
 
 static es_status prepare(sections *s, es_error *err)
 {
     es_budget *budget = es_probe_budget(s->spec);
-    ES_TRY(es_probe_weights_new(s->spec, s->layer, &s->weights, err));
-    const int64_t H = s->weights.hidden, k = s->weights.width, m = s->queries;
-    const int64_t states = ES_PROBE_SECTIONS * s->weights.heads;
-    ES_TRY(es_mem_array(budget, m, H, sizeof(float), "queries", (void **)&s->q, err));
-    ES_TRY(es_mem_array(budget, STRIP, 3 * H + k + 1, sizeof(float), "a strip of the pool",
-                        (void **)&s->x, err));
-    s->keys = s->x + STRIP * H;
+    const int64_t k = s->width, H = s->heads * k, m = s->queries;
+    ES_TRY(es_mem_array(budget, s->layers, 1, sizeof *s->of, "layers", (void **)&s->of, err));
+    ES_TRY(es_mem_array(budget, STRIP, 2 * H + k + 1, sizeof(float), "a strip of the pool",
+                        (void **)&s->keys, err));
     s->values = s->keys + STRIP * H;
     s->longer = s->values + STRIP * H;
     ES_TRY(es_mem_array(budget, k + 1, k, sizeof(double), "a covariance", (void **)&s->mean, err));
     s->cov = s->mean + k;
     ES_TRY(es_mem_array(budget, 2 * m, k + 2, sizeof(double), "outputs", (void **)&s->output, err));
     s->lse = s->output + 2 * m * (k + 1);
-    ES_TRY(
-        es_mem_array(budget, states, 1, sizeof *s->keys_of, "moments", (void **)&s->keys_of, err));
-    ES_TRY(es_mem_array(budget, states, 1, sizeof *s->partial, "partial states",
-                        (void **)&s->partial, err));
-    for (int64_t i = 0; i < states; i++) {
-        ES_TRY(es_moments_new(k, budget, &s->keys_of[i], err));
-        ES_TRY(new_state(s, &s->partial[i], err));
-    }
-    return choose_queries(s, err);
+    for (int64_t l = 0; l < s->layers; l++)
+        ES_TRY(open_layer(s, &s->of[l], s->layer + l, err));
+    return ES_OK;
+}
+
+static void close_layer(const sections *s, layer_seen *of)
+{
+    es_budget *budget = es_probe_budget(s->spec);
+    const int64_t states = ES_PROBE_SECTIONS * s->heads;
+    for (int64_t i = 0; of->partial && i < states; i++)
+        es_partial_free(of->partial[i]);
+    for (int64_t i = 0; of->keys_of && i < states; i++)
+        es_moments_free(&of->keys_of[i]);
+    es_mem_free(budget, of->partial);
+    es_mem_free(budget, of->keys_of);
+    es_mem_free(budget, of->q);
+    es_probe_weights_free(s->spec, &of->weights);
 }
 
 static void release(sections *s)
 {
     es_budget *budget = es_probe_budget(s->spec);
-    const int64_t states = ES_PROBE_SECTIONS * s->weights.heads;
-    for (int64_t i = 0; s->partial && i < states; i++)
-        es_partial_free(s->partial[i]);
-    for (int64_t i = 0; s->keys_of && i < states; i++)
-        es_moments_free(&s->keys_of[i]);
-    es_mem_free(budget, s->partial);
-    es_mem_free(budget, s->keys_of);
+    for (int64_t l = 0; s->of && l < s->layers; l++)
+        close_layer(s, &s->of[l]);
     es_mem_free(budget, s->output);
     es_mem_free(budget, s->mean);
-    es_mem_free(budget, s->x);
-    es_mem_free(budget, s->q);
-    es_probe_weights_free(s->spec, &s->weights);
+    es_mem_free(budget, s->keys);
+    es_mem_free(budget, s->of);
 }
 
 /* ---- a strip ---- */
 
-static es_status add_head(sections *s, int64_t section, int64_t head, int64_t first, int64_t count,
-                          es_error *err)
+static es_status add_head(const sections *s, layer_seen *of, int64_t head, int64_t first,
+                          int64_t count, es_error *err)
 {
-    const es_probe_weights *p = &s->weights;
-    const int64_t k = p->width, at = section * p->heads + head;
-    es_view queries = es_view_f32(s->q + head * k, s->queries, k);
+    const es_probe_weights *p = &of->weights;
+    const int64_t k = p->width, at = s->section * p->heads + head;
+    es_view queries = es_view_f32(of->q + head * k, s->queries, k);
     es_view keys = es_view_f32(s->keys + head * k, count, k);
     const es_view values = es_view_f32(s->longer, count, k + 1);
     const es_exec exec = es_lab_quiet(s->spec->exec);
@@ -159,22 +161,23 @@ static es_status add_head(sections *s, int64_t section, int64_t head, int64_t fi
     for (int64_t i = 0; i < k * k; i++)
         s->cov[i] *= (double)count;
     const es_moments strip = {.count = count, .dim = k, .mean = s->mean, .scatter = s->cov};
-    es_moments_merge(&s->keys_of[at], &strip);
+    es_moments_merge(&of->keys_of[at], &strip);
     es_probe_lengthen(s->values + head * k, p->hidden, count, k, s->longer);
-    return es_partial_attend(s->partial[at], &queries, &keys, &values, first, err);
+    return es_partial_attend(of->partial[at], &queries, &keys, &values, first, err);
 }
 
-static es_status add_strip(sections *s, int64_t section, int64_t first, int64_t count,
+static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t count, const float *x,
                            es_error *err)
 {
-    const es_probe_weights *p = &s->weights;
+    const sections *s = user;
+    layer_seen *of = &s->of[layer - s->layer];
+    const es_probe_weights *p = &of->weights;
     const int64_t H = p->hidden;
-    ES_TRY(es_pool_rows(s->spec->pool, s->layer, first, count, s->x, err));
-    ES_TRY(es_probe_project(s->spec->exec, s->x, count, p->wk, NULL, H, H, s->keys, err));
-    ES_TRY(es_probe_project(s->spec->exec, s->x, count, p->wv, NULL, H, H, s->values, err));
+    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wk, NULL, H, H, s->keys, err));
+    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wv, NULL, H, H, s->values, err));
     for (int64_t h = 0; h < p->heads; h++)
-        ES_TRY(add_head(s, section, h, first, count, err));
-    return es_lab_tell(s->spec->exec, first + count, s->tokens, err);
+        ES_TRY(add_head(s, of, h, first, count, err));
+    return ES_OK;
 }
 
 /* ---- the numbers ---- */
@@ -188,7 +191,7 @@ static bool is_left(const sections *s, int64_t query, int64_t without)
 /* ln of sampling over the outputs' mean square distance from their mean. */
 static double log_need(const sections *s, int64_t without, int64_t keys)
 {
-    const int64_t k = s->weights.width, m = s->queries;
+    const int64_t k = s->width, m = s->queries;
     const double asked = (double)(without < 0 ? m : m - s->each);
     double sampling = 0.0, spread = 0.0;
     for (int64_t i = 0; i < m; i++)
@@ -209,12 +212,13 @@ static double log_need(const sections *s, int64_t without, int64_t keys)
 
 /* ln of the root mean square over queries of the standard deviation of their scores, x'Cx/k for
  * keys of covariance C: as that of es_probe_head, from these keys and queries. */
-static double log_score_sd(const sections *s, int64_t head, int64_t without, const double *cov)
+static double log_score_sd(const sections *s, const layer_seen *of, int64_t head, int64_t without,
+                           const double *cov)
 {
-    const int64_t k = s->weights.width;
+    const int64_t k = s->width;
     double square = 0.0;
     for (int64_t i = 0; i < s->queries; i++) {
-        const float *x = s->q + i * s->weights.hidden + head * k;
+        const float *x = of->q + i * of->weights.hidden + head * k;
         for (int64_t a = 0; a < k && is_left(s, i, without); a++)
             for (int64_t b = 0; b < k; b++)
                 square += (double)x[a] * cov[a * k + b] * (double)x[b];
@@ -224,58 +228,85 @@ static double log_score_sd(const sections *s, int64_t head, int64_t without, con
 }
 
 /* Traits of a head over all sections but `without`, which come `stride` apart. */
-static es_status measure_without(sections *s, int64_t head, int64_t without, double *out,
-                                 int64_t stride, es_error *err)
+static es_status measure_without(sections *s, const layer_seen *of, int64_t head, int64_t without,
+                                 double *out, int64_t stride, es_error *err)
 {
-    const int64_t heads = s->weights.heads;
     es_partial *seen = NULL;
     es_moments keys = {0};
     es_status status = new_state(s, &seen, err);
     if (status == ES_OK)
-        status = es_moments_new(s->weights.width, es_probe_budget(s->spec), &keys, err);
+        status = es_moments_new(s->width, es_probe_budget(s->spec), &keys, err);
     for (int64_t i = 0; i < ES_PROBE_SECTIONS && status == ES_OK; i++)
         if (i != without) {
-            es_moments_merge(&keys, &s->keys_of[i * heads + head]);
-            status = es_partial_merge(seen, s->partial[i * heads + head], err);
+            es_moments_merge(&keys, &of->keys_of[i * s->heads + head]);
+            status = es_partial_merge(seen, of->partial[i * s->heads + head], err);
         }
     if (status == ES_OK)
         status = es_partial_finish(seen, &(es_attend_out){.output = s->output, .lse = s->lse}, err);
     if (status == ES_OK) {
         es_moments_covariance(&keys, 0, s->cov);
         out[ES_PROBE_NEED * stride] = log_need(s, without, keys.count);
-        out[ES_PROBE_SCORES * stride] = log_score_sd(s, head, without, s->cov);
+        out[ES_PROBE_SCORES * stride] = log_score_sd(s, of, head, without, s->cov);
     }
     es_moments_free(&keys);
     es_partial_free(seen);
     return status;
 }
 
-static es_status walk(sections *s, double *out, es_error *err)
+/* Strips begin anew with every section. */
+static es_status walk(sections *s, es_error *err)
 {
-    const int64_t stride = 1 + ES_PROBE_SECTIONS;
-    ES_TRY(prepare(s, err));
-    for (int64_t i = 0; i < ES_PROBE_SECTIONS; i++) {
-        const int64_t end = first_of(s->tokens, i + 1);
-        for (int64_t first = first_of(s->tokens, i); first < end; first += STRIP)
-            ES_TRY(add_strip(s, i, first, end - first < STRIP ? end - first : STRIP, err));
+    const double tokens = (double)s->tokens;
+    for (s->section = 0; s->section < ES_PROBE_SECTIONS; s->section++) {
+        const es_pool_range range = {.layer = s->layer,
+                                     .layers = s->layers,
+                                     .first = es_probe_section_first(s->tokens, s->section),
+                                     .last = es_probe_section_first(s->tokens, s->section + 1),
+                                     .strip = STRIP};
+        es_lab_part share = {s->spec->exec, (double)range.first / tokens,
+                             (double)range.last / tokens};
+        const es_exec exec = es_lab_exec_of(&share);
+        ES_TRY(es_pool_walk(s->spec->pool, &range, &exec, add_strip, s, err));
     }
-    for (int64_t h = 0; h < s->weights.heads; h++, out += ES_PROBE_TRAITS * stride)
-        for (int64_t without = -1; without < ES_PROBE_SECTIONS; without++)
-            ES_TRY(measure_without(s, h, without, out + 1 + without, stride, err));
     return ES_OK;
 }
 
-es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *out, es_error *err)
+static es_status measure(sections *s, double *out, es_error *err)
+{
+    const int64_t stride = 1 + ES_PROBE_SECTIONS;
+    ES_TRY(prepare(s, err));
+    ES_TRY(walk(s, err));
+    for (int64_t l = 0; l < s->layers; l++)
+        for (int64_t h = 0; h < s->heads; h++, out += ES_PROBE_TRAITS * stride)
+            for (int64_t without = -1; without < ES_PROBE_SECTIONS; without++)
+                ES_TRY(measure_without(s, &s->of[l], h, without, out + 1 + without, stride, err));
+    return ES_OK;
+}
+
+es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t layers,
+                               double *out, es_error *err)
 {
     ES_TRY(es_probe_check(spec, layer, err));
-    sections s = {.spec = spec, .layer = layer, .tokens = es_pool_about(spec->pool).tokens};
+    ES_TRY(es_probe_check(spec, layer + layers - 1, err));
+    const es_model_config *c = es_model_config_of(spec->model);
+    sections s = {.spec = spec,
+                  .layer = layer,
+                  .layers = layers,
+                  .tokens = es_pool_about(spec->pool).tokens,
+                  .heads = c->heads,
+                  .width = c->hidden / c->heads};
     if (s.tokens < ES_PROBE_SECTIONS)
         return es_fail(err, ES_E_RANGE, "probe.sections", "a larger pool",
                        "a pool of %lld tokens has no %d sections", (long long)s.tokens,
                        ES_PROBE_SECTIONS);
-    s.each = each_of(spec, s.tokens);
+    s.each = es_probe_section_each(spec, s.tokens);
     s.queries = ES_PROBE_SECTIONS * s.each;
-    const es_status status = walk(&s, out, err);
+    const es_status status = measure(&s, out, err);
     release(&s);
     return status;
+}
+
+es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *out, es_error *err)
+{
+    return es_probe_sections_of(spec, layer, 1, out, err);
 }

@@ -3,7 +3,8 @@
  *
  * Per layer, with x (n, H), in the order that has its norms after the sums:
  *   1  qkv (n, 3H) = x Wqkv' + b                      one product
- *   2  per head: scores and weighted values           the attention engine, nothing (n, n) stored
+ *   2  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
+ *                                                     or what a policy keeps (sparse_head.c)
  *   3  a (n, H) = norm(x + heads Wo' + bo)
  *   4  m (n, I) = activation(a W1' + b1)
  *   5  x = norm(a + m W2' + b2)
@@ -22,6 +23,7 @@
 #include "base/threads.h"
 #include "linalg/dense.h"
 #include "model/model_inside.h"
+#include "model/sparse_head.h"
 
 /* What one thread works in; sized for the longest block. */
 typedef struct scratch {
@@ -34,6 +36,7 @@ typedef struct scratch {
     double *head;                               /* (n, k) output of one head */
     double *entropy, *top_weight, *sum_squares; /* (n) */
     void *memory;
+    es_sparse_room sparse; /* of heads with a policy, if there are any */
 } scratch;
 
 typedef struct job {
@@ -51,8 +54,8 @@ typedef struct job {
 
 /* One block of memory per thread, taken before any work: a run that does not fit fails at once.
  * The f64 part comes first, where the block is aligned for it. */
-static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, scratch *s,
-                             es_error *err)
+static es_status scratch_new(const es_model *m, int64_t n, bool sparse, es_budget *budget,
+                             scratch *s, es_error *err)
 {
     const int64_t H = m->config.hidden, I = m->config.intermediate, k = H / m->config.heads;
     const int64_t item = (int64_t)es_dtype_size(m->precision);
@@ -70,7 +73,7 @@ static es_status scratch_new(const es_model *m, int64_t n, es_budget *budget, sc
     s->qkv = s->heads + n * H * item;
     s->middle = s->qkv + 3 * n * H * item;
     s->logits = s->middle + n * I * item;
-    return ES_OK;
+    return sparse ? es_sparse_room_new(n, k, budget, &s->sparse, err) : ES_OK;
 }
 
 /* ---- one layer ---- */
@@ -117,9 +120,40 @@ static es_status attend_all(const job *j, const es_view qkv[3], const es_attend_
 typedef es_status (*attention)(const job *, const es_view *, const es_attend_out *, es_error *);
 static const attention attentions[ES_ATTENTIONS] = {[ES_ATTENTION_ALL] = attend_all};
 
+/* Where the draws of a head begin: model.h says which cells are its queries'. */
+static es_address address_of(const es_model *m, const es_model_sparse *sparse, int64_t head)
+{
+    es_address at = sparse->at;
+    at.cell += (uint64_t)(head * m->config.positions);
+    at.token = 0;
+    at.lane = 0;
+    return at;
+}
+
+/* Head `at` of all, over the keys that its policy keeps, or over all of them. */
+static es_status attend_head(const job *j, scratch *s, const es_model_block *b, int64_t at,
+                             const es_view qkv[3], const es_attend_out *out, es_error *err)
+{
+    const es_policy_spec *spec = b->sparse ? &b->sparse->heads[at] : NULL;
+    es_sparse_found found = {.kept = (double)b->n};
+    if (j->model->nonfinite && !all_finite(qkv)) {
+        spoil(s, b->n, qkv[0].cols);
+    } else if (spec && spec->policy) {
+        const es_address first = address_of(j->model, b->sparse, at);
+        ES_TRY(es_sparse_attend(&s->sparse, spec, &first, qkv, out, &found, err));
+    } else {
+        ES_TRY(attentions[j->arch->attention](j, qkv, out, err));
+    }
+    if (b->kept)
+        b->kept[at] = found.kept;
+    if (b->empty)
+        b->empty[at] = found.empty;
+    return ES_OK;
+}
+
 /* Views into the product of step 1, without copying: a head's queries, keys and values are
  * bands of columns. Statistics that nobody asked for are not computed. */
-static es_status run_head(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
+static es_status run_head(const job *j, scratch *s, const es_model_block *b, int64_t layer,
                           int64_t head, es_error *err)
 {
     const es_model_config *c = &j->model->config;
@@ -137,10 +171,7 @@ static es_status run_head(const job *j, const scratch *s, const es_model_block *
                                .entropy = b->entropy ? s->entropy : NULL,
                                .top_weight = b->top_weight ? s->top_weight : NULL,
                                .sum_squares = b->sum_squares || b->ess ? s->sum_squares : NULL};
-    if (j->model->nonfinite && !all_finite(qkv))
-        spoil(s, b->n, k);
-    else
-        ES_TRY(attentions[j->arch->attention](j, qkv, &out, err));
+    ES_TRY(attend_head(j, s, b, at, qkv, &out, err));
     j->rows->place(s->head, b->n, k, H, s->heads + head * k * item);
     if (b->entropy)
         b->entropy[at] = mean_of(s->entropy, b->n);
@@ -179,7 +210,7 @@ static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64
 }
 
 /* Steps 1 to 5 above. The residual is added before each norm, in both halves of the layer. */
-static es_status run_post(const job *j, const scratch *s, const es_model_block *b, int64_t layer,
+static es_status run_post(const job *j, scratch *s, const es_model_block *b, int64_t layer,
                           es_error *err)
 {
     const es_model_config *c = &j->model->config;
@@ -196,8 +227,7 @@ static es_status run_post(const job *j, const scratch *s, const es_model_block *
     return normalise(j, &l->norm2, n, layer + 1, s->x, err);
 }
 
-typedef es_status (*order)(const job *, const scratch *, const es_model_block *, int64_t,
-                           es_error *);
+typedef es_status (*order)(const job *, scratch *, const es_model_block *, int64_t, es_error *);
 static const order orders[ES_ORDERS] = {[ES_ORDER_POST] = run_post};
 
 /* ---- one block ---- */
@@ -225,25 +255,37 @@ static void classify(const job *j, const scratch *s, const es_model_block *b)
     copy_out(m, s->logits, m->config.labels, b->logits);
 }
 
+/* The state that the layers begin with: made of the ids, or given. */
+static es_status begin_block(const job *j, const scratch *s, const es_model_block *b, size_t state,
+                             es_error *err)
+{
+    if (b->input) {
+        memcpy(s->x, b->input, state);
+        return ES_OK;
+    }
+    j->rows->embed[j->arch->positions](j->model, b->ids, b->n, s->x);
+    return normalise(j, &j->model->norm0, b->n, 0, s->x, err);
+}
+
 /* From ids to the last state. States are copied out as they arise: x is overwritten by the next
  * layer. */
 static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 {
     const job *j = job_;
     const es_model_block *b = &j->blocks[unit];
-    const scratch *s = &j->scratch[thread];
+    scratch *s = &j->scratch[thread];
     const es_model_config *c = &j->model->config;
     const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(j->model->precision);
     char *hidden = b->hidden;
-    j->rows->embed[j->arch->positions](j->model, b->ids, b->n, s->x);
-    ES_TRY(normalise(j, &j->model->norm0, b->n, 0, s->x, err));
-    for (int64_t layer = 0; layer < c->layers; layer++) {
+    ES_TRY(begin_block(j, s, b, state, err));
+    const int64_t layers = b->states ? b->states - 1 : c->layers;
+    for (int64_t layer = b->start; layer < layers; layer++) {
         if (hidden)
-            memcpy(hidden + (size_t)layer * state, s->x, state);
+            memcpy(hidden + (size_t)(layer - b->start) * state, s->x, state);
         ES_TRY(orders[j->arch->order](j, s, b, layer, err));
     }
     if (hidden)
-        memcpy(hidden + (size_t)c->layers * state, s->x, state);
+        memcpy(hidden + (size_t)(layers - b->start) * state, s->x, state);
     if (b->last)
         memcpy(b->last, s->x, state);
     if (b->pooled || b->logits)
@@ -253,13 +295,55 @@ static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
 
 /* ---- all blocks ---- */
 
+static es_status check_start(const es_model_config *c, const es_model_block *b, es_error *err)
+{
+    const int64_t states = b->states ? b->states : c->layers + 1;
+    if (b->start && !b->input)
+        return es_fail(err, ES_E_ARGUMENT, "forward.start", "give the state as input",
+                       "to begin with hidden state %lld takes that state", (long long)b->start);
+    if (b->start < 0 || b->start >= states)
+        return es_fail(err, ES_E_RANGE, "forward.states", "states counts from state 0",
+                       "from hidden state %lld on none of %lld is left", (long long)b->start,
+                       (long long)states);
+    return ES_OK;
+}
+
+int64_t es_model_sparse_cells(const es_model *model)
+{
+    const es_model_config *c = &model->config;
+    return c->layers * c->heads * c->positions;
+}
+
+/* Can every head's policy be asked, and are all of the block's numbers there? */
+static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, es_error *err)
+{
+    if (!sparse)
+        return ES_OK;
+    if (!sparse->heads)
+        return es_fail(err, ES_E_ARGUMENT, "forward.sparse", "one spec for each layer and head",
+                       "sparse heads without a policy");
+    ES_TRY(es_address_check(&sparse->at, err));
+    const int64_t heads = m->config.layers * m->config.heads;
+    const es_address last = address_of(m, sparse, heads);
+    ES_TRY(es_address_check(&last, err));
+    for (int64_t i = 0; i < heads; i++) {
+        const es_policy_spec *spec = &sparse->heads[i];
+        if (spec->policy)
+            ES_TRY(es_policy_spec_check(spec, false, err));
+        if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
+            return es_fail(err, ES_E_RANGE, "policy.keys", "say how many mixtures there are",
+                           "%s was not told its number of keys", es_policy_name(spec->policy));
+    }
+    return ES_OK;
+}
+
 /* All blocks are checked before the first is run: what cannot be done is said at once, not
  * after an hour. */
 static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
                              es_error *err)
 {
     const es_model_config *c = &m->config;
-    if (!b->ids || b->n <= 0)
+    if ((!b->ids && !b->input) || b->n <= 0)
         return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give it a token",
                           "block %lld has no tokens", (long long)index);
     if (b->n > c->positions)
@@ -269,7 +353,17 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
         return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
                        "the model has no %s", c->pooler ? "classifier" : "pooler");
-    for (int64_t i = 0; i < b->n; i++) {
+    if (b->states < 0 || b->states > c->layers + 1)
+        return es_fail(err, ES_E_RANGE, "forward.states", "0 for all of them",
+                       "%lld hidden states of %lld", (long long)b->states,
+                       (long long)c->layers + 1);
+    if (b->states && b->states <= c->layers && (b->last || b->pooled || b->logits))
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
+                       "the last state is wanted, and %lld of %lld are computed",
+                       (long long)b->states, (long long)c->layers + 1);
+    ES_TRY(check_start(c, b, err));
+    ES_TRY(check_sparse(m, b->sparse, err));
+    for (int64_t i = 0; !b->input && i < b->n; i++) {
         if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
             return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
                               "use the tokenizer that came with the model",
@@ -289,11 +383,13 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     es_budget *budget = exec ? exec->budget : NULL;
     const int threads = es_parallel_threads(exec, count);
     int64_t longest = 0;
+    bool sparse = false;
     void *memory;
     ES_TRY(es_blas_room_for(threads, err));
     for (int64_t i = 0; i < count; i++) {
         ES_TRY(check_block(model, &blocks[i], i, err));
         longest = blocks[i].n > longest ? blocks[i].n : longest;
+        sparse = sparse || blocks[i].sparse;
     }
     const es_arch *arch = model->arch;
     const bool narrow = model->precision == ES_F32;
@@ -309,14 +405,16 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     j.scratch = memory;
     es_status status = ES_OK;
     for (int t = 0; t < threads && status == ES_OK; t++)
-        status = scratch_new(model, longest, budget, &j.scratch[t], err);
+        status = scratch_new(model, longest, sparse, budget, &j.scratch[t], err);
     if (status == ES_OK) {
         es_blas_enter();
         status = es_parallel_run(exec, count, run_block, &j, err);
         es_blas_leave();
     }
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; t < threads; t++) {
+        es_sparse_room_free(&j.scratch[t].sparse);
         es_mem_free(budget, j.scratch[t].memory);
+    }
     es_mem_free(budget, memory);
     return status;
 }

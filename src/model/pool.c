@@ -2,6 +2,7 @@
 #include <esscher/pool.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <esscher/run.h>
@@ -11,15 +12,6 @@
 #include "model/pool_files.h"
 #include "stats/average.h"
 #include "store/npy_rows.h"
-
-struct es_pool {
-    es_pool_info info;
-    int64_t dropped;          /* rows of each block that were left out: queries all the same */
-    es_npy_rows *layers;      /* (layers) */
-    es_pool_context *context; /* (layers, heads) */
-    int64_t *starts;          /* (blocks + 1) rows where blocks begin */
-    uint64_t *sums;           /* (layers, tokens) of rows */
-};
 
 /* ---- what it is ---- */
 
@@ -77,6 +69,7 @@ static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_er
                           .specials = count_of(&table, "specials", 1.0) == 1,
                           .repeats = count_of(&table, "repeats", 0x1p40)};
     pool->dropped = count_of(&table, "dropped", (double)ES_TOKENIZER_SPECIALS * 2.0);
+    out->sparse = count_of(&table, "sparse", 1.0) == 1;
     es_run_table_free(&table);
     if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 ||
         out->blocks < 1 || out->length < 1 || pool->dropped < 0)
@@ -120,6 +113,35 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
     return status;
 }
 
+/* A hash among the parameters of pool.run; 0 where there is none. */
+static uint64_t hash_of(const es_run *run, const char *key)
+{
+    const es_run_about about = es_run_info(run);
+    for (int64_t i = 0; i < about.params_count; i++)
+        if (strcmp(about.params[i].key, key) == 0)
+            return strtoull(about.params[i].text, NULL, 16);
+    return 0;
+}
+
+/* Which rows a sparse pool holds, and the text and the model it was made of. */
+static es_status read_kept(es_run *run, es_pool *pool, es_error *err)
+{
+    pool->ids = hash_of(run, ES_POOL_IDS_KEY);
+    pool->weights = hash_of(run, ES_POOL_MODEL_KEY);
+    if (!pool->info.sparse)
+        return ES_OK;
+    ES_TRY(es_mem_array(NULL, pool->info.layers, 1, sizeof *pool->kept, "kept rows",
+                        (void **)&pool->kept, err));
+    for (int64_t l = 0; l < pool->info.layers; l++)
+        ES_TRY(es_pool_kept_get(run, l, pool->info.tokens, &pool->kept[l], err));
+    return ES_OK;
+}
+
+static int64_t rows_in_file(const es_pool *pool, int64_t layer)
+{
+    return pool->kept ? pool->kept[layer].count : pool->info.tokens;
+}
+
 /* A file for each layer stays open; fd is -1 in all of them first, so that closing takes any
  * number. */
 static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
@@ -133,12 +155,12 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
         es_npy_rows *file = &pool->layers[l];
         es_pool_layer_path(folder, l, path);
         ES_TRY(es_npy_rows_open(path, file, err));
-        if (file->rows != pool->info.tokens || file->cols != pool->info.hidden ||
+        if (file->rows != rows_in_file(pool, l) || file->cols != pool->info.hidden ||
             file->half != pool->layers[0].half)
             return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.shape", "make the pool anew",
                                 "(%lld, %lld) numbers, and pool.run says (%lld, %lld)",
                                 (long long)file->rows, (long long)file->cols,
-                                (long long)pool->info.tokens, (long long)pool->info.hidden);
+                                (long long)rows_in_file(pool, l), (long long)pool->info.hidden);
     }
     pool->info.store = pool->layers[0].half ? ES_POOL_F16 : ES_POOL_F32;
     return ES_OK;
@@ -239,27 +261,82 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
 typedef struct sums_reading {
     es_pool *pool;
     int64_t rows; /* read so far */
+    float *row;   /* (hidden) */
 } sums_reading;
+
+/* Rows [*first, *last) are those of a batch. */
+static es_status rows_of_batch(const es_pool *pool, int64_t batch, int64_t *first, int64_t *last,
+                               es_error *err)
+{
+    const int64_t blocks = pool->info.blocks;
+    if (batch < 0 || batch >= es_pool_batches(blocks))
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
+                       "pool.run holds checksums of rows that are not there");
+    const int64_t next = (batch + 1) * ES_POOL_BATCH;
+    *first = pool->starts[batch * ES_POOL_BATCH];
+    *last = pool->starts[next < blocks ? next : blocks];
+    return ES_OK;
+}
 
 /* Sums of a batch: those of its rows, from (row, layer) to (layer, row). */
 static es_status keep_sums(void *user, int64_t batch, const double *values, es_error *err)
 {
     sums_reading *r = user;
     es_pool *pool = r->pool;
-    const int64_t blocks = pool->info.blocks, L = pool->info.layers;
-    if (batch < 0 || batch > (blocks - 1) / ES_POOL_BATCH)
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
-                       "pool.run holds checksums of rows that are not there");
-    const int64_t left = blocks - batch * ES_POOL_BATCH;
-    const int64_t first = pool->starts[batch * ES_POOL_BATCH];
-    const int64_t last =
-        pool->starts[batch * ES_POOL_BATCH + (left < ES_POOL_BATCH ? left : ES_POOL_BATCH)];
+    const int64_t L = pool->info.layers;
+    int64_t first = 0, last = 0;
+    ES_TRY(rows_of_batch(pool, batch, &first, &last, err));
     for (int64_t i = 0; i < last - first; i++)
         for (int64_t l = 0; l < L; l++)
-            memcpy(&pool->sums[l * pool->info.tokens + first + i], &values[i * L + l],
+            memcpy(&pool->sums[pool->sums_at[l] + first + i], &values[i * L + l],
                    sizeof *pool->sums);
     r->rows += last - first;
     return ES_OK;
+}
+
+/* Sums of the rows that are kept of a batch: they are computed here, row by row, and together they
+ * are what pool.run says. */
+static es_status sum_kept(void *user, int64_t batch, const double *values, es_error *err)
+{
+    sums_reading *r = user;
+    es_pool *pool = r->pool;
+    const int64_t H = pool->info.hidden;
+    int64_t first = 0, last = 0;
+    ES_TRY(rows_of_batch(pool, batch, &first, &last, err));
+    for (int64_t l = 0; l < pool->info.layers; l++) {
+        const es_pool_kept *kept = &pool->kept[l];
+        const es_npy_rows *file = &pool->layers[l];
+        const int64_t from = es_pool_kept_find(kept, first), to = es_pool_kept_find(kept, last);
+        uint64_t chain = 0, want;
+        memcpy(&want, &values[l], sizeof want);
+        for (int64_t i = from; i < to; i++) {
+            ES_TRY(es_npy_rows_read(file, i, 1, r->row, err));
+            const uint64_t sum = es_pool_sum(r->row, H);
+            pool->sums[pool->sums_at[l] + i] = sum;
+            chain = es_pool_chain(chain, sum);
+        }
+        if (chain != want)
+            return es_fail_file(err, ES_E_FORMAT, file->path, -1, "pool.checksum",
+                                "check the disk; remove the pool's folder and make it anew",
+                                "rows %lld to %lld of layer %lld are not as they were written",
+                                (long long)first, (long long)last - 1, (long long)l);
+    }
+    r->rows += last - first;
+    return ES_OK;
+}
+
+/* Room for a sum of each row that the files hold. */
+static es_status make_sums(es_pool *pool, es_error *err)
+{
+    const int64_t L = pool->info.layers;
+    int64_t rows = 0;
+    ES_TRY(
+        es_mem_array(NULL, L, 1, sizeof *pool->sums_at, "checksums", (void **)&pool->sums_at, err));
+    for (int64_t l = 0; l < L; l++) {
+        pool->sums_at[l] = rows;
+        rows += rows_in_file(pool, l);
+    }
+    return es_mem_array(NULL, rows, 1, sizeof *pool->sums, "checksums", (void **)&pool->sums, err);
 }
 
 /* A sum for each row of each layer, 8 bytes for some 1500: a bit that turned is found in the
@@ -273,15 +350,19 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
         ES_TRY(es_run_get_stage(run, ES_POOL_SUMS_ID, &stage, err));
     /* a batch of blocks that are as long as starts_at() lets them be fits its cell, and room is
      * made only for what is there */
-    if (stage.rows != ES_POOL_BATCH * info->length || stage.cols != info->layers)
+    if (stage.rows != (info->sparse ? 1 : ES_POOL_BATCH * info->length) ||
+        stage.cols != info->layers)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "remove the pool's folder and make it anew",
                        "pool.run holds no checksums of rows, or of other ones");
     if (stage.cells != (info->blocks - 1) / ES_POOL_BATCH + 1)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
                        "pool.run does not hold the checksums of all rows");
-    ES_TRY(es_mem_array(NULL, info->layers, info->tokens, sizeof *pool->sums, "checksums",
-                        (void **)&pool->sums, err));
-    ES_TRY(es_run_each_cell(run, ES_POOL_SUMS_ID, keep_sums, &r, err));
+    ES_TRY(make_sums(pool, err));
+    ES_TRY(es_mem_array(NULL, info->hidden, 1, sizeof *r.row, "a row", (void **)&r.row, err));
+    const es_status status =
+        es_run_each_cell(run, ES_POOL_SUMS_ID, info->sparse ? sum_kept : keep_sums, &r, err);
+    es_mem_free(NULL, r.row);
+    ES_TRY(status);
     if (r.rows != info->tokens)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
                        "pool.run holds checksums of %lld rows of %lld", (long long)r.rows,
@@ -289,21 +370,23 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
     return ES_OK;
 }
 
-/* Are rows [first, first + count) of a layer, as they have been read, those that were written? */
+/* Are rows [first, first + count) of a layer's file, as they have been read, those that were
+ * written? */
 static es_status check_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
                             const float *rows, es_error *err)
 {
     const es_npy_rows *file = &pool->layers[layer];
-    const uint64_t *sums = pool->sums + layer * pool->info.tokens + first;
+    const uint64_t *sums = pool->sums + pool->sums_at[layer] + first;
     for (int64_t i = 0; i < count; i++)
         if (es_pool_sum(rows + i * file->cols, file->cols) != sums[i]) {
             const int64_t item = file->half ? 2 : 4;
-            return es_fail_file(err, ES_E_FORMAT, file->path,
-                                (int64_t)file->offset + (first + i) * file->cols * item,
-                                "pool.checksum",
-                                "check the disk; remove the pool's folder and make it anew",
-                                "row %lld of layer %lld is not as it was written",
-                                (long long)(first + i), (long long)layer);
+            return es_fail_file(
+                err, ES_E_FORMAT, file->path,
+                (int64_t)file->offset + (first + i) * file->cols * item, "pool.checksum",
+                "check the disk; remove the pool's folder and make it anew",
+                "row %lld of layer %lld is not as it was written",
+                (long long)(pool->kept ? pool->kept[layer].rows[first + i] : first + i),
+                (long long)layer);
         }
     return ES_OK;
 }
@@ -327,6 +410,8 @@ es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
     if (status == ES_OK)
         status = read_starts(run, pool, err);
     if (status == ES_OK)
+        status = read_kept(run, pool, err);
+    if (status == ES_OK)
         status = open_layers(pool, folder, err);
     if (status == ES_OK)
         status = read_context(run, pool, err);
@@ -349,7 +434,12 @@ void es_pool_close(es_pool *pool)
     es_mem_free(NULL, pool->layers);
     es_mem_free(NULL, pool->context);
     es_mem_free(NULL, pool->starts);
+    for (int64_t l = 0; pool->kept && l < pool->info.layers; l++)
+        es_mem_free(NULL, pool->kept[l].rows);
+    es_mem_free(NULL, pool->kept);
     es_mem_free(NULL, pool->sums);
+    es_mem_free(NULL, pool->sums_at);
+    es_blocks_free(&pool->text.blocks);
     es_mem_free(NULL, pool);
 }
 
@@ -357,7 +447,7 @@ es_pool_info es_pool_about(const es_pool *pool) { return pool->info; }
 
 /* ---- rows ---- */
 
-static es_status check_layer(const es_pool *pool, int64_t layer, es_error *err)
+es_status es_pool_check_layer(const es_pool *pool, int64_t layer, es_error *err)
 {
     if (layer < 0 || layer >= pool->info.layers)
         return es_fail(err, ES_E_RANGE, "pool.layer", "count from 0",
@@ -366,19 +456,39 @@ static es_status check_layer(const es_pool *pool, int64_t layer, es_error *err)
     return ES_OK;
 }
 
+/* Where rows [first, first + count) are in the layer's file. */
+static es_status place_of(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
+                          int64_t *at, es_error *err)
+{
+    *at = first;
+    if (!pool->kept || count <= 0 || first < 0 || first > pool->info.tokens - count)
+        return ES_OK;
+    const es_pool_kept *kept = &pool->kept[layer];
+    *at = es_pool_kept_find(kept, first);
+    /* rows increase: if the last is where it should be, so are all between */
+    if (*at + count <= kept->count && kept->rows[*at] == first &&
+        kept->rows[*at + count - 1] == first + count - 1)
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, "pool.dropped", "ask for rows that were to be kept",
+                   "rows %lld to %lld of layer %lld are not all among those that the pool holds",
+                   (long long)first, (long long)(first + count - 1), (long long)layer);
+}
+
 es_status es_pool_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count, float *out,
                        es_error *err)
 {
-    ES_TRY(check_layer(pool, layer, err));
-    ES_TRY(es_npy_rows_read(&pool->layers[layer], first, count, out, err));
-    return check_rows(pool, layer, first, count, out, err);
+    int64_t at;
+    ES_TRY(es_pool_check_layer(pool, layer, err));
+    ES_TRY(place_of(pool, layer, first, count, &at, err));
+    ES_TRY(es_npy_rows_read(&pool->layers[layer], at, count, out, err));
+    return check_rows(pool, layer, at, count, out, err);
 }
 
 /* Row by row; es_pool_rows() checks each against its sum. */
 es_status es_pool_gather(const es_pool *pool, int64_t layer, const int64_t *rows, int64_t count,
                          float *out, es_error *err)
 {
-    ES_TRY(check_layer(pool, layer, err));
+    ES_TRY(es_pool_check_layer(pool, layer, err));
     for (int64_t i = 0; i < count; i++)
         ES_TRY(es_pool_rows(pool, layer, rows[i], 1, out + i * pool->info.hidden, err));
     return ES_OK;
@@ -398,7 +508,7 @@ es_status es_pool_block(const es_pool *pool, int64_t block, int64_t *first, int6
 es_status es_pool_context_of(const es_pool *pool, int64_t layer, int64_t head, es_pool_context *out,
                              es_error *err)
 {
-    ES_TRY(check_layer(pool, layer, err));
+    ES_TRY(es_pool_check_layer(pool, layer, err));
     if (head < 0 || head >= pool->info.heads)
         return es_fail(err, ES_E_RANGE, "pool.head", "count from 0", "head %lld of %lld",
                        (long long)head, (long long)pool->info.heads);

@@ -5,125 +5,41 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <esscher/executor.h>
 #include <esscher/run.h>
 
 #include "base/error.h"
 #include "base/half.h"
 #include "base/memory.h"
 #include "model/pool_files.h"
-#include "model/model_inside.h"
 #include "store/file.h"
-#include "store/npy_rows.h"
 
 /* Everything one build works on. */
 typedef struct build {
     const es_pool_spec *spec;
     const es_model_config *config;
     es_exec exec;
-    es_blocks blocks;
-    es_text_used parts[ES_TEXT_PARTS];
-    int64_t prefix, suffix; /* rows at either end of a block that are left out */
-    int64_t rows;           /* of each layer's file */
-    es_run *run;
+    int rank;
+    es_pool_text text;
+    es_pool_kept *kept; /* (layers) of a sparse pool; NULL: all rows */
+    es_run *run;        /* of rank 0 */
     int64_t stage, sums_stage;
+    int64_t seen, sums;  /* numbers of a batch: statistics, checksums */
+    int64_t *missing;    /* (batches) their numbers */
+    int64_t finished;    /* batches */
     es_npy_rows *layers; /* (config->layers) */
     float *hidden;       /* (ES_POOL_BATCH, layers + 1, length, hidden) */
-    double *seen;        /* (ES_POOL_BATCH, layers, heads, ES_POOL_SEEN), as a cell is */
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
-    double *sums;        /* (ES_POOL_BATCH * length, layers), bits of checksums */
 } build;
 
-/* ---- what is asked ---- */
+static int64_t batches_of(const build *b) { return es_pool_batches(b->text.blocks.count); }
 
-static int64_t rows_of(const build *b, int64_t block)
-{
-    return b->blocks.start[block + 1] - b->blocks.start[block] - b->prefix - b->suffix;
-}
-
-/* First row of a block in the pool's files. */
-static int64_t row_of(const build *b, int64_t block)
-{
-    return b->blocks.start[block] - block * (b->prefix + b->suffix);
-}
-
-/* `counted`: as in es_blocks_spec. */
-static es_status read_blocks(build *b, bool counted, es_error *err)
-{
-    const es_pool_spec *s = b->spec;
-    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
-    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
-                                 .texts = s->texts,
-                                 .n_texts = s->n_texts,
-                                 .length = b->config->positions,
-                                 .tokens = s->tokens,
-                                 .repeat = s->repeat,
-                                 .invalid = s->invalid,
-                                 .counted = counted,
-                                 .shuffle = s->shuffle,
-                                 .seed = s->seed};
-    ES_TRY(es_model_check_vocab(s->model, info.size, err));
-    ES_TRY(s->n_parts ? es_blocks_mix(&spec, s->parts, s->n_parts, b->exec.budget, &b->blocks,
-                                      b->parts, err)
-                      : es_blocks_read(&spec, b->exec.budget, &b->blocks, err));
-    b->prefix = s->drop_specials ? info.prefix_count : 0;
-    b->suffix = s->drop_specials ? info.suffix_count : 0;
-    b->rows = row_of(b, b->blocks.count);
-    return ES_OK;
-}
-
-/* A batch is what is computed and written at a time: large enough for all threads, small enough
- * to be lost in a crash. */
-static int64_t batches_of(const build *b)
-{
-    return (b->blocks.count + ES_POOL_BATCH - 1) / ES_POOL_BATCH;
-}
-
-/* With its small products and element-wise work the forward pass runs at two thirds of the speed at
- * which operations are counted on to be done. */
-#define SLOWNESS 1.5
-
-/* The text is tokenized for it, which takes seconds where the pool takes minutes; guessing
- * tokens from bytes is off by a factor of two between languages. */
-es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
-                          es_error *err)
-{
-    build b = {.spec = spec, .config = es_model_config_of(spec->model)};
-    b.exec = exec ? *exec : (es_exec){0};
-    ES_TRY(read_blocks(&b, true, err));
-    const es_model_config *c = b.config;
-    const double H = (double)c->hidden, L = (double)c->layers;
-    const double n = (double)b.blocks.start[b.blocks.count], longest = (double)c->positions;
-    const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
-    double squares = 0.0, matrices = 0.0; /* tokens of blocks, squared; numbers of a layer */
-    for (es_stack s = {0}; es_stack_next(spec->model->arch, c, true, &s);)
-        matrices += s.part->kind == ES_PART_NORM ? 0.0 : (double)(s.rows * s.cols);
-    for (int64_t i = 0; i < b.blocks.count; i++)
-        squares += pow((double)(b.blocks.start[i + 1] - b.blocks.start[i]), 2.0);
-    const double cells = (double)(batches_of(&b) * ES_POOL_BATCH) * L *
-                         (longest + (double)(c->heads * ES_POOL_SEEN)) * sizeof(double);
-    const double threads = exec && exec->threads ? exec->threads : es_threads_available();
-    *out = (es_pool_cost){
-        .tokens = b.rows,
-        .flops = SLOWNESS * (2.0 * n * L * matrices + 4.0 * squares * L * H),
-        .disk_bytes = (double)b.rows * H * L * item + cells,
-        .run_bytes = cells,
-        .held_bytes = 8.0 * L * (double)b.rows,
-        /* hidden states and sums of a batch; per thread what a block needs, generously; ids, and
-         * what shuffling them takes */
-        .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
-                          threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
-                          16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
-    memcpy(out->parts, b.parts, sizeof out->parts);
-    const es_status status = es_blocks_facts(&b.blocks, spec->tokenizer, &out->text, err);
-    es_blocks_free(&b.blocks);
-    return status;
-}
+static int64_t row_of(const build *b, int64_t block) { return es_pool_text_row(&b->text, block); }
 
 /* ---- what determines the numbers ---- */
-
-enum { PARAMS = 10, TEXT = 96 };
 
 /* A column for each layer. */
 static es_status add_sums(build *b, es_error *err)
@@ -141,8 +57,8 @@ static es_status add_sums(build *b, es_error *err)
         columns[l] = names[l];
     }
     if (status == ES_OK)
-        status = es_run_add_stage(b->run, ES_POOL_SUMS, ES_POOL_BATCH * b->config->positions, L,
-                                  columns, &b->sums_stage, err);
+        status =
+            es_run_add_stage(b->run, ES_POOL_SUMS, b->sums / L, L, columns, &b->sums_stage, err);
     es_mem_free(budget, columns);
     es_mem_free(budget, names);
     return status;
@@ -158,77 +74,166 @@ static es_status resume_run(const char *path, const es_run_spec *spec, es_run **
     return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
 }
 
+enum { MOST_PARAMS = 11, TEXT = 96 };
+
+typedef struct params {
+    es_run_pair pairs[MOST_PARAMS];
+    char texts[MOST_PARAMS][TEXT];
+    int count;
+} params;
+
+static void add_text(params *p, const char *key, const char *text)
+{
+    snprintf(p->texts[p->count], TEXT, "%s", text);
+    p->pairs[p->count] = (es_run_pair){key, p->texts[p->count]};
+    p->count++;
+}
+
+static void add_hash(params *p, const char *key, uint64_t hash)
+{
+    char text[TEXT];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    add_text(p, key, text);
+}
+
+static es_status hash_texts(const es_pool_spec *s, uint64_t *out, es_error *err)
+{
+    *out = 0;
+    ES_TRY(es_pool_hash_texts(s->texts, s->n_texts, out, err));
+    for (int64_t i = 0; i < s->n_parts; i++)
+        ES_TRY(es_pool_hash_texts(s->parts[i].texts, s->parts[i].n_texts, out, err));
+    return ES_OK;
+}
+
 /* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
- * that was made of something else is refused rather than continued. */
+ * that was made of something else is refused rather than continued. The last two are left out of
+ * a text as it is, and of a pool of all rows: pools were made before they could be otherwise. */
+static es_status list_params(const build *b, params *out, es_error *err)
+{
+    static const char *const shuffles[] = {"none", "word", "sentence", "block"};
+    const es_pool_spec *s = b->spec;
+    char text[TEXT];
+    uint64_t texts;
+    ES_TRY(hash_texts(s, &texts, err));
+    out->count = 0;
+    add_hash(out, ES_POOL_MODEL_KEY, es_pool_hash_model(s->model));
+    add_hash(out, "texts", texts);
+    add_hash(out, ES_POOL_IDS_KEY, es_pool_text_hash(&b->text));
+    snprintf(text, sizeof text, "%lld", (long long)b->text.rows);
+    add_text(out, "tokens", text);
+    add_text(out, "specials", s->drop_specials ? "dropped" : "kept");
+    add_text(out, "store", s->store == ES_POOL_F16 ? "f16" : "f32");
+    add_text(out, "repeat", s->repeat ? "yes" : "no");
+    add_text(out, "precision", es_dtype_name(es_model_precision(s->model)));
+    add_text(out, ES_POOL_FORMAT_KEY, ES_POOL_FORMAT);
+    snprintf(text, sizeof text, "%s, seed %llu", shuffles[s->shuffle], (unsigned long long)s->seed);
+    if (s->shuffle)
+        add_text(out, "shuffle", text);
+    if (b->kept)
+        add_hash(out, "keep", es_pool_kept_hash(b->kept, b->config->layers));
+    return ES_OK;
+}
+
+static es_status make_folder(const char *folder, es_error *err)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return es_file_fail(err, folder, "file.create", "does the folder above it exist?",
+                            "make the folder", errno);
+    return ES_OK;
+}
+
 static es_status open_run(build *b, es_error *err)
 {
-    const es_pool_spec *s = b->spec;
-    char path[ES_POOL_PATH], text[PARAMS][TEXT];
-    uint64_t texts = 0;
-    ES_TRY(es_pool_hash_texts(s->texts, s->n_texts, &texts, err));
-    for (int64_t i = 0; i < s->n_parts; i++)
-        ES_TRY(es_pool_hash_texts(s->parts[i].texts, s->parts[i].n_texts, &texts, err));
-    const uint64_t ids =
-        es_crc(0, b->blocks.ids, (size_t)b->blocks.start[b->blocks.count] * sizeof *b->blocks.ids);
-    snprintf(text[0], TEXT, "%016llx", (unsigned long long)es_pool_hash_model(s->model));
-    snprintf(text[1], TEXT, "%016llx", (unsigned long long)texts);
-    snprintf(text[2], TEXT, "%016llx", (unsigned long long)ids);
-    snprintf(text[3], TEXT, "%lld", (long long)b->rows);
-    snprintf(text[4], TEXT, "%s", s->drop_specials ? "dropped" : "kept");
-    snprintf(text[5], TEXT, "%s", s->store == ES_POOL_F16 ? "f16" : "f32");
-    snprintf(text[6], TEXT, "%s", s->repeat ? "yes" : "no");
-    snprintf(text[7], TEXT, "%s", es_dtype_name(es_model_precision(s->model)));
-    snprintf(text[8], TEXT, "%s", ES_POOL_FORMAT);
-    static const char *const shuffles[] = {"none", "word", "sentence", "block"};
-    snprintf(text[9], TEXT, "%s, seed %llu", shuffles[s->shuffle], (unsigned long long)s->seed);
-    static const char *const keys[PARAMS] = {
-        "model", "texts",  "ids",       "tokens",           "specials",
-        "store", "repeat", "precision", ES_POOL_FORMAT_KEY, "shuffle"};
-    /* the last is left out of a text as it is: pools were made before it could be shuffled */
-    const int params_count = s->shuffle ? PARAMS : PARAMS - 1;
-    es_run_pair params[PARAMS];
-    for (int i = 0; i < PARAMS; i++)
-        params[i] = (es_run_pair){keys[i], text[i]};
-    const es_run_pair facts[] = {{"version", es_version()}, {"folder", es_model_folder(s->model)}};
-    const es_run_spec spec = {"pool", params, params_count, facts, sizeof facts / sizeof facts[0]};
-    es_pool_run_path(s->folder, path);
-    struct stat there;
-    if (mkdir(s->folder, 0777) != 0 && errno != EEXIST)
-        return es_file_fail(err, s->folder, "file.create", "does the folder above it exist?",
-                            "make the folder", errno);
-    ES_TRY(stat(path, &there) == 0 ? resume_run(path, &spec, &b->run, err)
-                                   : es_run_create(path, &spec, false, &b->run, err));
     static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares",
                                                       "ess"};
-    ES_TRY(es_run_add_stage(b->run, ES_POOL_STAGE,
-                            ES_POOL_BATCH * b->config->layers * b->config->heads, ES_POOL_SEEN,
-                            columns, &b->stage, err));
+    char path[ES_POOL_PATH];
+    struct stat there;
+    params p;
+    ES_TRY(list_params(b, &p, err));
+    const es_run_pair facts[] = {{"version", es_version()},
+                                 {"folder", es_model_folder(b->spec->model)}};
+    const es_run_spec spec = {"pool", p.pairs, p.count, facts, sizeof facts / sizeof facts[0]};
+    ES_TRY(make_folder(b->spec->folder, err));
+    es_pool_run_path(b->spec->folder, path);
+    ES_TRY(stat(path, &there) == 0 ? resume_run(path, &spec, &b->run, err)
+                                   : es_run_create(path, &spec, false, &b->run, err));
+    ES_TRY(es_run_add_stage(b->run, ES_POOL_STAGE, b->seen / ES_POOL_SEEN, ES_POOL_SEEN, columns,
+                            &b->stage, err));
     return add_sums(b, err);
 }
 
-/* ---- one batch ---- */
+/* ---- the folder ---- */
+
+/* Do all ranks see what rank 0 has made? It leaves a number in the folder that nobody can guess,
+ * and the others look for it; a network file system may take a moment. */
+static uint64_t draw_nonce(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const uint64_t when = (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+    return es_pool_chain(when, (uint64_t)getpid());
+}
+
+static es_status leave_nonce(const build *b, uint64_t nonce, es_error *err)
+{
+    char path[ES_POOL_PATH];
+    es_pool_nonce_path(b->spec->folder, path);
+    FILE *f = fopen(path, "wb");
+    const bool written = f && fwrite(&nonce, sizeof nonce, 1, f) == 1;
+    if ((f && fclose(f) != 0) || !written)
+        return es_file_fail(err, path, "file.create", "is the folder writable?", "write", errno);
+    return ES_OK;
+}
+
+static bool sees_nonce(const build *b, uint64_t nonce)
+{
+    enum { TRIES = 50 }; /* a tenth of a second each */
+    char path[ES_POOL_PATH];
+    es_pool_nonce_path(b->spec->folder, path);
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t found = 0;
+        FILE *f = fopen(path, "rb");
+        const bool read = f && fread(&found, sizeof found, 1, f) == 1;
+        if (f)
+            fclose(f);
+        if (read && found == nonce)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    return false;
+}
+
+static es_status check_shared(const build *b, es_error *err)
+{
+    uint64_t nonce = draw_nonce();
+    char path[ES_POOL_PATH];
+    es_status status = ES_OK;
+    if (es_executor_of(&b->exec)->ranks < 2)
+        return ES_OK;
+    if (b->rank == 0)
+        status = leave_nonce(b, nonce, err);
+    ES_TRY(es_work_agree(&b->exec, status, "", err));
+    ES_TRY(es_work_share(&b->exec, &nonce, sizeof nonce, err));
+    if (!sees_nonce(b, nonce))
+        status = es_fail(err, ES_E_IO, "pool.shared",
+                         "--pool-dir DIR on a file system that all machines share",
+                         "the folder %s is not the one that rank 0 sees", b->spec->folder);
+    status = es_work_agree(&b->exec, status, "", err);
+    es_pool_nonce_path(b->spec->folder, path);
+    if (b->rank == 0)
+        unlink(path);
+    return status;
+}
 
 /* All layers' files have their full length before the first row is written (holes cost nothing), so
  * that rows go to their places in any order of batches. */
-static es_status make_room(build *b, es_error *err)
+static es_status open_files(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_budget *budget = b->exec.budget;
     char path[ES_POOL_PATH];
-    es_run_stage stage;
-    ES_TRY(es_run_get_stage(b->run, b->stage, &stage, err));
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), c->positions * c->hidden,
-                        sizeof(float), "hidden states", (void **)&b->hidden, err));
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
-                        "attention statistics", (void **)&b->seen, err));
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
-                        "attention statistics", (void **)&b->raw, err));
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->positions, c->layers, sizeof *b->sums,
-                        "checksums", (void **)&b->sums, err));
-    ES_TRY(
-        es_mem_array(budget, c->layers, 1, sizeof *b->layers, "layers", (void **)&b->layers, err));
-    for (int64_t l = 0; l < c->layers; l++)
-        b->layers[l].fd = -1;
+    es_run_stage stage = {0};
+    if (b->run)
+        ES_TRY(es_run_get_stage(b->run, b->stage, &stage, err));
     for (int64_t l = 0; l < c->layers; l++) {
         es_pool_layer_path(b->spec->folder, l, path);
         /* a new file would be zeros where pool.run says that there are rows */
@@ -236,130 +241,196 @@ static es_status make_room(build *b, es_error *err)
             return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.damaged",
                                 "remove the pool's folder and make it anew",
                                 "the file is gone, but pool.run says it was begun");
-        ES_TRY(es_npy_rows_create(path, b->rows, c->hidden, b->spec->store == ES_POOL_F16,
-                                  &b->layers[l], err));
+        ES_TRY(es_npy_rows_create(path, b->kept ? b->kept[l].count : b->text.rows, c->hidden,
+                                  b->spec->store == ES_POOL_F16, &b->layers[l], err));
     }
     return ES_OK;
 }
 
+static es_status make_room(build *b, es_error *err)
+{
+    const es_model_config *c = b->config;
+    es_budget *budget = b->exec.budget;
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), c->positions * c->hidden,
+                        sizeof(float), "hidden states", (void **)&b->hidden, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
+                        "attention statistics", (void **)&b->raw, err));
+    ES_TRY(
+        es_mem_array(budget, c->layers, 1, sizeof *b->layers, "layers", (void **)&b->layers, err));
+    for (int64_t l = 0; l < c->layers; l++)
+        b->layers[l].fd = -1;
+    return es_mem_array(budget, batches_of(b), 1, sizeof *b->missing, "batches",
+                        (void **)&b->missing, err);
+}
+
+/* ---- one batch ---- */
+
 /* One block of one layer: `rows` as they will be read back, and their sums from row `at` of the
  * batch on. */
 static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at, float *rows,
-                             es_error *err)
+                             double *sums, es_error *err)
 {
-    const int64_t count = rows_of(b, block), H = b->config->hidden;
+    const int64_t first = row_of(b, block), count = row_of(b, block + 1) - first;
+    const int64_t H = b->config->hidden;
     for (int64_t i = 0; b->spec->store == ES_POOL_F16 && i < count * H; i++)
         rows[i] = es_half_to_float(es_half_from_float(rows[i]));
     for (int64_t i = 0; i < count; i++) {
         const uint64_t sum = es_pool_sum(rows + i * H, H);
-        memcpy(&b->sums[(at + i) * b->config->layers + layer], &sum, sizeof sum);
+        memcpy(&sums[(at + i) * b->config->layers + layer], &sum, sizeof sum);
     }
-    return es_npy_rows_write(&b->layers[layer], row_of(b, block), count, rows, err);
+    return es_npy_rows_write(&b->layers[layer], first, count, rows, err);
+}
+
+/* The same of the rows that are kept, which move together at the beginning of `rows`. */
+static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows, uint64_t *chain,
+                            es_error *err)
+{
+    const es_pool_kept *kept = &b->kept[layer];
+    const int64_t first = row_of(b, block), H = b->config->hidden;
+    const int64_t from = es_pool_kept_find(kept, first);
+    const int64_t to = es_pool_kept_find(kept, row_of(b, block + 1));
+    for (int64_t i = from; i < to; i++) {
+        float *row = rows + (i - from) * H;
+        memmove(row, rows + (kept->rows[i] - first) * H, (size_t)H * sizeof *row);
+        for (int64_t j = 0; b->spec->store == ES_POOL_F16 && j < H; j++)
+            row[j] = es_half_to_float(es_half_from_float(row[j]));
+        *chain = es_pool_chain(*chain, es_pool_sum(row, H));
+    }
+    return to > from ? es_npy_rows_write(&b->layers[layer], from, to - from, rows, err) : ES_OK;
 }
 
 /* Layer by layer rather than block by block: each file is synced once per batch. */
-static es_status write_layers(build *b, int64_t first, int64_t count, es_error *err)
+static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
     const int64_t room = (c->layers + 1) * c->positions * c->hidden;
-    memset(b->sums, 0, (size_t)(ES_POOL_BATCH * c->positions * c->layers) * sizeof *b->sums);
+    const int64_t *start = b->text.blocks.start;
+    memset(sums, 0, (size_t)b->sums * sizeof *sums);
     for (int64_t l = 0; l < c->layers; l++) {
+        uint64_t chain = 0;
         for (int64_t i = 0; i < count; i++) {
-            const int64_t n = b->blocks.start[first + i + 1] - b->blocks.start[first + i];
-            ES_TRY(write_block(b, l, first + i, row_of(b, first + i) - row_of(b, first),
-                               b->hidden + i * room + (l * n + b->prefix) * c->hidden, err));
+            const int64_t block = first + i, n = start[block + 1] - start[block];
+            float *rows = b->hidden + i * room + (l * n + b->text.prefix) * c->hidden;
+            ES_TRY(b->kept ? write_kept(b, l, block, rows, &chain, err)
+                           : write_block(b, l, block, row_of(b, block) - row_of(b, first), rows,
+                                         sums, err));
         }
+        if (b->kept)
+            memcpy(&sums[l], &chain, sizeof chain);
         ES_TRY(es_npy_rows_sync(&b->layers[l], err)); /* before the run file says it is there */
     }
     return ES_OK;
 }
 
 /* From (block, statistic, head) to (block, head, statistic); rows of no block are NaN. */
-static void arrange(build *b, int64_t count)
+static void arrange(const build *b, int64_t count, double *seen)
 {
     const int64_t heads = b->config->layers * b->config->heads;
     for (int64_t i = 0; i < ES_POOL_BATCH; i++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t s = 0; s < ES_POOL_SEEN; s++)
-                b->seen[(i * heads + h) * ES_POOL_SEEN + s] =
+                seen[(i * heads + h) * ES_POOL_SEEN + s] =
                     i < count ? b->raw[(i * ES_POOL_SEEN + s) * heads + h] : (double)NAN;
 }
 
 /* Progress of a batch as part of that of all: 99 hundredths are the model's, the rest writing. */
-typedef struct relay {
-    const es_exec *exec;
-    double batch, batches;
-} relay;
-
-static bool relay_progress(void *user, double done, double total)
+static bool batch_progress(void *user, double done, double total)
 {
-    const relay *r = user;
-    return r->exec->progress(r->exec->progress_user, r->batch + 0.99 * done / total, r->batches);
+    const build *b = user;
+    const double part = total > 0.0 ? 0.99 * done / total : 0.0;
+    return b->exec.progress(b->exec.progress_user, (double)b->finished + part,
+                            (double)batches_of(b));
 }
 
-/* Rows are on disk before their sums, and sums before the statistics, whose cell is what says
- * that the batch is done: a crash in between repeats it, and loses nothing that was claimed. */
-static es_status run_batch(build *b, int64_t batch, es_error *err)
+static es_status tell_finished(const build *b, es_error *err)
 {
+    if (b->exec.progress &&
+        b->exec.progress(b->exec.progress_user, (double)b->finished, (double)batches_of(b)))
+        return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+    return ES_OK;
+}
+
+static es_status run_batch(void *user, int64_t batch, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    build *b = user;
     const es_model_config *c = b->config;
+    const es_blocks *text = &b->text.blocks;
     const int64_t first = batch * ES_POOL_BATCH, heads = c->layers * c->heads;
-    const int64_t left = b->blocks.count - first;
+    const int64_t left = text->count - first;
     const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
     es_model_block blocks[ES_POOL_BATCH];
-    relay part = {&b->exec, (double)batch, (double)batches_of(b)};
-    es_exec exec = b->exec;
     for (int64_t i = 0; i < count; i++) {
         double *raw = b->raw + i * ES_POOL_SEEN * heads;
         blocks[i] =
-            (es_model_block){.ids = b->blocks.ids + b->blocks.start[first + i],
-                             .n = b->blocks.start[first + i + 1] - b->blocks.start[first + i],
+            (es_model_block){.ids = text->ids + text->start[first + i],
+                             .n = text->start[first + i + 1] - text->start[first + i],
                              .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
                              .entropy = raw,
                              .top_weight = raw + heads,
                              .sum_squares = raw + 2 * heads,
                              .ess = raw + 3 * heads};
     }
-    exec.progress = b->exec.progress ? relay_progress : NULL;
-    exec.progress_user = &part;
-    ES_TRY(es_model_forward(b->spec->model, blocks, count, &exec, err));
-    ES_TRY(write_layers(b, first, count, err));
-    arrange(b, count);
-    ES_TRY(es_run_put_cell(b->run, b->sums_stage, batch, b->sums, err));
-    return es_run_put_cell(b->run, b->stage, batch, b->seen, err);
+    ES_TRY(es_model_forward(b->spec->model, blocks, count, exec, err));
+    ES_TRY(write_layers(b, first, count, out + b->seen, err));
+    arrange(b, count, out);
+    return ES_OK;
+}
+
+/* Rows are on disk before their sums, and sums before the statistics, whose cell is what says
+ * that the batch is done: a crash in between repeats it, and loses nothing that was claimed. */
+static es_status keep_batch(void *user, int64_t batch, const double *numbers, es_error *err)
+{
+    build *b = user;
+    ES_TRY(es_run_put_cell(b->run, b->sums_stage, batch, numbers + b->seen, err));
+    ES_TRY(es_run_put_cell(b->run, b->stage, batch, numbers, err));
+    b->finished++;
+    return tell_finished(b, err);
 }
 
 /* ---- all of it ---- */
 
 /* Batches that a former run finished are passed over; they count as progress all the same. */
+static es_status find_missing(build *b, int64_t *count, es_error *err)
+{
+    *count = 0;
+    for (int64_t i = 0; i < batches_of(b); i++) {
+        bool done, summed;
+        ES_TRY(es_run_has_cell(b->run, b->stage, i, &done, err));
+        ES_TRY(es_run_has_cell(b->run, b->sums_stage, i, &summed, err));
+        if (!done || !summed)
+            b->missing[(*count)++] = i;
+        else
+            b->finished++;
+    }
+    return b->finished ? tell_finished(b, err) : ES_OK;
+}
+
 static es_status run_batches(build *b, es_error *err)
 {
-    const int64_t batches = batches_of(b);
-    const es_exec *exec = &b->exec;
-    es_status status = ES_OK;
-    int64_t finished = 0;
-    while (finished < batches && status == ES_OK) {
-        bool done, summed;
-        ES_TRY(es_run_has_cell(b->run, b->stage, finished, &done, err));
-        ES_TRY(es_run_has_cell(b->run, b->sums_stage, finished, &summed, err));
-        if (!done || !summed)
-            status = run_batch(b, finished, err);
-        if (status == ES_OK)
-            finished++;
-        if (status == ES_OK && exec->progress &&
-            exec->progress(exec->progress_user, (double)finished, (double)batches))
-            status = ES_E_INTERRUPTED;
-    }
+    es_work work = {.noun = "batches",
+                    .pieces = b->missing,
+                    .numbers = b->seen + b->sums,
+                    .user = b,
+                    .compute = run_batch,
+                    .done = keep_batch};
+    es_status status = b->rank == 0 ? find_missing(b, &work.count, err) : ES_OK;
+    ES_TRY(es_work_agree(&b->exec, status, "", err));
+    es_exec exec = b->exec;
+    exec.progress = exec.progress ? batch_progress : NULL;
+    exec.progress_user = b;
+    status = es_work_run(&work, &exec, err);
     if (status == ES_E_INTERRUPTED)
         return es_fail(err, status, "pool.interrupted", "the same folder goes on where it stopped",
-                       "interrupted after %lld of %lld batches of the pool", (long long)finished,
-                       (long long)batches);
+                       "interrupted after %lld of %lld batches of the pool", (long long)b->finished,
+                       (long long)batches_of(b));
     return status;
 }
 
 /* Where blocks begin in the files, and where the last one ends. */
 static es_status put_starts(build *b, es_error *err)
 {
-    const int64_t count = b->blocks.count + 1;
+    const int64_t count = b->text.blocks.count + 1;
     double *starts;
     ES_TRY(es_mem_array(b->exec.budget, count, 1, sizeof *starts, "blocks", (void **)&starts, err));
     for (int64_t i = 0; i < count; i++)
@@ -375,17 +446,18 @@ static es_status put_starts(build *b, es_error *err)
 /* The table that makes the pool a finished one. */
 static es_status seal(build *b, es_error *err)
 {
-    const double values[] = {(double)b->rows,
+    const double values[] = {(double)b->text.rows,
                              (double)b->config->hidden,
                              (double)b->config->layers,
                              (double)b->config->heads,
-                             (double)b->blocks.count,
+                             (double)b->text.blocks.count,
                              (double)b->config->positions,
                              (double)!b->spec->drop_specials,
-                             (double)(b->prefix + b->suffix),
-                             (double)b->blocks.repeats};
-    static const char *const names[] = {"tokens", "hidden",   "layers",  "heads",  "blocks",
-                                        "length", "specials", "dropped", "repeats"};
+                             (double)(b->text.prefix + b->text.suffix),
+                             (double)b->text.blocks.repeats,
+                             (double)(b->kept != NULL)};
+    static const char *const names[] = {"tokens", "hidden",   "layers",  "heads",   "blocks",
+                                        "length", "specials", "dropped", "repeats", "sparse"};
     enum { COLS = sizeof values / sizeof values[0] };
     es_run_column columns[COLS];
     for (int i = 0; i < COLS; i++)
@@ -394,105 +466,76 @@ static es_status seal(build *b, es_error *err)
     return es_run_put_table(b->run, &table, err);
 }
 
-static es_status build_all(build *b, es_error *err)
+/* Rank 0 has the file that says what is there. */
+static es_status finish(build *b, es_error *err)
 {
-    ES_TRY(read_blocks(b, false, err));
-    ES_TRY(open_run(b, err));
-    ES_TRY(make_room(b, err));
-    ES_TRY(run_batches(b, err));
     ES_TRY(put_starts(b, err));
+    for (int64_t l = 0; b->kept && l < b->config->layers; l++)
+        ES_TRY(es_pool_kept_put(b->run, l, &b->kept[l], err));
     return seal(b, err);
 }
 
+static es_status prepare(build *b, es_error *err)
+{
+    const es_model_config *c = b->config;
+    es_budget *budget = b->exec.budget;
+    ES_TRY(es_pool_text_read(b->spec, budget, b->rank != 0, &b->text, err));
+    if (b->spec->keep) {
+        ES_TRY(es_mem_array(budget, c->layers, 1, sizeof *b->kept, "kept rows", (void **)&b->kept,
+                            err));
+        ES_TRY(es_pool_kept_make(b->spec, &b->text, budget, b->kept, err));
+    }
+    b->seen = ES_POOL_BATCH * c->layers * c->heads * ES_POOL_SEEN;
+    b->sums = (b->kept ? 1 : ES_POOL_BATCH * c->positions) * c->layers;
+    ES_TRY(make_room(b, err));
+    if (b->rank != 0)
+        return ES_OK;
+    ES_TRY(open_run(b, err));
+    return open_files(b, err);
+}
+
+/* Every step ends for all ranks in the same way. */
+static es_status build_all(build *b, es_error *err)
+{
+    ES_TRY(es_work_agree(&b->exec, prepare(b, err), "", err));
+    ES_TRY(check_shared(b, err));
+    ES_TRY(es_work_agree(&b->exec, b->rank ? open_files(b, err) : ES_OK, "", err));
+    ES_TRY(run_batches(b, err));
+    return b->rank == 0 ? finish(b, err) : ES_OK;
+}
+
+static void release(build *b)
+{
+    es_budget *budget = b->exec.budget;
+    for (int64_t l = 0; b->layers && l < b->config->layers; l++)
+        es_npy_rows_close(&b->layers[l]);
+    for (int64_t l = 0; b->kept && l < b->config->layers; l++)
+        es_mem_free(budget, b->kept[l].rows);
+    es_mem_free(budget, b->kept);
+    es_mem_free(budget, b->missing);
+    es_mem_free(budget, b->layers);
+    es_mem_free(budget, b->raw);
+    es_mem_free(budget, b->hidden);
+    es_blocks_free(&b->text.blocks);
+}
+
 /* Memory is given back in every case. What closing the run file says matters only if all else
- * went well. */
+ * went well; it is closed before others may open it. */
 es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err)
 {
     build b = {.spec = spec, .config = es_model_config_of(spec->model)};
     b.exec = exec ? *exec : (es_exec){0};
+    b.rank = es_executor_of(exec)->rank;
     if (es_model_precision(spec->model) != ES_F32)
         return es_fail(err, ES_E_ARGUMENT, "pool.precision", "open the model in f32",
                        "pools are made by f32 models");
     es_status status = build_all(&b, err);
-    for (int64_t l = 0; b.layers && l < b.config->layers; l++)
-        es_npy_rows_close(&b.layers[l]);
-    es_mem_free(b.exec.budget, b.layers);
-    es_mem_free(b.exec.budget, b.sums);
-    es_mem_free(b.exec.budget, b.raw);
-    es_mem_free(b.exec.budget, b.seen);
-    es_mem_free(b.exec.budget, b.hidden);
-    es_blocks_free(&b.blocks);
+    release(&b);
     es_error closing;
     const es_status closed = es_run_close(b.run, &closing);
     if (status == ES_OK && closed != ES_OK) {
         *err = closing;
         status = closed;
     }
-    return status;
-}
-
-/* ---- what a pool is made of, as numbers that tell one model and one text from another ---- */
-
-/* The bytes themselves, not name or date: a text that was moved is the same text. */
-static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
-{
-    unsigned char bytes[65536];
-    es_file file;
-    ES_TRY(es_file_open(path, &file, err));
-    es_status status = ES_OK;
-    for (uint64_t at = 0; at < file.size && status == ES_OK;) {
-        const uint64_t left = file.size - at;
-        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        status = es_file_read(&file, at, bytes, size, err);
-        if (status == ES_OK)
-            *crc = es_crc(*crc, bytes, size);
-        at += size;
-    }
-    es_file_close(&file);
-    return status;
-}
-
-/* One chain over all files: their order matters, as it does for the pool. */
-es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err)
-{
-    for (int64_t i = 0; i < count; i++)
-        ES_TRY(hash_file(texts[i], out, err));
-    return ES_OK;
-}
-
-/* One multiplication per number, since there are many: weights that differ are told apart, nothing
- * more is asked. */
-static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &numbers[i], sizeof bits);
-        h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
-    }
-    return h;
-}
-
-/* Of a part as it lies in memory: the weights, then the biases. */
-static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
-{
-    /* blocks are single texts: of their types only the first is used */
-    const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
-    h = mix(h, part->w, rows * s->cols);
-    return s->part->kind == ES_PART_TABLE ? h : mix(h, part->b, rows);
-}
-
-/* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
- * not matter. */
-uint64_t es_pool_hash_model(const es_model *m)
-{
-    const es_model_config *c = &m->config;
-    const double about[] = {(double)c->heads, c->layer_norm_eps};
-    uint64_t h = es_crc(0, about, sizeof about);
-    for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
-        h = mix_stack(h, es_model_place(m, s.part, -1), &s);
-    for (int64_t l = 0; l < c->layers; l++)
-        for (es_stack s = {0}; es_stack_next(m->arch, c, true, &s);)
-            h = mix_stack(h, es_model_place(m, s.part, l), &s);
-    return h;
+    return es_work_agree(&b.exec, status, "", err);
 }

@@ -129,8 +129,9 @@ void es_tokenizer_free(es_tokenizer *tokenizer)
     if (!tokenizer)
         return;
     es_budget *budget = tokenizer->budget;
+    tokenizer->kind->free(tokenizer);
     es_trie_close(&tokenizer->pieces);
-    es_trie_close(&tokenizer->added);
+    es_trie_close(&tokenizer->added.trie);
     es_mem_free(budget, tokenizer->text);
     es_mem_free(budget, tokenizer->start);
     es_mem_free(budget, tokenizer);

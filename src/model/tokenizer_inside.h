@@ -2,8 +2,9 @@
  * is made.
  *
  * A reader (vocab.txt, tokenizer.json) fills an es_vocab_list with strings that still live in the
- * file's own memory, and the rules; es_tokenizer_build() turns them into tables; a stream
- * (token_stream.c) spells words and cuts them with those.
+ * file's own memory, and the rules; es_tokenizer_build() turns them into tables; a stream cuts text
+ * with those. How words are found and cut is the matter of a kind of tokenizer, es_token_kind, and
+ * nobody else asks which one it is.
  */
 #ifndef ES_MODEL_TOKENIZER_INSIDE_H
 #define ES_MODEL_TOKENIZER_INSIDE_H
@@ -78,17 +79,39 @@ typedef enum es_ascii_class {
     ES_ASCII_SIGN
 } es_ascii_class;
 
+/* Tokens that are taken out of the text before all else. */
+typedef struct es_added {
+    es_trie trie;
+    bool first[256]; /* bytes that one of them begins with */
+    size_t longest;
+} es_added;
+
+/* How an added token is matched. */
+enum {
+    ES_ADDED_LSTRIP = 1,      /* takes the white space before it along */
+    ES_ADDED_RSTRIP = 2,      /* and that behind it */
+    ES_ADDED_SINGLE_WORD = 4, /* not where a letter or digit touches it */
+    ES_ADDED_NORMALIZED = 8   /* looked for in the text that the normalizer has made */
+};
+
+/* What is WordPiece's own. */
+typedef struct es_wordpiece_rules {
+    uint32_t continuing; /* node of `pieces` that "##" leads to, or ES_TRIE_NOWHERE */
+    unsigned char ascii_class[128], ascii_lower[128];
+} es_wordpiece_rules;
+
+typedef struct es_token_kind es_token_kind;
+
 struct es_tokenizer {
+    const es_token_kind *kind;
     es_budget *budget;
     es_tokenizer_info info;
-    es_trie pieces;        /* the whole vocabulary */
-    uint32_t continuing;   /* node of `pieces` that "##" leads to, or ES_TRIE_NOWHERE */
-    es_trie added;         /* tokens that are taken out of the text before all else */
-    bool added_first[256]; /* bytes that one of them begins with */
-    size_t added_longest;
+    es_trie pieces;  /* the whole vocabulary */
+    es_added added;  /* matched in the text as it stands */
     char *text;      /* all tokens, each NUL-terminated */
     uint64_t *start; /* (size) where in text; UINT64_MAX: no token of this id */
-    unsigned char ascii_class[128], ascii_lower[128];
+    es_wordpiece_rules wordpiece;
+    struct es_bpe *bpe;
 };
 
 /* A token as a reader found it. */
@@ -96,21 +119,28 @@ typedef struct es_vocab_entry {
     const char *text;
     size_t bytes;
     int64_t id;
-    bool added; /* matched in the text as it stands, before it is normalized */
+    bool added;          /* also matched in the text, before it is cut into words */
+    unsigned char flags; /* ES_ADDED_... */
 } es_vocab_entry;
 
 /* What a reader found out. Strings belong to the reader's source. */
 typedef struct es_vocab_list {
     const char *path; /* for messages */
+    const es_token_kind *kind;
     es_vocab_entry *entries;
     int64_t count, capacity;
-    const char *unknown, *continuing;
-    es_tokenizer_info rules; /* specials, max_chars and the normalizer's options */
+    const char *unknown, *continuing; /* unknown may be NULL where the kind needs none */
+    es_tokenizer_info rules;          /* specials, max_chars and the normalizer's options */
     es_budget *budget;
 } es_vocab_list;
 
 es_status es_vocab_list_add(es_vocab_list *list, es_vocab_entry entry, es_error *err);
 void es_vocab_list_free(es_vocab_list *list);
+
+/*! es_added_put() : one more added token. Its length is how far a stream has to look ahead, so it
+ * is bounded. @return : ES_OK; ES_E_UNSUPPORTED (tokenizer.added); ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_added_put(es_added *added, const char *text, size_t bytes, int32_t id,
+                       const char *path, es_error *err);
 
 /*! es_tokenizer_build() : tables from a list; every id is checked. */
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err);
@@ -150,8 +180,78 @@ es_status es_settings_bool(const es_settings *s, const json_t *object, const cha
 es_status es_settings_text(const es_settings *s, const json_t *object, const char *key,
                            const char **out, es_error *err);
 
+es_status es_settings_int(const es_settings *s, const json_t *object, const char *key, int64_t *out,
+                          es_error *err);
+
+/*! es_settings_fail() : the value of `key` is not what the format says: ES_E_FORMAT
+ *  (tokenizer.key). */
+es_status es_settings_fail(const es_settings *s, const char *key, const char *wanted,
+                           es_error *err);
+
+/*! es_settings_refuse() : the file may be perfectly good, but asks for what is not built in; it is
+ *  told what is. `found` is its name, NULL: none. ES_E_UNSUPPORTED with the rule. */
+es_status es_settings_refuse(const es_settings *s, const char *rule, const char *what,
+                             const char *found, const char *known, es_error *err);
+
+/*! es_settings_type() : the "type" of a part, NULL where there is none, as in a part that is
+ *  null. */
+const char *es_settings_type(const json_t *part);
+bool es_settings_is(const json_t *part, const char *type);
+
+/* Parts that every kind has. */
+es_status es_settings_vocab(const es_settings *s, const json_t *model, es_vocab_list *list,
+                            es_error *err);
+es_status es_settings_added(const es_settings *s, es_vocab_list *list, es_error *err);
+es_status es_settings_template(const es_settings *s, es_tokenizer_info *rules, es_error *err);
+
 /*! es_tokenizer_read_json() : from the bytes of a tokenizer.json. */
 es_status es_tokenizer_read_json(const char *data, size_t bytes, const char *path,
                                  es_budget *budget, es_tokenizer **out, es_error *err);
+
+/* ---- kinds ---- */
+
+struct es_token_stream {
+    const es_tokenizer *tokenizer;
+    es_encode_opts opts;
+    es_token_sink sink;
+    void *user;
+    es_budget *budget;
+    void *state;   /* of the kind */
+    int64_t texts; /* finished */
+    struct {
+        int64_t count, text, at; /* of the first */
+    } replaced;
+    bool begun;
+    es_status status; /* of the text; a failure sticks until it is finished */
+    es_error failure;
+};
+
+/*! es_stream_put() : tokens to the sink, unless the text has failed already. */
+void es_stream_put(es_token_stream *s, const es_token *tokens, int64_t count);
+
+/*! es_stream_replace() : byte `at` of the text is no UTF-8; may U+FFFD stand for it? If not, the
+ *  text has failed. */
+bool es_stream_replace(es_token_stream *s, int64_t at, unsigned char byte);
+
+/* A kind of tokenizer. A stream's functions leave failures in stream->status; all but `close` are
+ * called only while that is ES_OK, except `finish`, which makes it ready for another text. */
+struct es_token_kind {
+    const char *type; /* of the model in tokenizer.json */
+    const char *sign; /* a key of the model by which old files, without a type, are told apart */
+    es_status (*read)(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err);
+    es_status (*prepare)(es_tokenizer *t, const es_vocab_list *list, es_error *err); /* tables */
+    void (*free)(es_tokenizer *t);
+    es_status (*open)(es_token_stream *s, es_error *err); /* closed after a failure, too */
+    void (*write)(es_token_stream *s, const unsigned char *p, size_t bytes);
+    void (*finish)(es_token_stream *s);
+    void (*close)(es_token_stream *s);
+};
+
+extern const es_token_kind es_kind_wordpiece, es_kind_bpe;
+
+/*! es_wordpiece_read(), es_bpe_read() : the rules of a tokenizer.json, whose kind is known. */
+es_status es_wordpiece_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out,
+                            es_error *err);
+es_status es_bpe_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err);
 
 #endif

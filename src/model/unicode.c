@@ -140,6 +140,17 @@ bool es_char_chinese(int32_t c)
     return c >= 0x3400 && WITHIN(c, blocks);
 }
 
+/* Alphabetic, M, Nd, Pc and joiners; of symbols that are letters in circles and squares the
+ * blocks. */
+bool es_char_word(int32_t c)
+{
+    static const range lettered[] = {
+        {0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
+    const utf8proc_category_t category = utf8proc_category(c);
+    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
+           category == UTF8PROC_CATEGORY_PC || c == 0x200c || c == 0x200d || WITHIN(c, lettered);
+}
+
 int es_char_combining(int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
 /* ---- mappings ---- */
@@ -165,4 +176,61 @@ int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST])
     }
     out[0] = utf8proc_tolower(c);
     return 1;
+}
+
+/* ---- composition ---- */
+
+bool es_char_composed(int32_t c)
+{
+    static const range plain[] = {
+        {0, 0x2ff}, {0x388, 0x482}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xac00, 0xd7a3}};
+    return WITHIN(c, plain);
+}
+
+bool es_char_boundary(int32_t c)
+{
+    static const range starters[] = {{0, 0x2ff},       {0x370, 0x482},     {0x2000, 0x20cf},
+                                     {0x3001, 0x3029}, {0x3400, 0x4dbf},   {0x4e00, 0x9fff},
+                                     {0xac00, 0xd7a3}, {0x1f000, 0x1faff}, {0x20000, 0x2a6df}};
+    return WITHIN(c, starters);
+}
+
+/* Marks between two starters by their class, those of one class in the order they had. Long runs
+ * are counted into place, for marks by the million are not text but somebody's attempt at our time.
+ */
+static void order_marks(int32_t *marks, int64_t count, int32_t *room)
+{
+    int64_t place[257] = {0};
+    if (count <= 16) {
+        for (int64_t i = 1; i < count; i++) {
+            const int32_t c = marks[i];
+            int64_t at = i;
+            for (; at > 0 && es_char_combining(marks[at - 1]) > es_char_combining(c); at--)
+                marks[at] = marks[at - 1];
+            marks[at] = c;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        place[(es_char_combining(marks[i]) & 0xff) + 1]++;
+    for (int class = 0; class < 256; class ++)
+        place[class + 1] += place[class];
+    for (int64_t i = 0; i < count; i++)
+        room[place[es_char_combining(marks[i]) & 0xff]++] = marks[i];
+    for (int64_t i = 0; i < count; i++)
+        marks[i] = room[i];
+}
+
+int64_t es_text_compose(int32_t *text, int64_t count, int32_t *room)
+{
+    for (int64_t at = 0; at < count;) {
+        int64_t end = at;
+        while (end < count && es_char_combining(text[end]))
+            end++;
+        order_marks(text + at, end - at, room);
+        at = end + 1;
+    }
+    const utf8proc_ssize_t composed =
+        utf8proc_normalize_utf32(text, (utf8proc_ssize_t)count, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    return composed >= 0 ? (int64_t)composed : count;
 }

@@ -1,4 +1,4 @@
-/* unicode.h : UTF-8, and what WordPiece needs to know about a character. */
+/* unicode.h : UTF-8, and what tokenizers need to know about a character. */
 #ifndef ES_MODEL_UNICODE_H
 #define ES_MODEL_UNICODE_H
 
@@ -23,11 +23,22 @@ bool es_char_space(int32_t c);       /* White_Space */
 bool es_char_control(int32_t c);     /* Cc, Cf, Co, Cs, but not tab, newline, return */
 bool es_char_punctuation(int32_t c); /* P, and every ASCII sign */
 bool es_char_accent(int32_t c);      /* Mn */
+bool es_char_word(int32_t c);        /* letters, marks, digits, connectors: \w of Unicode */
 bool es_char_chinese(int32_t c);     /* an ideograph, by BERT's list of blocks */
 int es_char_combining(int32_t c);    /* canonical combining class; 0: a starter */
 
 /*! es_char_decompose() : its full canonical decomposition (NFD of it alone); returns the count. */
 int es_char_decompose(int32_t c, int32_t out[ES_DECOMPOSE_MOST]);
+
+/*! es_char_composed() : does it stay what it is in NFC, if a boundary follows? es_char_boundary() :
+ *  does it neither compose with what stands before it, nor move before it? True of most characters,
+ *  not of all that Unicode could name: where they say no, es_text_compose() has to look. */
+bool es_char_composed(int32_t c);
+bool es_char_boundary(int32_t c);
+
+/*! es_text_compose() : NFC of `count` characters that are fully decomposed, in place; `room` has as
+ *  many places. Returns the new count. O(count), whatever the marks. */
+int64_t es_text_compose(int32_t *text, int64_t count, int32_t *room);
 
 /*! es_char_lower() : its full lower case without context; returns the count, 1 or 2. */
 int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST]);

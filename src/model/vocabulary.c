@@ -205,45 +205,23 @@ static es_status put_token(es_tokenizer *t, const es_vocab_list *list, const es_
     return ES_OK;
 }
 
-/* The longest of them is how far a stream has to look ahead, so it is bounded. */
-static es_status put_added(es_tokenizer *t, const es_vocab_list *list, const es_vocab_entry *e,
-                           es_error *err)
+es_status es_added_put(es_added *added, const char *text, size_t bytes, int32_t id,
+                       const char *path, es_error *err)
 {
     int32_t before;
-    if (e->bytes == 0 || e->bytes > ES_ADDED_MOST_BYTES)
+    if (bytes == 0 || bytes > ES_ADDED_MOST_BYTES)
         return es_fail_file(
-            err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.added", "shorten or remove it",
-            "an added token of %zu bytes; 1 to %d are possible", e->bytes, ES_ADDED_MOST_BYTES);
-    t->added_first[(unsigned char)e->text[0]] = true;
-    t->added_longest = e->bytes > t->added_longest ? e->bytes : t->added_longest;
-    return es_trie_put(&t->added, e->text, e->bytes, (int32_t)e->id, &before, err);
-}
-
-/* The normalizer and the pre-tokenizer, tabulated where most text is. */
-static void classify_ascii(es_tokenizer *t)
-{
-    const es_tokenizer_info *rules = &t->info;
-    for (int c = 0; c < 128; c++) {
-        const bool drop = rules->clean_text && (c == 0 || es_char_control(c));
-        t->ascii_class[c] = drop                     ? ES_ASCII_DROP
-                            : es_char_space(c)       ? ES_ASCII_SPACE
-                            : es_char_punctuation(c) ? ES_ASCII_SIGN
-                                                     : ES_ASCII_LETTER;
-        t->ascii_lower[c] =
-            (unsigned char)(rules->lowercase && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    }
+            err, ES_E_UNSUPPORTED, path, -1, "tokenizer.added", "shorten or remove it",
+            "an added token of %zu bytes; 1 to %d are possible", bytes, ES_ADDED_MOST_BYTES);
+    added->first[(unsigned char)text[0]] = true;
+    added->longest = bytes > added->longest ? bytes : added->longest;
+    return es_trie_put(&added->trie, text, bytes, id, &before, err);
 }
 
 /* Here rather than in the readers: they know texts or ids, and only now both can be compared. */
 static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
-    t->continuing =
-        es_trie_walk(&t->pieces, ES_TRIE_ROOT, list->continuing, strlen(list->continuing));
-    t->info.unknown = es_tokenizer_find(t, list->unknown);
-    if (t->info.unknown < 0)
-        return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
-                            "a word that cannot be cut up needs it; add it to the vocabulary",
-                            "the vocabulary has no token %.64s", list->unknown);
+    t->info.unknown = list->unknown ? es_tokenizer_find(t, list->unknown) : -1;
     const es_tokenizer_info *r = &t->info;
     for (int i = 0; i < r->prefix_count + r->suffix_count; i++) {
         const int32_t id = i < r->prefix_count ? r->prefix[i] : r->suffix[i - r->prefix_count];
@@ -264,31 +242,30 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     ES_TRY(check_ids(list, &t->info.size, err));
     ES_TRY(allocate_texts(t, list, err));
     ES_TRY(es_trie_open(&t->pieces, t->budget, err));
-    ES_TRY(es_trie_open(&t->added, t->budget, err));
+    ES_TRY(es_trie_open(&t->added.trie, t->budget, err));
     for (int64_t i = 0; i < list->count; i++) {
         ES_TRY(put_token(t, list, &list->entries[i], &used, err));
-        if (list->entries[i].added)
-            ES_TRY(put_added(t, list, &list->entries[i], err));
+        const es_vocab_entry *e = &list->entries[i];
+        if (e->added && !(e->flags & ES_ADDED_NORMALIZED))
+            ES_TRY(es_added_put(&t->added, e->text, e->bytes, (int32_t)e->id, list->path, err));
     }
     for (int64_t id = 0; id < t->info.size; id++)
         tokens += t->start[id] != UINT64_MAX;
     if (tokens < t->info.size)
         es_log(ES_LOG_WARN, "%s: %lld ids below %lld have no token", list->path,
                (long long)(t->info.size - tokens), (long long)t->info.size);
-    classify_ascii(t);
-    return find_specials(t, list, err);
+    ES_TRY(find_specials(t, list, err));
+    return t->kind->prepare(t, list, err);
 }
 
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     es_tokenizer *t;
-    if (list->rules.max_chars < 1 || list->rules.max_chars > ES_WORD_MOST_CHARS)
-        return es_fail_file(err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.word", "BERT has 100",
-                            "max_input_chars_per_word %lld is outside [1, %d]",
-                            (long long)list->rules.max_chars, ES_WORD_MOST_CHARS);
     ES_TRY(es_mem_new(list->budget, sizeof *t, "tokenizer", (void **)&t, err));
+    t->kind = list->kind;
     t->budget = list->budget;
     t->info = list->rules;
+    t->info.model = list->kind->type;
     const es_status status = fill_tables(t, list, err);
     if (status != ES_OK) {
         es_tokenizer_free(t);
@@ -358,8 +335,8 @@ static es_status read_lines(const char *data, size_t bytes, es_vocab_list *list,
         if (length && data[at + length - 1] == '\r')
             length--;
         blank += length == 0;
-        ES_TRY(
-            es_vocab_list_add(list, (es_vocab_entry){data + at, length, list->count, false}, err));
+        const es_vocab_entry line = {.text = data + at, .bytes = length, .id = list->count};
+        ES_TRY(es_vocab_list_add(list, line, err));
         at = next;
     }
     if (list->count == 0)
@@ -421,7 +398,8 @@ es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *pa
                                   const char *config_data, size_t config_bytes, es_budget *budget,
                                   es_tokenizer **out, es_error *err)
 {
-    es_vocab_list list = {.path = path, .continuing = "##", .budget = budget};
+    es_vocab_list list = {
+        .path = path, .kind = &es_kind_wordpiece, .continuing = "##", .budget = budget};
     es_settings config = {0};
     list.rules = (es_tokenizer_info){.max_chars = 100,
                                      .clean_text = true,

@@ -33,6 +33,16 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
 
 static void put_unfinished(es_sink *s, const es_book *book)
 {
+    int64_t shard, shards;
+    if (es_run_shard(book->run, &shard, &shards)) {
+        es_sink_format(
+            s,
+            "<p class=\"note unfinished\">This is a part of a run, shard %lld of %lld: it "
+            "has cells, and no tables. <code>esscher merge</code> joins all parts and "
+            "makes them.</p>\n",
+            (long long)shard, (long long)shards);
+        return;
+    }
     es_sink_put(s, "<p class=\"note unfinished\">This run has no tables yet: it is not complete. "
                    "Go on with <code>");
     es_sink_text(s, es_book_fact(book, 0, "command"));

@@ -38,6 +38,8 @@ static es_status put_stages(es_sink *s, const es_book *book, es_error *err)
     for (int64_t i = 0; i < book->about.stages_count; i++) {
         es_run_stage stage;
         ES_TRY(es_run_get_stage(book->run, i, &stage, err));
+        if (stage.scratch)
+            continue;
         es_sink_format(s, "<p class=\"note\">The run file keeps %lld finished cell%s of ",
                        (long long)stage.cells, stage.cells == 1 ? "" : "s");
         es_sink_text(s, stage.name);

@@ -116,3 +116,30 @@ void es_moments_covariance(const es_moments *m, int ddof, double *out)
         for (int64_t b = 0; b <= a; b++)
             out[a * m->dim + b] = out[b * m->dim + a] = m->scatter[a * m->dim + b] / denominator;
 }
+
+/* ---- moments that travel: count, mean, the lower triangle row by row ---- */
+
+int64_t es_moments_numbers(int64_t dim) { return 1 + dim + dim * (dim + 1) / 2; }
+
+void es_moments_save(const es_moments *m, double *out)
+{
+    *out++ = (double)m->count;
+    memcpy(out, m->mean, (size_t)m->dim * sizeof *out);
+    out += m->dim;
+    for (int64_t a = 0; a < m->dim; out += ++a)
+        memcpy(out, m->scatter + a * m->dim, (size_t)(a + 1) * sizeof *out);
+}
+
+es_status es_moments_load(es_moments *m, const double *numbers, es_error *err)
+{
+    const double count = *numbers++;
+    if (!(count >= 0.0 && count < 0x1p53 && count == floor(count)))
+        return es_fail(err, ES_E_FORMAT, "moments.numbers", "save them again", "moments of %g rows",
+                       count);
+    m->count = (int64_t)count;
+    memcpy(m->mean, numbers, (size_t)m->dim * sizeof *numbers);
+    numbers += m->dim;
+    for (int64_t a = 0; a < m->dim; numbers += ++a)
+        memcpy(m->scatter + a * m->dim, numbers, (size_t)(a + 1) * sizeof *numbers);
+    return ES_OK;
+}

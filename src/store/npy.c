@@ -30,25 +30,27 @@ static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout 
     return status;
 }
 
-/* f4 and f8 are read in place and their bytes turned there if need be; f2 grows, so it passes
- * through a small buffer. */
+/* f4 and f8 are read in place and their bytes turned there if need be; f2 and integers become
+ * something else, so they pass through a small buffer. */
 static es_status read_numbers(const es_file *file, const es_npy_layout *layout, void *out,
                               es_error *err)
 {
-    if (layout->item != 2) {
+    if (layout->item != 2 && !layout->whole) {
         const size_t size = (size_t)layout->info.bytes;
         ES_TRY(es_file_read(file, layout->data_offset, out, size, err));
         if (layout->swap)
             es_npy_decode(layout, out, (size_t)layout->count, out);
         return ES_OK;
     }
-    enum { HALVES = 4096 };
-    unsigned char buffer[2 * HALVES];
-    for (int64_t i = 0; i < layout->count; i += HALVES) {
+    enum { NUMBERS = 1024 };
+    const size_t item = layout->item, size = es_dtype_size(layout->info.dtype);
+    unsigned char buffer[8 * NUMBERS];
+    for (int64_t i = 0; i < layout->count; i += NUMBERS) {
         const int64_t left = layout->count - i;
-        const size_t count = left < HALVES ? (size_t)left : HALVES;
-        ES_TRY(es_file_read(file, layout->data_offset + 2 * (uint64_t)i, buffer, 2 * count, err));
-        es_npy_decode(layout, buffer, count, (float *)out + i);
+        const size_t count = left < NUMBERS ? (size_t)left : NUMBERS;
+        ES_TRY(es_file_read(file, layout->data_offset + item * (uint64_t)i, buffer, item * count,
+                            err));
+        es_npy_decode(layout, buffer, count, (char *)out + size * (size_t)i);
     }
     return ES_OK;
 }

@@ -300,6 +300,15 @@ static es_status understand_dtype(const cursor *c, const word *descr, es_npy_raw
         memcpy(out->info.descr, "BF16", 5);
         return ES_OK;
     }
+    if (raw == ES_NPY_RAW_WHOLE && ordered && (*kind == 'i' || *kind == 'u') && kind[1] &&
+        strchr("1248", kind[1]) && !kind[2]) {
+        out->whole = *kind;
+        out->bf16 = false;
+        out->item = (size_t)(kind[1] - '0');
+        out->info.dtype = ES_F64;
+        memcpy(out->info.descr, text, 4);
+        return ES_OK;
+    }
     if (!ordered || *kind != 'f' || !strchr("248", kind[1]) || !kind[1] || kind[2])
         return es_fail_file(c->err, ES_E_UNSUPPORTED, c->file, (int64_t)descr->at, "npy.dtype",
                             out->bf16 ? "np.save(name, x.astype('float32')); measure --bf16 takes "
@@ -378,6 +387,20 @@ es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_
 
 /* ---- the numbers ---- */
 
+/* An integer of `item` bytes in this machine's order. */
+static double whole_of(const unsigned char *number, size_t item, bool negative)
+{
+    uint64_t bits = 0;
+    for (size_t b = 0; b < item; b++) {
+        const size_t at = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? item - 1 - b : b;
+        bits = bits << 8 | number[at];
+    }
+    const uint64_t sign = (uint64_t)1 << (8 * item - 1);
+    if (!negative || !(bits & sign))
+        return (double)bits;
+    return -(double)(((~bits) & (sign | (sign - 1))) + 1); /* two's complement */
+}
+
 void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t count, void *out)
 {
     const size_t item = layout->item;
@@ -385,7 +408,9 @@ void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t
         unsigned char number[8];
         for (size_t b = 0; b < item; b++)
             number[b] = raw[i * item + (layout->swap ? item - 1 - b : b)];
-        if (item == 2) {
+        if (layout->whole) {
+            ((double *)out)[i] = whole_of(number, item, layout->whole == 'i');
+        } else if (item == 2) {
             uint16_t half;
             memcpy(&half, number, sizeof half);
             ((float *)out)[i] = layout->bf16 ? es_bf16_to_float(half) : es_half_to_float(half);

@@ -18,9 +18,10 @@ enum {
 /* Where the numbers are and what to do with them. */
 typedef struct es_npy_layout {
     es_npy_info info;
-    size_t item;          /* bytes of one number in the file: 2, 4 or 8 */
+    size_t item;          /* bytes of one number in the file: 2, 4 or 8; 1, too, if whole */
     bool swap;            /* the file has the other byte order */
     bool bf16;            /* two bytes are a bfloat16, not an f2 */
+    char whole;           /* 'i' or 'u': integers; 0: floats */
     int64_t count;        /* numbers */
     uint64_t data_offset; /* of the first one */
 } es_npy_layout;
@@ -50,7 +51,7 @@ size_t es_npy_header_write(size_t item, int rank, const int64_t *shape,
                            char header[ES_NPY_WRITTEN_MOST]);
 
 /*! es_npy_decode() : `count` numbers as they are in the file to what they are in memory. `raw` and
- *  `out` may be the same memory unless the file has f2. */
+ *  `out` may be the same memory unless the file has f2 or integers. */
 void es_npy_decode(const es_npy_layout *layout, const unsigned char *raw, size_t count, void *out);
 
 #endif

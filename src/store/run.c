@@ -165,6 +165,51 @@ es_status es_run_create(const char *path, const es_run_spec *spec, bool overwrit
     return ES_OK;
 }
 
+/* ---- a run that gets its name when it is whole ---- */
+
+/* Nobody knows the file yet, and after a crash nobody wants it: no journal, no waiting for the
+ * disk. es_draft_publish() waits. */
+static es_status open_draft(es_run_draft *d, const es_run_spec *spec, es_error *err)
+{
+    ES_TRY(es_run_file_write(d->file.temp, d->file.path, spec, err));
+    ES_TRY(new_run(d->file.temp, &d->run, err));
+    ES_TRY(make_writable(d->run, spec, false, err));
+    return es_sql_exec(&d->run->sql, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", err);
+}
+
+es_status es_run_draft_open(const char *path, const es_run_spec *spec, bool overwrite,
+                            es_run_draft *out, es_error *err)
+{
+    *out = (es_run_draft){.lock.fd = -1};
+    ES_TRY(es_run_spec_check(spec, err));
+    ES_TRY(es_run_lock_take(path, path, &out->lock, err));
+    es_status status = es_draft_open(path, overwrite, &out->file, err);
+    if (status == ES_OK)
+        status = open_draft(out, spec, err);
+    return status == ES_OK ? ES_OK : es_run_draft_end(out, status, err);
+}
+
+es_status es_run_draft_end(es_run_draft *d, es_status status, es_error *err)
+{
+    es_error closing;
+    const es_status closed = es_run_close(d->run, &closing);
+    if (status == ES_OK && closed != ES_OK) {
+        *err = closing;
+        status = closed;
+    }
+    if (status != ES_OK && d->file.temp && strcmp(err->file, d->file.temp) == 0)
+        snprintf(err->file, sizeof err->file, "%s", d->file.path);
+    if (status == ES_OK)
+        status = remove_journal(d->file.path, err);
+    if (status == ES_OK)
+        status = es_draft_publish(&d->file, err);
+    if (d->file.temp)
+        es_draft_discard(&d->file);
+    es_run_lock_drop(&d->lock);
+    *d = (es_run_draft){.lock.fd = -1};
+    return status;
+}
+
 /* ---- the end, and what is known ---- */
 
 es_status es_run_close(es_run *run, es_error *err)

@@ -3,8 +3,8 @@
 #include "store/run_inside.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
@@ -20,17 +20,11 @@ enum { MUCH = 1 << 20 }; /* bytes that are not kept waiting: the cache should no
 void es_run_enter(const es_run *run) { sqlite3_mutex_enter(sqlite3_db_mutex(run->sql.db)); }
 void es_run_leave(const es_run *run) { sqlite3_mutex_leave(sqlite3_db_mutex(run->sql.db)); }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static es_status begin(es_run *run, es_error *err)
 {
     if (run->pending)
         return ES_OK;
+    ES_TRY(es_run_lock_check(&run->lock, run->path, err));
     ES_TRY(es_sql_exec(&run->sql, "BEGIN IMMEDIATE", err));
     run->pending = true;
     run->pending_bytes = 0;
@@ -42,12 +36,13 @@ static es_status begin(es_run *run, es_error *err)
 static es_status commit(es_run *run, bool must, es_error *err)
 {
     char now[32];
+    ES_TRY(es_run_lock_check(&run->lock, run->path, err)); /* the batch may be old by now */
     es_run_now(now);
     const uint64_t checksum = es_crc_text(es_crc_text(run->identity, run->created), now);
     ES_TRY(es_sql_run(&run->sql, err, "UPDATE run SET updated = ?, checksum = ?", "ti", now,
                       (int64_t)checksum));
     const int code = sqlite3_exec(run->sql.db, "COMMIT", NULL, NULL, NULL);
-    run->last_commit = seconds();
+    run->last_commit = es_seconds();
     if (code == SQLITE_OK) {
         run->pending = false;
         return ES_OK;
@@ -63,7 +58,7 @@ static es_status write_one(es_run *run, es_run_write_fn fn, const void *job, siz
         ES_TRY(fn(run, job, err));
     run->pending_bytes += bytes;
     const bool due =
-        seconds() - run->last_commit >= ES_RUN_BATCH_SECONDS || run->pending_bytes >= MUCH;
+        es_seconds() - run->last_commit >= ES_RUN_BATCH_SECONDS || run->pending_bytes >= MUCH;
     return flush || due ? commit(run, flush, err) : ES_OK;
 }
 
@@ -150,6 +145,20 @@ es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const doubl
     const es_status status = es_run_write(run, write_cell, &job, 8 * count, false, err);
     es_mem_free(NULL, bytes);
     return status;
+}
+
+static es_status delete_cell(es_run *run, const void *job, es_error *err)
+{
+    const cell_job *j = job;
+    return es_sql_run(&run->sql, err, "DELETE FROM cell WHERE stage = ? AND idx = ?", "ii",
+                      j->stage, j->index);
+}
+
+es_status es_run_drop_cell(es_run *run, int64_t stage, int64_t index, es_error *err)
+{
+    cell_job job = {.stage = stage, .index = index};
+    ES_TRY(es_run_stage_at(run, stage, &job.shape, err));
+    return es_run_write(run, delete_cell, &job, 0, false, err);
 }
 
 /* ---- reading ---- */

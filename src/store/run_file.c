@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -160,25 +161,44 @@ static bool has_name(int fd, const char *path)
            ours.st_ino == named.st_ino;
 }
 
-/* Who holds the lock is only talk: a disk too full for it is no reason to refuse. */
-static void sign(int fd)
+/* A disk that is too full for the name is no reason to refuse: an empty file is nobody's. */
+static void sign(es_run_lock *lock)
 {
-    char host[128] = "", text[192];
+    char host[128] = "";
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
     gethostname(host, sizeof host - 1);
-    snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0)
+    snprintf(lock->name, sizeof lock->name, "process %ld on %s, %llx", (long)getpid(), host,
+             (unsigned long long)t.tv_sec * 1000000000u + (unsigned long long)t.tv_nsec);
+    const ssize_t length = (ssize_t)strlen(lock->name);
+    const bool whole =
+        ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, lock->name, (size_t)length, 0) == length;
+    if (!whole && ftruncate(lock->fd, 0) != 0)
         return;
+}
+
+/* The name in an open lock file. */
+static void read_name(int fd, char out[ES_LOCK_NAME])
+{
+    const ssize_t got = pread(fd, out, ES_LOCK_NAME - 1, 0);
+    out[got > 0 ? got : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* "process 7 on host", without the number; "another process" where there is none. */
+static const char *holder_of(char name[ES_LOCK_NAME])
+{
+    name[strcspn(name, ",")] = '\0';
+    return *name ? name : "another process";
 }
 
 static es_status fail_locked(int fd, const char *path, es_error *err)
 {
-    char holder[192];
-    const ssize_t got = pread(fd, holder, sizeof holder - 1, 0);
-    holder[got > 0 ? got : 0] = '\0';
-    holder[strcspn(holder, "\n")] = '\0';
+    char name[ES_LOCK_NAME];
+    read_name(fd, name);
     return es_fail_file(err, ES_E_IO, path, -1, "run.locked",
                         "wait for it or stop it; a lock left by a killed process does not count",
-                        "%s is writing this run", *holder ? holder : "another process");
+                        "%s is writing this run", holder_of(name));
 }
 
 /* A holder removes the file before it lets go, so whoever waited for the old file may hold the
@@ -206,7 +226,7 @@ static es_status take(es_run_lock *lock, const char *path, es_error *err)
             break;
         close(lock->fd);
     }
-    sign(lock->fd);
+    sign(lock);
     return ES_OK;
 }
 
@@ -239,9 +259,33 @@ es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out,
     return status;
 }
 
+es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err)
+{
+    char name[ES_LOCK_NAME];
+    if (lock->fd < 0) /* a draft, which nobody else knows, has none */
+        return ES_OK;
+    const int fd = open(lock->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) {
+        close(lock->fd);
+        return take(lock, path, err);
+    }
+    if (fd < 0)
+        return ES_OK; /* nothing is known, and the operating system's lock is ours */
+    read_name(fd, name);
+    close(fd);
+    if (*name == '\0' || strcmp(name, lock->name) == 0)
+        return ES_OK;
+    return es_fail_file(err, ES_E_IO, path, -1, "run.stolen",
+                        "let one process at a time write it; resume when the other has ended",
+                        "%s has begun to write this run, too: locks do not hold here",
+                        holder_of(name));
+}
+
 void es_run_lock_drop(es_run_lock *lock)
 {
-    if (lock->fd >= 0 && has_name(lock->fd, lock->path))
+    es_error ignored;
+    if (lock->fd >= 0 && has_name(lock->fd, lock->path) &&
+        es_run_lock_check(lock, "", &ignored) == ES_OK)
         unlink(lock->path);
     if (lock->fd >= 0)
         close(lock->fd);

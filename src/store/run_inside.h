@@ -20,6 +20,8 @@
 
 #include <esscher/run.h>
 
+#include "store/file.h"
+
 #define ES_RUN_MAGIC 1165185646 /* "EsRn" */
 
 enum {
@@ -83,16 +85,25 @@ const unsigned char *es_sql_blob(sqlite3_stmt *statement, int column, size_t siz
 /* The lock is the operating system's (flock on PATH.lock), so it ends with the process that holds
  * it, however that dies; the file beside the run only gives it a place and says who holds it. It
  * is not taken on the run file itself, where SQLite keeps its own locks. On a network file system
- * other machines may not see it: a warning says so. */
+ * other machines may not see it: a warning says so, and the holder's name in the file is a second
+ * lock that does not need the first: whoever comes later writes his, and whoever finds another name
+ * than his own before he writes to the run stops. */
+enum { ES_LOCK_NAME = 224 };
 typedef struct es_run_lock {
     int fd; /* -1: not held */
     char *path;
+    char name[ES_LOCK_NAME]; /* ours: process, host and a number nobody else has */
 } es_run_lock;
 
 /*! es_run_lock_take() : the lock of the run file `file`; messages call it `path`.
  *  @return : ES_OK; ES_E_IO: run.locked with process and host of the holder; run.lock if the file
  *  system cannot lock; file.create. */
 es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out, es_error *err);
+
+/*! es_run_lock_check() : is it still ours? One that somebody has removed is taken again.
+ *  @return : ES_OK; ES_E_IO: run.stolen with process and host of whoever has taken it in spite of
+ *  us. */
+es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err);
 
 /*! es_run_lock_drop() : fine if it is not held. */
 void es_run_lock_drop(es_run_lock *lock);
@@ -133,6 +144,23 @@ es_status es_run_file_write(const char *file, const char *path, const es_run_spe
 /*! es_run_file_check() : magic, schema, soundness of the whole. */
 es_status es_run_file_check(const es_sql *sql, es_error *err);
 
+/* ---- run.c : a run that gets its name when it is whole ---- */
+
+/* Cells go to a file of no name that anybody knows; the lock is that of the final one. */
+typedef struct es_run_draft {
+    es_draft file;
+    es_run_lock lock;
+    es_run *run; /* NULL: there is none */
+} es_run_draft;
+
+/*! es_run_draft_open() : begin; end with es_run_draft_end(). @return : as es_run_create(). */
+es_status es_run_draft_open(const char *path, const es_run_spec *spec, bool overwrite,
+                            es_run_draft *out, es_error *err);
+
+/*! es_run_draft_end() : if `status` is ES_OK everything is put on disk and gets its name, else no
+ *  trace remains. @return : `status`, or what went wrong at the end. */
+es_status es_run_draft_end(es_run_draft *draft, es_status status, es_error *err);
+
 /* ---- run_spec.c : parameters and facts ---- */
 
 es_status es_run_spec_check(const es_run_spec *spec, es_error *err);
@@ -150,6 +178,11 @@ void es_run_spec_free(es_run *run);
 
 /*! es_run_spec_compare() : ES_E_ARGUMENT with the first differences, if there are any. */
 es_status es_run_spec_compare(const es_run *run, const es_run_spec *spec, es_error *err);
+
+/*! es_run_spec_join() : the same where `spec` is that of another file, `other`: merge.parameters or
+ *  merge.command. */
+es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const char *other,
+                           es_error *err);
 
 /*! es_run_now() : the time of day as text, "" if the system does not tell. */
 void es_run_now(char out[32]);

@@ -106,6 +106,21 @@ es_status es_run_facts_write(const es_sql *sql, const es_run_spec *spec, uint64_
     return ES_OK;
 }
 
+static es_status write_note(es_run *run, const void *fact, es_error *err)
+{
+    int64_t session;
+    ES_TRY(es_sql_number(&run->sql, "SELECT ifnull(max(session), 0) FROM fact", &session, err));
+    return write_fact(&run->sql, session, fact, run->identity, err);
+}
+
+es_status es_run_note(es_run *run, const char *key, const char *text, es_error *err)
+{
+    const es_run_pair fact = {key, text};
+    const es_run_spec one = {.command = run->command, .facts = &fact, .facts_count = 1};
+    ES_TRY(es_run_spec_check(&one, err));
+    return es_run_write(run, write_note, &fact, 0, true, err);
+}
+
 /* ---- reading ---- */
 
 static es_status load_run(es_run *run, es_error *err)
@@ -222,6 +237,7 @@ typedef struct lines {
     char *out;
     size_t size, used;
     const char *end; /* after each line */
+    const char *now; /* where the other text is: "now", "in part-2.run" */
     int64_t count;
 } lines;
 
@@ -235,8 +251,8 @@ static void add_line(lines *l, const char *key, const char *before, const char *
     if (l->used + 1 >= l->size)
         return;
     const size_t room = l->size - l->used;
-    const int wrote =
-        snprintf(l->out + l->used, room, "%s: %s in the file, %s now%s", key, was_, now_, l->end);
+    const int wrote = snprintf(l->out + l->used, room, "%s: %s in the file, %s %s%s", key, was_,
+                               now_, l->now, l->end);
     l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
@@ -259,24 +275,48 @@ static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 
 int64_t es_run_diff(const es_run *run, const es_run_spec *spec, char *out, size_t size)
 {
-    lines l = {.out = out, .size = out ? size : 0, .end = "\n"};
+    lines l = {.out = out, .size = out ? size : 0, .end = "\n", .now = "now"};
     if (l.size)
         out[0] = '\0';
     diff(run, spec, &l);
     return l.count;
 }
 
-es_status es_run_spec_compare(const es_run *run, const es_run_spec *spec, es_error *err)
+/* The first differences, as many as go into `text`, and how many there are. */
+static int64_t first_differences(const es_run *run, const es_run_spec *spec, const char *now,
+                                 char *text, size_t size)
 {
-    char text[256] = "";
-    lines l = {.out = text, .size = sizeof text, .end = "; "};
+    lines l = {.out = text, .size = size, .end = "; ", .now = now};
+    text[0] = '\0';
     diff(run, spec, &l);
-    if (l.count == 0)
-        return ES_OK;
     if (l.used >= 2 && strcmp(text + l.used - 2, "; ") == 0)
         text[l.used - 2] = '\0';
+    return l.count;
+}
+
+es_status es_run_spec_compare(const es_run *run, const es_run_spec *spec, es_error *err)
+{
+    char text[256];
+    const int64_t count = first_differences(run, spec, "now", text, sizeof text);
+    if (count == 0)
+        return ES_OK;
     return es_fail_file(err, ES_E_ARGUMENT, run->path, -1,
                         strcmp(run->command, spec->command) ? "run.command" : "run.parameters",
                         "resume with the parameters of the file, or write another file",
-                        "the run differs in %lld: %s", (long long)l.count, text);
+                        "the run differs in %lld: %s", (long long)count, text);
+}
+
+es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const char *other,
+                           es_error *err)
+{
+    char text[256], where[96];
+    snprintf(where, sizeof where, "in %.80s", other);
+    const int64_t count = first_differences(run, spec, where, text, sizeof text);
+    if (count == 0)
+        return ES_OK;
+    return es_fail_file(err, ES_E_ARGUMENT, run->path, -1,
+                        strcmp(run->command, spec->command) ? "merge.command" : "merge.parameters",
+                        "shards of one run differ in nothing but --shard and --out",
+                        "another run: %lld differ%s: %s", (long long)count, count == 1 ? "s" : "",
+                        text);
 }

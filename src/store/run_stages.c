@@ -33,7 +33,8 @@ static es_status new_stage(const char *names, size_t size, int64_t rows, int64_t
     const char **columns = (const char **)(void *)(stage + 1);
     char *text = (char *)(columns + cols);
     memcpy(text, names, size);
-    *stage = (es_run_stage){.name = text, .rows = rows, .cols = cols, .columns = columns};
+    *stage = (es_run_stage){
+        .name = text, .rows = rows, .cols = cols, .columns = columns, .scratch = text[0] == '_'};
     for (int64_t i = 0; i < cols; i++) {
         text += strlen(text) + 1;
         columns[i] = text;

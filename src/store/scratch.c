@@ -65,7 +65,8 @@ static bool is_numbered(const char *name, const char *before, const char *after)
 /* The files of a pool (esscher/pool.h), and those that are to become one of them. */
 static bool is_of_pool(const char *name)
 {
-    static const char *const names[] = {"pool.run", "pool.run-journal", "pool.run.lock"};
+    static const char *const names[] = {"pool.run", "pool.run-journal", "pool.run.lock",
+                                        "pool.nonce"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

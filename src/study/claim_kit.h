@@ -24,7 +24,7 @@ typedef struct es_claim_entry {
 
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_pitfalls[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
-    es_claims_average[], es_claims_collapse[], es_claims_rope[];
+    es_claims_average[], es_claims_collapse[], es_claims_rope[], es_claims_sparse[];
 
 /*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `allowance`.
  * A standard error with which a difference of `resolution` would go unnoticed leaves it undecided.

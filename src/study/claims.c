@@ -12,7 +12,7 @@
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
     es_claims_sphere,   es_claims_regimes,   es_claims_average, es_claims_collapse,
-    es_claims_rope,     es_claims_pitfalls};
+    es_claims_rope,     es_claims_sparse,    es_claims_pitfalls};
 
 static const es_claim_entry *entry_at(int64_t index)
 {

@@ -1,117 +1,17 @@
 /* measure_inputs.c : what the user's files hold, whether it fits together, and loading it.
  *
  * Shapes are looked at before any number is read: a mistake in the last file must not cost the
- * loading of the first. In order: where an array is, tokens as a source of Q, K and V, shapes and
+ * loading of the first. In order: one array, tokens as a source of Q, K and V, shapes and
  * cost of a run, loading. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/safetensors.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "study/answer_kit.h"
+#include "study/array_source.h"
 #include "study/compare_kit.h"
-
-/* ---- an array that the user names ----
- * A .npy file, or one tensor of a safetensors file as FILE.safetensors:TENSOR; without a name a
- * file with a single tensor will do. */
-
-/* What a name of an array consists of. */
-typedef struct source {
-    char *path;         /* of the safetensors file; NULL: `name` is a .npy file */
-    const char *tensor; /* in `name`; "" if there is none */
-} source;
-
-static es_status source_of(const char *name, source *out, es_error *err)
-{
-    static const char suffix[] = ".safetensors";
-    const char *end = NULL;
-    for (const char *at = name; (at = strstr(at, suffix)); at++) {
-        const char next = at[sizeof suffix - 1];
-        if (next == ':' || next == '\0') {
-            end = at + sizeof suffix - 1;
-            break;
-        }
-    }
-    *out = (source){NULL, ""};
-    if (!end)
-        return ES_OK;
-    const size_t length = (size_t)(end - name);
-    void *memory;
-    ES_TRY(es_mem_new(NULL, length + 1, "a file name", &memory, err));
-    out->path = memory;
-    memcpy(out->path, name, length);
-    out->tensor = *end ? end + 1 : end;
-    return ES_OK;
-}
-
-/* Names of the first tensors, for the message. */
-static es_status fail_tensor(const es_st *st, const source *s, es_error *err)
-{
-    char names[256] = "";
-    const int64_t count = es_st_count(st);
-    size_t used = 0;
-    for (int64_t i = 0; i < count && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 es_st_at(st, i)->name);
-    if (used >= sizeof names)
-        memcpy(names + sizeof names - 4, "...", 4);
-    return es_fail_file(err, ES_E_ARGUMENT, s->path, -1, "input.tensor",
-                        "name one of them: FILE.safetensors:TENSOR", "%s%s; the file has %lld: %s",
-                        *s->tensor ? "there is no tensor " : "no tensor is named", s->tensor,
-                        (long long)count, names);
-}
-
-static es_status find_tensor(const source *s, es_st **st, const es_st_tensor **tensor,
-                             es_error *err)
-{
-    ES_TRY(es_st_open(s->path, NULL, st, err));
-    *tensor = *s->tensor              ? es_st_find(*st, s->tensor)
-              : es_st_count(*st) == 1 ? es_st_at(*st, 0)
-                                      : NULL;
-    return *tensor ? ES_OK : fail_tensor(*st, s, err);
-}
-
-/* Shape and dtype into *info, or all of it into *array. */
-static es_status read_tensor(const source *s, es_budget *budget, es_npy_info *info, es_array *array,
-                             es_error *err)
-{
-    es_st *st = NULL;
-    const es_st_tensor *tensor;
-    es_status status = find_tensor(s, &st, &tensor, err);
-    if (status == ES_OK)
-        status = info ? es_st_inspect(st, tensor, info, err)
-                      : es_st_load(st, tensor, budget, array, err);
-    es_st_close(st);
-    return status;
-}
-
-static es_status source_inspect(const char *name, bool bf16, es_npy_info *out, es_error *err)
-{
-    source s;
-    ES_TRY(source_of(name, &s, err));
-    const es_status status =
-        s.path ? read_tensor(&s, NULL, out, NULL, err)
-               : es_npy_inspect_as(name, bf16 ? ES_NPY_RAW_BF16 : ES_NPY_RAW_REFUSED, out, err);
-    es_mem_free(NULL, s.path);
-    return status;
-}
-
-static es_status source_load(const char *name, bool bf16, es_budget *budget, es_array *out,
-                             es_error *err)
-{
-    source s;
-    *out = (es_array){0};
-    ES_TRY(source_of(name, &s, err));
-    const es_status status =
-        s.path
-            ? read_tensor(&s, budget, NULL, out, err)
-            : es_npy_load_as(name, bf16 ? ES_NPY_RAW_BF16 : ES_NPY_RAW_REFUSED, budget, out, err);
-    es_mem_free(NULL, s.path);
-    return status;
-}
 
 /* ---- shapes and numbers of one array ---- */
 
@@ -135,9 +35,8 @@ static es_status fail_pair(const measure_state *s, int a, int b, const char *rul
                         shape_text(&s->info[b], second), s->paths[b]);
 }
 
-/* Every number that is used; those of others of a batch are nobody's business. */
-static es_status scan_heads(const es_array *array, const measure_layout *l, const char *path,
-                            es_error *err)
+es_status measure_scan(const es_array *array, const measure_layout *l, const char *path,
+                       es_error *err)
 {
     char head[48] = "";
     for (int64_t h = 0; h < l->heads; h++) {
@@ -160,8 +59,8 @@ static es_status measure_read(es_job *job, const char *path, const measure_layou
                               es_error *err)
 {
     const measure_params *p = job->params;
-    ES_TRY(source_load(path, p->bf16, job->exec.budget, out, err));
-    return scan_heads(out, l, path, err);
+    ES_TRY(es_source_load(path, p->bf16, job->exec.budget, out, err));
+    return measure_scan(out, l, path, err);
 }
 
 /* ---- tokens ----
@@ -183,7 +82,7 @@ static const char *const weight_roles[] = {"Wq", "Wk", "Wv"};
 static es_status inspect_weights(es_job *job, const char *role, const char *path, int most_rank,
                                  es_npy_info *info, es_error *err)
 {
-    ES_TRY(source_inspect(path, ((const measure_params *)job->params)->bf16, info, err));
+    ES_TRY(es_source_inspect(path, ((const measure_params *)job->params)->bf16, info, err));
     if (info->rank < 2 || info->rank > most_rank)
         return es_fail_file(
             err, ES_E_SHAPE, path, -1, "measure.rank",
@@ -319,7 +218,7 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     const char *path = s->paths[which];
     es_npy_info *info = &s->info[which];
     char text[96];
-    ES_TRY(source_inspect(path, two_byte_bf16(s, which), info, err));
+    ES_TRY(es_source_inspect(path, two_byte_bf16(s, which), info, err));
     if (info->rank < 2)
         return es_fail_file(err, ES_E_SHAPE, path, -1, "measure.rank",
                             "use shape (n, d), (heads, n, d) or (batch, heads, n, d)",
@@ -526,8 +425,8 @@ es_status measure_load(es_job *job, es_error *err)
             ES_TRY(measure_read(job, s->paths[i], &s->at[i], &s->arrays[i], err));
     /* NaN in the output of somebody else is a finding, not an obstacle. */
     if (s->p->compare)
-        ES_TRY(source_load(s->p->compare, two_byte_bf16(s, MEASURE_Y), job->exec.budget,
-                           &s->arrays[MEASURE_Y], err));
+        ES_TRY(es_source_load(s->p->compare, two_byte_bf16(s, MEASURE_Y), job->exec.budget,
+                              &s->arrays[MEASURE_Y], err));
     if (s->p->compare)
         s->their_format = compare_format_of(s);
     return s->p->tokens ? measure_tokens_load(job, err) : ES_OK;

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "study/answer_kit.h"
 
@@ -237,20 +237,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
-double measure_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static es_status begin(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
     es_job_phase(job, "loading", s->tokens.flops);
     ES_TRY(measure_load(job, err));
     ES_TRY(measure_files_start(s, err));
-    s->start = measure_clock();
+    s->start = es_seconds();
     return ES_OK;
 }
 

@@ -176,6 +176,11 @@ void measure_layout_split(measure_layout *layout, int64_t heads);
 /*! measure_view() : the rows of a head. */
 es_view measure_view(const es_array *array, const measure_layout *layout, int64_t head);
 
+/*! measure_scan() : every number that is used; those of others of a batch are nobody's business.
+ *  @return : ES_E_NONFINITE (measure.finite), naming file, head, row and column. */
+es_status measure_scan(const es_array *array, const measure_layout *layout, const char *path,
+                       es_error *err);
+
 /*! measure_stop() : did somebody ask to stop? */
 bool measure_stop(const es_exec *exec);
 
@@ -228,9 +233,6 @@ es_status measure_files_start(measure_state *s, es_error *err);
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
                         const double *bars);
 es_status measure_files_finish(es_job *job, es_error *err);
-
-/*! measure_clock() : seconds, of a clock that only goes forward. */
-double measure_clock(void);
 
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err);
 

@@ -4,6 +4,7 @@
 
 #include <esscher/key_weights.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
@@ -450,7 +451,7 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const measure_state *s = job->state;
-    const double seconds = measure_clock() - s->start;
+    const double seconds = es_seconds() - s->start;
     ES_TRY(measure_files_finish(job, err));
     if (s->p->compare)
         ES_TRY(compare_summarise(job, answer, err));

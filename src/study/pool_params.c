@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "driver/numbers.h"
 #include "study/answer_kit.h"
@@ -163,7 +165,9 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
                           .folder = d->folder,
                           .shuffle = (es_text_shuffle)p->asked->shuffle,
-                          .seed = p->seed};
+                          .seed = p->seed,
+                          .keep = p->keep,
+                          .keep_user = p->keep_user};
 }
 
 /* What the pools of all domains take, and the tokens of the smallest. */
@@ -201,7 +205,7 @@ static es_status size_pools(const es_job *job, es_pool_params *asked, es_pools *
         ES_TRY(add_costs(job, p, err));
     }
     if (asked->store < 0) {
-        asked->store = p->cost.disk_bytes > 0x1p32;
+        asked->store = p->cost.disk_bytes > 0x1p32 && !asked->stream;
         if (asked->store) /* half of the layers; checksums stay */
             p->cost.disk_bytes -= (p->cost.disk_bytes - p->cost.run_bytes) / 2.0;
     }
@@ -225,7 +229,29 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
     return size_pools(job, asked, pools, err);
 }
 
+es_status es_pools_keep(es_job *job, es_pools *pools, es_pool_keep_fn keep, void *user,
+                        es_error *err)
+{
+    pools->keep = keep;
+    pools->keep_user = user;
+    return add_costs(job, pools, err);
+}
+
 /* ---- folders ---- */
+
+/* A temporary folder is rank 0's: the others know its name, and leave removing it to that one. */
+static es_status make_scratch(es_job *job, es_pools *p, const char **base, es_error *err)
+{
+    const int rank = es_executor_of(&job->exec)->rank;
+    char *name;
+    const es_status status = rank == 0 ? es_scratch_make("pool", &p->scratch, err) : ES_OK;
+    ES_TRY(es_work_agree(&job->exec, status, "", err));
+    ES_TRY(es_job_array(job, (int64_t)sizeof p->scratch.path, 1, 1, &name, err));
+    memcpy(name, p->scratch.path, sizeof p->scratch.path);
+    ES_TRY(es_work_share(&job->exec, name, sizeof p->scratch.path, err));
+    *base = name;
+    return ES_OK;
+}
 
 /* One domain in a folder of the user's is that folder; several, or a temporary one, have a
  * folder each inside it. */
@@ -233,8 +259,7 @@ static es_status name_folders(es_job *job, es_pools *p, es_error *err)
 {
     const char *base = p->asked->folder;
     if (!base) {
-        ES_TRY(es_scratch_make("pool", &p->scratch, err));
-        base = p->scratch.path;
+        ES_TRY(make_scratch(job, p, &base, err));
     } else if (p->n_domains > 1) {
         mkdir(base, 0777); /* es_pool_build() complains if it is not there */
     }
@@ -386,9 +411,9 @@ static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
                        es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));
     if (rows < FEW_TOKENS)
         es_answer_tell(a,
-                       "Caution: the text%s has %lld tokens: numbers describe these, and say "
-                       "little about more text of the kind; bring %d or more.",
-                       of, rows, 10 * FEW_TOKENS);
+                       "Caution: %lld tokens of the text%s were read: numbers describe these, and "
+                       "say little about more text of the kind; take %d or more.",
+                       rows, of, 10 * FEW_TOKENS);
 }
 
 void es_pools_caution(const es_pools *pools, es_answer *answer)
@@ -397,13 +422,46 @@ void es_pools_caution(const es_pools *pools, es_answer *answer)
         caution_domain(pools, &pools->domains[d], answer);
 }
 
+/* Ctrl-C ends it. */
+static es_status pause_job(const es_job *job, double seconds)
+{
+    const double until = es_seconds() + seconds;
+    while (es_seconds() < until) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        ES_TRY(es_job_tick(job, 0, 1));
+    }
+    return ES_OK;
+}
+
+/* Shards that start together want the same pool: one makes it, the others wait. To look takes
+ * reading the text, and so they rest for ten times as long as a look has taken. */
+static es_status build_or_wait(es_job *job, const es_pool_spec *spec, es_error *err)
+{
+    const double shortest = 1.0, longest = 30.0;
+    bool waits = false;
+    for (;;) {
+        const double began = es_seconds();
+        const es_status status = es_pool_build(spec, &job->exec, err);
+        if (status != ES_E_IO || !job->shards || strcmp(err->rule, "run.locked") != 0)
+            return status;
+        if (!waits)
+            es_log(ES_LOG_WARN, "%s: %s: waiting for the pool", spec->folder, err->message);
+        waits = true;
+        const double rest = 10.0 * (es_seconds() - began);
+        ES_TRY(pause_job(job, fmin(fmax(rest, shortest), longest)));
+    }
+}
+
 static es_status build_all(es_job *job, es_pools *p, es_error *err)
 {
     for (int64_t d = 0; d < p->n_domains; d++) {
         const es_pool_spec spec = spec_of(p, &p->domains[d]);
         es_job_phase(job, "building the pool", p->domains[d].flops);
-        ES_TRY(es_pool_build(&spec, &job->exec, err));
-        ES_TRY(es_pool_open(spec.folder, &p->domains[d].pool, err));
+        ES_TRY(build_or_wait(job, &spec, err));
+        es_status status = es_pool_open(spec.folder, &p->domains[d].pool, err);
+        if (status == ES_OK && spec.keep)
+            status = es_pool_stream(p->domains[d].pool, &spec, err);
+        ES_TRY(es_work_agree(&job->exec, status, "", err));
     }
     return ES_OK;
 }
@@ -422,7 +480,9 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err)
         snprintf(err->hint, sizeof err->hint, "%s",
                  pools->scratch.path[0] ? "with --pool-dir DIR it could go on later"
                                         : "go on with --resume");
-    es_scratch_remove(&pools->scratch); /* what is open needs no name any more */
+    /* what is open needs no name any more; unless another machine has it open, too */
+    if (es_executor_of(&job->exec)->ranks < 2)
+        es_scratch_remove(&pools->scratch);
     return status;
 }
 

@@ -23,6 +23,7 @@ typedef struct es_pool_params {
     int special, shuffle;
     int store; /* store: -1 until it is known how much that takes */
     bool repeat, allow_trailing;
+    bool stream; /* of studies that can: they call es_pools_keep() */
 } es_pool_params;
 
 extern const char *const es_pool_special[];  /* "keep", "drop" */
@@ -87,14 +88,21 @@ typedef struct es_pools {
     es_text_part *parts;     /* (n_parts) of the one domain, if it is a mixture */
     const char **part_names; /* likewise */
     int64_t n_parts;
-    es_pool_cost cost;  /* tokens: of the smallest; bytes: of the largest; the others: of all */
-    es_scratch scratch; /* where pools are that are not kept, until they are open */
+    es_pool_cost cost;    /* tokens: of the smallest; bytes: of the largest; the others: of all */
+    es_scratch scratch;   /* where pools are that are not kept, until they are open */
+    es_pool_keep_fn keep; /* rows that are kept of a pool that is streamed; NULL: all */
+    void *keep_user;
 } es_pools;
 
 /*! es_pools_open() : open model and tokenizer, read and count the texts, and complete the
  *  parameters. *pools must be closed whatever is returned; memory is the job's. @return : ES_OK;
  *  ES_E_ARGUMENT (pool.options); as es_model_open(), es_tokenizer_open(), es_pool_cost_of(). */
 es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_error *err);
+
+/*! es_pools_keep() : only these rows will be kept (es_pool_spec.keep), and all rows are walked
+ *  through by reading the text again; what that costs becomes pools->cost. */
+es_status es_pools_keep(es_job *job, es_pools *pools, es_pool_keep_fn keep, void *user,
+                        es_error *err);
 
 /*! es_pools_build() : make the pools, or take those that are there, and put into the answer what
  *  they are. What they hold in memory is taken off the job's budget, which does not count it.

@@ -18,28 +18,51 @@ es_probe_price probe_sections_price(const probe_state *s)
                                   : (es_probe_price){0};
 }
 
-static es_status run_sections(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                              es_error *err)
+int64_t probe_sections_group(const es_job *job)
+{
+    return probe_layers_together(job, (double)probe_sections_price(job->state).bytes);
+}
+
+/* Layers that are together in a group are of one domain or of two, one after the other. */
+static es_status run_sections(es_job *job, int64_t group, int64_t part, const es_exec *exec,
+                              double *out, es_error *err)
 {
     const probe_state *s = job->state;
-    const es_probe_spec spec = probe_spec_at(s, cell, exec);
-    return es_probe_sections(&spec, cell % s->layers, out, err);
+    const es_stage *stage = &job->stages[PROBE_SECTIONS];
+    const int64_t after = (group + 1) * stage->group;
+    const int64_t end = after < stage->cells ? after : stage->cells;
+    (void)part;
+    for (int64_t at = group * stage->group, count; at < end; at += count) {
+        const es_probe_spec spec = probe_spec_at(s, at, exec);
+        const int64_t next = (at / s->layers + 1) * s->layers;
+        count = (next < end ? next : end) - at;
+        ES_TRY(es_probe_sections_of(&spec, at % s->layers, count, out, err));
+        out += count * stage->rows;
+    }
+    return ES_OK;
 }
 
 es_status probe_add_sections(es_job *job, es_error *err)
 {
     static const char *const number[] = {"number"};
     const probe_state *s = job->state;
+    const int64_t cells = s->pools.n_domains > 1 ? probe_places(s) : 0;
+    const int64_t group = cells ? probe_sections_group(job) : 1;
+    const int64_t rows = s->heads * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS);
     const es_stage stage = {"sections",
                             .phase = "leaving out sections of the text",
                             .noun = "layers",
-                            .cells = s->pools.n_domains > 1 ? probe_places(s) : 0,
-                            .rows = s->heads * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS),
+                            .cells = cells,
+                            .rows = rows,
                             .cols = 1,
                             .columns = number,
                             .tells = true,
-                            .flops = probe_sections_price(s).flops,
-                            .run = run_sections};
+                            .flops = probe_sections_price(s).flops +
+                                     s->pools.cost.flops * probe_forwards(s, 1, group) /
+                                         (double)probe_places(s),
+                            .group = group,
+                            .part_numbers = group * rows,
+                            .run_part = run_sections};
     return es_job_stage(job, &stage, err);
 }
 

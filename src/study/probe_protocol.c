@@ -10,7 +10,7 @@
 
 /* The public code has one passage. Rates are of it alone; a few more, spread over the pool, show
  * how much another would change. */
-enum { PASSAGES = 4, MEAN = 0, COV = 1, ERRORS = 2 };
+enum { PASSAGES = PROBE_PASSAGES, MEAN = 0, COV = 1, ERRORS = 2 };
 
 static bool is_asked(const es_job *job) { return ((const probe_params *)job->params)->paper == 1; }
 

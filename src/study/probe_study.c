@@ -28,7 +28,12 @@ static const es_param params[] = {
      FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
     {"exact-queries", 0, ES_PARAM_WHOLE, "M",
      "of them, those whose error for independent tokens is computed exactly", FIELD(exact),
-     .min = 2, .max = 1e6, .standard = "64", .unit = "tokens"},
+     .min = 2, .max = 1e6, .otherwise = "64, or 16 with --stream", .unit = "tokens"},
+    {"stream", 0, ES_PARAM_FLAG, NULL,
+     "keep only the rows of the pool that draws and queries need; the model reads the text again "
+     "for the rest: more time, little disk, and the same numbers where --exact-queries and --store "
+     "are the same: unless given they are 16 and f32",
+     FIELD(pool.stream), .aside = true},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement",
@@ -48,6 +53,8 @@ static const es_param params[] = {
 static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es_error *err)
 {
     char text[64];
+    if (!p->exact) /* grids of more would take several walks through the text */
+        ES_TRY(es_params_set(job->given, "exact-queries", p->pool.stream ? "16" : "64", err));
     if (p->sizes.count)
         return ES_OK;
     if (p->paper == 1)
@@ -61,6 +68,19 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
                          (long long)tokens, parts == 2 ? "half" : "tenth", (long long)(6 * parts));
     snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4, (long long)most);
     return es_params_set(job->given, "n", text, err);
+}
+
+/* A pool that is streamed keeps what will be asked for. */
+static es_status keep_rows(es_job *job, es_error *err)
+{
+    const probe_params *p = job->params;
+    probe_state *s = job->state;
+    s->wants = (es_probe_wants){.spec = &s->spec,
+                                .replicates = p->replicates,
+                                .windows = p->draw == PROBE_CONTIGUOUS ? p->replicates : 0,
+                                .sections = s->pools.n_domains > 1,
+                                .passages = p->paper == 1 ? PROBE_PASSAGES : 0};
+    return p->pool.stream ? es_pools_keep(job, &s->pools, es_probe_keep, &s->wants, err) : ES_OK;
 }
 
 static es_status open_study(es_job *job, es_error *err)
@@ -96,6 +116,7 @@ static es_status open_study(es_job *job, es_error *err)
                     p->exact < s->spec.queries ? p->exact : s->spec.queries);
     es_answer_count(job->answer, "replicates", p->replicates);
     es_answer_count(job->answer, "control", p->control);
+    ES_TRY(keep_rows(job, err));
     return es_probe_cost_of(&s->spec, s->pools.cost.tokens, &s->cost, err);
 }
 
@@ -122,10 +143,16 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double cells =
         8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
+    const es_probe_price walks = probe_walks_price(job, s);
+    const double again = s->pools.n_domains > 1 /* for sections */
+                             ? pools->flops * probe_forwards(s, 1, probe_sections_group(job))
+                             : 0.0;
     /* a layer may still be open while one of these is at work */
-    const double stages = (double)s->cost.bytes + fmax((double)sections.bytes, (double)paper.bytes);
+    const double stages =
+        (double)s->cost.bytes + (double)walks.bytes +
+        fmax((double)probe_sections_group(job) * (double)sections.bytes, (double)paper.bytes);
     (void)err;
-    *out = (es_cost){.flops = pools->flops +
+    *out = (es_cost){.flops = pools->flops + walks.flops + again +
                               places * (s->cost.limit_flops + s->cost.open_flops +
                                         s->cost.exact_flops + sections.flops + paper.flops +
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
@@ -158,16 +185,9 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
     s->place = place;
     s->spec.draws_only = draws_only;
     const es_probe_spec spec = probe_spec_at(s, place, &s->exec);
-    return es_probe_open(&spec, place % s->layers, es_job_cell(job, PROBE_LIMIT, place), &s->probe,
-                         err);
-}
-
-static es_status run_limit(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                           es_error *err)
-{
-    const probe_state *s = job->state;
-    const es_probe_spec spec = probe_spec_at(s, cell, exec);
-    return es_probe_measure(&spec, cell % s->layers, out, err);
+    const double *limit;
+    ES_TRY(es_job_need(job, PROBE_LIMIT, place, exec, &limit, err));
+    return es_probe_open(&spec, place % s->layers, limit, &s->probe, err);
 }
 
 /* ---- draws ---- */
@@ -236,51 +256,7 @@ static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, dou
     return ES_OK;
 }
 
-/* ---- exact errors ---- */
-
-static es_status run_exact(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                           es_error *err)
-{
-    const probe_state *s = job->state;
-    const es_probe_spec spec = probe_spec_at(s, cell, exec);
-    return es_probe_exact(&spec, cell % s->layers, es_job_cell(job, PROBE_LIMIT, cell), out, err);
-}
-
 /* ---- all together ---- */
-
-static const char *const number[] = {"number"};
-
-static es_status add_limit(es_job *job, const es_probe_spec *spec, es_error *err)
-{
-    const probe_state *s = job->state;
-    const es_stage stage = {"limit",
-                            .phase = "attending over the pool",
-                            .noun = "layers",
-                            .cells = probe_places(s),
-                            .rows = es_probe_numbers(spec),
-                            .cols = 1,
-                            .columns = number,
-                            .tells = true,
-                            .flops = s->cost.limit_flops,
-                            .run = run_limit};
-    return es_job_stage(job, &stage, err);
-}
-
-static es_status add_exact(es_job *job, const es_probe_spec *spec, es_error *err)
-{
-    const probe_state *s = job->state;
-    const es_stage stage = {"exact",
-                            .phase = "integrating over draws",
-                            .noun = "layers",
-                            .cells = probe_places(s),
-                            .rows = es_probe_exact_numbers(spec),
-                            .cols = 1,
-                            .columns = number,
-                            .tells = true,
-                            .flops = s->cost.exact_flops,
-                            .run = run_exact};
-    return es_job_stage(job, &stage, err);
-}
 
 static const char *const draw_columns[PROBE_COLUMNS] = {
     "mean_error", "cov_error",     "map_error",  "coherence",      "map_error_exact_few",
@@ -327,11 +303,10 @@ static es_status add_stages(es_job *job, es_error *err)
 {
     const probe_params *p = job->params;
     probe_state *s = job->state;
-    const es_probe_spec spec = probe_spec_at(s, 0, &job->exec);
-    ES_TRY(add_limit(job, &spec, err));
+    ES_TRY(probe_add_limit(job, err));
     ES_TRY(add_draws(job, false, err));
     ES_TRY(add_control(job, err));
-    ES_TRY(add_exact(job, &spec, err));
+    ES_TRY(probe_add_exact(job, err));
     ES_TRY(probe_add_sections(job, err));
     ES_TRY(probe_add_paper(job, err));
     if (p->draw != PROBE_CONTIGUOUS)
@@ -365,6 +340,7 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --domain prose=moby-dick.txt --domain code=python.txt",
     "esscher probe --model models/minilm --text wiki.txt --pool 1000000 --n 1e3..1e5*12 --pool-dir "
     "pool --out probe.run",
+    "esscher probe --model models/minilm --text wiki.txt --pool 20000000 --stream --out probe.run",
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
     NULL};
@@ -388,7 +364,9 @@ const es_study es_study_probe = {
         "that of independent tokens, and how many independent tokens a context is worth; "
         "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
-        "on. Layers and heads count from 0.",
+        "on. With --stream only the rows that are drawn are kept, and the model reads the text "
+        "again for what looks at all of it: disk and memory hardly grow with the pool. Layers and "
+        "heads count from 0.",
     .examples = examples,
     .params = params,
     .size = sizeof(probe_params),

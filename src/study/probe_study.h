@@ -1,7 +1,8 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
  * of it in probe_summary.c, of contexts in probe_context.c; classes of heads are in
  * probe_classes.c, sentences about them in probe_findings.c; whether domains differ in
- * probe_domains.c; the paper's protocol in probe_protocol.c. */
+ * probe_domains.c; the paper's protocol in probe_protocol.c; walks through the pool in
+ * probe_walks.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 
@@ -41,6 +42,9 @@ enum {
     PROBE_COLUMNS
 };
 
+/* Passages of the paper's protocol, at most. */
+enum { PROBE_PASSAGES = 4 };
+
 /* How tokens are drawn. Contiguous: windows of the text beside tokens with replacement. */
 enum { PROBE_WITH, PROBE_WITHOUT, PROBE_CONTIGUOUS };
 
@@ -53,6 +57,8 @@ typedef struct probe_state {
     es_exec exec;                     /* of the layer that is open */
     es_probe *probe;                  /* the layer that is open; NULL: none */
     int64_t place;                    /* which it is */
+    const double **limits;            /* (layers) of a domain, as far as they are looked at */
+    es_probe_wants wants;             /* of a pool that is streamed */
     es_probe_cell *cells;             /* (heads, sizes) room for a draw */
     es_probe_joint *joint;            /* (sizes) */
     es_probe_paper *paper;            /* the passage that is open; NULL: none */
@@ -96,6 +102,24 @@ es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *
 
 extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table;
 
+/* ---- probe_walks.c ---- */
+
+/*! probe_add_limit(), probe_add_exact() : the stages PROBE_LIMIT and PROBE_EXACT. A cell of the
+ *  latter is a slice of heads; those of a place follow each other from probe_exact_cell() on, as
+ *  es_probe_exact() has them. */
+es_status probe_add_limit(es_job *job, es_error *err);
+es_status probe_add_exact(es_job *job, es_error *err);
+int64_t probe_exact_cell(const probe_state *s, int64_t place);
+
+/*! probe_walks_price() : running the model for them, of all domains, and memory beyond what
+ *  es_probe_cost_of() says of one layer. */
+es_probe_price probe_walks_price(const es_job *job, const probe_state *s);
+
+/*! probe_layers_together() : so many go together in a walk, of which one takes so many bytes.
+ *  probe_forwards() : how often the model runs over a text then, with `per` cells of a layer. */
+int64_t probe_layers_together(const es_job *job, double bytes);
+double probe_forwards(const probe_state *s, int64_t per, int64_t group);
+
 /* ---- probe_findings.c ---- */
 
 /*! probe_tell_heads() : what the heads do, in sentences, from the tables of heads and of classes.
@@ -108,7 +132,9 @@ es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, e
 
 /* ---- probe_domains.c ---- */
 
-/*! probe_sections_price() : of one layer; nothing where there is one domain. */
+/*! probe_sections_price() : of one layer, beside running the model; nothing where there is one
+ *  domain. probe_sections_group() : layers that go together. */
+int64_t probe_sections_group(const es_job *job);
 es_probe_price probe_sections_price(const probe_state *s);
 
 /*! probe_add_sections() : the stage PROBE_SECTIONS, which has no cells where there is one domain.

@@ -154,7 +154,7 @@ static es_status put_prediction(making *m, es_error *err)
 
 static const double *exact_of(const making *m)
 {
-    return es_job_cell(m->job, PROBE_EXACT, m->place);
+    return es_job_cell(m->job, PROBE_EXACT, probe_exact_cell(m->s, m->place));
 }
 
 /* A draw of n of the pool's N tokens without replacement has (N - n)/(N - 1) of the variance of

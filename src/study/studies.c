@@ -20,6 +20,10 @@
     STUDY(theory)                                                                                  \
     STUDY(probe)                                                                                   \
     STUDY(tails)                                                                                   \
+    STUDY(sparse)                                                                                  \
+    STUDY(depth)                                                                                   \
+    STUDY(downstream)                                                                              \
+    STUDY(picture)                                                                                 \
     STUDY(measure)                                                                                 \
     STUDY(compare)                                                                                 \
     STUDY(selfcheck)

@@ -20,56 +20,43 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "theory/damping.h"
 #include "theory/draw_atoms.h"
 
 /* Up to here keys are atoms as they are. */
 enum { FEW_KEYS = 4096 };
 
-static const double H = (double)ES_DRAW_STRIDE / ES_DRAW_POINTS;
-static const double RULE = 1e-11;      /* of the trapezoid rule, above */
+_Static_assert(ES_DRAW_STRIDE == 20 && ES_DRAW_POINTS == 64, "the step of damping.h, on the grid");
+#define H ES_DAMPING_STEP
 static const double ENDS = 1e-12;      /* that each end may leave */
 static const double ROUNDING = 5e-11;  /* sums over many keys; powers a^m */
 static const double ON_GRID = 2e-7;    /* of a grid: test_draw_risk.c compares with the keys */
 static const double UNIT = 2.3e-16;    /* of a double */
-static const double LOG_LARGEST = 6.6; /* e^{-x} is zero from x = e^6.6 = 735 on */
 static const double LOG_LEAST = -64.0; /* where the table of dampings begins */
 
 /* ---- one node ---- */
 
-/* x, e^{-x} and 1 - e^{-x}. */
-typedef struct damping {
-    double x, kept, lost;
-} damping;
-
-static damping damping_at(double log_x)
-{
-    if (log_x > LOG_LARGEST)
-        return (damping){.lost = 1.0}; /* x e^{-x} is zero, too */
-    const double x = exp(log_x);
-    return (damping){x, exp(-x), -expm1(-x)};
-}
-
 /* On the grid, nodes t and scores s are multiples of 1/64, and so is ln x = t + s: made once. */
 typedef struct dampings {
     int64_t first, count; /* ln x = (first + i)/64 */
-    damping *at;
+    es_damping *at;
 } dampings;
 
 static es_status make_dampings(es_budget *budget, dampings *d, es_error *err)
 {
     d->first = (int64_t)floor(LOG_LEAST * ES_DRAW_POINTS);
-    d->count = (int64_t)ceil(LOG_LARGEST * ES_DRAW_POINTS) + 2 - d->first;
+    d->count = (int64_t)ceil(ES_DAMPING_LARGEST * ES_DRAW_POINTS) + 2 - d->first;
     ES_TRY(es_mem_array(budget, d->count, 1, sizeof *d->at, "a table", (void **)&d->at, err));
     for (int64_t i = 0; i < d->count; i++)
-        d->at[i] = damping_at((double)(d->first + i) / ES_DRAW_POINTS);
+        d->at[i] = es_damping_at((double)(d->first + i) / ES_DRAW_POINTS);
     return ES_OK;
 }
 
-static damping look_up(const dampings *d, int64_t point)
+static es_damping look_up(const dampings *d, int64_t point)
 {
     const int64_t i = point - d->first;
     if (i < 0) /* rarely, but such keys may be all that keeps b(0) at 0 */
-        return damping_at((double)point / ES_DRAW_POINTS);
+        return es_damping_at((double)point / ES_DRAW_POINTS);
     return d->at[i < d->count ? i : d->count - 1];
 }
 
@@ -94,8 +81,8 @@ static void node_at(const es_draw_atoms *atoms, const dampings *table, int64_t k
     clear(atoms, out);
     for (int64_t i = 0; i < atoms->count; i++) {
         const double *row = atoms->rows + i * size;
-        const damping d = atoms->point ? look_up(table, atoms->point[i] + k * ES_DRAW_STRIDE)
-                                       : damping_at(t + atoms->s[i]);
+        const es_damping d = atoms->point ? look_up(table, atoms->point[i] + k * ES_DRAW_STRIDE)
+                                          : es_damping_at(t + atoms->s[i]);
         const double once = d.x * d.kept;
         out->some += row[ES_DRAW_COUNT] * d.kept;
         out->lost += row[ES_DRAW_WEIGHT] * d.lost;
@@ -295,7 +282,8 @@ static void finish(const integral *in, const sum *s, es_draw_risk *out)
     const double log_empty = share > 0.0 ? m * log(share) : -(double)INFINITY;
     const double given = -expm1(log_empty);
     const double square = H * s->square / given, off = 4.0 * UNIT * in->atoms->reach;
-    const double relative = RULE + 2.0 * ENDS + ROUNDING + (in->atoms->point ? ON_GRID : 0.0);
+    const double relative =
+        ES_DAMPING_RULE + 2.0 * ENDS + ROUNDING + (in->atoms->point ? ON_GRID : 0.0);
     double bias = 0.0;
     for (int64_t l = 0; l < in->atoms->width; l++)
         bias += s->bias[l] * s->bias[l];

@@ -109,6 +109,44 @@ test("no figure drops rows: marks are as many as the table's rows", async () => 
   await close();
 });
 
+test("sparse: the curves of a head have a point for every policy and number of keys", async () => {
+  const { page, trouble, close } = await open("sparse");
+  const { rows } = await tablesOf(page, "sparse");
+  await unfold(page);
+  const curves = page.locator("figure.figure", { hasText: "Errors of" }).first();
+  const first = rows.columns.head.filter((h, _, all) => h === all[0]); // of the only layer
+  assert.ok(first.length > 8);
+  assert.equal(await marksOf(curves), first.length);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("a picture's slider goes through its sizes, by keys too, and every point is drawn", async () => {
+  const { page, trouble, close } = await open("all");
+  const { points, rows } = await tablesOf(page, "picture");
+  const sizes = rows.columns.n;
+  const queries = points.shown / (sizes.length + 1);
+  const box = page.locator(".choice", { has: page.locator("input[type=range]") });
+  const slider = box.locator("input");
+  const figure = box.locator("figure.figure");
+  assert.equal(await slider.getAttribute("max"), String(sizes.length - 1));
+  await slider.focus();
+  for (const [i, n] of sizes.entries()) {
+    await figure.locator("svg.marks").waitFor();
+    assert.ok((await figure.locator("h3").textContent()).includes(`over ${n} tokens`));
+    assert.equal(await slider.getAttribute("aria-valuetext"), String(n));
+    assert.equal(await box.locator("output").textContent(), String(n));
+    assert.equal(await marksOf(figure), 2 * queries); // those of this n, and the limits
+    if (i + 1 < sizes.length) await page.keyboard.press("ArrowRight");
+    await ready(page);
+  }
+  assert.ok(await slider.evaluate((e) => e === document.activeElement)); // figures change, the focus stays
+  await unfold(page);
+  assert.equal(await marksOf(page.locator("figure.figure", { hasText: "Every n beside the limit" })), points.shown);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
 test("the claims figure names every claim", async () => {
   const { page, close } = await open("all");
   const figure = page.locator("figure.figure", { hasText: "Distance of each measurement" });

@@ -61,8 +61,8 @@ test("RP07 every figure is drawn without a word on the console and without a req
   const figures = await page.$$eval("figure.figure", (all) =>
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
-  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 6, exponent 2, rope 1, context-fit 2, probe 5, tails 3, selfcheck 1, measure 2
-  assert.equal(figures.length, 39);
+  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 6, exponent 2, rope 1, context-fit 2, probe 5, tails 3, selfcheck 1, measure 2, depth 2, picture 3
+  assert.equal(figures.length, 44);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });
@@ -144,7 +144,7 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   await map.locator("select").selectOption("weight on [CLS] and [SEP]: code");
   assert.equal(await map.locator("h3").innerText(), "Heads by weight on [CLS] and [SEP]: code");
   await drawn(map.locator(".cells_marks path"), 48);
-  assert.equal(await page.locator(".choice figure").count(), 4); // replaced, not added
+  assert.equal(await page.locator(".choice figure").count(), 5); // replaced, not added
   assert.deepEqual(trouble, []);
 });
 

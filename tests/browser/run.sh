@@ -33,17 +33,21 @@ cd "$work"
 "$esscher" collapse --phase --curves --n 1000 --replicates 0 --quiet --out collapse.run >/dev/null
 "$esscher" heat --n 1000 --beta 10,100 --replicates 2 --particles 200 --steps 6 --quiet --out heat.run >/dev/null
 "$esscher" sink --replicates 20 --quiet --out sink.run >/dev/null
+"$esscher" picture --query-count 40 --n 16,64,256 --perplexity 15 --steps 200 --quiet --out picture.run >/dev/null
 "$esscher" rope --quiet --out rope.run >/dev/null
+"$esscher" depth --synthetic --n 50,100,200 --replicates 4 --reference 256 --quiet --out depth.run >/dev/null
 printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n4096,1.405\n' >loss.csv
 "$esscher" context-fit loss.csv --at 1e5 --quiet --out context-fit.run >/dev/null
 "$esscher" measure --q q.npy --k k.npy --v v.npy --scale 1 --output y.npy --quiet >/dev/null
+"$esscher" sparse --q q.npy --k k.npy --v v.npy --query-count 4 --simulations 4 --quiet --out sparse.run >/dev/null
 "$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out measure.run >/dev/null 2>&1 || [ $? = 1 ]
 page() {
     out=$1
     shift
     "$esscher" report "$@" -o "$out.html" >/dev/null
 }
-page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run
+page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
+page sparse sparse.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare

@@ -2,6 +2,8 @@
 esscher bench --n 256 --d 8 --repetitions 1 --threads 1 --quick --json >answer.json || exit 1
 grep -c '"percent_of_peak":' answer.json
 grep -c '"ratio":' answer.json
+get_json answer.json decoding.0.m decoding.2.m decoding.0.n decoding.0.precision
+awk -F: '/"percent_of_memory":/ { n += $2 + 0 > 0 } END { print n }' answer.json
 grep -E '"(seed|peak_gflops|normals_per_second)":' answer.json | tail -2
 mkdir model && make_model model
 esscher bench --model model --repetitions 1 --threads 1 --json --quiet >model.json && get_json model.json model.0.n model.0.blocks

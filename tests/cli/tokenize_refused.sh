@@ -15,7 +15,7 @@ try --model model model
 try --model model --invalid maybe text
 # TK02, TK03
 printf '[CLS]\n[SEP]\n' >bad.txt && try --model bad.txt text
-echo '{"model": {"type": "BPE"}}' >bpe.json && try --model bpe.json text
+echo '{"model": {"type": "Unigram"}}' >unigram.json && try --model unigram.json text
 echo '{"model": {' >cut.json && try --model cut.json text
 # TK09: the byte is counted in the file
 printf 'a\na\377a\na\n' >latin

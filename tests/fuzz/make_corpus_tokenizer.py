@@ -1,4 +1,4 @@
-"""Writes the first corpora of fuzz_vocab, fuzz_tokenizer_json and fuzz_tokenize beside this file."""
+"""Writes the first corpora of fuzz_vocab, fuzz_tokenizer_json, fuzz_bpe and fuzz_tokenize beside this file."""
 import json
 import pathlib
 
@@ -87,3 +87,62 @@ for name, data in {
     put("tokenize", name, data.encode("latin-1") if max(map(ord, data)) < 256 else data)
 for name, data in {"truncated": b"\x3ea\xe4\xb8", "surrogate": b"\x0ea\xed\xa0\x80b", "overlong": b"\x0e\xc0\xafa", "five": b"\x0e\xf8\x88\x80\x80\x80", "mixed": b"\x5e\xff\xfea\x80b\xf0\x9f\x98"}.items():
     put("tokenize", name, data)
+
+# ---- byte pairs: a tokenizer.json, NUL, a text ----
+
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PIECES = ["<unk>", "<s>", "a", "b", "c", " ", "-", "1", "\u2581", "\u00e9", "ab", "abc", "\u2581a", "<0xC3>", "<0xA4>", "\u0120", "\u0120a", "-b"]
+MERGES = ["a b", "ab c", "\u2581 a", "\u0120 a"]
+TEXT = "abc a\u0301 12 it's <s> b-b\u2581 \u00e9\u00e4  \n\u4e2d\0x"
+
+
+def pairs(text=TEXT, flags=None, **parts):
+    model = {"type": "BPE", "vocab": {p: i for i, p in enumerate(PIECES)}, "merges": MERGES}
+    model.update(flags or {})
+    parts["model"] = model
+    return json.dumps(parts).encode() + b"\0" + (text if isinstance(text, bytes) else text.encode())
+
+
+def split(pattern, behavior="Isolated", **more):
+    return dict({"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior}, **more)
+
+
+def sequence(key, *parts):
+    return {"type": "Sequence", key: list(parts)}
+
+
+def token(content, number, **flags):
+    return dict({"content": content, "id": number}, **flags)
+
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}
+PREPEND = {"type": "Prepend", "prepend": "\u2581"}
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+for name, data in {
+    "plain": pairs(),
+    "merges_as_lists": pairs(flags={"merges": [m.split() for m in MERGES]}),
+    "merge_missing": pairs(flags={"merges": ["a z"]}),
+    "unknown": pairs(flags={"unk_token": "<unk>", "fuse_unk": True}),
+    "fallback": pairs(flags={"unk_token": "<unk>", "byte_fallback": True}),
+    "whole_words": pairs(flags={"ignore_merges": True}, pre_tokenizer=split("\\s")),
+    "sentencepiece": pairs(normalizer=sequence("normalizers", PREPEND, REPLACE)),
+    "nfc": pairs(normalizer={"type": "NFC"}, text="a\u0323\u0301\u0316 \u1112\u1161\u11ab \u212b e\u0301"),
+    "replace_regex": pairs(normalizer={"type": "Replace", "pattern": {"Regex": "x*|b+"}, "content": "ab"}),
+    "gpt2": pairs(pre_tokenizer=LEVEL),
+    "llama3": pairs(pre_tokenizer=sequence("pretokenizers", split(LLAMA3), dict(LEVEL, add_prefix_space=False, use_regex=False))),
+    "removed": pairs(pre_tokenizer=split("b|-", "Removed")),
+    "merged_with_previous": pairs(pre_tokenizer=split("b|-", "MergedWithPrevious")),
+    "merged_with_next": pairs(pre_tokenizer=split("b|-", "MergedWithNext", invert=True)),
+    "contiguous": pairs(pre_tokenizer=split("[ab]", "Contiguous")),
+    "looks_back": pairs(pre_tokenizer=split("(?<=a)b|\\bc|^a|$")),
+    "explodes": pairs(pre_tokenizer=split("(a|aa)+$"), text="a" * 60 + "b"),
+    "digits": pairs(pre_tokenizer=sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, split(" "))),
+    "metaspace": pairs(pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}),
+    "added": pairs(added_tokens=[token("<s>", 1, lstrip=True, rstrip=True), token("b", 3, single_word=True), token("12", 20)]),
+    "added_normalized": pairs(normalizer=REPLACE, added_tokens=[token("- ", 20, normalized=True), token("<s>", 1, normalized=True, lstrip=True)]),
+    "template": pairs(post_processor=sequence("processors", LEVEL, {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                                              "special_tokens": {"<s>": {"ids": [1]}}})),
+    "decoders": pairs(decoder=sequence("decoders", {"type": "Fuse"}, {"type": "Strip"})),
+    "not_utf8": pairs(text=b"a\xff\xc3 \xed\xa0\x80\xf0\x9f\x98"),
+}.items():
+    put("bpe", name, data)

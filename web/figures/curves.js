@@ -3,7 +3,7 @@ import { groupBy, isNumber, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
 
-// x: {key, title, log}; y: {title, log, zero}; measured, law: keys of numbers, either may be missing from the table;
+// x: {key, title, log, whole}; y: {title, log, zero}; measured, law: keys of numbers, either may be missing from the table;
 // name: from a row to the name of its series. Nothing is drawn without a number of either kind.
 export function curves({ rows, table, title, caption, x, y, name, measured, law }) {
   const has = (key) => key && rows?.some((r) => isNumber(r[key]) && isNumber(r[x.key]));
@@ -31,7 +31,7 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
       title,
       caption: `${caption} ${words}`,
       table,
-      x: { title: x.title, log: x.log },
+      x: { title: x.title, log: x.log, whole: x.whole },
       y,
       series: groups.map(([series], i) => ({ name: series, colour: i })),
       layers: [

@@ -8,15 +8,19 @@ import { collapse } from "./collapse.js";
 import { compare } from "./compare.js";
 import { contextFit } from "./context-fit.js";
 import { converge } from "./converge.js";
+import { depth } from "./depth.js";
+import { downstream } from "./downstream.js";
 import { exponent } from "./exponent.js";
 import { hardmax } from "./hardmax.js";
 import { heatFlow } from "./heat-flow.js";
 import { measure } from "./measure.js";
+import { picture } from "./picture.js";
 import { probe } from "./probe.js";
 import { regimes } from "./regimes.js";
 import { rope } from "./rope.js";
 import { selfcheck } from "./selfcheck.js";
 import { sink } from "./sink.js";
+import { sparse } from "./sparse.js";
 import { tails } from "./tails.js";
 
 export const registry = {
@@ -26,14 +30,18 @@ export const registry = {
   compare,
   "context-fit": contextFit,
   converge,
+  depth,
+  downstream,
   exponent,
   hardmax,
   heat: heatFlow,
   measure,
+  picture,
   probe,
   regimes,
   rope,
   selfcheck,
   sink,
+  sparse,
   tails,
 };

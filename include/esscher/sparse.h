@@ -1,0 +1,93 @@
+/* sparse.h : what keeping some of the keys does to the outputs of one head, measured and computed.
+ *
+ * A policy (policy.h) says which keys a query keeps. Here it is done: keys are chosen, chance
+ * decides, softmax over what is kept gives an output y_S, and |y_S - y|^2 is averaged over draws.
+ * Beside it stands what theory says (policy_risk.h), which shares no code with that: the exact mean
+ * square error, its parts, and the limit of independent policies (THEORY 13).
+ *
+ *     es_sparse_spec spec = {.plans = plans, .n_plans = 9, .draws = 64, .seed = 7};
+ *     es_sparse_head head = {.queries = q, .keys = k, .values = v, .scale = 0.125};
+ *     es_sparse_measure(&spec, &head, which, 4, 0, cells, &err);         (4, n_plans)
+ *
+ * Heads are given as matrices, whoever made them. A cell is a pure function of its arguments.
+ */
+#ifndef ESSCHER_SPARSE_H
+#define ESSCHER_SPARSE_H
+
+#include <esscher/policy.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One head over one context. Scores are scale q.k; query i stands at positions[i] among the keys,
+ * and sees those up to it if the head is causal, all of them otherwise. */
+typedef struct es_sparse_head {
+    es_view queries;          /* (m, d): all of them, though some are asked about: policies that
+                                 look back see what earlier ones attended to */
+    es_view keys, values;     /* (n, d), (n, dv) */
+    const int64_t *positions; /* (m), -1: it has none; NULL: query i stands at i */
+    double scale;
+    bool causal;
+} es_sparse_head;
+
+typedef struct es_sparse_spec {
+    const es_policy_spec *plans; /* (n_plans) */
+    int64_t n_plans;
+    int64_t draws; /* per query and plan that leaves something to chance */
+    uint64_t seed;
+    const es_exec *exec; /* budget; the work is one thread's */
+} es_sparse_spec;
+
+/* What is found for one query under one plan. NaN: there is none. */
+typedef struct es_sparse_cell {
+    double mse;         /* |y_S - y|^2, mean over draws */
+    double mse_var;     /* variance of that mean; 0 where nothing is left to chance */
+    double exact;       /* E |y_S - y|^2 */
+    double bias2;       /* |E y_S - y|^2 */
+    double variance;    /* the rest */
+    double first_order; /* the large-m form of `exact` */
+    double limit;       /* what no independent unbiased policy of as many keys falls below */
+    double mass;        /* of the weights that are kept, expected */
+    double kept;        /* keys that are kept, expected */
+    double empty;       /* probability that nothing is kept */
+    double corrected;   /* 1: weights of keys kept by chance are multiplied; 0: they are not */
+    double spread2;     /* sum w |v - y|^2, of the query */
+    double ess;         /* 1/sum w^2 */
+    double n;           /* keys that it sees */
+} es_sparse_cell;
+
+/*! es_sparse_measure() : queries which (count), by their rows, into out (count, n_plans). `first`
+ * is the number of the first of them among all queries of a run: draws have their address by it.
+ *  O(n (d + dv)) and an integral or a few for each query and plan; O(m n d) more if a plan looks at
+ *  what earlier queries attended to.
+ *  @return : ES_OK; ES_E_SHAPE (sparse.shape) for matrices that do not fit; ES_E_RANGE
+ * (sparse.query, sparse.position); as es_policy_choose(), es_policy_risk_of(). */
+ES_API es_status es_sparse_measure(const es_sparse_spec *spec, const es_sparse_head *head,
+                                   const int64_t *which, int64_t count, int64_t first,
+                                   es_sparse_cell *out, es_error *err);
+
+/*! es_sparse_bytes() : memory that it takes at most. */
+ES_API double es_sparse_bytes(int64_t n, int64_t d, int64_t dv, int64_t count);
+
+/* ---- the papers' protocol ---- */
+
+/* Outputs of many queries at once, against those over all keys. */
+typedef struct es_sparse_errors {
+    double mean_error; /* |m_S - m| of their means */
+    double cov_error;  /* |C_S - C|_F of their covariances */
+    double mse;        /* mean of |y_S - y|^2 */
+} es_sparse_errors;
+
+/*! es_sparse_replicate() : one draw for all queries which (count), into out (n_plans). A plan that
+ *  keeps nothing surely draws one set of keys for all of them, a subsample of the context; the
+ * others draw for each. `number` is the replicate's, by which draws have their address.
+ *  @return : as es_sparse_measure(). */
+ES_API es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *head,
+                                     const int64_t *which, int64_t count, int64_t number,
+                                     es_sparse_errors *out, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+/* pool_hash.c : what a pool is made of, as numbers that tell one model and one text from another.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "model/model_inside.h"
+#include "model/pool_files.h"
+#include "store/file.h"
+
+/* The bytes themselves, not name or date: a text that was moved is the same text. */
+static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
+{
+    unsigned char bytes[65536];
+    es_file file;
+    ES_TRY(es_file_open(path, &file, err));
+    es_status status = ES_OK;
+    for (uint64_t at = 0; at < file.size && status == ES_OK;) {
+        const uint64_t left = file.size - at;
+        const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        status = es_file_read(&file, at, bytes, size, err);
+        if (status == ES_OK)
+            *crc = es_crc(*crc, bytes, size);
+        at += size;
+    }
+    es_file_close(&file);
+    return status;
+}
+
+/* One chain over all files: their order matters, as it does for the pool. */
+es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *out, es_error *err)
+{
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(hash_file(texts[i], out, err));
+    return ES_OK;
+}
+
+/* One multiplication per number, since there are many: weights that differ are told apart, nothing
+ * more is asked. */
+static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+/* Of a part as it lies in memory: the weights, then the biases. */
+static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
+{
+    /* blocks are single texts: of their types only the first is used */
+    const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
+    h = mix(h, part->w, rows * s->cols);
+    return s->part->kind == ES_PART_TABLE ? h : mix(h, part->b, rows);
+}
+
+/* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
+ * not matter. */
+uint64_t es_pool_hash_model(const es_model *m)
+{
+    const es_model_config *c = &m->config;
+    const double about[] = {(double)c->heads, c->layer_norm_eps};
+    uint64_t h = es_crc(0, about, sizeof about);
+    for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
+        h = mix_stack(h, es_model_place(m, s.part, -1), &s);
+    for (int64_t l = 0; l < c->layers; l++)
+        for (es_stack s = {0}; es_stack_next(m->arch, c, true, &s);)
+            h = mix_stack(h, es_model_place(m, s.part, l), &s);
+    return h;
+}

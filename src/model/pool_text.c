@@ -1,0 +1,132 @@
+/* pool_text.c : the text of a pool, cut into blocks; what the pool will take. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "model/model_inside.h"
+#include "model/pool_files.h"
+
+es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool counted,
+                            es_pool_text *out, es_error *err)
+{
+    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
+    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
+                                 .texts = s->texts,
+                                 .n_texts = s->n_texts,
+                                 .length = es_model_config_of(s->model)->positions,
+                                 .tokens = s->tokens,
+                                 .repeat = s->repeat,
+                                 .invalid = s->invalid,
+                                 .counted = counted,
+                                 .shuffle = s->shuffle,
+                                 .seed = s->seed};
+    *out = (es_pool_text){.prefix = s->drop_specials ? info.prefix_count : 0,
+                          .suffix = s->drop_specials ? info.suffix_count : 0};
+    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(s->n_parts
+               ? es_blocks_mix(&spec, s->parts, s->n_parts, budget, &out->blocks, out->parts, err)
+               : es_blocks_read(&spec, budget, &out->blocks, err));
+    out->rows = es_pool_text_row(out, out->blocks.count);
+    return ES_OK;
+}
+
+es_status es_pool_text_starts(const es_pool_text *text, es_budget *budget, int64_t **out,
+                              es_error *err)
+{
+    const int64_t count = text->blocks.count + 1;
+    ES_TRY(es_mem_array(budget, count, 1, sizeof **out, "blocks", (void **)out, err));
+    for (int64_t i = 0; i < count; i++)
+        (*out)[i] = es_pool_text_row(text, i);
+    return ES_OK;
+}
+
+uint64_t es_pool_text_hash(const es_pool_text *text)
+{
+    const es_blocks *b = &text->blocks;
+    return es_crc(0, b->ids, (size_t)b->start[b->count] * sizeof *b->ids);
+}
+
+/* ---- cost ---- */
+
+/* With its small products and element-wise work the forward pass runs at two thirds of the speed at
+ * which operations are counted on to be done. */
+#define SLOWNESS 1.5
+
+static double forward_flops(const es_model *model, const es_blocks *blocks)
+{
+    const es_model_config *c = es_model_config_of(model);
+    const double H = (double)c->hidden, L = (double)c->layers;
+    double squares = 0.0, matrices = 0.0; /* tokens of blocks, squared; numbers of a layer */
+    for (es_stack s = {0}; es_stack_next(model->arch, c, true, &s);)
+        matrices += s.part->kind == ES_PART_NORM ? 0.0 : (double)(s.rows * s.cols);
+    for (int64_t i = 0; i < blocks->count; i++)
+        squares += pow((double)(blocks->start[i + 1] - blocks->start[i]), 2.0);
+    return SLOWNESS *
+           (2.0 * (double)blocks->start[blocks->count] * L * matrices + 4.0 * squares * L * H);
+}
+
+/* Rows that are kept of all layers. */
+static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text, es_budget *budget,
+                            double *out, es_error *err)
+{
+    const int64_t layers = es_model_config_of(spec->model)->layers;
+    es_pool_kept *kept;
+    *out = (double)text->rows * (double)layers;
+    if (!spec->keep)
+        return ES_OK;
+    ES_TRY(es_mem_array(budget, layers, 1, sizeof *kept, "kept rows", (void **)&kept, err));
+    const es_status status = es_pool_kept_make(spec, text, budget, kept, err);
+    *out = 0.0;
+    for (int64_t l = 0; l < layers; l++) {
+        *out += (double)kept[l].count;
+        es_mem_free(budget, kept[l].rows);
+    }
+    es_mem_free(budget, kept);
+    return status;
+}
+
+/* The text is tokenized for it, which takes seconds where the pool takes minutes; guessing
+ * tokens from bytes is off by a factor of two between languages. */
+static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
+                              const es_pool_text *text, es_pool_cost *out, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(spec->model);
+    const es_blocks *blocks = &text->blocks;
+    const double H = (double)c->hidden, L = (double)c->layers, longest = (double)c->positions;
+    const double n = (double)blocks->start[blocks->count];
+    const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
+    const double sums = spec->keep ? 1.0 : longest * ES_POOL_BATCH; /* of a batch and layer */
+    const double threads = exec && exec->threads ? exec->threads : es_threads_available();
+    double rows;
+    ES_TRY(count_kept(spec, text, exec ? exec->budget : NULL, &rows, err));
+    const double run = (double)es_pool_batches(blocks->count) * L *
+                           (sums + (double)(c->heads * ES_POOL_SEEN) * ES_POOL_BATCH) *
+                           sizeof(double) +
+                       (spec->keep ? 12.0 * rows : 0.0);
+    *out = (es_pool_cost){
+        .tokens = text->rows,
+        .flops = forward_flops(spec->model, blocks),
+        .disk_bytes = rows * H * item + run,
+        .run_bytes = run,
+        .held_bytes = (spec->keep ? 16.0 : 8.0) * rows + (spec->keep ? 8.0 * n : 0.0),
+        /* hidden states and sums of a batch; per thread what a block needs, generously; ids, and
+         * what shuffling them takes */
+        .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
+                          threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
+                          16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
+    memcpy(out->parts, text->parts, sizeof out->parts);
+    return es_blocks_facts(blocks, spec->tokenizer, &out->text, err);
+}
+
+es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool_cost *out,
+                          es_error *err)
+{
+    es_pool_text text;
+    es_status status = es_pool_text_read(spec, exec ? exec->budget : NULL, true, &text, err);
+    if (status == ES_OK)
+        status = cost_of_text(spec, exec, &text, out, err);
+    es_blocks_free(&text.blocks);
+    return status;
+}

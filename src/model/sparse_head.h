@@ -1,0 +1,48 @@
+/* sparse_head.h : one head of one block whose queries keep some of their keys (policy.h). */
+#ifndef ES_MODEL_SPARSE_HEAD_H
+#define ES_MODEL_SPARSE_HEAD_H
+
+#include <esscher/attend.h>
+#include <esscher/policy.h>
+
+/* What one thread works in; sized for the longest block. */
+typedef struct es_sparse_room {
+    es_budget *budget;
+    double *q, *k, *v; /* (n, dk) of the head in f64, q times the score scale */
+    double *scores;    /* (chunk, n) of some queries */
+    double *weights;   /* (n) of one query: of all keys, then of those it keeps */
+    double *history;   /* (n) weight that keys have had from the queries before */
+    double *observed;  /* (n) from the last `span` of them */
+    double *recent;    /* (span, n) theirs, one by one; NULL: nobody asks */
+    int64_t span;
+    double *reach; /* (n) |v_j - y|, y the output over all keys */
+    double *mean;  /* (dk) that y */
+    int64_t *keys; /* (n) different keys that are kept */
+    es_choice choice;
+    es_kept kept;
+    void *memory;
+} es_sparse_room;
+
+/*! es_sparse_room_new() : for blocks of up to n tokens and heads of dimension dk. *room may be
+ *  freed whatever is returned. O(n dk) memory, and O(n span) while the past is looked at. @return :
+ * ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_sparse_room_new(int64_t n, int64_t dk, es_budget *budget, es_sparse_room *room,
+                             es_error *err);
+void es_sparse_room_free(es_sparse_room *room);
+
+/* What is special about a head that keeps some keys. */
+typedef struct es_sparse_found {
+    double kept;   /* keys of a query, as often as they are drawn; mean over queries */
+    int64_t empty; /* queries for which chance kept no key */
+} es_sparse_found;
+
+/*! es_sparse_attend() : every query of qkv (queries, keys, values; n rows each) over the
+ *  keys that `spec` keeps for it, chance at cells first->cell + query. Results as es_attend() with
+ *  the scale 1/sqrt(dk), of the weights that were used: output, entropy, top_weight and
+ *  sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return : ES_OK;
+ *  ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
+es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec,
+                           const es_address *first, const es_view qkv[3], const es_attend_out *out,
+                           es_sparse_found *found, es_error *err);
+
+#endif

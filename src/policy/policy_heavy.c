@@ -1,0 +1,19 @@
+/* policy_heavy.c : the nearest keys and heavy hitters, H2O's rule.
+ *
+ * Half of `keys` is the window unless it is given; the others are those of the remaining keys that
+ * queries before this one have given the most weight in all. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    es_keep_window(choice, query, es_part_window(spec, query, spec->keys / 2));
+    es_keep_best(choice, query->history, spec->keys - choice->sure_count);
+}
+
+const es_policy es_policy_row_heavy = {
+    .name = "heavy",
+    .about = "the nearest keys and those of largest accumulated weight (H2O)",
+    .needs = ES_POLICY_HISTORY,
+    .parts = ES_PART_WINDOW,
+    .deployable = true,
+    .choose = choose};

@@ -1,0 +1,165 @@
+/* policy_keep.c : the sets of keys that policies are made of. */
+#include <stddef.h>
+
+#include "policy/policy_row.h"
+
+/* ---- parts ---- */
+
+int64_t es_part_sinks(const es_policy_spec *spec, int64_t own)
+{
+    if (spec->keys != ES_POLICY_UNSET && spec->keys < own)
+        own = spec->keys;
+    return es_part_or(spec->sinks, own);
+}
+
+int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query, int64_t count)
+{
+    return es_part_or(spec->window, query->causal ? count : count / 2);
+}
+
+/* ---- ranges ---- */
+
+void es_keep_range(es_choice *choice, int64_t from, int64_t to)
+{
+    const int64_t beyond =
+        choice->sure_count > 0 ? choice->sure[choice->sure_count - 1] + 1 : (int64_t)0;
+    if (from < beyond)
+        from = beyond;
+    if (to > choice->n)
+        to = choice->n;
+    for (int64_t key = from; key < to; key++)
+        choice->sure[choice->sure_count++] = key;
+}
+
+void es_keep_window(es_choice *choice, const es_policy_query *query, int64_t window)
+{
+    const int64_t at = query->position;
+    if (at < 0)
+        return;
+    if (query->causal)
+        es_keep_range(choice, at + 1 - window, at + 1);
+    else
+        es_keep_range(choice, at - window, at + window + 1);
+}
+
+void es_keep_others(es_choice *choice)
+{
+    int64_t next = 0;
+    choice->rest_count = 0;
+    for (int64_t key = 0; key < choice->n; key++) {
+        if (next < choice->sure_count && choice->sure[next] == key)
+            next++;
+        else
+            choice->rest[choice->rest_count++] = key;
+    }
+}
+
+/* ---- the best ---- */
+
+static bool better(const double *by, int64_t a, int64_t b)
+{
+    if (by && by[a] != by[b])
+        return by[a] > by[b];
+    return a < b;
+}
+
+static void swap(int64_t *keys, int64_t a, int64_t b)
+{
+    const int64_t key = keys[a];
+    keys[a] = keys[b];
+    keys[b] = key;
+}
+
+/* keys (count) is a heap whose root is the worst, but for keys[at], which may be too good for its
+ * place. */
+static void sift(const double *by, int64_t *keys, int64_t count, int64_t at)
+{
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && better(by, keys[child], keys[child + 1]))
+            child++;
+        if (!better(by, keys[at], keys[child]))
+            return;
+        swap(keys, at, child);
+        at = child;
+    }
+}
+
+void es_best_first(const double *by, int64_t *keys, int64_t count, int64_t best)
+{
+    for (int64_t at = best / 2; at-- > 0;)
+        sift(by, keys, best, at);
+    for (int64_t i = best; i < count && best > 0; i++) {
+        if (better(by, keys[i], keys[0])) {
+            swap(keys, i, 0);
+            sift(by, keys, best, 0);
+        }
+    }
+    for (int64_t left = best; left-- > 1;) {
+        swap(keys, 0, left);
+        sift(by, keys, left, 0);
+    }
+}
+
+void es_keep_best(es_choice *choice, const double *by, int64_t count)
+{
+    es_keep_others(choice);
+    int64_t *found = choice->rest, *sure = choice->sure, kept = choice->sure_count;
+    if (count > choice->rest_count)
+        count = choice->rest_count;
+    if (count < 0)
+        count = 0;
+    es_best_first(by, found, choice->rest_count, count);
+    es_best_first(NULL, found, count, count);
+    choice->rest_count = 0;
+    choice->sure_count += count;
+    for (int64_t to = choice->sure_count; count > 0;) /* both rise: the largest goes last */
+        sure[--to] = kept > 0 && sure[kept - 1] > found[count - 1] ? sure[--kept] : found[--count];
+}
+
+/* ---- chance ---- */
+
+static bool corrected(const es_policy_spec *spec, es_correction own)
+{
+    const es_correction how = spec->correction == ES_CORRECTION_OWN ? own : spec->correction;
+    return how == ES_CORRECTION_INVERSE;
+}
+
+static void keep_all(es_choice *choice)
+{
+    choice->sure_count = choice->rest_count = 0;
+    es_keep_range(choice, 0, choice->n);
+}
+
+void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws,
+                     es_correction own)
+{
+    if (draws <= 0 || choice->sure_count == choice->n)
+        return;
+    es_keep_others(choice);
+    const int64_t rest = choice->rest_count;
+    if (draws >= rest && !spec->with_replacement) {
+        keep_all(choice);
+        return;
+    }
+    choice->chance = spec->with_replacement ? ES_CHANCE_WITH : ES_CHANCE_WITHOUT;
+    choice->draws = draws;
+    choice->factor = corrected(spec, own) ? (double)rest / (double)draws : 1.0;
+}
+
+void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected,
+                    es_correction own)
+{
+    if (!(expected > 0.0) || choice->sure_count == choice->n)
+        return;
+    es_keep_others(choice);
+    const double p = expected / (double)choice->rest_count;
+    if (p >= 1.0) {
+        keep_all(choice);
+        return;
+    }
+    choice->chance = ES_CHANCE_EACH;
+    for (int64_t i = 0; i < choice->rest_count; i++) {
+        choice->kept[i] = p;
+        choice->factors[i] = corrected(spec, own) ? 1.0 / p : 1.0;
+    }
+}

@@ -1,0 +1,22 @@
+/* policy_longformer.c : the nearest keys, and global tokens that every query sees.
+ *
+ * 1 global token unless told otherwise, as [CLS]. That global tokens see every key themselves is
+ * left out: their own queries would have no error. */
+#include "policy/policy_row.h"
+
+enum { GLOBAL = 1 };
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    const int64_t global = es_part_sinks(spec, GLOBAL);
+    es_keep_range(choice, 0, global);
+    es_keep_window(choice, query, es_part_window(spec, query, spec->keys - global));
+}
+
+const es_policy es_policy_row_longformer = {.name = "longformer",
+                                            .about =
+                                                "global tokens and the nearest keys (Longformer)",
+                                            .parts = ES_PART_WINDOW | ES_PART_SINKS,
+                                            .amount = ES_PART_WINDOW,
+                                            .deployable = true,
+                                            .choose = choose};

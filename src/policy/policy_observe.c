@@ -1,0 +1,44 @@
+/* policy_observe.c : what the last few queries looked at, SnapKV's rule.
+ *
+ * The last `span` keys (32 unless given, all of them if `keys` are fewer; half on either side of a
+ * query that sees both) are kept as they are. Every other key is judged by the weight that the last
+ * `span` queries gave it or one of its three neighbours on either side, whichever is largest: where
+ * something is looked at, what stands around it is kept with it. The largest fill up `keys`. */
+#include "policy/policy_row.h"
+
+enum { SPAN = 32, NEIGHBOURS = 3 };
+
+/* choice->kept, which nobody needs without chance, holds what keys are judged by. */
+static void pool(const double *observed, es_choice *choice)
+{
+    es_keep_others(choice);
+    for (int64_t i = 0; i < choice->rest_count; i++) {
+        const int64_t key = choice->rest[i];
+        double most = observed[key];
+        for (int64_t k = i - NEIGHBOURS; k <= i + NEIGHBOURS; k++) {
+            if (k < 0 || k >= choice->rest_count)
+                continue;
+            const int64_t other = choice->rest[k]; /* the window may stand between */
+            if (other >= key - NEIGHBOURS && other <= key + NEIGHBOURS && observed[other] > most)
+                most = observed[other];
+        }
+        choice->kept[key] = most;
+    }
+}
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    const int64_t span = es_part_or(spec->span, SPAN);
+    const int64_t near = span < spec->keys ? span : spec->keys;
+    es_keep_window(choice, query, es_part_window(spec, query, near));
+    pool(query->observed, choice);
+    es_keep_best(choice, choice->kept, spec->keys - choice->sure_count);
+}
+
+const es_policy es_policy_row_observe = {
+    .name = "observe",
+    .about = "the nearest keys and those that the last queries looked at (SnapKV)",
+    .needs = ES_POLICY_OBSERVED,
+    .parts = ES_PART_WINDOW | ES_PART_SPAN,
+    .deployable = true,
+    .choose = choose};

@@ -1,0 +1,24 @@
+/* policy_random.c : keys at random, from all that are not in the window and not sinks.
+ *
+ * Nothing is sure unless a window or sinks are given. `random` draws, or as many as `keys` leaves;
+ * without replacement unless asked; every random key counts as it is unless asked, which matters
+ * only where some keys are sure. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    es_keep_range(choice, 0, es_part_or(spec->sinks, 0));
+    if (spec->window != ES_POLICY_UNSET)
+        es_keep_window(choice, query, spec->window);
+    const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
+    es_chance_draws(spec, choice, draws, ES_CORRECTION_NONE);
+}
+
+const es_policy es_policy_row_random = {.name = "random",
+                                        .about = "keys at random, each number of them alike",
+                                        .needs = ES_POLICY_CHANCE,
+                                        .parts = ES_PART_WINDOW | ES_PART_SINKS | ES_PART_RANDOM |
+                                                 ES_PART_CORRECTION | ES_PART_REPLACEMENT,
+                                        .amount = ES_PART_RANDOM,
+                                        .deployable = true,
+                                        .choose = choose};

@@ -1,0 +1,23 @@
+/* policy_retention.c : each key is retained on its own, with the same probability.
+ *
+ * As random, but the number of keys is itself left to chance: `random`, or what `keys` leaves, is
+ * its mean. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    es_keep_range(choice, 0, es_part_or(spec->sinks, 0));
+    if (spec->window != ES_POLICY_UNSET)
+        es_keep_window(choice, query, spec->window);
+    const int64_t mean = es_part_or(spec->random, spec->keys - choice->sure_count);
+    es_chance_each(spec, choice, (double)mean, ES_CORRECTION_NONE);
+}
+
+const es_policy es_policy_row_retention = {.name = "retention",
+                                           .about = "each key on its own with the same probability",
+                                           .needs = ES_POLICY_CHANCE,
+                                           .parts = ES_PART_WINDOW | ES_PART_SINKS |
+                                                    ES_PART_RANDOM | ES_PART_CORRECTION,
+                                           .amount = ES_PART_RANDOM,
+                                           .deployable = true,
+                                           .choose = choose};

@@ -1,0 +1,20 @@
+/* policy_stream.c : the first keys and the nearest ones, as StreamingLLM keeps them.
+ *
+ * 4 sinks unless told otherwise; a window of what `keys` leaves. */
+#include "policy/policy_row.h"
+
+enum { SINKS = 4 };
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    const int64_t sinks = es_part_sinks(spec, SINKS);
+    es_keep_range(choice, 0, sinks);
+    es_keep_window(choice, query, es_part_window(spec, query, spec->keys - sinks));
+}
+
+const es_policy es_policy_row_stream = {.name = "stream",
+                                        .about = "sinks and the nearest keys (StreamingLLM)",
+                                        .parts = ES_PART_WINDOW | ES_PART_SINKS,
+                                        .amount = ES_PART_WINDOW,
+                                        .deployable = true,
+                                        .choose = choose};

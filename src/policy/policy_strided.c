@@ -1,0 +1,29 @@
+/* policy_strided.c : the nearest keys and every s-th, counted from the query (Sparse Transformer).
+ *
+ * s is `span`, and the window as long unless given. With `keys` alone, s is the smallest stride
+ * that makes no more than half of them, and the window has what is left. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    const int64_t n = query->n, at = query->position, others = spec->keys - spec->keys / 2;
+    const int64_t stride = es_part_or(spec->span, others > 0 ? (n + others - 1) / others : n);
+    const int64_t strided = (n + stride - 1) / stride; /* at most */
+    const int64_t window =
+        es_part_window(spec, query, spec->keys == ES_POLICY_UNSET ? stride : spec->keys - strided);
+    const int64_t near = at < 0 ? n : at + (query->causal ? 1 : 0) - window;
+    int64_t key = at < 0 ? 0 : at % stride;
+    for (; key < near && key < n; key += stride)
+        es_keep_range(choice, key, key + 1);
+    es_keep_window(choice, query, window);
+    for (; key < n; key += stride)
+        es_keep_range(choice, key, key + 1);
+}
+
+const es_policy es_policy_row_strided = {.name = "strided",
+                                         .about =
+                                             "the nearest keys and every s-th (Sparse Transformer)",
+                                         .parts = ES_PART_WINDOW | ES_PART_SPAN,
+                                         .amount = ES_PART_SPAN,
+                                         .deployable = true,
+                                         .choose = choose};

@@ -1,0 +1,46 @@
+/* policy_table.c : which policies there are, and what can be asked of any of them. */
+#include <string.h>
+
+#include "policy/policy_row.h"
+
+/* Every policy, once, in the order in which people are told of them. */
+#define POLICIES(POLICY)                                                                           \
+    POLICY(full)                                                                                   \
+    POLICY(random)                                                                                 \
+    POLICY(retention)                                                                              \
+    POLICY(window)                                                                                 \
+    POLICY(stream)                                                                                 \
+    POLICY(bigbird)                                                                                \
+    POLICY(longformer)                                                                             \
+    POLICY(top)                                                                                    \
+    POLICY(top_random)                                                                             \
+    POLICY(heavy)                                                                                  \
+    POLICY(observe)                                                                                \
+    POLICY(strided)                                                                                \
+    POLICY(local)                                                                                  \
+    POLICY(linformer)                                                                              \
+    POLICY(limit)
+
+#define DECLARE(name) extern const es_policy es_policy_row_##name;
+#define LIST(name)    &es_policy_row_##name,
+POLICIES(DECLARE)
+static const es_policy *const table[] = {POLICIES(LIST)};
+static const int64_t count = sizeof table / sizeof *table;
+
+const es_policy *es_policy_at(int64_t at) { return at >= 0 && at < count ? table[at] : NULL; }
+
+const es_policy *es_policy_find(const char *name)
+{
+    for (int64_t i = 0; name && i < count; i++)
+        if (strcmp(name, table[i]->name) == 0)
+            return table[i];
+    return NULL;
+}
+
+static const es_policy *or_full(const es_policy *policy) { return policy ? policy : table[0]; }
+
+const char *es_policy_name(const es_policy *policy) { return or_full(policy)->name; }
+const char *es_policy_about(const es_policy *policy) { return or_full(policy)->about; }
+unsigned es_policy_needs(const es_policy *policy) { return or_full(policy)->needs; }
+unsigned es_policy_parts(const es_policy *policy) { return or_full(policy)->parts; }
+bool es_policy_deployable(const es_policy *policy) { return or_full(policy)->deployable; }

@@ -1,0 +1,12 @@
+/* policy_top.c : the keys of largest weight, which only knows who has computed all scores. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    es_keep_best(choice, query->scores, spec->keys);
+}
+
+const es_policy es_policy_row_top = {.name = "top",
+                                     .about = "the keys of largest weight",
+                                     .needs = ES_POLICY_SCORES,
+                                     .choose = choose};

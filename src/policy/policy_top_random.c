@@ -1,0 +1,21 @@
+/* policy_top_random.c : the keys of largest weight, and others at random that stand for the rest.
+ *
+ * Half of `keys` are top unless `random` says how many are not. Corrected unless told otherwise:
+ * without it the top keys would be all that counts. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    const int64_t top =
+        spec->random == ES_POLICY_UNSET ? spec->keys / 2 : spec->keys - spec->random;
+    es_keep_best(choice, query->scores, top);
+    const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
+    es_chance_draws(spec, choice, draws, ES_CORRECTION_INVERSE);
+}
+
+const es_policy es_policy_row_top_random = {
+    .name = "top-random",
+    .about = "half of the keys of largest weight, half at random, corrected",
+    .needs = ES_POLICY_SCORES | ES_POLICY_CHANCE,
+    .parts = ES_PART_RANDOM | ES_PART_CORRECTION | ES_PART_REPLACEMENT,
+    .choose = choose};

@@ -1,0 +1,14 @@
+/* policy_window.c : the nearest keys and nothing else. */
+#include "policy/policy_row.h"
+
+static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
+{
+    es_keep_window(choice, query, es_part_window(spec, query, spec->keys));
+}
+
+const es_policy es_policy_row_window = {.name = "window",
+                                        .about = "the nearest keys",
+                                        .parts = ES_PART_WINDOW,
+                                        .amount = ES_PART_WINDOW,
+                                        .deployable = true,
+                                        .choose = choose};

@@ -1,0 +1,143 @@
+/* fabric_load.c : the library that speaks MPI, found when it is wanted. The program itself must
+ * start where no MPI is installed. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ranks/fabric_plugin.h"
+#include "ranks/launcher.h"
+
+#define OPENMPI "libesscher-mpi-openmpi.so"
+#define MPICH   "libesscher-mpi-mpich.so"
+#define PLAIN   "libesscher-mpi.so" /* of the MPI that was the default where it was built */
+
+/* By launcher, in the order in which they are tried. */
+static const char *const files[][3] = {
+    [ES_LAUNCHER_NONE] = {PLAIN, OPENMPI, MPICH},
+    [ES_LAUNCHER_OPENMPI] = {OPENMPI, PLAIN},
+    [ES_LAUNCHER_PMI] = {MPICH, PLAIN},
+    [ES_LAUNCHER_PMIX] = {OPENMPI, MPICH, PLAIN},
+    [ES_LAUNCHER_SLURM] = {PLAIN, OPENMPI, MPICH},
+};
+
+/* What was tried, for the message. */
+typedef struct search {
+    char folder[1024]; /* where this library lies, with a slash; "": not known */
+    const char *named; /* by the environment; NULL: nothing is */
+    char why[200];     /* the last refusal that was not just a file that is missing */
+} search;
+
+static void find_folder(search *s)
+{
+    static const char here = 0;
+    Dl_info info;
+    s->folder[0] = '\0';
+    if (dladdr(&here, &info) == 0 || !info.dli_fname || strlen(info.dli_fname) >= sizeof s->folder)
+        return;
+    strcpy(s->folder, info.dli_fname);
+    char *slash = strrchr(s->folder, '/');
+    *(slash ? slash + 1 : s->folder) = '\0';
+}
+
+/* MPI libraries load parts of themselves, which look for symbols among what is global; and they do
+ * not survive being unloaded. */
+static void *open_file(search *s, const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+    const char *why = library ? NULL : dlerror();
+    /* a plugin that is there and lacks its MPI says more than one that is not there */
+    if (why && (s->named || !(strstr(why, path) && strstr(why, "No such file"))))
+        snprintf(s->why, sizeof s->why, "%s", why);
+    return library;
+}
+
+static void *open_any(search *s, es_launcher_kind kind)
+{
+    if (s->named)
+        return open_file(s, s->named);
+    for (int i = 0; i < 3 && files[kind][i]; i++) {
+        char path[sizeof s->folder + 64];
+        snprintf(path, sizeof path, "%s%s", s->folder, files[kind][i]);
+        void *library = s->folder[0] ? open_file(s, path) : NULL;
+        if (!library)
+            library = open_file(s, files[kind][i]);
+        if (library)
+            return library;
+    }
+    return NULL;
+}
+
+static es_status find_plugin(es_launcher_kind kind, const es_fabric_plugin **out, es_error *err)
+{
+    search s = {.named = getenv("ESSCHER_MPI_PLUGIN")};
+    s.named = s.named && *s.named ? s.named : NULL;
+    find_folder(&s);
+    void *library = open_any(&s, kind);
+    if (!library)
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "mpi.plugin",
+            s.why[0] ? "install the MPI that it was built with, or build Esscher with one: "
+                       "Debian packages libopenmpi-dev, libmpich-dev"
+                     : "build Esscher where there is an MPI: Debian packages libopenmpi-dev, "
+                       "libmpich-dev",
+            "cannot load %s: %.160s%s", s.named ? "the file of ESSCHER_MPI_PLUGIN" : files[kind][0],
+            s.why[0] ? s.why : "it is neither where the system looks for libraries nor in ",
+            s.why[0] ? "" : s.folder);
+    const es_fabric_plugin *plugin = dlsym(library, ES_FABRIC_SYMBOL);
+    if (!plugin || plugin->abi != ES_FABRIC_ABI || plugin->fabric_size != sizeof(es_fabric) ||
+        plugin->error_size != sizeof(es_error))
+        return es_fail(err, ES_E_UNSUPPORTED, "mpi.plugin",
+                       "use the plugin that was installed along with this library",
+                       "%.200s belongs to another version of Esscher",
+                       s.named ? s.named : files[kind][0]);
+    *out = plugin;
+    return ES_OK;
+}
+
+/* Processes that were started together and do not find each other would all do the same work, and
+ * write the same files. */
+static es_status check_count(const es_launcher *by, const es_fabric_opts *opts,
+                             const es_fabric *fabric, es_error *err)
+{
+    if (by->ranks != fabric->ranks && by->name)
+        return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
+                       "start it with the mpirun of the MPI that is named here, or with srun "
+                       "--mpi=pmix; --no-mpi: each process for itself",
+                       "%s started %d processes, but %s, which was loaded, knows of %d", by->name,
+                       by->ranks, fabric->name, fabric->ranks);
+    if (opts->expect && opts->expect != fabric->ranks)
+        return es_fail(err, ES_E_ARGUMENT, "mpi.ranks",
+                       "say how many processes there are where they are started, as in mpirun -n",
+                       "%d ranks are expected, and %s knows of %d", opts->expect, fabric->name,
+                       fabric->ranks);
+    return ES_OK;
+}
+
+es_status es_fabric_load(const es_fabric_opts *opts, es_fabric **out, es_error *err)
+{
+    static const es_fabric_opts usual = {.patience = ES_FABRIC_PATIENCE};
+    opts = opts ? opts : &usual;
+    *out = NULL;
+    es_launcher_kind kind;
+    const es_launcher by = es_launcher_find(&kind);
+    if (kind == ES_LAUNCHER_SLURM && by.ranks > 1) /* MPI would end the process */
+        return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
+                       "srun --mpi=pmix (srun --mpi=list tells what there is), or mpirun; "
+                       "--no-mpi: each process for itself",
+                       "srun started %d processes and gave them no way to find each other",
+                       by.ranks);
+    const es_fabric_plugin *plugin;
+    ES_TRY(find_plugin(kind, &plugin, err));
+    es_fabric *fabric;
+    ES_TRY(plugin->open(opts, &fabric, err));
+    const es_status status = check_count(&by, opts, fabric, err);
+    if (status != ES_OK) {
+        fabric->close(fabric, false);
+        return status;
+    }
+    *out = fabric;
+    return ES_OK;
+}

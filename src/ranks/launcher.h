@@ -1,0 +1,18 @@
+/* launcher.h : how processes that were started together find each other. */
+#ifndef ES_RANKS_LAUNCHER_H
+#define ES_RANKS_LAUNCHER_H
+
+#include <esscher/ranks.h>
+
+typedef enum es_launcher_kind {
+    ES_LAUNCHER_NONE = 0,
+    ES_LAUNCHER_OPENMPI, /* its own mpirun */
+    ES_LAUNCHER_PMI,     /* MPICH's mpirun, or srun --mpi=pmi2 */
+    ES_LAUNCHER_PMIX,    /* srun --mpi=pmix */
+    ES_LAUNCHER_SLURM    /* srun that gave them no way */
+} es_launcher_kind;
+
+/*! es_launcher_find() : the same as es_launcher_seen(), and a launcher of one process, too. */
+es_launcher es_launcher_find(es_launcher_kind *kind);
+
+#endif

@@ -1,0 +1,261 @@
+/* ranks.c : processes that share the work of one run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "ranks/ranks_inside.h"
+
+static const double wait_seconds = 0.5; /* at a time: nothing happens in between */
+
+/* ---- how it ended ---- */
+
+static es_status end_all(es_ranks *r, es_status status, const es_error *err)
+{
+    r->over = true;
+    r->status = status;
+    r->error = *err;
+    return status;
+}
+
+/* Who comes with that very failure may have more to say about it. */
+static es_status still_over(const es_ranks *r, es_status status, es_error *err)
+{
+    if (status != r->status)
+        *err = r->error;
+    return r->status;
+}
+
+static es_status tell_all(es_ranks *r, es_status status, const es_error *told, es_error *err)
+{
+    es_status all = ES_OK;
+    for (int to = 1; to < r->fabric->ranks; to++) {
+        const es_status sent =
+            es_post(r, to, (es_letter_head){.kind = ES_LETTER_VERDICT, .status = status}, told,
+                    sizeof *told, err);
+        all = all == ES_OK ? sent : all;
+        if (sent != ES_OK && status == ES_OK)
+            break;
+    }
+    return all;
+}
+
+/* That all is well, or not. Where the former does not reach everybody, it is not. */
+es_status es_verdict_send(es_ranks *r, es_status status, es_error *err)
+{
+    es_error told = {0}, ignored;
+    if (status != ES_OK)
+        told = *err;
+    else if ((status = tell_all(r, ES_OK, &told, err)) == ES_OK)
+        return ES_OK;
+    else
+        told = *err;
+    tell_all(r, status, &told, &ignored);
+    return end_all(r, status, &told);
+}
+
+es_status es_verdict_take(es_ranks *r, const es_letter *letter, es_error *err)
+{
+    if (letter->head.status == ES_OK)
+        return ES_OK;
+    es_letter_error(r, letter, err);
+    return end_all(r, (es_status)letter->head.status, err);
+}
+
+/* ---- agreeing ---- */
+
+/* The first line in which two texts differ, its key and both values. */
+static void first_difference(const char *here, const char *there, char key[48], char mine[96],
+                             char theirs[96])
+{
+    size_t start = 0;
+    for (size_t i = 0; here[i] && here[i] == there[i]; i++)
+        start = here[i] == '\n' ? i + 1 : start;
+    const char *const line[2] = {here + start, there + start};
+    char *const out[2] = {mine, theirs};
+    snprintf(key, 48, "%.*s", (int)strcspn(line[0], ":\n"), line[0]);
+    for (int i = 0; i < 2; i++) {
+        const size_t all = strcspn(line[i], "\n"), name = strcspn(line[i], ":\n");
+        const size_t skip = name + 2 <= all ? name + 2 : all;
+        snprintf(out[i], 96, "%.*s", (int)(all - skip), line[i] + skip);
+    }
+}
+
+static es_status compare(const es_ranks *r, const char *same, const es_letter *l, es_error *err)
+{
+    char name[96], key[48], mine[96], theirs[96];
+    const bool ends = l->size > sizeof(es_error) && l->body[l->size - 1] == '\0';
+    const char *there = ends ? l->body + sizeof(es_error) : "";
+    if (strcmp(same, there) == 0)
+        return ES_OK;
+    first_difference(same, there, key, mine, theirs);
+    const char *hint = strcmp(key, "kernels") == 0   ? "choose those that all machines have: --isa"
+                       : strcmp(key, "program") == 0 ? "the same program on all machines"
+                       : strcmp(key, "blas") == 0
+                           ? "machines of one kind, or OPENBLAS_CORETYPE on all of them"
+                           : "start all ranks with the same arguments and files";
+    return es_fail(err, ES_E_ARGUMENT, "ranks.differ", hint, "%s has another %s: %s, and rank 0 %s",
+                   es_rank_name(r, l->from, name, sizeof name), key, theirs[0] ? theirs : "none",
+                   mine[0] ? mine : "none");
+}
+
+/* What is the matter with the lowest rank that has something the matter. */
+typedef struct meeting {
+    int here;  /* ranks that have come */
+    int worst; /* lowest of those that failed or differ; ranks: none */
+    es_status status;
+    es_error error;
+} meeting;
+
+static void greet(es_ranks *r, const char *same, const es_letter *l, meeting *m)
+{
+    es_error err = {0};
+    const es_status status =
+        l->head.status != ES_OK ? es_letter_error(r, l, &err) : compare(r, same, l, &err);
+    m->here++;
+    if (status == ES_OK || l->from >= m->worst)
+        return;
+    m->worst = l->from;
+    m->status = status;
+    m->error = err;
+}
+
+/* Rank 0 waits for all, unless it has failed itself. */
+static es_status preside(es_ranks *r, es_status status, const char *same, es_error *err)
+{
+    meeting m = {.here = 1, .worst = r->fabric->ranks};
+    while (status == ES_OK && m.here < r->fabric->ranks) {
+        es_letter letter;
+        status = es_fetch(r, wait_seconds, &letter, err);
+        if (status == ES_OK && letter.head.kind == ES_LETTER_MEET)
+            greet(r, same, &letter, &m);
+        es_letter_free(&letter);
+    }
+    if (status == ES_OK && m.worst < r->fabric->ranks) {
+        status = m.status;
+        *err = m.error;
+    }
+    return es_verdict_send(r, status, err);
+}
+
+static es_status attend_meeting(es_ranks *r, es_status status, const char *same, es_error *err)
+{
+    const size_t length = strlen(same) + 1, size = sizeof *err + length;
+    void *body;
+    ES_TRY(es_mem_new(NULL, size, "a letter", &body, err));
+    if (status != ES_OK) /* otherwise nobody has filled it */
+        memcpy(body, err, sizeof *err);
+    memcpy((char *)body + sizeof *err, same, length);
+    es_status sent =
+        es_post(r, 0, (es_letter_head){.kind = ES_LETTER_MEET, .status = status}, body, size, err);
+    es_mem_free(NULL, body);
+    while (sent == ES_OK) {
+        es_letter letter;
+        sent = es_fetch(r, wait_seconds, &letter, err);
+        if (sent != ES_OK || letter.head.kind != ES_LETTER_VERDICT) {
+            es_letter_free(&letter);
+            continue;
+        }
+        sent = es_verdict_take(r, &letter, err);
+        es_letter_free(&letter);
+        return sent;
+    }
+    return sent;
+}
+
+static es_status agree(const es_executor *self, es_status status, const char *same, es_error *err)
+{
+    es_ranks *r = self->state;
+    es_error own = {0};
+    err = err ? err : &own;
+    if (r->over)
+        return still_over(r, status, err);
+    r->round++;
+    return self->rank == 0 ? preside(r, status, same, err) : attend_meeting(r, status, same, err);
+}
+
+/* ---- sharing ---- */
+
+/* Along a tree: who has the bytes sends them on, and twice as many have them each time. */
+static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *err)
+{
+    for (;;) {
+        es_letter letter;
+        ES_TRY(es_fetch(r, wait_seconds, &letter, err));
+        const uint32_t kind = letter.head.kind;
+        es_status status = ES_OK;
+        if (kind == ES_LETTER_VERDICT)
+            status = es_verdict_take(r, &letter, err);
+        else if (kind == ES_LETTER_SHARE && letter.size != size)
+            status = es_fail(err, ES_E_SHAPE, "ranks.share", "the same program on all machines",
+                             "%zu bytes came, and %zu were expected", letter.size, size);
+        else if (kind == ES_LETTER_SHARE)
+            memcpy(bytes, letter.body, size);
+        es_letter_free(&letter);
+        if (kind == ES_LETTER_SHARE || status != ES_OK)
+            return status;
+    }
+}
+
+static es_status share(const es_executor *self, void *bytes, size_t size, es_error *err)
+{
+    es_ranks *r = self->state;
+    if (r->over)
+        return still_over(r, ES_OK, err);
+    r->round++;
+    if (self->rank > 0)
+        ES_TRY(receive_share(r, bytes, size, err));
+    for (int step = 1; step < self->ranks; step *= 2)
+        if (self->rank < step && self->rank + step < self->ranks)
+            ES_TRY(es_post(r, self->rank + step, (es_letter_head){.kind = ES_LETTER_SHARE}, bytes,
+                           size, err));
+    return ES_OK;
+}
+
+/* ---- the executor ---- */
+
+/* Work inside a piece is this process's own. */
+static es_status run(const es_executor *self, const es_work *work, const es_exec *exec,
+                     es_error *err)
+{
+    es_ranks *r = self->state;
+    es_exec own = *exec;
+    own.executor = NULL;
+    if (r->over)
+        return still_over(r, ES_OK, err);
+    r->round++;
+    return self->rank == 0 ? es_desk_run(r, work, &own, err) : es_workbench_run(r, work, &own, err);
+}
+
+es_status es_ranks_new(const es_fabric *fabric, es_executor **out, es_error *err)
+{
+    void *memory;
+    *out = NULL;
+    ES_TRY(es_mem_new(NULL, sizeof(es_ranks), "ranks", &memory, err));
+    es_ranks *r = memory;
+    r->fabric = fabric;
+    r->executor = (es_executor){.name = fabric->name,
+                                .rank = fabric->rank,
+                                .ranks = fabric->ranks,
+                                .run = run,
+                                .share = share,
+                                .agree = agree,
+                                .state = r};
+    *out = &r->executor;
+    return ES_OK;
+}
+
+void es_ranks_free(es_executor *executor)
+{
+    es_ranks *r = executor ? executor->state : NULL;
+    for (int64_t i = 0; r && i < r->n_early; i++)
+        es_letter_free(&r->early[i]);
+    es_mem_free(NULL, r ? r->early : NULL);
+    es_mem_free(NULL, r);
+}
+
+es_ranks_tally es_ranks_tally_of(const es_executor *executor)
+{
+    return ((const es_ranks *)executor->state)->tally;
+}

@@ -1,0 +1,345 @@
+/* downstream_summary.c : answers become accuracies, agreements and divergences, with their
+ * intervals over texts, and sentences about them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "stats/special.h"
+#include "study/answer_kit.h"
+#include "study/downstream_study.h"
+
+/* ---- tables ---- */
+
+static const es_column row_columns[] = {
+    DOWNSTREAM_SETTING_COLUMNS,
+    DOWNSTREAM_COST_COLUMNS,
+    {"texts", "texts", "", ES_FORMAT_COUNT, "texts, or documents of several, each counting once"},
+    {0}};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("What keeping some of the keys costs",
+            "policy keep keys_asked keys accuracy lost lost_p agreement kl cosine recall "
+            "recall_query"),
+    .keys = "policy keep keys_asked"};
+
+static const es_column text_columns[] = {
+    {"texts", "texts", "", ES_FORMAT_COUNT, "that the model was asked about"},
+    {"tokens", "tokens", "tokens", ES_FORMAT_SHORT, "of a text, specials included; mean"},
+    {"longest", "longest", "tokens", ES_FORMAT_COUNT},
+    {"cut", "cut", "", ES_FORMAT_COUNT, "texts that are longer than the model's positions"},
+    {"left_out", "left out", "", ES_FORMAT_COUNT,
+     "texts of the file that were not asked about: too short, left over, or beyond --most"},
+    {0}};
+static const es_table_spec texts_table = {"texts", text_columns, ES_VIEW("Texts", .more = true),
+                                          .record = true};
+
+/* ---- numbers ---- */
+
+/* Nearest other text of text i by cosine: `query` is its embedding, those of setting `among` the
+ * others. */
+static int64_t nearest(const es_job *job, const double *query, int64_t i, int64_t among)
+{
+    const downstream_state *s = job->state;
+    int64_t best = -1;
+    double most = -2.0;
+    for (int64_t j = 0; j < s->count; j++) {
+        const double near =
+            j == i ? -2.0 : es_cosine(query, downstream_answer(job, among, j), s->outputs);
+        if (near > most) {
+            most = near;
+            best = j;
+        }
+    }
+    return best;
+}
+
+static void compare_embeddings(const es_job *job, int64_t setting, downstream_found *out,
+                               double *costs)
+{
+    const downstream_state *s = job->state;
+    int64_t all = 0, query = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        const double *full = downstream_answer(job, 0, i),
+                     *now = downstream_answer(job, setting, i);
+        costs[i] = 1.0 - es_cosine(full, now, s->outputs);
+        const int64_t was = nearest(job, full, i, 0);
+        all += nearest(job, now, i, setting) == was;
+        query += nearest(job, now, i, 0) == was;
+    }
+    out->recall = es_proportion_of(all, s->count);
+    out->recall_query = es_proportion_of(query, s->count);
+}
+
+static void compare_labels(const es_job *job, int64_t setting, downstream_found *out, double *costs)
+{
+    const downstream_state *s = job->state;
+    int64_t right = 0, same = 0, lost = 0, gained = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        const double *full = downstream_answer(job, 0, i),
+                     *now = downstream_answer(job, setting, i);
+        const int64_t was = es_logits_best(full, s->outputs), is = es_logits_best(now, s->outputs);
+        const int64_t label = s->texts.labels[i];
+        costs[i] = es_logits_kl(full, now, s->outputs);
+        right += is == label;
+        same += is == was;
+        lost += was == label && is != label;
+        gained += was != label && is == label;
+    }
+    out->accuracy = es_proportion_of(right, s->count);
+    out->agreement = es_proportion_of(same, s->count);
+    out->lost = es_change_of(lost, gained, s->count);
+}
+
+es_status downstream_measure(es_job *job, int64_t setting, downstream_found *out, es_error *err)
+{
+    const downstream_state *s = job->state;
+    double *costs, keys = 0.0;
+    *out = (downstream_found){0};
+    ES_TRY(es_job_array(job, s->count, 1, sizeof *costs, &costs, err));
+    if (s->lab.embed)
+        compare_embeddings(job, setting, out, costs);
+    else
+        compare_labels(job, setting, out, costs);
+    for (int64_t i = 0; i < s->count; i++)
+        keys += downstream_answer(job, setting, i)[s->outputs];
+    out->keys = keys / (double)s->count;
+    out->cost = es_measured_mean(costs, s->count);
+    out->texts = costs;
+    return ES_OK;
+}
+
+/* ---- rows ---- */
+
+void downstream_put_setting(const es_job *job, const downstream_setting *setting,
+                            const downstream_found *found, es_table *table, int64_t row)
+{
+    const downstream_state *s = job->state;
+    char word[ES_POLICY_ROOM];
+    es_table_real(table, row, "keys", found->keys);
+    if (setting->row < 0) {
+        es_table_text(table, row, "policy", "full");
+        es_table_real(table, row, "keep", 1.0);
+        return;
+    }
+    const es_thinning *t = &s->rows[setting->row];
+    es_table_text(table, row, "policy", es_policy_word(&t->spec, word));
+    if (t->share > 0.0)
+        es_table_real(table, row, "keep", t->share);
+    else if (t->spec.keys != ES_POLICY_UNSET)
+        es_table_count(table, row, "keys_asked", t->spec.keys);
+}
+
+static void put_labels(const downstream_found *f, double half, es_table *t, int64_t row)
+{
+    es_put(t, row, {"accuracy", f->accuracy.value}, {"accuracy_se", f->accuracy.se},
+           {"accuracy_ci.0", f->accuracy.low}, {"accuracy_ci.1", f->accuracy.high},
+           {"lost", f->lost.value}, {"lost_se", f->lost.se}, {"lost_ci.0", f->lost.low},
+           {"lost_ci.1", f->lost.high}, {"lost_p", f->lost.p}, {"agreement", f->agreement.value},
+           {"agreement_se", f->agreement.se}, {"kl", f->cost.value}, {"kl_se", f->cost.se},
+           {"kl_ci.0", fmax(0.0, f->cost.value - half)}, {"kl_ci.1", f->cost.value + half});
+}
+
+void downstream_put_cost(const es_job *job, const downstream_found *f, es_table *t, int64_t row)
+{
+    const downstream_state *s = job->state;
+    if (!s->lab.embed) {
+        put_labels(f, f->cost.se * es_student_quantile((double)s->count - 1.0, 0.025), t, row);
+        return;
+    }
+    es_put(t, row, {"cosine", 1.0 - f->cost.value}, {"cosine_se", f->cost.se},
+           {"recall", f->recall.value}, {"recall_se", f->recall.se}, {"recall_ci.0", f->recall.low},
+           {"recall_ci.1", f->recall.high}, {"recall_query", f->recall_query.value},
+           {"recall_query_se", f->recall_query.se});
+}
+
+/* ---- sentences ---- */
+
+/* A share that is one by a whole number is said so. */
+const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
+{
+    const double one_by = t->share > 0.0 ? 1.0 / t->share : 0.0;
+    if (one_by == 1.0)
+        snprintf(out, DOWNSTREAM_ROOM, "all of the keys");
+    else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)
+        snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of the keys", one_by);
+    else if (t->share > 0.0)
+        snprintf(out, DOWNSTREAM_ROOM, "%.3g of the keys", t->share);
+    else if (t->spec.keys != ES_POLICY_UNSET)
+        snprintf(out, DOWNSTREAM_ROOM, "%lld keys", (long long)t->spec.keys);
+    else
+        snprintf(out, DOWNSTREAM_ROOM, "the keys of its parts");
+    return out;
+}
+
+const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
+{
+    char word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
+    snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", es_policy_word(&s->rows[row].spec, word),
+             downstream_say_keep(&s->rows[row], keep));
+    return out;
+}
+
+static void tell_full(const es_job *job, const downstream_found *full, es_answer *a)
+{
+    const downstream_state *s = job->state;
+    const downstream_params *p = job->params;
+    const double tokens = (double)s->texts.ids / (double)s->count;
+    char accuracy[ES_SAY_ROOM];
+    if (s->lab.embed)
+        return;
+    es_answer_tell(a,
+                   "With all keys the model labels %s %% of %lld %s of %.3g tokens on average "
+                   "right.",
+                   es_say_number(100.0 * full->accuracy.value, 100.0 * full->accuracy.se, accuracy),
+                   (long long)s->count, p->concat ? "documents" : "texts", tokens);
+}
+
+/* "top 88.1 ± 1.1 %" of one row. */
+static void say_found(const downstream_state *s, int64_t row, const downstream_found *f, bool first,
+                      char *out, size_t size)
+{
+    char word[ES_POLICY_ROOM], number[ES_SAY_ROOM], cost[ES_SAY_ROOM];
+    const size_t used = strlen(out);
+    es_policy_word(&s->rows[row].spec, word);
+    if (s->lab.embed)
+        snprintf(out + used, size - used, "%s%s %s (neighbours kept: %s %%)", first ? "" : ", ",
+                 word, es_say_number(1.0 - f->cost.value, f->cost.se, number),
+                 es_say_number(100.0 * f->recall.value, 100.0 * f->recall.se, cost));
+    else
+        snprintf(out + used, size - used, "%s%s %s %% (KL %s)", first ? "" : ", ", word,
+                 es_say_number(100.0 * f->accuracy.value, 100.0 * f->accuracy.se, number),
+                 es_say_number(f->cost.value, f->cost.se, cost));
+}
+
+static bool same_amount(const es_thinning *a, const es_thinning *b)
+{
+    return a->share == b->share && (a->share > 0.0 || a->spec.keys == b->spec.keys);
+}
+
+/* All policies at the amount of row `like`. */
+static void tell_amount(const es_job *job, int64_t like, const downstream_found *found,
+                        es_answer *a)
+{
+    const downstream_state *s = job->state;
+    char list[1024] = "", keep[DOWNSTREAM_ROOM];
+    bool first = true;
+    for (int64_t r = 0; r < s->n_rows; r++)
+        if (same_amount(&s->rows[r], &s->rows[like])) {
+            say_found(s, r, &found[1 + r], first, list, sizeof list);
+            first = false;
+        }
+    es_answer_tell(
+        a, "With %s, %s by policy: %s.", downstream_say_keep(&s->rows[like], keep),
+        s->lab.embed ? "the embedding's cosine with the full one is," : "it labels right,", list);
+}
+
+/* The row of the first policy whose share is nearest to an eighth, which is what the other studies
+ * speak of; the first if none has a share. */
+static int64_t middle_row(const downstream_state *s)
+{
+    int64_t best = 0;
+    for (int64_t r = 0; r < s->n_rows; r++)
+        if (s->rows[r].share > 0.0 &&
+            fabs(log(8.0 * s->rows[r].share)) < fabs(log(8.0 * fmax(s->rows[best].share, 1e-9))))
+            best = r;
+    return best;
+}
+
+/* Points of accuracy that one may want to be sure of not losing. */
+#define ENOUGH 2.0
+
+/* Is the accuracy of this row, and of all rows of its policy with more keys, surely that near to
+ * the full model's? All keys are no answer. */
+static bool is_enough(const downstream_state *s, const downstream_found *found, int64_t row)
+{
+    for (int64_t r = 0; r < s->n_rows; r++)
+        if (es_policy_same(&s->rows[r].spec, &s->rows[row].spec) &&
+            found[1 + r].keys >= found[1 + row].keys && 100.0 * found[1 + r].lost.high > ENOUGH)
+            return false;
+    return s->rows[row].share < 1.0;
+}
+
+/* The fewest keys of each policy that are enough. */
+static void tell_enough(const es_job *job, const downstream_found *found, es_answer *a)
+{
+    const downstream_state *s = job->state;
+    char list[1024] = "", word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        const size_t used = strlen(list);
+        bool least = is_enough(s, found, r);
+        for (int64_t q = 0; q < s->n_rows && least; q++)
+            least = !es_policy_same(&s->rows[q].spec, &s->rows[r].spec) ||
+                    found[1 + q].keys >= found[1 + r].keys || !is_enough(s, found, q);
+        if (least)
+            snprintf(list + used, sizeof list - used, "%s%s down to %s", used ? ", " : "",
+                     es_policy_word(&s->rows[r].spec, word),
+                     downstream_say_keep(&s->rows[r], keep));
+    }
+    if (*list)
+        es_answer_tell(a, "With 95 %% confidence less than %.0f points of accuracy are lost by %s.",
+                       ENOUGH, list);
+    else
+        es_answer_tell(a,
+                       "Of none of these policies can it be said with 95 %% confidence that it "
+                       "loses less than %.0f points of accuracy.",
+                       ENOUGH);
+}
+
+static void tell_texts(const es_job *job, es_answer *a)
+{
+    const downstream_state *s = job->state;
+    if (s->texts.cut)
+        es_answer_tell(a,
+                       "%lld of %lld texts are longer than the model's %lld positions, and were "
+                       "cut there.",
+                       (long long)s->texts.cut, (long long)s->count,
+                       (long long)s->config->positions);
+    if ((double)s->texts.ids / (double)s->count < 64.0 && !s->lab.embed)
+        es_answer_tell(a,
+                       "Caution: the texts have %.3g tokens on average, so that 1/8 of the keys "
+                       "is a handful; --concat makes longer ones.",
+                       (double)s->texts.ids / (double)s->count);
+}
+
+/* ---- all of it ---- */
+
+static void put_texts(const es_job *job, es_answer *a)
+{
+    const downstream_state *s = job->state;
+    es_table *t = es_answer_table(a, &texts_table);
+    const int64_t row = es_table_row(t);
+    es_put(t, row, {"texts", (double)s->count}, {"tokens", (double)s->texts.ids / (double)s->count},
+           {"longest", (double)s->texts.longest}, {"cut", (double)s->texts.cut},
+           {"left_out", (double)s->texts.left_out});
+    es_answer_text(a, "model", es_model_folder(s->model));
+}
+
+es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const downstream_params *p = job->params;
+    const downstream_state *s = job->state;
+    es_table *t = es_answer_table(answer, &rows_table);
+    downstream_found *found;
+    ES_TRY(es_job_array(job, 1 + s->n_rows, 1, sizeof *found, &found, err));
+    for (int64_t i = 0; i < 1 + s->n_rows; i++) {
+        const int64_t row = es_table_row(t);
+        ES_TRY(downstream_measure(job, i, &found[i], err));
+        downstream_put_setting(job, &s->settings[i], &found[i], t, row);
+        downstream_put_cost(job, &found[i], t, row);
+        es_table_count(t, row, "texts", s->count);
+    }
+    tell_full(job, &found[0], answer);
+    if (s->n_rows) {
+        tell_amount(job, middle_row(s), found, answer);
+        if (!s->lab.embed)
+            tell_enough(job, found, answer);
+    }
+    if (p->strata)
+        ES_TRY(downstream_put_strata(job, answer, err));
+    if (p->ablate)
+        ES_TRY(downstream_put_heads(job, answer, err));
+    tell_texts(job, answer);
+    put_texts(job, answer);
+    return ES_OK;
+}

@@ -1,0 +1,403 @@
+/* sparse_heads.c : which policy a head wants: the best at every number of keys, where that changes,
+ * and whether regimes decide it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <esscher/key_weights.h>
+
+#include "base/error.h"
+#include "stats/average.h"
+#include "study/answer_kit.h"
+#include "study/probe_classes.h"
+#include "study/sparse_study.h"
+
+/* ---- one head ---- */
+
+static probe_class regime_of(const sparse_row *r)
+{
+    if (r->ess < 1.0 / es_frozen_squares(r->n))
+        return PROBE_SELECTS;
+    return r->ess >= 1.0 / es_averages_squares(r->n) ? PROBE_AVERAGES : PROBE_SHARP;
+}
+
+const char *sparse_regime(const sparse_row *row) { return probe_class_name(regime_of(row)); }
+
+int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
+{
+    for (int64_t i = 0; i < s->n_plans; i++)
+        if (s->plans[i].keys == s->grid[at] && strcmp(s->plans[i].word, word) == 0)
+            return i;
+    return -1;
+}
+
+/* Could anybody want it? All keys are no saving, and the limit is nobody's to run. */
+static bool competes(const sparse_state *s, int64_t plan, int64_t at, bool deployable)
+{
+    const es_policy *policy = s->specs[plan].policy;
+    return s->plans[plan].keys == s->grid[at] && policy != es_policy_at(0) &&
+           !(es_policy_needs(policy) & ES_POLICY_REACH) &&
+           (s->plans[plan].deployable || !deployable);
+}
+
+/* The plan of smallest error at s->grid[at], the first of equals; -1: there is none, or all plans
+ * are the same to this head. */
+static int64_t best_of(const sparse_state *s, const sparse_row *head, int64_t at, bool deployable)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; sparse_has_spread(head) && i < s->n_plans; i++)
+        if (competes(s, i, at, deployable) &&
+            (best < 0 || sparse_error2(&head[i]) < sparse_error2(&head[best])))
+            best = i;
+    return best;
+}
+
+/* In spreads. */
+static double error_of(const sparse_row *head, int64_t plan)
+{
+    return plan < 0 ? (double)NAN : sqrt(sparse_error2(&head[plan]) / head[plan].spread2);
+}
+
+/* ---- tables ---- */
+
+static const es_column head_columns[] = {
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"keys", "keys", "keys", ES_FORMAT_COUNT, "that are kept, as asked"},
+    {"regime", "regime", "", ES_FORMAT_TEXT, "by the ESS of the median query"},
+    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "1/sum w^2 over all keys, of the median query"},
+    {"best", "best", "", ES_FORMAT_TEXT,
+     "policy of smallest error: the exact one, where there is one"},
+    {"best_error", "its error", "spreads", ES_FORMAT_REAL, "root mean square, in spreads",
+     .error = "best_error_se"},
+    {"best_deployable", "best deployable", "", ES_FORMAT_TEXT,
+     "of those that know no scores of this query before they choose"},
+    {"deployable_error", "its error", "spreads", ES_FORMAT_SHORT},
+    {"random", "random", "spreads", ES_FORMAT_SHORT, "error of that policy"},
+    {"top", "top", "spreads", ES_FORMAT_SHORT},
+    {"top_random", "top-random", "spreads", ES_FORMAT_SHORT},
+    {"bigbird", "bigbird", "spreads", ES_FORMAT_SHORT, "as published"},
+    {"bigbird_inverse", "corrected", "spreads", ES_FORMAT_SHORT,
+     "bigbird+inverse: random keys over their probability"},
+    {"limit", "limit", "spreads", ES_FORMAT_SHORT,
+     "no unbiased policy that keeps as many keys independently does better, to first order",
+     .standing = ES_STANDING_HEURISTIC},
+    {0}};
+const es_table_spec sparse_heads_table = {
+    "heads", head_columns,
+    ES_VIEW("The best policy of each head",
+            "layer head keys regime best best_error random top top_random bigbird bigbird_inverse "
+            "limit best_deployable deployable_error"),
+    .keys = "layer head keys"};
+
+static const es_column best_columns[] = {
+    {"keys", "keys", "keys", ES_FORMAT_COUNT},
+    {"regime", "regime", "", ES_FORMAT_TEXT},
+    {"policy", "policy", "", ES_FORMAT_TEXT, "that these heads do best with"},
+    {"heads", "heads", "", ES_FORMAT_COUNT},
+    {"error", "error", "spreads", ES_FORMAT_SHORT, "of theirs, median"},
+    {0}};
+const es_table_spec sparse_best_table = {"preferred", best_columns,
+                                         ES_VIEW("Heads by regime and the policy they want"),
+                                         .keys = "keys regime policy"};
+
+static const es_column change_columns[] = {
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"regime", "regime", "", ES_FORMAT_TEXT},
+    {"changes", "changes", "", ES_FORMAT_COUNT,
+     "how often the best policy changes along the numbers of keys"},
+    {"best", "best policy", "", ES_FORMAT_TEXT, "with the numbers of keys at which it is"},
+    {0}};
+const es_table_spec sparse_changes_table = {
+    "changes", change_columns,
+    ES_VIEW("Where the best policy changes with the number of keys", .more = true),
+    .keys = "layer head"};
+
+/* ---- filling them ---- */
+
+typedef struct making {
+    const sparse_state *s;
+    const sparse_row *rows; /* (places, plans) */
+    es_table *by_head, *best, *changes;
+    double *room;  /* (places) */
+    int64_t main;  /* of the grid: the number of keys that sentences are about */
+    int64_t heads; /* that have a best policy there */
+} making;
+
+static const sparse_row *head_at(const making *m, int64_t place)
+{
+    return m->rows + place * m->s->n_plans;
+}
+
+static void put_head(const making *m, int64_t place, int64_t at)
+{
+    static const char *const named[][2] = {{"random", "random"},
+                                           {"top", "top"},
+                                           {"top_random", "top-random"},
+                                           {"bigbird", "bigbird"},
+                                           {"bigbird_inverse", "bigbird+inverse"}};
+    const sparse_state *s = m->s;
+    const sparse_row *head = head_at(m, place);
+    const int64_t best = best_of(s, head, at, false), fit = best_of(s, head, at, true);
+    if (best < 0)
+        return;
+    const int64_t row = es_table_row(m->by_head);
+    const sparse_row *r = &head[best];
+    es_table_count(m->by_head, row, "layer", s->places[place].layer);
+    es_table_count(m->by_head, row, "head", s->places[place].head);
+    es_table_count(m->by_head, row, "keys", s->grid[at]);
+    es_table_text(m->by_head, row, "regime", sparse_regime(r));
+    es_table_text(m->by_head, row, "best", s->plans[best].word);
+    es_put(m->by_head, row, {"ess", r->ess}, {"best_error", error_of(head, best)},
+           {"best_error_se", r->relative_se}, {"limit", sqrt(r->limit / r->spread2)});
+    if (fit >= 0) {
+        es_table_text(m->by_head, row, "best_deployable", s->plans[fit].word);
+        es_table_real(m->by_head, row, "deployable_error", error_of(head, fit));
+    }
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        const int64_t plan = sparse_plan_of(s, named[i][1], at);
+        if (plan >= 0)
+            es_table_real(m->by_head, row, named[i][0], error_of(head, plan));
+    }
+}
+
+/* "top 16-64, top-random 128-256" */
+static void put_changes(const making *m, int64_t place)
+{
+    const sparse_state *s = m->s;
+    const sparse_row *head = head_at(m, place);
+    char text[512] = "";
+    int64_t runs = 0, row;
+    for (int64_t at = 0; at < s->n_grid;) {
+        const int64_t best = best_of(s, head, at, false);
+        if (best < 0)
+            return;
+        int64_t end = at + 1;
+        while (end < s->n_grid &&
+               s->plans[best_of(s, head, end, false)].policy == s->plans[best].policy)
+            end++;
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s %lld", runs++ ? ", " : "",
+                 s->plans[best].word, (long long)s->grid[at]);
+        if (end > at + 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "-%lld",
+                     (long long)s->grid[end - 1]);
+        at = end;
+    }
+    row = es_table_row(m->changes);
+    es_table_count(m->changes, row, "layer", s->places[place].layer);
+    es_table_count(m->changes, row, "head", s->places[place].head);
+    es_table_text(m->changes, row, "regime", sparse_regime(head));
+    es_table_count(m->changes, row, "changes", runs - 1);
+    es_table_text(m->changes, row, "best", text);
+}
+
+/* Heads of a regime whose best plan at s->grid[at] is of that word, and their median error. */
+static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t word)
+{
+    const sparse_state *s = m->s;
+    const char *name = NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->n_places; i++) {
+        const sparse_row *head = head_at(m, i);
+        const int64_t best = best_of(s, head, at, false);
+        if (best < 0 || s->plans[best].policy != word || regime_of(head) != kind)
+            continue;
+        name = s->plans[best].word;
+        m->room[count++] = error_of(head, best);
+    }
+    if (!count)
+        return;
+    const int64_t row = es_table_row(m->best);
+    es_sort_reals(m->room, count);
+    es_table_count(m->best, row, "keys", s->grid[at]);
+    es_table_text(m->best, row, "regime", probe_class_name(kind));
+    es_table_text(m->best, row, "policy", name);
+    es_table_count(m->best, row, "heads", count);
+    es_table_real(m->best, row, "error", es_median_of(m->room, count));
+}
+
+/* ---- sentences ---- */
+
+/* How many heads do best with a word at the main number of keys. */
+static int64_t heads_of(const making *m, int64_t word)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->s->n_places; i++) {
+        const int64_t best = best_of(m->s, head_at(m, i), m->main, false);
+        count += best >= 0 && m->s->plans[best].policy == word;
+    }
+    return count;
+}
+
+/* In place of a plan: the best of each head, its standard error, the limit. */
+enum { THE_BEST = -1, ITS_SE = -2, THE_LIMIT = -3 };
+
+static double number_of(const sparse_row *head, int64_t plan, int64_t best)
+{
+    if (plan == THE_LIMIT)
+        return sqrt(head[best].limit / head[best].spread2);
+    return plan == ITS_SE ? head[best].relative_se : error_of(head, plan == THE_BEST ? best : plan);
+}
+
+/* Median over heads of the error of plan `plan`. */
+static double median_error(const making *m, int64_t plan)
+{
+    const sparse_state *s = m->s;
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->n_places; i++) {
+        const sparse_row *head = head_at(m, i);
+        const int64_t best = best_of(s, head, m->main, false);
+        if (best < 0)
+            continue;
+        m->room[count++] = number_of(head, plan, best);
+    }
+    es_sort_reals(m->room, count);
+    return es_median_of(m->room, count);
+}
+
+/* "41 of 72 heads do best with top-random, 20 with random": most first. */
+static void list_words(const making *m, char *out, size_t size)
+{
+    const sparse_state *s = m->s;
+    int64_t below = m->heads + 1;
+    bool first = true;
+    while (below > 1) {
+        int64_t next = 0;
+        for (int64_t w = 0; w < s->n_words; w++) {
+            const int64_t count = heads_of(m, w);
+            next = count < below && count > next ? count : next;
+        }
+        for (int64_t i = 0; next > 0 && i < s->n_plans; i++) {
+            if (s->plans[i].keys != s->grid[m->main] || heads_of(m, s->plans[i].policy) != next)
+                continue;
+            const size_t used = strlen(out);
+            if (first)
+                snprintf(out, size, "%lld of %lld heads do best with %s", (long long)next,
+                         (long long)m->heads, s->plans[i].word);
+            else
+                snprintf(out + used, size - used, ", %lld with %s", (long long)next,
+                         s->plans[i].word);
+            first = false;
+        }
+        below = next;
+    }
+}
+
+static void tell_heads(const making *m, es_answer *answer)
+{
+    const sparse_state *s = m->s;
+    char words[512] = "", beside[128] = "";
+    const int64_t bigbird = sparse_plan_of(s, "bigbird", m->main);
+    const int64_t random = sparse_plan_of(s, "random", m->main);
+    list_words(m, words, sizeof words);
+    if (bigbird >= 0)
+        snprintf(beside, sizeof beside, ", against %.3g for BigBird as published",
+                 median_error(m, bigbird));
+    else if (random >= 0)
+        snprintf(beside, sizeof beside, ", against %.3g for random keys", median_error(m, random));
+    es_answer_tell(
+        answer,
+        "With %lld of %lld keys, %s; the median head is off by %.3g spreads (each ± %.1g "
+        "in the median)%s, and the limit of independent policies is %.3g.",
+        (long long)s->grid[m->main], (long long)s->n, words, median_error(m, THE_BEST),
+        median_error(m, ITS_SE), beside, median_error(m, THE_LIMIT));
+}
+
+/* What regimes say: of each, the policy that more of its heads want than any other. */
+static void tell_regimes(const making *m, es_answer *answer)
+{
+    const double keys = (double)m->s->grid[m->main];
+    char text[512] = "";
+    for (int kind = 0; kind < PROBE_CLASSES; kind++) {
+        const char *name = probe_class_name((probe_class)kind);
+        int64_t all = 0, most = -1;
+        for (int64_t i = 0; i < es_table_rows(m->best); i++) {
+            if (es_table_get(m->best, i, "keys") != keys ||
+                strcmp(es_table_get_text(m->best, i, "regime"), name) != 0)
+                continue;
+            all += (int64_t)es_table_get(m->best, i, "heads");
+            if (most < 0 ||
+                es_table_get(m->best, i, "heads") > es_table_get(m->best, most, "heads"))
+                most = i;
+        }
+        const size_t used = strlen(text);
+        if (most >= 0)
+            snprintf(text + used, sizeof text - used, "%s %s: %.0f of %lld %s", used ? ";" : "",
+                     name, es_table_get(m->best, most, "heads"), (long long)all,
+                     es_table_get_text(m->best, most, "policy"));
+    }
+    if (*text)
+        es_answer_tell(answer, "With %.0f keys, what heads of a regime want most often:%s.", keys,
+                       text);
+}
+
+static void tell_changes(const making *m, es_answer *answer)
+{
+    const int64_t heads = es_table_rows(m->changes);
+    int64_t some = 0;
+    for (int64_t i = 0; i < heads; i++)
+        some += es_table_get(m->changes, i, "changes") > 0.0;
+    if (heads > 0 && m->s->n_grid > 1)
+        es_answer_tell(answer,
+                       "Between %lld and %lld keys the best policy changes for %lld of %lld heads.",
+                       (long long)m->s->grid[0], (long long)m->s->grid[m->s->n_grid - 1],
+                       (long long)some, (long long)heads);
+}
+
+/* Heads that nothing else is said of. */
+static void tell_still(const sparse_state *s, const sparse_row *rows, es_answer *answer)
+{
+    int64_t still = 0;
+    for (int64_t i = 0; i < s->n_places; i++)
+        still += !sparse_has_spread(rows + i * s->n_plans);
+    if (still)
+        es_answer_tell(answer,
+                       "Caution: in %lld of %lld head%s all weight is on equal values, so that "
+                       "there is no spread to count errors in, and no policy is the best.",
+                       (long long)still, (long long)s->n_places, s->n_places == 1 ? "" : "s");
+}
+
+/* ---- all of it ---- */
+
+/* The number of keys nearest to an eighth of the context, on a logarithmic scale. */
+static int64_t main_of(const sparse_state *s)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < s->n_grid; i++)
+        if (fabs(log(8.0 * (double)s->grid[i] / (double)s->n)) <
+            fabs(log(8.0 * (double)s->grid[best] / (double)s->n)))
+            best = i;
+    return best;
+}
+
+es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err)
+{
+    const sparse_state *s = job->state;
+    making m = {.s = s, .rows = rows, .main = main_of(s)};
+    tell_still(s, rows, answer);
+    for (int64_t i = 0; i < s->n_places; i++)
+        m.heads += best_of(s, rows + i * s->n_plans, m.main, false) >= 0;
+    if (!m.heads)
+        return ES_OK; /* parts decide about everything, or nothing does: rows say it all */
+    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *m.room, &m.room, err));
+    m.by_head = es_answer_table(answer, &sparse_heads_table);
+    m.best = es_answer_table(answer, &sparse_best_table);
+    m.changes = es_answer_table(answer, &sparse_changes_table);
+    /* the main number of keys first: it is what a short view shows */
+    for (int64_t k = 0; k < s->n_grid; k++) {
+        const int64_t at = k == 0 ? m.main : k <= m.main ? k - 1 : k;
+        for (int64_t i = 0; i < s->n_places; i++)
+            put_head(&m, i, at);
+        for (int kind = 0; kind < PROBE_CLASSES; kind++)
+            for (int64_t w = 0; w < s->n_words; w++)
+                put_preferred(&m, at, (probe_class)kind, w);
+    }
+    for (int64_t i = 0; i < s->n_places; i++)
+        put_changes(&m, i);
+    tell_heads(&m, answer);
+    tell_regimes(&m, answer);
+    tell_changes(&m, answer);
+    return ES_OK;
+}

@@ -1,0 +1,181 @@
+#!/bin/sh
+# ranks.sh ESSCHER MPI BUILD : the program under a real mpirun, that of Open MPI or of MPICH (MPI: openmpi, mpich).
+#
+# MP01 to MP09 of docs/HARDENING.md. BUILD has the plugins, and the library few_threads_MPI.so.
+set -u
+esscher=$1
+mpi=$2
+build=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+cd "$work" || exit 1
+mkdir pids
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+failures=0
+fail() {
+    echo "FAIL: $*"
+    head -n 12 err 2>/dev/null
+    failures=$((failures + 1))
+}
+
+mpirun=mpirun.$mpi
+command -v "$mpirun" >/dev/null || skip "there is no $mpirun (Debian packages openmpi-bin, mpich)"
+# Root may start it, more processes than there are processors, on this machine only.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=sh OMPI_MCA_odls_base_sigkill_timeout=0
+export OMPI_MCA_orte_tmpdir_base="$work"
+unset ESSCHER_ISA ESSCHER_NO_MPI ESSCHER_MPI_PLUGIN OMP_NUM_THREADS
+run() { timeout -k 2 60 "$mpirun" "$@" </dev/null; }
+run -n 2 true >/dev/null 2>err || skip "$mpirun starts nothing here: $(head -n 1 err)"
+
+began=$(date +%s)
+took() { echo "$1: $(($(date +%s) - began)) s since the start"; }
+
+# expect CODE WORDS... : how the last command ended, and what it said on stderr, once.
+expect() {
+    code=$1
+    shift
+    [ "$code" = "$last" ] || fail "$what: exit code $last, not $code"
+    for words in "$@"; do
+        count=$(grep -cF "$words" err)
+        [ "$count" = 1 ] || fail "$what: said $count times: $words"
+    done
+}
+try() {
+    what=$1
+    shift
+    run "$@" >out 2>err
+    last=$?
+}
+
+# ---- the same answer
+
+small="converge --dim 8 --n 500..3000*3 --replicates 12 --scales 1,3"
+# provenance names threads and ranks; all else has the same bits
+numbers() { sed '/^  "provenance": {/,/^  }/d' "$1"; }
+# shellcheck disable=SC2086  # options are words
+{
+    "$esscher" $small --json --quiet >one.json || fail "one process"
+    numbers one.json >one
+    for ranks in 2 7; do # MP04
+        try "MP04 $ranks ranks" -n $ranks "$esscher" $small --json
+        expect 0 "$ranks ranks on 1 machine by" "memory bound"
+        numbers out >many
+        cmp one many || fail "MP04: $ranks ranks give other numbers than one process"
+        grep -q "\"ranks\": $ranks," out || fail "MP04: provenance does not name $ranks ranks"
+    done
+    try "another seed" -n 2 "$esscher" $small --json --seed 8
+    numbers out | cmp -s one - && fail "MP04: another seed gives the same numbers"
+    try "MP05 more ranks than cells" -n 5 "$esscher" converge --dim 4 --n 100,200 --replicates 2 --scales 1 --csv --quiet
+    expect 0
+    "$esscher" converge --dim 4 --n 100,200 --replicates 2 --scales 1 --csv --quiet | cmp - out || fail MP05
+}
+took "the same answer"
+
+# ---- who talks (MP08)
+
+try "a command that is no study" -n 3 "$esscher" --version
+expect 0
+[ "$(grep -c '^esscher [0-9]' out)" = 1 ] || fail "MP08: --version is printed by several ranks"
+try "one that is unknown" -n 2 "$esscher" konverge
+expect 2 'there is no command "konverge"'
+try "each for itself" -n 2 "$esscher" converge --dim 4 --n 100,200 --replicates 2 --scales 1 --csv --quiet --no-mpi
+expect 0
+[ "$(grep -c '^scale,' out)" = 2 ] || fail "--no-mpi: not two answers"
+took "who talks"
+
+# ---- ranks that do not belong together
+
+# shellcheck disable=SC2086  # options are words
+{
+    small="$small --csv --quiet"
+    try "MP02 as many ranks as expected" -n 2 "$esscher" $small --expect-ranks 5
+    expect 2 "5 ranks are expected" "mpi.ranks"
+    other=openmpi
+    [ $mpi = openmpi ] && other=mpich
+    if [ -e "$build/libesscher-mpi-$other.so" ]; then
+        try "MP02 another MPI than the launcher's" -n 1 env "ESSCHER_MPI_PLUGIN=$build/libesscher-mpi-$other.so" \
+            "$esscher" $small : -n 1 sleep 1
+        expect 2 "started 2 processes, but" "mpi.launcher"
+    fi
+    try "MP03 another seed" -n 1 "$esscher" $small : -n 1 "$esscher" $small --seed 8
+    expect 2 "rank 1 on" "seed: 8" "ranks.differ"
+    try "MP07 other kernels" -n 1 env ESSCHER_ISA=avx2 "$esscher" $small : -n 1 env ESSCHER_ISA=portable "$esscher" $small
+    if grep -q avx2.*portable err; then
+        expect 2 "ranks.differ" "--isa"
+    else
+        [ "$last" -ne 0 ] || fail "MP07: a rank without AVX2 was not noticed"
+    fi
+    try "MP07 the same kernels asked for" -n 1 "$esscher" $small --isa portable : -n 1 env ESSCHER_ISA=portable "$esscher" $small --isa portable
+    expect 0
+    try "MP09 no threads" -n 2 env "LD_PRELOAD=$build/tests/few_threads_$mpi.so" "$esscher" $small
+    expect 2 "MPI_THREAD_FUNNELED and gives MPI_THREAD_SINGLE" "mpi.threads"
+}
+took "ranks that do not belong together"
+
+# ---- ranks that are stopped, silent, killed
+
+cat >rank.sh <<'END'
+echo $$ >"pids/${OMPI_COMM_WORLD_RANK-$PMI_RANK}"
+exec "$@"
+END
+large="converge --dim 8 --n 500..3000*3 --scales 1,3 --csv --quiet --out x.run"
+# await SECONDS/50 COMMAND... : until it is true, or time is over
+await() {
+    waited=$1
+    shift
+    until "$@" || [ "$waited" -le 0 ]; do
+        sleep 0.02
+        waited=$((waited - 1))
+    done
+}
+has_begun() { [ -s x.run ] && [ -s "pids/$hit" ]; }
+has_grown() { [ "$(wc -c <x.run)" -gt "$size" ]; }
+# hurt SIGNAL RANK options : a signal into a run that keeps cells. Before it is killed the rank is stopped: the run cannot
+# end without it, however fast it is, and the others' cells come to the disk.
+hurt() {
+    signal=$1
+    hit=$2
+    shift 2
+    rm -f pids/* x.run*
+    # shellcheck disable=SC2086  # options are words
+    run -n 3 sh rank.sh "$esscher" $large "$@" >out 2>err &
+    job=$!
+    await 1500 has_begun
+    if [ "$signal" = KILL ]; then
+        kill -STOP "$(cat "pids/$hit")"
+        size=$(wc -c <x.run)
+        await 150 has_grown
+    fi
+    kill -"$signal" "$(cat "pids/$hit")"
+    wait $job
+    last=$?
+    what="SIG$signal to rank $hit"
+}
+hurt TERM 0 --replicates 3000 # more than it ever comes to
+expect 7 "interrupted after" # MP06
+hurt TERM 2 --replicates 3000
+expect 7 "interrupted after" # MP06
+# as long as this a rank that is well may be kept waiting on a busy machine
+hurt STOP 1 --replicates 3000 --rank-timeout 5
+[ "$last" -ne 0 ] || fail "$what: the job ended well"
+grep -q 'rank 1 on .* (pid [0-9]*): nothing heard for 5 s \[rule ranks.lost\]' err || fail "$what: not said as it should be"
+took "stopped"
+hurt KILL 1 --replicates 100
+[ "$last" -ne 0 ] || fail "MP01: a rank was killed, and the job ended well"
+"$esscher" export x.run --csv >/dev/null 2>err || fail "MP01: the run file is not sound"
+# shellcheck disable=SC2086  # options are words
+{
+    try "to the end" -n 2 "$esscher" $large --replicates 100 --resume
+    expect 0
+    rm x.run
+    "$esscher" $large --replicates 100 >whole
+}
+cmp whole out || fail "MP01: a run that was killed and resumed gives other numbers"
+took "all"
+[ $failures = 0 ]

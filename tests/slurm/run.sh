@@ -1,0 +1,231 @@
+#!/bin/sh
+# run.sh ESSCHER [MPI...] : examples/slurm under a real Slurm of one node, which is started here and stopped at the end.
+#
+# Three shards of a study (array.sbatch) and two MPI jobs of the same (mpi.sbatch) are stopped in the middle, with some of
+# their cells on disk and not all, each in its own way (MP06):
+#
+#   shard 2         its program is killed (SIGKILL): the task fails, is requeued by hand, and goes on
+#   shards 1, 3     preempted: SIGTERM, exit code 7, the script requeues itself, and goes on
+#   first MPI job   cancelled: SIGTERM, exit code 7, stays cancelled; submitted again it goes on
+#   second MPI job  preempted, as the shards
+#
+# Then merge.sbatch, which waits for the array. Every answer must be that of one process that was left alone, provenance
+# apart. MPI is openmpi or mpich, of which the program has plugins: the first job is of the first of them, the second of
+# the last. Without any the shards are tested alone, and the test counts as skipped. Where Slurm is missing or does not come up (it needs root, and containers differ) it is skipped altogether.
+set -u
+esscher=$1
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+examples=$(cd "$here/../../examples/slurm" && pwd)
+. "$here/cluster.sh"
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+[ -z "${ESSCHER_QUICK_TESTS-}" ] || skip "ESSCHER_QUICK_TESTS is set"
+[ "$(id -u)" = 0 ] || skip "a Slurm of our own needs root"
+for program in munged:munge slurmctld:slurmctld slurmd:slurmd srun:slurm-client; do
+    command -v "${program%:*}" >/dev/null || skip "there is no ${program%:*} (Debian package ${program#*:})"
+done
+
+work=$(mktemp -d)
+failed=no
+fail() {
+    echo "FAIL: $*"
+    failed=yes
+}
+# finish CODE : nothing of ours goes on after the test, however it ends.
+finish() {
+    trap - EXIT
+    trap '' INT TERM HUP
+    cluster_stop || set -- 1
+    rm -rf "$work"
+    exit "$1"
+}
+trap 'finish $?' EXIT
+trap 'finish 1' INT TERM HUP
+
+# ---- what the study is, and what one process says
+
+STUDY="converge --dim 8 --n 500..3000*3 --replicates 90 --scales 1,3 --quiet"
+RUNS=$work
+export STUDY RUNS
+cells=90
+# The jobs' program stands still before it begins, until there is a file named go; a fast machine would be done with it
+# before we have found it.
+ESSCHER=$work/esscher
+export ESSCHER
+printf '#!/bin/sh\n[ -e "%s/go" ] || kill -STOP $$\nexec "%s" "$@"\n' "$work" "$esscher" >"$ESSCHER"
+chmod +x "$ESSCHER"
+
+# answer RUN : what a finished run file says, without who has computed it.
+answer() {
+    # shellcheck disable=SC2086  # STUDY is words
+    "$esscher" $STUDY --out "$1" --resume --json | without_provenance
+}
+without_provenance() { sed '/^  "provenance": {$/,/^  },$/d'; }
+
+# kept RUN : how many cells of it are on disk; 0 if somebody stands still while writing it, whom export would wait for.
+kept() {
+    kept=$(timeout 1 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
+    echo "${kept:-0}"
+}
+
+# way MPI : how its processes find each other.
+way() { case $1 in mpich) echo pmi2 ;; *) echo pmix ;; esac; }
+
+# submit RUN PROCESSES MPI : an MPI job; prints its number.
+submit() { RUN=$1 MPI=$(way "$3") sbatch --parsable --ntasks="$2" --cpus-per-task=1 "$examples/mpi.sbatch"; }
+
+# ---- jobs in the middle
+
+# programs JOB : process ids of the program in its first step.
+programs() { scontrol listpids "$(cluster_field "$1" JobId).0" 2>/dev/null | awk 'NR > 1 && $1 > 0 { print $1 }'; }
+
+# held JOB COUNT : wait until its COUNT processes stand still, before their program has begun (ESSCHER, above).
+held() {
+    for _ in $(seq 300); do
+        still=0
+        for process in $(programs "$1"); do
+            ! grep -q '^State:[[:space:]]*T' "/proc/$process/status" || still=$((still + 1))
+        done
+        [ $still != "$2" ] || return 0
+        sleep 0.1
+    done
+    fail "job $1 has not begun in 30 s"
+}
+
+# begin JOB RUN : let it go until it has RUN.
+begin() {
+    held=$(programs "$1")
+    # shellcheck disable=SC2086  # ids are words
+    kill -CONT $held
+    for _ in $(seq 1000); do
+        [ ! -e "$2" ] || break
+        sleep 0.01
+    done
+    # shellcheck disable=SC2086
+    kill -STOP $held
+}
+
+# middle JOB:RUN:CELLS... : let them go for a moment at a time until each has some of its CELLS on disk, not all. What is
+# finished goes there a second after the last time: hence the second in between.
+middle() {
+    for round in $(seq 20); do
+        waiting=
+        for job in "$@"; do
+            run=${job#*:}
+            if [ "$round" = 1 ] || [ "$(kept "${run%:*}")" = 0 ]; then waiting="$waiting $(programs "${job%%:*}")"; fi
+        done
+        count=$(echo "$waiting" | wc -w)
+        [ "$count" -gt 0 ] || break
+        # shellcheck disable=SC2086  # ids are words
+        kill -CONT $waiting && sleep "$(printf '0.%02d' $((2 * count)))" && kill -STOP $waiting
+        sleep 1.1
+    done
+    for job in "$@"; do
+        run=${job#*:}
+        now=$(kept "${run%:*}")
+        echo "job ${job%%:*} stopped with $now of ${job##*:} cells on disk"
+        if [ "$now" -eq 0 ] || [ "$now" -ge "${job##*:}" ]; then fail "that is not in the middle"; fi
+    done
+}
+
+# field JOB NAME VALUE : it must have been so.
+field() {
+    found=$(cluster_field "$1" "$2")
+    [ "$found" = "$3" ] || fail "job $1 has $2=$found, not $3"
+}
+
+# same WHAT FILE : as one process says.
+same() {
+    if cmp -s "$work/whole.json" "$2"; then echo "$1: same"; else
+        fail "$1: another answer than of one process"
+        diff "$work/whole.json" "$2" | head -n 10
+    fi
+}
+
+# finished WHAT RUN : it has all cells, and says what one process says.
+finished() {
+    [ "$(kept "$2")" = $cells ] || fail "$1: $2 has $(kept "$2") of $cells cells"
+    answer "$2" >"$work/answer.json"
+    same "$1" "$work/answer.json"
+}
+
+# ---- the test
+
+cd "$work" || exit 1
+# shellcheck disable=SC2086  # STUDY is words
+"$esscher" $STUDY --json | without_provenance >whole.json &
+whole=$!
+cluster_start "$work/slurm" || skip "$(cluster_why)"
+mpi=yes
+[ $# -gt 0 ] || mpi="the program was built without MPI"
+for kind in "$@"; do
+    srun --mpi=list 2>&1 | grep -qw "$(way "$kind")" ||
+        mpi="this Slurm has no $(way "$kind") (Debian package slurm-wlm-basic-plugins)"
+done
+wait $whole
+[ -s whole.json ] || fail "one process alone gives no answer"
+
+array=$(sbatch --parsable --array=0-2 --cpus-per-task=1 "$examples/array.sbatch")
+merge=$(sbatch --parsable --dependency="afterany:$array" "$examples/merge.sbatch")
+for i in 0 1 2; do held "${array}_$i" 1; done
+if [ "$mpi" = yes ]; then
+    for last in "$@"; do :; done
+    first=$(submit first.run 3 "$1")
+    second=$(submit second.run 2 "$last")
+    held "$first" 3
+    held "$second" 2
+fi
+touch go
+for i in 0 1 2; do begin "${array}_$i" shard-$((i + 1))-of-3.run; done
+[ "$mpi" != yes ] || { begin "$first" first.run && begin "$second" second.run; }
+part=$((cells / 3))
+# shellcheck disable=SC2046  # words
+middle "${array}_0:shard-1-of-3.run:$part" "${array}_1:shard-2-of-3.run:$part" "${array}_2:shard-3-of-3.run:$part" \
+    $([ "$mpi" != yes ] || echo "$first:first.run:$cells $second:second.run:$cells")
+
+# shellcheck disable=SC2046  # ids are words
+kill -9 $(programs "${array}_1")
+[ "$mpi" != yes ] || scancel "$first"
+urgent=$(sbatch --parsable --partition=urgent --exclusive --output=/dev/null --wrap true)
+cluster_ended "$urgent" || fail "nobody was preempted"
+field "${array}_1" JobState FAILED
+field "${array}_1" ExitCode 137:0
+scontrol requeue "${array}_1"
+if [ "$mpi" = yes ]; then
+    field "$first" JobState CANCELLED
+    field "$first" ExitCode 7:0
+    again=$(submit first.run 3 "$1")
+    for kind in "$@"; do
+        # shellcheck disable=SC2086  # STUDY is words
+        srun --ntasks=3 --mpi="$(way "$kind")" "$esscher" $STUDY --json | without_provenance >three.json
+        same "srun --ntasks=3, $kind" three.json
+    done
+fi
+
+cluster_ended "$array" || fail "the array has not ended"
+cluster_ended "$merge" || fail "the shards were not merged"
+for i in 0 1 2; do
+    field "${array}_$i" Restarts 1
+    field "${array}_$i" ExitCode 0:0
+done
+field "$merge" ExitCode 0:0
+finished "shards, one killed and two preempted, merged" all.run
+if [ "$mpi" = yes ]; then
+    cluster_ended "$again,$second" || fail "the MPI jobs have not ended"
+    field "$again" ExitCode 0:0
+    finished "MPI job, cancelled and submitted again" first.run
+    field "$second" Restarts 1
+    field "$second" ExitCode 0:0
+    finished "MPI job, preempted" second.run
+fi
+
+if [ $failed = yes ]; then
+    tail -n 20 ./*.log
+    tail -n 80 slurm/slurmctld.log slurm/slurmd.log
+    exit 1
+fi
+[ "$mpi" = yes ] || skip "what is about MPI, the rest has passed: $mpi"

@@ -1,0 +1,265 @@
+/* test_sparse_cells.c : what a cell of `sparse` computes, against enumeration and plain loops. */
+#include "testing.h"
+
+#include "lab/sparse_inside.h"
+
+enum { N = 7, D = 3, DV = 2, ROWS = 5 };
+
+static double q_[ROWS * D], k_[N * D], v_[N * DV];
+
+static const int64_t stands[ROWS] = {3, 1, 5, 0, 6};
+
+static es_sparse_head small_head(void)
+{
+    uint64_t state = 5;
+    double *const to[] = {q_, k_, v_};
+    const int counts[] = {ROWS * D, N * D, N * DV};
+    for (int a = 0; a < 3; a++)
+        for (int i = 0; i < counts[a]; i++) {
+            state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            to[a][i] = (double)(state >> 11) / 0x1p52 - 1.0;
+        }
+    return (es_sparse_head){.queries = es_view_f64(q_, ROWS, D),
+                            .keys = es_view_f64(k_, N, D),
+                            .values = es_view_f64(v_, N, DV),
+                            .positions = stands,
+                            .scale = 1.5};
+}
+
+/* The output of query `row` over a set of keys, a bit each. */
+static void plain_output(int row, unsigned set, double out[DV])
+{
+    double sum = 0.0;
+    out[0] = out[1] = 0.0;
+    for (int j = 0; j < N; j++) {
+        double score = 0.0;
+        for (int c = 0; c < D; c++)
+            score += 1.5 * q_[row * D + c] * k_[j * D + c];
+        const double w = set >> j & 1 ? exp(score) : 0.0;
+        sum += w;
+        for (int c = 0; c < DV; c++)
+            out[c] += w * v_[j * DV + c];
+    }
+    for (int c = 0; c < DV; c++)
+        out[c] /= sum;
+}
+
+/* All 35 sets of 3 keys of 7 alike: nothing but the definition. */
+static void draws_without_replacement_are_subsets(void **state)
+{
+    (void)state;
+    const es_sparse_head head = small_head();
+    es_policy_spec plan;
+    es_sparse_cell cell;
+    es_policy_spec_init(&plan, es_policy_find("random"));
+    plan.keys = 3;
+    const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 4000, .seed = 3};
+    assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){2}, 1, 0, &cell, &err));
+    double full[DV], some[DV], sum = 0.0, mean[DV] = {0};
+    plain_output(2, (1u << N) - 1, full);
+    for (unsigned set = 0; set < 1u << N; set++) {
+        if (__builtin_popcount(set) != 3)
+            continue;
+        plain_output(2, set, some);
+        for (int c = 0; c < DV; c++) {
+            sum += (some[c] - full[c]) * (some[c] - full[c]) / 35.0;
+            mean[c] += some[c] / 35.0;
+        }
+    }
+    assert_close(cell.exact, sum, 1e-7);
+    assert_near(cell.mse, sum, 4.0 * sqrt(cell.mse_var)); /* once in 16000 seeds beyond */
+    assert_true(sqrt(cell.mse_var) < 0.03 * sum);
+    assert_close(cell.bias2, pow(mean[0] - full[0], 2.0) + pow(mean[1] - full[1], 2.0), 1e-6);
+    assert_close(cell.bias2 + cell.variance, cell.exact, 1e-12);
+    assert_near(cell.mass, 3.0 / 7.0, 1e-12); /* every key alike */
+    assert_true(cell.kept == 3.0 && cell.n == 7.0 && cell.corrected == 0.0);
+}
+
+/* One key has all of the weight that f64 can hold: an outcome without it keeps nothing, for those
+ * who simulate as for those who integrate, and one with it is off by nothing. */
+static void outcomes_without_weight_are_empty(void **state)
+{
+    (void)state;
+    es_sparse_head head = small_head();
+    es_policy_spec plan;
+    es_sparse_cell cell;
+    head.scale = 1e6;
+    es_policy_spec_init(&plan, es_policy_find("random"));
+    plan.keys = 3;
+    const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 64, .seed = 3};
+    assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){2}, 1, 0, &cell, &err));
+    assert_near(cell.empty, 4.0 / 7.0, 1e-12); /* 20 of the 35 sets */
+    assert_true(cell.exact == 0.0 && cell.mse == 0.0 && cell.ess == 1.0);
+}
+
+/* Query `row` of the small head: its weights on the keys it sees. */
+static void plain_weights(int row, int64_t n, double out[N])
+{
+    double sum = 0.0;
+    for (int j = 0; j < n; j++) {
+        double score = 0.0;
+        for (int c = 0; c < D; c++)
+            score += 1.5 * q_[row * D + c] * k_[j * D + c];
+        sum += out[j] = exp(score);
+    }
+    for (int j = 0; j < n; j++)
+        out[j] /= sum;
+}
+
+/* Rows stand at 3 1 5 0 6: before row 2, at 5, come rows 3, 1, 0, in that order. */
+static void the_past_is_what_came_before_by_position(void **state)
+{
+    (void)state;
+    es_policy_spec plans[2];
+    es_arena arena = {0};
+    es_sparse_past past;
+    es_policy_spec_init(&plans[0], es_policy_find("heavy"));
+    es_policy_spec_init(&plans[1], es_policy_find("observe"));
+    plans[0].keys = plans[1].keys = 2;
+    plans[1].span = 2;
+    const es_sparse_spec spec = {plans, .n_plans = 2, .draws = 2};
+    for (int causal = 0; causal < 2; causal++) {
+        es_sparse_head head = small_head();
+        head.causal = causal;
+        assert_ok(es_sparse_past_of(&spec, &head, (const int64_t[]){2, 3}, 2, &arena, &past, &err));
+        double all[N] = {0}, last[N] = {0}, w[N];
+        for (int i = 0; i < 3; i++) {
+            const int row = (int[]){3, 1, 0}[i];
+            const int64_t n = causal ? head.positions[row] + 1 : N;
+            plain_weights(row, n, w);
+            for (int64_t j = 0; j < n; j++) {
+                all[j] += w[j];
+                last[j] += i > 0 ? w[j] : 0.0; /* the last two */
+            }
+        }
+        for (int j = 0; j < N; j++) {
+            assert_near(past.history[j], all[j], 1e-14);
+            assert_near(past.observed[j], last[j], 1e-14);
+            assert_true(past.history[N + j] == 0.0); /* row 3 stands first */
+        }
+        es_arena_free(&arena);
+        arena = (es_arena){0};
+    }
+}
+
+/* E itself is what the identity is projected to. */
+static void linformer_attends_over_mixtures(void **state)
+{
+    (void)state;
+    enum { MIXTURES = 4, DRAWS = 3 };
+    const es_sparse_head head = small_head();
+    es_policy_spec plan;
+    es_sparse_cell cell;
+    es_policy_spec_init(&plan, es_policy_find("linformer"));
+    plan.keys = MIXTURES;
+    const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = DRAWS, .seed = 9};
+    assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){1}, 1, 0, &cell, &err));
+    double unit[N * N] = {0}, E[MIXTURES * N], full[DV], sum = 0.0;
+    for (int i = 0; i < N; i++)
+        unit[i * N + i] = 1.0;
+    plain_output(1, (1u << N) - 1, full);
+    for (int r = 0; r < DRAWS; r++) {
+        const es_view identity = es_view_f64(unit, N, N);
+        const es_address at = {.seed = 9, .experiment = ES_SPARSE_PROJECTIONS, .cell = (uint64_t)r};
+        double total = 0.0, out[DV] = {0};
+        assert_ok(es_linformer_project(&identity, MIXTURES, &at, NULL, E, &err));
+        for (int i = 0; i < MIXTURES; i++) {
+            double score = 0.0, value[DV] = {0};
+            for (int j = 0; j < N; j++) {
+                for (int c = 0; c < D; c++)
+                    score += 1.5 * q_[D + c] * E[i * N + j] * k_[j * D + c];
+                for (int c = 0; c < DV; c++)
+                    value[c] += E[i * N + j] * v_[j * DV + c];
+            }
+            total += exp(score);
+            for (int c = 0; c < DV; c++)
+                out[c] += exp(score) * value[c];
+        }
+        for (int c = 0; c < DV; c++)
+            sum += pow(out[c] / total - full[c], 2.0) / DRAWS;
+    }
+    assert_close(cell.mse, sum, 1e-12);
+    assert_true(isnan(cell.exact) && cell.kept == MIXTURES);
+}
+
+/* The papers' errors of a plan without chance, written out. */
+static void replicates_compare_all_outputs(void **state)
+{
+    (void)state;
+    const es_sparse_head head = small_head();
+    const int64_t which[] = {0, 2, 4};
+    es_policy_spec plans[2];
+    es_sparse_errors out[2];
+    es_policy_spec_init(&plans[0], NULL);
+    es_policy_spec_init(&plans[1], es_policy_find("window"));
+    plans[1].window = 1;
+    const es_sparse_spec spec = {plans, .n_plans = 2, .draws = 1};
+    assert_ok(es_sparse_replicate(&spec, &head, which, 3, 0, out, &err));
+    /* over all keys there is nothing to find: the same sums in the same order */
+    assert_true(out[0].mean_error < 1e-15 && out[0].cov_error < 1e-15 && out[0].mse < 1e-30);
+    double y[2][3][DV], mean[2][DV] = {{0}}, cov = 0.0, mse = 0.0, apart = 0.0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t p = head.positions[which[i]];
+        plain_output((int)which[i], (1u << N) - 1, y[0][i]);
+        plain_output((int)which[i], (7u << p >> 1) & ((1u << N) - 1), y[1][i]);
+        for (int c = 0; c < DV; c++) {
+            mean[0][c] += y[0][i][c] / 3.0;
+            mean[1][c] += y[1][i][c] / 3.0;
+            mse += pow(y[1][i][c] - y[0][i][c], 2.0) / 3.0;
+        }
+    }
+    for (int a = 0; a < DV; a++) {
+        apart += pow(mean[1][a] - mean[0][a], 2.0);
+        for (int b = 0; b < DV; b++) {
+            double off = 0.0;
+            for (int s = 0; s < 2; s++)
+                for (int i = 0; i < 3; i++)
+                    off += (s ? 1.0 : -1.0) * (y[s][i][a] - mean[s][a]) *
+                           (y[s][i][b] - mean[s][b]) / 3.0;
+            cov += off * off;
+        }
+    }
+    assert_close(out[1].mse, mse, 1e-12);
+    assert_close(out[1].mean_error, sqrt(apart), 1e-12);
+    assert_close(out[1].cov_error, sqrt(cov), 1e-12);
+}
+
+/* No policy keeps a key after its query: nothing but the keys before changes a causal output
+ * (PL04).
+ */
+static void PL04_keys_after_the_query_change_nothing(void **state)
+{
+    (void)state;
+    const es_sparse_head head = small_head();
+    es_sparse_head causal = head;
+    causal.causal = true;
+    for (int64_t at = 0; es_policy_at(at); at++) {
+        es_policy_spec plan;
+        es_sparse_cell before, after;
+        es_policy_spec_init(&plan, es_policy_at(at));
+        plan.keys = 3;
+        if (es_policy_needs(plan.policy) & ES_POLICY_FUTURE)
+            continue;
+        const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 4, .seed = 1};
+        assert_ok(es_sparse_measure(&spec, &causal, (const int64_t[]){2}, 1, 0, &before, &err));
+        k_[6 * D] += 3.0; /* key 6 stands after query 2, at 5 */
+        v_[6 * DV] -= 2.0;
+        assert_ok(es_sparse_measure(&spec, &causal, (const int64_t[]){2}, 1, 0, &after, &err));
+        assert_memory_equal(&before, &after, sizeof before);
+        k_[6 * D] -= 3.0;
+        v_[6 * DV] += 2.0;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(draws_without_replacement_are_subsets),
+        cmocka_unit_test(outcomes_without_weight_are_empty),
+        cmocka_unit_test(the_past_is_what_came_before_by_position),
+        cmocka_unit_test(linformer_attends_over_mixtures),
+        cmocka_unit_test(replicates_compare_all_outputs),
+        cmocka_unit_test(PL04_keys_after_the_query_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
