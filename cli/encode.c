@@ -232,7 +232,7 @@ static es_cost estimate(const encode_job *job)
 
 static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
     block_ids *b = &job->block;
     job->room = job->config.positions - info.prefix_count - info.suffix_count;
     if (job->room < 1)
