@@ -1,4 +1,4 @@
-/* esscher encode : hidden states of one block of text. */
+/* esscher encode : hidden states of one block of text or of token ids, and a decoder's logits. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "text.h"
 
 typedef struct encode_options {
-    const char *model, *text, *out, *layer;
+    const char *model, *text, *ids, *out, *logits, *layer;
     int64_t block;
     bool force, allow_nonfinite, allow_trailing;
 } encode_options;
@@ -29,8 +29,15 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
+    {"ids", 0, ES_PARAM_FILE, "I.npy",
+     "token ids instead of a text: whole numbers, (n) or (1, n); nothing is put around them, and "
+     "no tokenizer is needed",
+     .field = offsetof(encode_options, ids)},
     {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "where the hidden states go",
      .field = offsetof(encode_options, out)},
+    {"logits", 0, ES_PARAM_OUTPUT, "L.npy",
+     "where logits of the token after each go, (n, vocabulary), of a model that predicts it",
+     .field = offsetof(encode_options, logits)},
     {"layer", 0, CLI_STRING, "L",
      "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
      .field = offsetof(encode_options, layer), .standard = "all"},
@@ -154,9 +161,10 @@ typedef struct encode_job {
     es_model_config config;
     es_dtype precision;
     int64_t layer; /* -1: all */
+    int64_t most;  /* ids that the block may have */
     int64_t room;  /* tokens of text in a block */
     block_ids block;
-    void *hidden;
+    void *hidden, *token_logits;
     double *stats[3], *logits;
     int64_t labels; /* of the classifier; 0: there is none */
 } encode_job;
@@ -170,15 +178,108 @@ static const char *read_whole(const char *text, int64_t *out)
     return *end || end == text || errno ? "no whole number" : NULL;
 }
 
+static es_status refuse_options(const char *hint, const char *message, es_error *err)
+{
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", hint, "%s", message);
+}
+
+/* Options that contradict each other. */
+static es_status check_together(const encode_options *o, es_error *err)
+{
+    static const char usage[] = "esscher encode --model MODEL --text FILE --out H.npy";
+    if (!o->model || (!o->text && !o->ids))
+        return refuse_options(usage, o->model ? "no text is named" : "no model is named", err);
+    if (o->text && o->ids)
+        return refuse_options("name one of them", "--text and --ids at once", err);
+    if (o->ids && o->block)
+        return refuse_options("leave --block out", "--ids are a single block", err);
+    if (o->out && o->logits && strcmp(o->out, o->logits) == 0)
+        return refuse_options("give two names", "--out and --logits name the same file", err);
+    return ES_OK;
+}
+
+/* ---- ids from a file ---- */
+
+/* How many there are, before any is read: integers, no more of them than the model has places. */
+static es_status inspect_ids(encode_job *job, es_error *err)
+{
+    const int64_t positions = job->config.positions;
+    es_npy_info info;
+    const es_status status = es_npy_inspect_as(job->o->ids, ES_NPY_RAW_WHOLE, &info, err);
+    if (status != ES_OK)
+        return status;
+    if (!strchr("iu", info.descr[1]))
+        return cli_fail(err, ES_E_UNSUPPORTED, job->o->ids, "encode.ids", "save them as int64",
+                        "token ids are whole numbers; the file has %.8s", info.descr);
+    if (info.rank > 2 || (info.rank == 2 && info.shape[0] != 1))
+        return cli_fail(err, ES_E_SHAPE, job->o->ids, "encode.ids", "one block: (n) or (1, n)",
+                        "an array of %d dimensions, the first of %lld", info.rank,
+                        (long long)info.shape[0]);
+    job->most = info.shape[info.rank - 1];
+    if (job->most < 1)
+        return cli_fail(err, ES_E_EMPTY, job->o->ids, "encode.ids", "a block has at least one id",
+                        "there are no ids");
+    if (job->most > positions)
+        return cli_fail(err, ES_E_SHAPE, job->o->ids, "encode.length", "cut them into blocks",
+                        "%lld ids; the model has %lld positions", (long long)job->most,
+                        (long long)positions);
+    return ES_OK;
+}
+
+/* An id that the model lacks is named with its place: it would be read from beyond a table. */
+static es_status load_ids(encode_job *job, es_error *err)
+{
+    const int64_t vocab = job->config.vocab;
+    block_ids *b = &job->block;
+    es_array array;
+    const es_status status =
+        es_npy_load_as(job->o->ids, ES_NPY_RAW_WHOLE, &job->session->budget, &array, err);
+    if (status != ES_OK)
+        return status;
+    const double *values = array.data; /* whole numbers become f64 */
+    int64_t wrong = -1;
+    b->ids = cli_alloc_array((size_t)job->most, sizeof *b->ids);
+    for (; b->n < job->most && wrong < 0; b->n++)
+        if (values[b->n] >= 0.0 && values[b->n] < (double)vocab)
+            b->ids[b->n] = (int32_t)values[b->n];
+        else
+            wrong = b->n;
+    const double value = wrong < 0 ? 0.0 : values[wrong];
+    es_array_free(&array);
+    if (wrong >= 0)
+        return cli_fail(err, ES_E_FORMAT, job->o->ids, "encode.id",
+                        "are they of this model's tokenizer?",
+                        "id %lld, counted from 0, is %.0f; the vocabulary has 0 to %lld",
+                        (long long)wrong, value, (long long)vocab - 1);
+    return ES_OK;
+}
+
+/* ---- what was asked ---- */
+
+/* Ids that a block may have: no token is made of less than a byte, but for those around a text or
+ * its first character, and what a normalizer writes in two. */
+static es_status find_most(encode_job *job, es_error *err)
+{
+    struct stat st;
+    job->most = job->config.positions;
+    if (job->o->ids)
+        return inspect_ids(job, err);
+    if (stat(job->o->text, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < (off_t)1 << 40) {
+        const int64_t bound = 4 * (int64_t)st.st_size + 64;
+        job->most = bound < job->most ? bound : job->most;
+    }
+    return ES_OK;
+}
+
 static es_status check_options(encode_job *job, es_error *err)
 {
     const encode_options *o = job->o;
-    if (!o->model || !o->text)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options",
-                        "esscher encode --model MODEL --text FILE --out H.npy", "no %s is named",
-                        o->model ? "text" : "model");
+    es_status status = check_together(o, err);
     job->precision = cli_kernels(job->session);
-    es_status status = o->out ? cli_target_check(o->out, o->force, err) : ES_OK;
+    if (status == ES_OK && o->out)
+        status = cli_target_check(o->out, o->force, err);
+    if (status == ES_OK && o->logits)
+        status = cli_target_check(o->logits, o->force, err);
     if (status == ES_OK)
         status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
     if (status != ES_OK)
@@ -187,6 +288,8 @@ static es_status check_options(encode_job *job, es_error *err)
     snprintf(path, sizeof path, "%s/config.json", job->folder);
     status = es_model_config_load(path, &job->config, err);
     job->layer = -1;
+    if (status == ES_OK)
+        status = find_most(job, err);
     if (status != ES_OK || strcmp(o->layer, "all") == 0)
         return status;
     const char *wrong = read_whole(o->layer, &job->layer);
@@ -206,26 +309,32 @@ static double tokenizer_bytes(const encode_job *job)
     return stat(path, &st) == 0 ? 56.0 * (double)st.st_size : 1e7;
 }
 
+/* Weights as they lie in memory: matrices of layers, tables of words and places, and a matrix for
+ * the next token where that is not the table of words. */
+static double weight_count(const es_model_config *c)
+{
+    const double H = (double)c->hidden, gate = c->causal ? 3.0 : 2.0;
+    const double layer = (double)(c->qkv_width + c->query_width) * H +
+                         gate * H * (double)c->intermediate + 16.0 * H +
+                         2.0 * (double)c->intermediate + (double)c->qkv_width;
+    const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
+    return (words + (double)(c->rotary.width ? 0 : c->positions) + (double)c->types + 3.0) * H +
+           (double)c->layers * layer + H * H;
+}
+
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
-    const double n = (double)c->positions, k = H / (double)c->heads;
-    const double item = (double)es_dtype_size(job->precision);
-    const double layer = 4.0 * H * H + 2.0 * H * I + 9.0 * H + I;
-    const double weights =
-        ((double)(c->vocab + c->positions + c->types) + 3.0) * H + L * layer + H * H;
-    es_attend_plan plan = {0};
-    const es_exec one = {.threads = 1, .isa = job->session->exec.isa};
-    const es_attend_opts opts = {.precision = job->precision, .exec = &one};
-    es_error ignored;
-    es_attend_plan_for(c->positions, c->positions, (int64_t)k, (int64_t)k, &opts, false, &plan,
-                       &ignored);
-    return (es_cost){.flops = L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H),
-                     .input_bytes = weights * item + tokenizer_bytes(job),
-                     .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
-                     .work_bytes =
-                         n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + (double)plan.bytes + 1e6};
+    const double n = (double)job->most, item = (double)es_dtype_size(job->precision);
+    const double states = job->o->out ? (double)(c->layers + 1) * (double)c->hidden : 0.0;
+    const double logits = job->o->logits ? (double)c->vocab : 0.0;
+    const es_model_cost run = es_model_cost_of(c, job->precision, job->most,
+                                               job->session->exec.threads, job->o->logits != NULL);
+    return (es_cost){
+        .flops = run.products + run.attention,
+        .input_bytes = weight_count(c) * item + (job->o->text ? tokenizer_bytes(job) : 8.0 * n),
+        .output_bytes = n * (states + logits) * item + 24.0 * (double)(c->layers * c->heads),
+        .work_bytes = run.bytes + 4.0 * (double)c->positions + 1e6};
 }
 
 /* ---- ids ---- */
@@ -335,10 +444,14 @@ static void put_question(const encode_job *job)
         ids[i] = b->ids[i];
     es_answer_fact(a, "precision", es_dtype_name(job->precision));
     es_answer_text(a, "model", job->o->model);
-    es_answer_text(a, "text", job->o->text);
-    es_answer_count(a, "text_tokens", b->total);
-    es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
-    es_answer_count(a, "block", job->o->block);
+    if (job->o->text) {
+        es_answer_text(a, "text", job->o->text);
+        es_answer_count(a, "text_tokens", b->total);
+        es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
+        es_answer_count(a, "block", job->o->block);
+    } else {
+        es_answer_text(a, "ids_file", job->o->ids);
+    }
     es_answer_counts(a, "ids", ids, b->n);
     free(ids);
 }
@@ -349,6 +462,14 @@ static es_status save(const encode_job *job, es_error *err)
     const int64_t shape[3] = {job->config.layers + 1, n, H};
     const char *from = job->hidden;
     es_answer_counts(cli_result(job->session), "shape", all ? shape : shape + 1, all ? 3 : 2);
+    if (job->o->logits) {
+        const int64_t each[2] = {n, job->config.vocab};
+        es_answer_text(cli_result(job->session), "logits_file", job->o->logits);
+        const es_status status = es_npy_save(job->o->logits, job->precision, 2, each,
+                                             job->token_logits, job->o->force, err);
+        if (status != ES_OK)
+            return status;
+    }
     if (!job->o->out)
         return ES_OK;
     es_answer_text(cli_result(job->session), "out", job->o->out);
@@ -360,12 +481,28 @@ static es_status save(const encode_job *job, es_error *err)
 
 /* ---- the command ---- */
 
+/* Whether there are logits of the next token only the weights tell. */
+static es_status check_predicts(const encode_job *job, const es_model *model, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    if (!job->o->logits || c->predicts)
+        return ES_OK;
+    return cli_fail(err, ES_E_ARGUMENT, job->folder, "encode.logits", "leave --logits out",
+                    "the model predicts no next token: %s",
+                    c->causal ? "its checkpoint has no matrix for it, and its embeddings are not "
+                                "tied"
+                              : "it is an encoder");
+}
+
 static es_status forward(encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
-    const size_t heads = (size_t)(c->layers * c->heads);
-    job->hidden = cli_alloc_array((size_t)((c->layers + 1) * job->block.n * c->hidden),
-                                  es_dtype_size(job->precision));
+    const size_t heads = (size_t)(c->layers * c->heads), item = es_dtype_size(job->precision);
+    const size_t n = (size_t)job->block.n;
+    if (job->o->out)
+        job->hidden = cli_alloc_array((size_t)(c->layers + 1) * n * (size_t)c->hidden, item);
+    if (job->o->logits)
+        job->token_logits = cli_alloc_array(n * (size_t)c->vocab, item);
     for (int s = 0; s < 3; s++)
         job->stats[s] = cli_alloc_array(heads, sizeof(double));
     job->labels = c->labels;
@@ -377,10 +514,27 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
                                   .entropy = job->stats[0],
                                   .top_weight = job->stats[1],
                                   .sum_squares = job->stats[2],
-                                  .logits = job->logits};
+                                  .logits = job->logits,
+                                  .token_logits = job->token_logits};
     es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
     if (status == ES_OK && job->logits)
         es_answer_reals(cli_result(job->session), "logits", job->logits, c->labels);
+    return status;
+}
+
+/* The ids of the block, and whether they are those of the model: of a text, as the tokenizer that
+ * lies beside the model makes them. */
+static es_status find_ids(encode_job *job, int64_t *vocab, es_error *err)
+{
+    es_tokenizer *tokenizer;
+    if (job->o->ids)
+        return load_ids(job, err);
+    es_status status = es_tokenizer_open(job->folder, &job->session->budget, &tokenizer, err);
+    if (status != ES_OK)
+        return status;
+    *vocab = es_tokenizer_describe(tokenizer).size;
+    status = find_block(job, tokenizer, err);
+    es_tokenizer_free(tokenizer);
     return status;
 }
 
@@ -390,18 +544,15 @@ static es_status encode(encode_job *job, es_error *err)
                                 .allow_nonfinite = job->o->allow_nonfinite,
                                 .allow_trailing = job->o->allow_trailing,
                                 .budget = &job->session->budget};
-    es_tokenizer *tokenizer;
     es_model *model = NULL;
-    es_status status = es_tokenizer_open(job->folder, &job->session->budget, &tokenizer, err);
-    if (status != ES_OK)
-        return status;
-    const int64_t size = es_tokenizer_describe(tokenizer).size;
-    status = find_block(job, tokenizer, err);
-    es_tokenizer_free(tokenizer);
+    int64_t vocab = job->config.vocab;
+    es_status status = find_ids(job, &vocab, err);
     if (status == ES_OK)
         status = es_model_open(job->folder, &opts, &model, err);
+    if (status == ES_OK && job->o->text)
+        status = es_model_check_vocab(model, vocab, err);
     if (status == ES_OK)
-        status = es_model_check_vocab(model, size, err);
+        status = check_predicts(job, model, err);
     if (status == ES_OK) {
         put_question(job);
         status = forward(job, model, err);
@@ -430,6 +581,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
         status = encode(&job, err);
     free(job.block.ids);
     free(job.hidden);
+    free(job.token_logits);
     for (int s = 0; s < 3; s++)
         free(job.stats[s]);
     free(job.logits);
@@ -440,21 +592,26 @@ static const char *const examples[] = {
     "esscher encode --model models/minilm --text page.txt --out H.npy",
     "esscher encode --model sentence-transformers/all-MiniLM-L6-v2 --text book.txt --block 3 "
     "--layer 6 --out last.npy",
+    "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
     NULL};
 
 const cli_command cli_encode = {
     .name = "encode",
-    .summary = "hidden states of a block of text in a BERT checkpoint",
-    .usage = "--model MODEL --text FILE [--out H.npy] [options]",
+    .summary = "hidden states of a block of text in a model on disk, and a decoder's logits",
+    .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
         "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "
-        "MiniLM, gte, bge, e5 and classifiers made from them. The text is one string; block B of "
-        "it stands between the special tokens ([CLS] and [SEP]), without padding.\n\n"
+        "MiniLM, gte, bge, e5 and classifiers made from them, or a decoder of the Llama, Mistral, "
+        "Qwen, GPT-2 or NeoX family. The text is one string; block B of it stands between what the "
+        "tokenizer puts around a text ([CLS] and [SEP], or a token that begins it), without "
+        "padding. --ids are run as they are, so that hidden states and logits can be held against "
+        "another program's: docs/MODELS.md says how.\n\n"
         "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
-        "them, (n, hidden), in the precision asked for. The answer holds the token ids and, for "
-        "every layer and head, entropy, largest weight and sum of squared weights, means over the "
-        "block's queries; and, where the model is a classifier, logits and probabilities of its "
-        "labels.",
+        "them, (n, hidden), in the precision asked for; those of a decoder are before its last "
+        "norm. L.npy gets logits of the token after each, (n, vocabulary). The answer holds the "
+        "token ids and, for every layer and head, entropy, largest weight and sum of squared "
+        "weights, means over the block's queries; and, where the model is a classifier, logits and "
+        "probabilities of its labels.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,
