@@ -1,7 +1,6 @@
 /* pool.h : the hidden states of a text, layer by layer, on disk.
  *
- * A model reads text in blocks of [CLS] + ids + [SEP], or whatever its tokenizer puts around them
- * (es_tokenizer_frame()), each at its own length. What its layers are
+ * A model reads text in blocks of [CLS] + ids + [SEP], each at its own length. What its layers are
  * given, hidden states 0 .. L-1, is a sample of the law of real tokens: the pool. A million tokens
  * of a small model are gigabytes, so a pool is a folder:
  *

@@ -34,112 +34,6 @@ static es_status read_whole(const char *path, es_budget *budget, char **out, siz
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
-enum { PATH_MOST = 4096 };
-
-/* folder/name, or the name alone in the folder we are in. */
-static es_status join(char out[PATH_MOST], const char *folder, size_t length, const char *name,
-                      es_error *err)
-{
-    const char *slash = length && folder[length - 1] != '/' ? "/" : "";
-    if (length + strlen(name) + 2 > PATH_MOST)
-        return es_fail(err, ES_E_ARGUMENT, "tokenizer.path", "use a shorter path",
-                       "a path of %zu bytes is too long", length);
-    snprintf(out, PATH_MOST, "%.*s%s%s", (int)length, folder, slash, name);
-    return ES_OK;
-}
-
-/* The file `name` beside another. */
-static es_status beside(char out[PATH_MOST], const char *path, const char *name, es_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    return join(out, path, slash ? (size_t)(slash - path) + 1 : 0, name, err);
-}
-
-/* ---- what a text begins with ---- */
-
-/* Ids from outside are ids only if the vocabulary has them. One that it does not have is no reason
- * to refuse a tokenizer that has all it needs to read text. */
-static void begin_with(es_tokenizer *t, int64_t id, const char *key, const char *path)
-{
-    if (id >= 0 && es_tokenizer_token(t, id))
-        t->info.begin = (int32_t)id;
-    else
-        es_log(ES_LOG_WARN, "%s: \"%s\" is no token of the vocabulary: texts begin without it",
-               path, key);
-}
-
-/* "bos_token": "<s>", or an object with its content, or null: there is none. */
-static es_status read_begin_token(es_tokenizer *t, const es_settings *s, bool *known, es_error *err)
-{
-    static const char key[] = "bos_token";
-    const json_t *value = json_object_get(s->root, key);
-    const char *token = NULL;
-    ES_TRY(json_is_object(value) ? es_settings_text(s, value, "content", &token, err)
-                                 : es_settings_text(s, s->root, key, &token, err));
-    *known = value != NULL;
-    if (token)
-        begin_with(t, es_tokenizer_find(t, token), key, s->path);
-    return ES_OK;
-}
-
-static es_status read_begin_id(es_tokenizer *t, const es_settings *s, bool *known, es_error *err)
-{
-    static const char key[] = "bos_token_id";
-    const json_t *value = json_object_get(s->root, key);
-    int64_t id = -1;
-    ES_TRY(es_settings_int(s, s->root, key, &id, err));
-    *known = value != NULL;
-    if (value && !json_is_null(value))
-        begin_with(t, id, key, s->path);
-    return ES_OK;
-}
-
-static const struct begin_source {
-    const char *file;
-    es_status (*read)(es_tokenizer *t, const es_settings *s, bool *known, es_error *err);
-} begin_sources[] = {{"tokenizer_config.json", read_begin_token}, {"config.json", read_begin_id}};
-
-/* A file that is not there says nothing. */
-static es_status ask_begin(es_tokenizer *t, const struct begin_source *source, const char *json,
-                           bool *known, es_error *err)
-{
-    char path[PATH_MOST], *data = NULL;
-    size_t bytes = 0;
-    struct stat st;
-    es_settings settings = {0};
-    ES_TRY(beside(path, json, source->file, err));
-    if (stat(path, &st) != 0)
-        return ES_OK;
-    es_status status = read_whole(path, t->budget, &data, &bytes, err);
-    if (status == ES_OK)
-        status = es_settings_open(&settings, data, bytes, path, t->budget, err);
-    if (status == ES_OK)
-        status = source->read(t, &settings, known, err);
-    es_settings_close(&settings);
-    es_mem_free(t->budget, data);
-    return status;
-}
-
-/* A decoder whose template puts nothing before a text was trained all the same on texts that begin
- * with a token, which its other files name; and the first token of a text can only be predicted
- * from something. The tokenizer's own file goes first, for checkpoints that never see such a token
- * have an id for it in config.json, too. */
-static es_status find_begin(es_tokenizer *t, const char *json, es_error *err)
-{
-    bool known = t->kind != &es_kind_bpe || t->info.prefix_count > 0;
-    for (size_t i = 0; i < sizeof begin_sources / sizeof begin_sources[0] && !known; i++)
-        ES_TRY(ask_begin(t, &begin_sources[i], json, &known, err));
-    return ES_OK;
-}
-
-/* ---- folders ---- */
-
 /* The file's bytes are needed only while tables are made of them. */
 static es_status open_json(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
 {
@@ -150,7 +44,7 @@ static es_status open_json(const char *path, es_budget *budget, es_tokenizer **o
         status = es_tokenizer_read_json(data, bytes, path, budget, out, err);
     es_mem_free(budget, data);
     if (status == ES_OK)
-        status = find_begin(*out, path, err);
+        status = es_tokenizer_find_begin(*out, path, err);
     if (status != ES_OK) {
         es_tokenizer_free(*out);
         *out = NULL;
@@ -174,6 +68,26 @@ static es_status open_vocab(const char *path, const char *config_path, es_budget
     es_mem_free(budget, data);
     es_mem_free(budget, config);
     return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+enum { PATH_MOST = 4096 };
+
+/* folder/name, or the name alone in the folder we are in. */
+static es_status join(char out[PATH_MOST], const char *folder, size_t length, const char *name,
+                      es_error *err)
+{
+    const char *slash = length && folder[length - 1] != '/' ? "/" : "";
+    if (length + strlen(name) + 2 > PATH_MOST)
+        return es_fail(err, ES_E_ARGUMENT, "tokenizer.path", "use a shorter path",
+                       "a path of %zu bytes is too long", length);
+    snprintf(out, PATH_MOST, "%.*s%s%s", (int)length, folder, slash, name);
+    return ES_OK;
 }
 
 /* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
@@ -208,7 +122,9 @@ es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **
         return open_folder(path, budget, out, err);
     if (ends_with(path, ".json"))
         return open_json(path, budget, out, err);
-    ES_TRY(beside(config, path, "tokenizer_config.json", err));
+    const char *slash = strrchr(path, '/');
+    ES_TRY(
+        join(config, path, slash ? (size_t)(slash - path) + 1 : 0, "tokenizer_config.json", err));
     return open_vocab(path, config, budget, out, err);
 }
 
