@@ -1,5 +1,4 @@
-# measure --causal, --window: a table says which keys are seen, and --compare judges by the mask that was asked for: heads'
-# outputs of a decoder's first layer, as NumPy has them, are those of its queries and keys under its own mask.
+# measure --causal, --window: a table says which keys are seen, and --compare judges by the mask that was asked for.
 make_npy q.npy f32 2x50x8 normal 1 && make_npy k.npy f32 2x90x8 normal 2 && make_npy v.npy f32 2x90x4 normal 3
 measure() { esscher measure --q q.npy --k k.npy --v v.npy --quiet "$@"; }
 measure --causal --json >a.json && get_json a.json mask.causal mask.window mask.first_place mask.seen rows.0.n rows.0.queries
