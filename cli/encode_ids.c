@@ -147,6 +147,11 @@ static es_status load_ids(encode_job *job, es_error *err)
         es_npy_load_as(job->o->ids, ES_NPY_RAW_WHOLE, &job->session->budget, &array, err);
     if (status != ES_OK)
         return status;
+    if (array.dtype != ES_F64 || array.shape[array.rank - 1] != job->most) {
+        es_array_free(&array);
+        return cli_fail(err, ES_E_IO, job->o->ids, "file.changed", "run again",
+                        "the file is another than a moment ago");
+    }
     const double *values = array.data; /* whole numbers become f64 */
     int64_t wrong = -1;
     b->ids = cli_alloc_array((size_t)job->most, sizeof *b->ids);
