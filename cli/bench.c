@@ -15,9 +15,10 @@ static const cli_option options[] = {
      .field = offsetof(bench_options, quick)},
     {"dim", 'd', CLI_COUNTS, "LIST", "head dimensions", .field = offsetof(bench_options, d),
      .standard = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
-    {"n", 'n', CLI_WHOLE, "N", "queries and keys of the square shapes",
+    {"n", 'n', CLI_WHOLE, "N",
+     "queries and keys of the square shapes; of --model tokens of a block",
      .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24,
-     .otherwise = "16384; quick: 4096"},
+     .otherwise = "16384; quick: 4096; model: 512"},
     {"repetitions", 0, CLI_WHOLE, "R", "of everything",
      .field = offsetof(bench_options, repetitions), .standard = "5", .min = 1, .max = 1000,
      .was = "repeat"},
@@ -25,7 +26,7 @@ static const cli_option options[] = {
      .field = offsetof(bench_options, threads), .otherwise = "1 and all processors", .min = 1,
      .max = 1024, .increasing = true},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "instead: the forward pass of this BERT, against its matrix products alone",
+     "instead: the forward pass of this model, against its matrix products alone",
      .field = offsetof(bench_options, model)},
     {0}};
 
@@ -143,7 +144,7 @@ static void complete(bench_options *o, const cli_session *session, int64_t threa
                      double same[2])
 {
     const int all = session->exec.threads;
-    if (!o->n)
+    if (!o->n && !o->model)
         o->n = o->quick ? 4096 : 16384;
     if (o->threads.count && es_build_info().openmp)
         return;

@@ -20,12 +20,19 @@ static const es_column columns[] = {
      "median over repetitions of products / time"},
     {"percent_of_products_min", "least", "%", ES_FORMAT_SHORT},
     {"percent_of_products_max", "most", "%", ES_FORMAT_SHORT},
+    {"percent_of_all", "of all", "%", ES_FORMAT_SHORT,
+     "the same with attention's own products added, as if they ran at the speed of the others: no "
+     "forward pass of these blocks could be above 100 %"},
+    {"attention_share", "attention", "%", ES_FORMAT_SHORT,
+     "operations of attention over those of the matrices"},
+    {"bytes_stated", "memory stated", "B", ES_FORMAT_SHORT, "bound before the run, weights apart"},
+    {"bytes_used", "used", "B", ES_FORMAT_SHORT, "most at one time"},
     {0}};
 
 static const es_table_view views[] = {{"Forward pass of the model, f32"}, {0}};
 static const es_table_spec table = {"model", columns, views};
 
-enum { BLOCKS_PER_THREAD = 4 };
+enum { BLOCKS_PER_THREAD = 4, TOKENS = 512 };
 
 /* Times of one number of threads; ids do not matter to the speed. */
 typedef struct timing {
@@ -33,6 +40,7 @@ typedef struct timing {
     es_model_block *blocks;
     int64_t n, count;
     es_exec exec;
+    es_budget memory;
     double *forward, *products, *ratio; /* (repeat) */
 } timing;
 
@@ -64,18 +72,28 @@ static void put_row(es_table *to, timing *t, int64_t repeat)
     es_table_real(to, at, "percent_of_products", (ratio.median));
     es_table_real(to, at, "percent_of_products_min", (ratio.min));
     es_table_real(to, at, "percent_of_products_max", (ratio.max));
+    const es_model_cost cost =
+        es_model_cost_of(es_model_config_of(t->model), ES_F32, t->n, t->exec.threads, false);
+    const double share = cost.attention / cost.products;
+    es_table_real(to, at, "percent_of_all", ratio.median * (1.0 + share));
+    es_table_real(to, at, "attention_share", 100.0 * share);
+    es_table_real(to, at, "bytes_stated", cost.bytes);
+    es_table_real(to, at, "bytes_used", (double)t->memory.peak);
 }
 
 static es_status time_threads(cli_session *session, const bench_options *o, const es_model *model,
                               int threads, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
+    const int64_t n = o->n ? o->n : TOKENS;
     timing t = {.model = model,
-                .n = c->positions < 512 ? c->positions : 512,
-                .count = BLOCKS_PER_THREAD * threads,
+                .n = c->positions < n ? c->positions : n,
+                .count =
+                    n > TOKENS ? 1 : BLOCKS_PER_THREAD * threads, /* threads share a long one */
                 .exec = session->exec};
     t.exec.threads = threads;
     t.exec.progress = NULL;
+    t.exec.budget = &t.memory;
     int32_t *ids = cli_alloc_array((size_t)t.n, sizeof *ids);
     t.blocks = cli_alloc_array((size_t)t.count, sizeof *t.blocks);
     t.forward = cli_alloc_array((size_t)(3 * o->repetitions), sizeof *t.forward);

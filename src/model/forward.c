@@ -352,23 +352,23 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
 typedef struct product_job {
     const es_model *model;
     int64_t n;
-    char *memory; /* per thread: (n, widest) in and (n, widest) out */
+    char *memory; /* per thread: (ES_STRIP, widest) in and (ES_STRIP, widest) out */
     size_t each;
 } product_job;
 
-/* The same shapes in the same order as above, on zeros: time does not depend on the numbers. */
-static es_status multiply_block(void *job_, int64_t unit, int thread, es_error *err)
+/* The same shapes as above, strip by strip, on zeros: time does not depend on the numbers. */
+static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
 {
     const product_job *j = job_;
     const es_model *m = j->model;
+    const int64_t rows = es_strip_at(j->n, unit % es_strips(j->n)).n;
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
-    (void)unit;
     (void)err;
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
         for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);) {
             const es_linear *part = es_model_place(m, s.part, layer);
             if (!es_part_is_vector(s.part))
-                es_gemm_add(m->precision, j->n, s.rows, s.cols, x, part->w, y);
+                es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
         }
     }
     return ES_OK;
@@ -378,7 +378,8 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
                             es_error *err)
 {
     int64_t widest = model->config.hidden;
-    const int threads = es_parallel_threads(exec, count);
+    const int64_t units = count * es_strips(n), rows = n < ES_STRIP ? n : ES_STRIP;
+    const int threads = es_parallel_threads(exec, units);
     es_budget *budget = exec ? exec->budget : NULL;
     void *memory;
     if (n < 1 || n > model->config.positions)
@@ -390,11 +391,11 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
         widest = s.cols > widest ? s.cols : widest;
     }
     product_job j = {
-        .model = model, .n = n, .each = (size_t)(n * widest) * es_dtype_size(model->precision)};
+        .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
     ES_TRY(es_mem_array(budget, 2 * threads, (int64_t)j.each, 1, "products", &memory, err));
     j.memory = memory; /* zeros: products of finite numbers, whatever is added */
     es_blas_enter();
-    const es_status status = es_parallel_run(exec, count, multiply_block, &j, err);
+    const es_status status = es_parallel_run(exec, units, multiply_strip, &j, err);
     es_blas_leave();
     es_mem_free(budget, memory);
     return status;
