@@ -144,19 +144,6 @@ static double tokenizer_bytes(const encode_job *job)
     return stat(path, &st) == 0 ? 56.0 * (double)st.st_size : 1e7;
 }
 
-/* Weights as they lie in memory: matrices of layers, tables of words and places, and a matrix for
- * the next token where that is not the table of words. */
-static double weight_count(const es_model_config *c)
-{
-    const double H = (double)c->hidden, gate = c->causal ? 3.0 : 2.0;
-    const double layer = (double)(c->qkv_width + c->query_width) * H +
-                         gate * H * (double)c->intermediate + 16.0 * H +
-                         2.0 * (double)c->intermediate + (double)c->qkv_width;
-    const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
-    return (words + (double)(c->rotary.width ? 0 : c->positions) + (double)c->types + 3.0) * H +
-           (double)c->layers * layer + H * H;
-}
-
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
@@ -167,7 +154,7 @@ static es_cost estimate(const encode_job *job)
                                                job->session->exec.threads, job->o->logits != NULL);
     return (es_cost){
         .flops = run.products + run.attention,
-        .input_bytes = weight_count(c) * item + (job->o->text ? tokenizer_bytes(job) : 8.0 * n),
+        .input_bytes = run.weights * item + (job->o->text ? tokenizer_bytes(job) : 8.0 * n),
         .output_bytes = n * (states + logits) * item + 24.0 * (double)(c->layers * c->heads),
         .work_bytes = run.bytes + 4.0 * (double)c->positions + 1e6};
 }
