@@ -56,12 +56,15 @@ typedef struct es_model_config {
     int64_t intermediate; /* rows of W1 */
     int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
     int64_t positions;    /* longest block */
+    int64_t start_id;     /* bos_token_id: what begins a text; -1: config.json states none */
     int64_t types;        /* token types; the first is the one used. 0: the model has none */
     int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
                        of the classifier, 0 without one */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
     double layer_norm_eps;
+    int64_t kv_heads, head_dim, query_width, kv_width, window;
+    bool causal, predicts;
     char architecture[64]; /* the first of "architectures", or "" */
     char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
@@ -181,6 +184,9 @@ typedef struct es_model_block {
      * with ids, start = 0. */
     int64_t start;
     const void *input;
+    double *nll;
+    const struct es_mask *mask;
+    const double *score_factor;
 } es_model_block;
 
 /*! es_model_forward() : run every block through the model, one per thread at a time. 2 n L (4 H^2 +
