@@ -56,7 +56,6 @@ typedef struct es_model_config {
     int64_t intermediate; /* rows of W1 */
     int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
     int64_t positions;    /* longest block */
-    int64_t start_id;     /* bos_token_id: what begins a text; -1: config.json states none */
     int64_t types;        /* token types; the first is the one used. 0: the model has none */
     int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
                        of the classifier, 0 without one */

@@ -169,20 +169,6 @@ static es_status take_labels(es_json *j, es_model_config *c)
     }
 }
 
-/* Beside numbers there are null, and lists of several: which of them begins a text is then not
- * said. */
-static es_status take_id(es_json *j, int64_t *out)
-{
-    const unsigned char first = es_json_kind(j);
-    double value;
-    if (first < '0' || first > '9')
-        return es_json_skip(j);
-    ES_TRY(es_json_number(j, &value));
-    if (value <= 2147483647.0 && (double)(int64_t)value == value)
-        *out = (int64_t)value;
-    return ES_OK;
-}
-
 static es_status take_field(reading *r, int which)
 {
     const es_field *f = &r->fields[which];
@@ -198,8 +184,6 @@ static es_status take_field(reading *r, int which)
                                           : es_json_boolean(&r->j, &r->flag[which]);
     case ES_FIELD_FIRST:
         return take_first(&r->j, out);
-    case ES_FIELD_ID:
-        return take_id(&r->j, out);
     default:
         return take_labels(&r->j, r->config);
     }
@@ -289,7 +273,6 @@ static const es_field identity[] = {
     {"model_type", ES_FIELD_WORD, .at = ES_CONFIG(model_type)},
     {"architectures", ES_FIELD_FIRST, .at = ES_CONFIG(architecture)},
     {"id2label", ES_FIELD_LABELS, .at = ES_CONFIG(labels)},
-    {"bos_token_id", ES_FIELD_ID, .at = ES_CONFIG(start_id)},
     {0}};
 
 /* The text is walked twice, because which keys count is known only after model_type, which may come
@@ -299,7 +282,7 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
                           es_model_config *out, es_error *err)
 {
     const es_json j = {bytes, 0, size, file, "config", err, 0};
-    es_model_config c = {0}, about = {.start_id = -1};
+    es_model_config c = {0}, about = {0};
     reading first = {.j = j, .fields = identity, .config = &about};
     *out = c;
     ES_TRY(take_fields(&first));
@@ -313,7 +296,6 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     ES_TRY(check_complete(&second));
     ES_TRY(check_heads(arch, file, &c, err));
     c.labels = about.labels;
-    c.start_id = about.start_id;
     memcpy(c.label, about.label, sizeof c.label);
     snprintf(c.model_type, sizeof c.model_type, "%s", arch->model_type);
     memcpy(c.architecture, about.architecture, sizeof c.architecture);

@@ -30,7 +30,6 @@ typedef enum es_field_kind {
     ES_FIELD_WORD,  /* a string; null is as if it were not there */
     ES_FIELD_FLAG,  /* true or false */
     ES_FIELD_FIRST, /* the first string of an array */
-    ES_FIELD_ID,    /* a token's id; what is no whole number from 0 on is as if it were not there */
     ES_FIELD_LABELS /* an object of names by their numbers: how many, and the names */
 } es_field_kind;
 

@@ -33,7 +33,7 @@ static const es_param params[] = {
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks, the first so many", FIELD(blocks), .min = 1,
      .max = 1e9, .otherwise = "all there are"},
     {"start", 0, ES_PARAM_TEXT, "ID", "the id that begins each block, or none", FIELD(start),
-     .otherwise = "what the tokenizer puts before a text, else bos_token_id of config.json"},
+     .otherwise = "what the tokenizer puts before a text, else its bos_token"},
     {"window", 0, ES_PARAM_COUNTS, "GRID",
      "a query sees the last W keys, its own included; each of the numbers in turn. With --policy, "
      "one number: the part of that name",
