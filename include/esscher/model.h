@@ -62,8 +62,6 @@ typedef struct es_model_config {
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
     double layer_norm_eps;
-    int64_t kv_heads, head_dim, query_width, kv_width, window;
-    bool causal, predicts;
     char architecture[64]; /* the first of "architectures", or "" */
     char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
@@ -183,9 +181,6 @@ typedef struct es_model_block {
      * with ids, start = 0. */
     int64_t start;
     const void *input;
-    double *nll;
-    const struct es_mask *mask;
-    const double *score_factor;
 } es_model_block;
 
 /*! es_model_forward() : run every block through the model, one per thread at a time. 2 n L (4 H^2 +
