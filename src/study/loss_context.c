@@ -58,7 +58,7 @@ static const es_column fit_columns[] = {
     {0}};
 static const es_table_spec fits_table = {
     "fits", fit_columns,
-    ES_VIEW("Power law of loss against context", "of sinks scale points beta gamma A doubling why"),
+    ES_VIEW("Power law of loss against context", "of sinks scale points beta gamma why A doubling"),
     .keys = "of sinks scale"};
 
 /* ---- groups of windows ---- */
@@ -127,8 +127,10 @@ static void tell_worth(const es_job *job, const group *g, es_answer *a)
     }
     say_beginning(g, begin);
     if (*list)
-        es_answer_tell(a, "%s %s (tokens at places %lld to %lld of their blocks).", begin, list,
-                       (long long)(s->longest / 2), (long long)s->longest - 1);
+        es_answer_tell(a,
+                       "%s %s (every layer sees so many keys; tokens at places %lld to %lld of "
+                       "their blocks).",
+                       begin, list, (long long)(s->longest / 2), (long long)s->longest - 1);
 }
 
 /* ---- which window is enough ---- */

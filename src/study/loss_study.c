@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <esscher/attend.h>
-
 #include "base/error.h"
 #include "stats/average.h"
 #include "stats/special.h"
@@ -409,14 +407,13 @@ int loss_bins(int64_t length, loss_bin *bins)
 
 static double block_flops(const loss_state *s, const es_loss_setting *lab, int64_t n)
 {
-    const es_model_config *c = s->config;
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
-    const double q = (double)c->query_width, kv = (double)c->kv_width, N = (double)n;
-    const double keys = es_window_keys(lab, n), heads = L * (double)c->heads;
-    const double matrices =
-        2.0 * N * (L * (2.0 * H * q + 2.0 * H * kv + 3.0 * H * I) + H * (double)c->vocab);
+    static const es_loss_setting full = {0};
+    const es_model_cost cost =
+        es_model_cost_of(s->config, es_model_precision(s->model), n, 1, true);
+    const double keys = es_window_keys(lab, n) / es_window_keys(&full, n), N = (double)n;
+    const double heads = (double)(s->config->layers * s->config->heads);
     const double policy = lab->policy.policy ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
-    return SLOWNESS * (matrices + 4.0 * N * keys * L * q) + policy;
+    return SLOWNESS * (cost.products + keys * cost.attention) + policy;
 }
 
 static double setting_flops(const loss_state *s, int64_t setting)
@@ -439,30 +436,24 @@ static double cell_weight(const es_job *job, int64_t cell)
 /* Cells work side by side where there are many of them; else all threads share a block. */
 static bool side_by_side(const loss_state *s) { return s->count * s->text.count >= 16; }
 
-/* Of one block: its hidden state, what a layer makes of it, keys and values of all of it, chunks of
- * logits; and what attention takes. */
-static double block_bytes(const es_job *job)
+/* Threads that work on one block take what one takes, or less. A policy's head has scores, weights
+ * and choices of its queries besides. */
+static double work_bytes(const es_job *job)
 {
     const loss_state *s = job->state;
-    const es_model_config *c = s->config;
-    const double n = (double)s->longest, item = (double)es_dtype_size(job->precision);
-    const double width = 5.0 * (double)c->hidden + 2.0 * (double)c->intermediate +
-                         2.0 * (double)(c->query_width + 2 * c->kv_width);
-    const es_exec one = {.threads = 1, .isa = job->exec.isa};
-    const es_attend_opts opts = {.precision = job->precision, .exec = &one};
-    es_attend_plan plan = {0};
-    es_error ignored;
-    es_attend_plan_for(s->longest, s->longest, c->head_dim, c->head_dim, &opts, false, &plan,
-                       &ignored);
-    return n * width * item + n * (4.0 * (double)c->head_dim + 96.0) * 8.0 +
-           512.0 * (double)c->vocab * item + (double)plan.bytes + 1e6;
+    const double n = (double)s->longest, k = (double)s->config->head_dim;
+    const double sides = side_by_side(s) ? (double)job->exec.threads : 1.0;
+    const es_model_cost one = es_model_cost_of(s->config, job->precision, s->longest, 1, true);
+    const es_model_cost all =
+        es_model_cost_of(s->config, job->precision, s->longest, job->exec.threads, true);
+    const double policy = 8.0 * n * (4.0 * k + 96.0);
+    return fmax(all.bytes, sides * one.bytes) + sides * policy + 1e6;
 }
 
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const loss_state *s = job->state;
     const double cells = 8.0 * (double)(s->count * s->text.count) * (double)cell_rows(s);
-    const double sides = side_by_side(s) ? (double)job->exec.threads : 1.0;
     double flops = 0.0;
     (void)err;
     for (int64_t i = 0; i < s->count; i++)
@@ -470,8 +461,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){.flops = flops,
                      .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 8.0 * (double)s->tokens + 4096.0 * (double)s->count,
-                     .work_bytes =
-                         1.1 * cells + sides * block_bytes(job) + 8.0 * (double)s->tokens + 1e6};
+                     .work_bytes = 1.1 * cells + work_bytes(job) + 8.0 * (double)s->tokens};
     return ES_OK;
 }
 

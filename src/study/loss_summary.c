@@ -61,7 +61,7 @@ static const es_column setting_columns[] = {
      "of attention weights, mean over heads and queries; error over blocks", .error = "entropy_se"},
     {0}};
 static const es_table_view setting_views[] = {
-    {"What is done to the model", "setting nll bits_per_byte cost late keys entropy"},
+    {"What is done to the model", "setting nll cost late entropy bits_per_byte keys"},
     {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1", .more = true},
     {0}};
 static const es_table_spec settings_table = {"settings", setting_columns, setting_views,
@@ -304,14 +304,27 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
                    may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
 }
 
-/* Policies at each number of keys, in a sentence each. */
-static void tell_policy(const es_job *job, int64_t k, es_answer *a)
+/* All numbers of keys of the policy that setting `first` is the first of, in one sentence. */
+static void tell_policy(const es_job *job, int64_t first, es_answer *a)
 {
     const loss_state *s = job->state;
-    const loss_mean m = loss_cost(job, k, 1, s->longest);
-    char cost[ES_SAY_ROOM];
-    es_answer_tell(a, "%s: %s nats per token more than all keys (95 %% interval %.3g to %.3g).",
-                   s->settings[k].name, es_say_number(m.value, m.se, cost), m.low, m.high);
+    const es_policy_spec *own = &s->settings[first].lab.policy;
+    char list[1536] = "", word[ES_POLICY_ROOM], cost[ES_SAY_ROOM];
+    for (int64_t k = 1; k < s->count; k++) {
+        const es_loss_setting *x = &s->settings[k].lab;
+        const size_t used = strlen(list);
+        if (!x->policy.policy || x->scale || !es_policy_same(&x->policy, own))
+            continue;
+        if (k < first)
+            return; /* said already */
+        if (used + 200 > sizeof list)
+            continue;
+        const loss_mean m = loss_cost(job, k, 1, s->longest);
+        snprintf(list + used, sizeof list - used, "%s%s with %.4g keys", used ? ", " : "",
+                 es_say_number(m.value, m.se, cost), keys_of(job, k));
+    }
+    es_answer_tell(a, "%s costs, in nats per token: %s (means over queries).",
+                   es_policy_word(own, word), list);
 }
 
 static void tell_cautions(const es_job *job, es_answer *a)
