@@ -86,7 +86,7 @@ static const es_column text_columns[] = {
     {"blocks", "blocks", "", ES_FORMAT_COUNT},
     {"longest", "longest", "tokens", ES_FORMAT_COUNT,
      "ids of a block, with the one that begins it"},
-    {"predicted", "predicted", "tokens", ES_FORMAT_COUNT},
+    {"tokens", "predicted", "tokens", ES_FORMAT_COUNT},
     {"bytes", "bytes", "bytes", ES_FORMAT_COUNT, "of the text that these stand for"},
     {0}};
 static const es_table_spec text_table = {"text", text_columns, ES_VIEW("Text", .more = true),
@@ -224,7 +224,7 @@ static void put_text(const es_job *job, es_answer *a)
     const int64_t row = es_table_row(t);
     es_table_count(t, row, "blocks", s->text.count);
     es_table_count(t, row, "longest", s->longest);
-    es_table_count(t, row, "predicted", s->tokens);
+    es_table_count(t, row, "tokens", s->tokens);
     if (s->bytes)
         es_table_count(t, row, "bytes", s->bytes);
 }
