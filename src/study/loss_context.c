@@ -42,7 +42,7 @@ static const es_column fit_columns[] = {
     {"of", "loss against", "", ES_FORMAT_TEXT,
      "position: loss by place in the block, octaves from 16 on, centres geometric. window: loss of "
      "tokens in the second half of their block by window, errors those of the difference to the "
-     "model as it is"},
+     "model as it is, taken as independent"},
     {"sinks", "sinks", "keys", ES_FORMAT_COUNT},
     {"scale", "scale", "", ES_FORMAT_TEXT},
     {"points", "points", "", ES_FORMAT_COUNT},
@@ -265,6 +265,18 @@ static void curve_of_windows(const es_job *job, const group *g, curve *out)
     }
 }
 
+/* "the window with 4 sinks, scores x log" */
+static void say_group(const group *g, char out[LOSS_ROOM])
+{
+    const long long sinks = g->like->lab.sinks;
+    snprintf(out, LOSS_ROOM, "the window");
+    if (sinks)
+        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), " with %lld sink%s", sinks,
+                 sinks == 1 ? "" : "s");
+    if (g->like->lab.scale)
+        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), ", scores x %.40s", g->like->scale);
+}
+
 static void put_fit(const es_context_fit *f, es_table *t, int64_t row)
 {
     es_put(t, row, {"beta", f->beta}, {"beta_se", f->beta_se}, {"beta_ci.0", f->beta_low},
@@ -291,25 +303,28 @@ static es_status fit_curve(es_job *job, const curve *x, const char *of, const gr
     const loss_state *s = job->state;
     es_table *t = es_answer_table(a, &fits_table);
     const int64_t row = es_table_row(t);
+    char what[LOSS_ROOM];
     es_context_fit fit;
+    snprintf(what, sizeof what, "the %s", of);
     es_table_text(t, row, "of", of);
     es_table_count(t, row, "points", x->count);
     if (g) {
         es_table_count(t, row, "sinks", g->like->lab.sinks);
         es_table_text(t, row, "scale", g->like->scale);
+        say_group(g, what);
     }
     const es_status status =
         es_context_fit_points(x->c, x->L, s->text.count > 1 ? x->se : NULL, x->count, NULL,
                               job->exec.budget, NULL, &fit, err);
     if (status == ES_OK) {
         put_fit(&fit, t, row);
-        tell_fit(&fit, of, a);
+        tell_fit(&fit, what, a);
         return ES_OK;
     }
     if (status != ES_E_NUMERIC && status != ES_E_EMPTY && status != ES_E_RANGE)
         return status;
     es_table_text(t, row, "why", err->message);
-    es_answer_tell(a, "No power law of loss against %s: %s.", of, err->message);
+    es_answer_tell(a, "No power law of loss against %s: %s.", what, err->message);
     return ES_OK;
 }
 
