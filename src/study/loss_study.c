@@ -334,13 +334,15 @@ static void add_interval(loss_mean *m)
     m->high = m->value + half;
 }
 
-static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int64_t from,
-                           int64_t to)
+loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
+                       int64_t to)
 {
     const loss_state *s = job->state;
     loss_mean m = {0};
     double sum = 0.0, count = 0.0, scatter = 0.0;
     for (int64_t b = 0; b < s->text.count; b++) {
+        if (b == skip)
+            continue;
         const loss_sum t = sum_over(job, setting, base, b, from, to);
         sum += t.sum;
         count += t.count;
@@ -349,6 +351,8 @@ static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int
     m.tokens = (int64_t)count;
     m.value = sum / count;
     for (int64_t b = 0; b < s->text.count; b++) {
+        if (b == skip)
+            continue;
         const loss_sum t = sum_over(job, setting, base, b, from, to);
         scatter += pow(t.sum - t.count * m.value, 2.0);
     }
@@ -359,12 +363,12 @@ static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int
 
 loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
-    return mean_over(job, setting, -1, from, to);
+    return loss_without(job, -1, setting, -1, from, to);
 }
 
 loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
-    return mean_over(job, setting, 0, from, to);
+    return loss_without(job, -1, setting, 0, from, to);
 }
 
 /* A difference of two ratios over the same blocks: to first order its error is that of the sum of

@@ -75,6 +75,11 @@ typedef struct loss_mean {
 loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to);
 loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to);
 
+/*! loss_without() : the same of all blocks but `skip` (-1: of all), less setting `base` (-1:
+ * nothing); for jackknives. */
+loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
+                       int64_t to);
+
 /*! loss_fall() : the loss at places [from, to) less that at [then, end), of the same blocks. */
 loss_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
                     int64_t end);
