@@ -93,18 +93,19 @@ static loss_mean late_cost(const es_job *job, int64_t setting)
 
 /* ---- what it is worth ---- */
 
-/* "With the first 4 tokens in sight and scores x log, context", or "Context". */
+/* "With the first 4 tokens in sight and scores times log, context", or "Context". */
 static void say_beginning(const group *g, char out[LOSS_ROOM])
 {
     const long long sinks = g->like->lab.sinks;
     if (sinks && g->like->lab.scale)
-        snprintf(out, LOSS_ROOM, "With the first %lld tokens in sight and scores x %.40s, context",
-                 sinks, g->like->scale);
+        snprintf(out, LOSS_ROOM,
+                 "With the first %lld tokens in sight and scores times %.40s, context", sinks,
+                 g->like->scale);
     else if (sinks)
         snprintf(out, LOSS_ROOM, "With the first %lld token%s in sight, context", sinks,
                  sinks == 1 ? "" : "s");
     else if (g->like->lab.scale)
-        snprintf(out, LOSS_ROOM, "With scores x %.40s, context", g->like->scale);
+        snprintf(out, LOSS_ROOM, "With scores times %.40s, context", g->like->scale);
     else
         snprintf(out, LOSS_ROOM, "Context");
 }
@@ -321,7 +322,7 @@ static bool jackknife(const es_job *job, const group *g, curve *x, es_context_fi
     return true;
 }
 
-/* "the window with 4 sinks, scores x log" */
+/* "the window with 4 sinks, scores times log" */
 static void say_group(const group *g, char out[LOSS_ROOM])
 {
     const long long sinks = g->like->lab.sinks;
@@ -330,7 +331,8 @@ static void say_group(const group *g, char out[LOSS_ROOM])
         snprintf(out + strlen(out), LOSS_ROOM - strlen(out), " with %lld sink%s", sinks,
                  sinks == 1 ? "" : "s");
     if (g->like->lab.scale)
-        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), ", scores x %.40s", g->like->scale);
+        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), ", scores times %.40s",
+                 g->like->scale);
 }
 
 static void put_fit(const es_context_fit *f, es_table *t, int64_t row)

@@ -189,7 +189,7 @@ static void add_settings(loss_state *s, const es_loss_setting *keys, const scale
         snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
         if (scale->scale) {
             const size_t used = strlen(new->name);
-            snprintf(new->name + used, LOSS_ROOM - used, ", scores x %.60s", list->names[i]);
+            snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
         }
         s->count++;
     }

@@ -28,7 +28,7 @@ enum { LOSS_ROOM = 128 };
 /* What is done to the model, and how people call it. */
 typedef struct loss_setting {
     es_loss_setting lab;
-    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores x log" */
+    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores times log" */
     char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
 } loss_setting;
 

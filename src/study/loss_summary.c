@@ -291,6 +291,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     const loss_setting *x = &s->settings[k];
     const loss_mean m = loss_cost(job, k, 1, s->longest);
     const es_measured was = entropy_of(job, 0, -1), is = entropy_of(job, k, -1);
+    const bool full = !x->lab.window && !x->lab.policy.policy;
     char what[LOSS_ROOM], cost[ES_SAY_ROOM];
     if (x->lab.scale == ES_SCALE_LOG)
         snprintf(what, sizeof what, "ln i / ln %.6g", x->lab.reference);
@@ -299,7 +300,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     es_answer_tell(a,
                    "Scores times %s (%s) %s the loss by %s nats per token%s; the mean entropy of "
                    "attention goes from %.4g to %.4g nats.",
-                   what, x->name, m.value > 0.0 ? "raise" : "lower",
+                   what, full ? x->scale : x->name, m.value > 0.0 ? "raise" : "lower",
                    es_say_number(fabs(m.value), m.se, cost),
                    may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
 }
