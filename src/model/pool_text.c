@@ -15,7 +15,7 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
                                  .n_texts = s->n_texts,
-                                 .length = es_model_config_of(s->model)->positions,
+                                 .length = es_pool_length(s),
                                  .tokens = s->tokens,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
@@ -94,7 +94,8 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const es_blocks *blocks = &text->blocks;
-    const double H = (double)c->hidden, L = (double)c->layers, longest = (double)c->positions;
+    const double H = (double)c->hidden, L = (double)c->layers;
+    const double longest = (double)es_pool_length(spec);
     const double n = (double)blocks->start[blocks->count];
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
     const double sums = spec->keep ? 1.0 : longest * ES_POOL_BATCH; /* of a batch and layer */

@@ -208,10 +208,10 @@ es_status es_pool_walk(const es_pool *pool, const es_pool_range *range, const es
     return status;
 }
 
-double es_pool_walk_bytes(const es_model_config *c, const es_pool_range *r, bool sparse,
-                          int threads)
+double es_pool_walk_bytes(const es_model_config *c, int64_t ids, const es_pool_range *r,
+                          bool sparse, int threads)
 {
-    const double H = (double)c->hidden, length = (double)c->positions;
+    const double H = (double)c->hidden, length = (double)ids;
     const double states = (double)(r->layer + r->layers);
     if (!sparse)
         return 4.0 * (double)r->strip * H;
