@@ -1,8 +1,9 @@
 /* pool.h : the hidden states of a text, layer by layer, on disk.
  *
  * A model reads text in blocks of [CLS] + ids + [SEP], each at its own length. What its layers are
- * given, hidden states 0 .. L-1, is a sample of the law of real tokens: the pool. A million tokens
- * of a small model are gigabytes, so a pool is a folder:
+ * given, hidden states 0 .. L-1 or, where norms come first, those after their norm, is a sample of
+ * the law of real tokens: the pool. A million tokens of a small model are gigabytes, so a pool is a
+ * folder:
  *
  *     pool.run            what was asked, what is finished, how attention looked in the blocks
  *     layer-0.npy ...     (tokens, hidden), f16 or f32: the input of layer 0, ...

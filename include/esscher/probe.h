@@ -61,7 +61,8 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
  *  and over its halves, into numbers (es_probe_numbers()). O(tokens hidden (hidden + queries))
  *  time; memory O((queries + hidden) hidden), whatever the pool's size.
  *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_ARGUMENT
- *  (probe.null); ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
+ *  (probe.null); ES_E_UNSUPPORTED (probe.norms) of a model whose heads norm queries and keys;
+ *  ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
  *  ES_E_MEMORY, ES_E_INTERRUPTED. */
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);

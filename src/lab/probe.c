@@ -136,6 +136,13 @@ static es_status check_question(const es_probe_spec *spec, int64_t tokens, es_er
 {
     if (!spec || !spec->model || !spec->sizes || spec->n_sizes < 1)
         return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "model or sizes are missing");
+    if (es_model_config_of(spec->model)->head_norms)
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "probe.norms",
+            "esscher probe --look positions has horizons of queries and keys as they are",
+            "heads of %s norm their queries and keys: scores are no x'A'y, and have "
+            "neither horizon nor limit without positions",
+            es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",
                        "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",

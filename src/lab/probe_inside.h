@@ -37,7 +37,7 @@ enum {
 /* k, the channels of a head. */
 static inline int64_t es_probe_width(const es_model_config *c)
 {
-    return c->head_dim ? c->head_dim : c->hidden / c->heads;
+    return c->head_dim;
 }
 
 /* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). Heads that share their keys

@@ -32,7 +32,7 @@ typedef struct build {
     int64_t length;      /* ids of a full block */
     int64_t finished;    /* batches */
     es_npy_rows *layers; /* (config->layers) */
-    float *hidden;       /* (ES_POOL_BATCH, layers + 1, length, hidden) */
+    float *inputs;       /* (ES_POOL_BATCH, layers, length, hidden) */
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
 } build;
 
@@ -256,8 +256,8 @@ static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
     es_budget *budget = b->exec.budget;
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), b->length * c->hidden,
-                        sizeof(float), "hidden states", (void **)&b->hidden, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->layers, b->length * c->hidden, sizeof(float),
+                        "hidden states", (void **)&b->inputs, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
                         "attention statistics", (void **)&b->raw, err));
     ES_TRY(
@@ -308,14 +308,14 @@ static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows,
 static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
-    const int64_t room = (c->layers + 1) * b->length * c->hidden;
+    const int64_t room = c->layers * b->length * c->hidden;
     const int64_t *start = b->text.blocks.start;
     memset(sums, 0, (size_t)b->sums * sizeof *sums);
     for (int64_t l = 0; l < c->layers; l++) {
         uint64_t chain = 0;
         for (int64_t i = 0; i < count; i++) {
             const int64_t block = first + i, n = start[block + 1] - start[block];
-            float *rows = b->hidden + i * room + (l * n + b->text.prefix) * c->hidden;
+            float *rows = b->inputs + i * room + (l * n + b->text.prefix) * c->hidden;
             ES_TRY(b->kept ? write_kept(b, l, block, rows, &chain, err)
                            : write_block(b, l, block, row_of(b, block) - row_of(b, first), rows,
                                          sums, err));
@@ -367,14 +367,13 @@ static es_status run_batch(void *user, int64_t batch, const es_exec *exec, doubl
     es_model_block blocks[ES_POOL_BATCH];
     for (int64_t i = 0; i < count; i++) {
         double *raw = b->raw + i * ES_POOL_SEEN * heads;
-        blocks[i] =
-            (es_model_block){.ids = text->ids + text->start[first + i],
-                             .n = text->start[first + i + 1] - text->start[first + i],
-                             .hidden = b->hidden + i * (c->layers + 1) * b->length * c->hidden,
-                             .entropy = raw,
-                             .top_weight = raw + heads,
-                             .sum_squares = raw + 2 * heads,
-                             .ess = raw + 3 * heads};
+        blocks[i] = (es_model_block){.ids = text->ids + text->start[first + i],
+                                     .n = text->start[first + i + 1] - text->start[first + i],
+                                     .inputs = b->inputs + i * c->layers * b->length * c->hidden,
+                                     .entropy = raw,
+                                     .top_weight = raw + heads,
+                                     .sum_squares = raw + 2 * heads,
+                                     .ess = raw + 3 * heads};
     }
     ES_TRY(es_model_forward(b->spec->model, blocks, count, exec, err));
     ES_TRY(write_layers(b, first, count, out + b->seen, err));
@@ -520,7 +519,7 @@ static void release(build *b)
     es_mem_free(budget, b->missing);
     es_mem_free(budget, b->layers);
     es_mem_free(budget, b->raw);
-    es_mem_free(budget, b->hidden);
+    es_mem_free(budget, b->inputs);
     es_blocks_free(&b->text.blocks);
 }
 

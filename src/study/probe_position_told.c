@@ -160,6 +160,11 @@ static void tell_rotation(const telling *t)
 
 static void caution(const telling *t)
 {
+    if (t->s->pools.config->head_norms)
+        es_answer_tell(t->answer,
+                       "Caution: heads of this model norm their queries and keys, so that scores "
+                       "are no x'A'y: there are no horizons of weights and no limit without "
+                       "positions, only what queries and keys themselves say.");
     if (t->p->blocks < 4)
         es_answer_tell(
             t->answer,

@@ -87,7 +87,8 @@ static es_status choose(const probe_params *p, probe_state *s, es_error *err)
                          "tokens of this model see all of their block: its places are alike");
     s->positions.wanted = causal && p->look != PROBE_LIMITS;
     s->positions.error = p->error;
-    s->pooled = p->look != PROBE_POSITIONS;
+    s->pooled = p->look == PROBE_LIMITS ||
+                (p->look == PROBE_ALL && !(causal && s->pools.config->head_norms));
     return ES_OK;
 }
 
