@@ -318,8 +318,8 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     double *lse;
     float *x = NULL;
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
-    if (!p->pool.specials)
-        return ES_OK;
+    if (!p->pool.specials || es_model_config_of(p->spec.model)->causal)
+        return ES_OK; /* of those that see only what was before them positions.h tells */
     es_status status =
         es_mem_array(p->exec.budget, p->pool.length, 1, sizeof *lse, "a block", (void **)&lse, err);
     if (status == ES_OK)

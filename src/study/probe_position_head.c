@@ -80,15 +80,20 @@ static double total(const probe_track *t, int64_t place, int64_t without)
     return sum;
 }
 
+static double error_without(const probe_track *t, int64_t bin, int64_t window, int64_t without)
+{
+    const double spread = total(t, es_positions_at(t->grid, bin, ES_POSITIONS_SPREAD), without);
+    return sqrt(total(t, es_positions_error_at(t->grid, bin, window), without) / spread);
+}
+
 /* ln w, where the error comes down to `error` for good. A window of as many keys as the bin's
  * longest context leaves nothing out. */
 static double log_context(const probe_track *t, int64_t bin, double error, int64_t without)
 {
     const es_positions_grid *g = t->grid;
-    const double spread = total(t, es_positions_at(g, bin, ES_POSITIONS_SPREAD), without);
     double above = 0.0; /* the error at the next window */
     for (int64_t c = g->windows - 1; c >= 0; c--) {
-        const double e = sqrt(total(t, es_positions_error_at(g, bin, c), without) / spread);
+        const double e = error_without(t, bin, c, without);
         if (e > error) {
             const int64_t next = c + 1 < g->windows ? g->window[c + 1] : g->to[bin];
             const double low = log((double)g->window[c]);
@@ -104,6 +109,13 @@ static es_measured knifed(const probe_track *t, double whole)
 {
     const es_grouped x = es_jackknife(whole, t->room, t->blocks);
     return (es_measured){x.value, x.se};
+}
+
+es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window)
+{
+    for (int64_t b = 0; b < t->blocks; b++)
+        t->room[b] = error_without(t, bin, window, b);
+    return knifed(t, error_without(t, bin, window, -1));
 }
 
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error)

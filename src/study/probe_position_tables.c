@@ -38,7 +38,7 @@ static const es_column head_columns[] = {
      "is less); retrieving: below; " LAST},
     {"sure", "sure", "", ES_FORMAT_TEXT,
      "yes: the same class anywhere in the 95 % intervals over blocks of what decides it"},
-    {"effective_context", "w at n =", "keys", ES_FORMAT_SHORT,
+    {"effective_context", "w at n =", "keys", ES_FORMAT_REAL,
      "effective context: the smallest window that, with the first 4 keys, gives outputs within the "
      "relative error; queries with n/sqrt 2 to n keys. Standard error by the jackknife over blocks",
      .error = "effective_context_se", .each = true},
@@ -83,7 +83,7 @@ static const es_column head_columns[] = {
      .error = "decay_plain_se"},
     {0}};
 static const es_table_view head_views[] = {
-    {"Heads by position", "domain layer head class effective_context growth grows sink_mass "
+    {"Heads by position", "domain layer head class effective_context grows growth sink_mass "
                           "local_mass ess_typical sure"},
     {"Heads by position: scores",
      "domain layer head entropy top_weight frozen score_sd freezing gaussian_frozen horizon_rotary "
@@ -135,6 +135,27 @@ const es_table_spec probe_places_table = {
             "effective_context freezing",
             .more = true),
     .keys = "domain layer head to"};
+
+/* ---- columns: windows ---- */
+
+static const es_column window_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"window", "window", "keys", ES_FORMAT_COUNT,
+     "the last so many keys; with them the first 4, unless the model has a window of its own"},
+    {"error", "rel. error", "", ES_FORMAT_REAL,
+     "root mean square of |y_w - y| over that of outputs around their mean, of the queries with "
+     "the "
+     "longest contexts; standard error by the jackknife over blocks",
+     .error = "error_se"},
+    {"mass", "mass", "share", ES_FORMAT_REAL, "of the weight, that these keys have",
+     .error = "mass_se"},
+    {0}};
+const es_table_spec probe_windows_table = {
+    "context_windows", window_columns,
+    ES_VIEW("What a window leaves out, at the longest n", .more = true),
+    .keys = "domain layer head window"};
 
 /* ---- columns: distances ---- */
 

@@ -155,7 +155,7 @@ typedef struct making {
     es_job *job;
     const probe_state *s;
     const probe_positions *p;
-    es_table *kinds, *heads, *places, *distances;
+    es_table *kinds, *heads, *places, *windows, *distances;
     int64_t domain, layer, head;
     probe_track track;
 } making;
@@ -207,6 +207,18 @@ static void put_places(const making *m)
         put(m->places, row, "ess", probe_track_mean(&m->track, bin, ES_POSITIONS_ESS));
         put(m->places, row, "effective_context",
             raised(probe_track_context(&m->track, bin, m->p->error)));
+    }
+}
+
+static void put_windows(const making *m)
+{
+    const es_positions_grid *g = m->track.grid;
+    for (int64_t c = 0; c < g->windows; c++) {
+        const int64_t row = es_table_row(m->windows);
+        name_row(m, m->windows, row);
+        es_table_count(m->windows, row, "window", g->window[c]);
+        put(m->windows, row, "error", probe_track_error(&m->track, g->bins - 1, c));
+        put(m->windows, row, "mass", probe_track_mass(&m->track, g->bins - 1, c));
     }
 }
 
@@ -360,6 +372,7 @@ static void sum_up_head(making *m)
         heads_of(m->s) * p->grid.numbers, p->blocks, p->room};
     put_head(m);
     put_places(m);
+    put_windows(m);
     for (int64_t distance = 0; distance <= p->grid.windows; distance++)
         put_distance(m, distance);
     put_sinks(m);
@@ -417,6 +430,7 @@ es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err)
     m.kinds = es_answer_table(answer, &probe_kinds_table);
     m.heads = es_answer_table(answer, &probe_position_heads_table);
     m.places = es_answer_table(answer, &probe_places_table);
+    m.windows = es_answer_table(answer, &probe_windows_table);
     m.distances = es_answer_table(answer, &probe_distances_table);
     ES_TRY(label_octaves(&m, err));
     ES_TRY(es_job_array(job, domains * heads_of(m.s), 1, sizeof *room, &room, err));

@@ -57,6 +57,9 @@ es_measured probe_track_horizon(const probe_track *t, bool plain);
  *  its logarithm the mean and, by the jackknife, the standard error. */
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error);
 
+/*! probe_track_error() : the relative error of window `window`, by the same measure. */
+es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window);
+
 /*! probe_track_growth() : d ln w / d ln n of the effective context w over bins that end within a
  *  quarter of the length, by least squares; its error by the jackknife. NaN of a single bin. */
 es_measured probe_track_growth(const probe_track *t, double error);
@@ -125,7 +128,7 @@ es_status probe_positions_tell(es_job *job, const probe_position_tables *tables,
                                es_error *err);
 
 extern const es_table_spec probe_kinds_table, probe_position_heads_table, probe_places_table,
-    probe_distances_table;
+    probe_windows_table, probe_distances_table;
 
 /* Octaves whose effective context stands in the table of heads: at the length, half of it, ... */
 enum { PROBE_OCTAVES = 4 };
