@@ -1,7 +1,9 @@
 /* test_positions.c : sums over the places of a causal head, against plain loops over all pairs of
- * query and key, with every weight in memory. */
-#include "testing.h"
+ * query and key, with every weight in memory: heads that were made up, and those of tiny decoders
+ * whose queries, keys and outputs an independent program has computed (tests/golden/README.md). */
+#include "golden.h"
 
+#include <esscher/npy.h>
 #include <esscher/positions.h>
 
 #include "numbers.h"
@@ -54,6 +56,16 @@ static void fill_query(dense *d, int64_t i)
 
 static double *room(int64_t count) { return calloc((size_t)count, sizeof(double)); }
 
+/* Weights and statistics of all queries, from what q and keys there are. */
+static void fill(dense *d)
+{
+    const int64_t n = d->n;
+    d->score = room(n * n), d->plain = room(n * n), d->w = room(n * n), d->y = room(n * d->dv);
+    d->entropy = room(n), d->top = room(n), d->squares = room(n), d->lse = room(n);
+    for (int64_t i = 0; i < n; i++)
+        fill_query(d, i);
+}
+
 static es_view view_of(dense *d, int which, const double *x, int64_t cols, bool single)
 {
     if (!single)
@@ -72,10 +84,7 @@ static void dense_new(dense *d, bool single)
     d->plain_q = normals(n * k), d->plain_k = normals(n * k);
     for (int64_t c = 0; c < k; c++) /* the first key draws weight, as those of real models do */
         d->key[c] *= 4.0;
-    d->score = room(n * n), d->plain = room(n * n), d->w = room(n * n), d->y = room(n * d->dv);
-    d->entropy = room(n), d->top = room(n), d->squares = room(n), d->lse = room(n);
-    for (int64_t i = 0; i < n; i++)
-        fill_query(d, i);
+    fill(d);
     d->seen = (es_model_seen){.q = view_of(d, 0, d->q, k, single),
                               .k = view_of(d, 1, d->key, k, single),
                               .v = view_of(d, 2, d->v, d->dv, single),
@@ -309,6 +318,110 @@ static void check_head(int64_t n, int64_t window, bool single)
     dense_free(&d);
 }
 
+/* ---- heads of tiny decoders ---- */
+
+enum { TOKENS = 61, LAYER = 1 }; /* the layer that there are golden values of */
+
+static es_array load(const char *name, const char *file)
+{
+    char rest[96];
+    es_array a;
+    snprintf(rest, sizeof rest, "decoders/%s/%s.npy", name, file);
+    assert_ok(es_npy_load_as(golden_path(rest), ES_NPY_RAW_WHOLE, NULL, &a, &err));
+    return a;
+}
+
+static double *head_rows(const char *name, const char *file, int64_t head, int64_t k)
+{
+    es_array a = load(name, file);
+    double *rows = room(TOKENS * k);
+    memcpy(rows, (double *)a.data + head * TOKENS * k, (size_t)(TOKENS * k) * sizeof *rows);
+    es_array_free(&a);
+    return rows;
+}
+
+/* A head of golden queries and keys; its outputs are golden, too, and its values are not known. */
+static void golden_head(const char *name, const es_model_config *c, int64_t head, dense *d)
+{
+    const int64_t k = c->head_dim;
+    *d = (dense){.n = TOKENS, .k = k, .dv = k, .window = c->window};
+    d->scale = 1.0 / sqrt((double)k);
+    d->q = head_rows(name, "q0", head, k);
+    d->key = head_rows(name, "k0", head / (c->heads / c->kv_heads), k);
+    d->v = room(TOKENS * k), d->plain_q = room(TOKENS * k), d->plain_k = room(TOKENS * k);
+    fill(d);
+    free(d->y);
+    d->y = head_rows(name, "out0", head, k);
+}
+
+static void check_masses(const dense *d, const es_positions_grid *g, const double *x, double within)
+{
+    for (int64_t b = 0; b < g->bins; b++)
+        for (int64_t c = 0; c < g->windows; c++) {
+            double sum = 0.0, mass;
+            for (int64_t i = first_of(g, b); i < g->to[b]; i++) {
+                error_of(d, i, g->window[c], d->window ? 0 : 4, &mass);
+                sum += mass;
+            }
+            assert_near(x[es_positions_mass_at(g, b, c)], sum, within * fmax(sum, 1.0));
+        }
+}
+
+/* Turning a query and a key by one angle changes no score: at distance 0 plain is real. Without
+ * rotary positions it is everywhere. */
+static void check_plain(const es_model_config *c, const es_positions_grid *g, const double *x)
+{
+    bool differs = false;
+    for (int64_t at = 0; at <= g->windows + 1; at++) {
+        const double real = x[es_positions_score_at(g, at, ES_POSITIONS_REAL)];
+        const double plain = x[es_positions_score_at(g, at, ES_POSITIONS_PLAIN)];
+        if (at == 0)
+            assert_near(plain, real, 1e-9);
+        differs = differs || fabs(plain - real) > 1e-6;
+    }
+    assert_true(differs == (c->rotary.width > 0));
+}
+
+static void check_decoder(const char *name)
+{
+    char rest[64];
+    es_model *m;
+    int32_t ids[TOKENS];
+    es_array a = load(name, "ids");
+    for (int i = 0; i < TOKENS; i++)
+        ids[i] = (int32_t)((double *)a.data)[i];
+    es_array_free(&a);
+    snprintf(rest, sizeof rest, "decoders/%s", name);
+    assert_ok(es_model_open(golden_path(rest), &(es_model_opts){.precision = ES_F64}, &m, &err));
+    const es_model_config *c = es_model_config_of(m);
+    const es_positions_spec spec = {m, TOKENS, c->window};
+    es_positions_grid g;
+    assert_ok(es_positions_grid_of(&spec, &g, &err));
+    double *x = room(c->layers * c->heads * g.numbers);
+    assert_ok(es_positions_block(&spec, ids, NULL, x, &err));
+    for (int64_t h = 0; h < c->heads; h++) {
+        const double *of_head = x + (LAYER * c->heads + h) * g.numbers;
+        dense d;
+        golden_head(name, c, h, &d);
+        check_stats(&d, &g, of_head, 1e-9);
+        check_masses(&d, &g, of_head, 1e-9);
+        if (!strstr(name, "yarn")) /* whose factor of rotated queries and keys no score keeps */
+            check_plain(c, &g, of_head);
+        dense_free(&d);
+    }
+    free(x);
+    es_model_close(m);
+}
+
+static void heads_of_decoders_are_those_of_golden_queries_and_keys(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama", "llama-yarn", "mistral-window",
+                                        "qwen3", "gpt2",       "neox"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_decoder(names[i]);
+}
+
 /* ---- tests ---- */
 
 static void every_sum_is_that_of_plain_loops(void **state)
@@ -402,6 +515,7 @@ int main(void)
         cmocka_unit_test(what_rotates_nothing_has_one_kind_of_scores),
         cmocka_unit_test(edges_are_powers_of_the_root_of_two),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(heads_of_decoders_are_those_of_golden_queries_and_keys),
     };
     return cmocka_run_group_tests_name("positions", tests, NULL, NULL);
 }
