@@ -131,7 +131,7 @@ static void read_rows(work *w, const es_view *q, const es_view *k)
     }
 }
 
-/* Weight on the first keys, from their scores: there are four of them. */
+/* Weight on the first keys, from their scores (THEORY 16.1, K1): there are four of them. */
 static void sum_sinks(work *w)
 {
     for (int64_t i = 0; i < w->n; i++)
@@ -141,7 +141,8 @@ static void sum_sinks(work *w)
         }
 }
 
-/* Pairs of query i with keys [first, last), and the sum of their scores: q_i . sum of the keys. */
+/* Pairs of query i with keys [first, last), and the sum of their scores: q_i . sum of the keys
+ * (THEORY 16.1, K2). */
 static void add_scores(work *w, int64_t i, int64_t first, int64_t last, int64_t distance,
                        es_positions_score what)
 {
@@ -202,8 +203,8 @@ static void add_square(double *c, const double *key, int64_t k, double sign)
             c[a * k + b] += sign * key[a] * key[b];
 }
 
-/* Standard deviation q of each query's scores and u = q/sqrt(2 ln n) (THEORY 4.3): sum_j (q.k_j)^2
- * is q'(sum k k')q, and the sum grows by a key at a time. */
+/* Standard deviation q of each query's scores (THEORY 16.1, K3) and u = q/sqrt(2 ln n)
+ * (THEORY 4.3): sum_j (q.k_j)^2 is q'(sum k k')q, and the sum grows by a key at a time. */
 static es_status sum_deviations(work *w, es_error *err)
 {
     double *c;
@@ -235,7 +236,7 @@ static es_status factor(const work *w, const double *rows, double *cov, double *
     return es_chol_factor(&c, 0.0, budget_of(w), l, NULL, err);
 }
 
-/* H = scale sqrt(lmax(Cq Ck)) (THEORY 2): with C = L L' it is scale |Lq' Lk|. */
+/* H = scale sqrt(lmax(Cq Ck)) (THEORY 16.1, K5): with C = L L' it is scale |Lq' Lk|. */
 static es_status put_horizon(work *w, bool plain, es_error *err)
 {
     const int64_t k = w->k, size = k * k;
@@ -276,7 +277,7 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
     return es_attend(&q, &s->k, &s->v, &opts, &out, err);
 }
 
-/* Weight of what was seen in w->lse; kernels in f32 may round it above 1. */
+/* Weight of what was seen in w->lse (THEORY 16.1, K1); kernels in f32 may round it above 1. */
 static double mass(const work *w, int64_t i) { return fmin(exp(w->lse[i] - w->seen->lse[i]), 1.0); }
 
 /* The last keys alone. Queries that have no others are not asked. */

@@ -34,7 +34,7 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
 /* Rows of a parameter list for member `pool` of struct `type`. */
 #define ES_POOL_PARAMS(type, pool)                                                                 \
     {"model", 'm', ES_PARAM_MODEL, "MODEL",                                                        \
-     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "\
+     "folder of a checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "      \
      "cache of the Hugging Face hub",                                                              \
      .field = offsetof(type, pool.model)},                                                         \
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times",                 \

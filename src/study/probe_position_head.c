@@ -86,8 +86,8 @@ static double error_without(const probe_track *t, int64_t bin, int64_t window, i
     return sqrt(total(t, es_positions_error_at(t->grid, bin, window), without) / spread);
 }
 
-/* ln w, where the error comes down to `error` for good. A window of as many keys as the bin's
- * longest context leaves nothing out. */
+/* ln w, where the error comes down to `error` for good (THEORY 16.1, K4). A window of as many keys
+ * as the bin's longest context leaves nothing out. */
 static double log_context(const probe_track *t, int64_t bin, double error, int64_t without)
 {
     const es_positions_grid *g = t->grid;

@@ -1,4 +1,4 @@
-/* probe_study.c : every head of a BERT checkpoint on real text: what is asked, limits and draws of
+/* probe_study.c : every head of a model on real text: what is asked, limits and draws of
  * layers. What the columns of the answer mean is in probe_tables.c; they are filled in
  * probe_summary.c. */
 #include "study/probe_study.h"
@@ -396,11 +396,12 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text wiki.txt --pool 20000000 --stream --out probe.run",
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
+    "esscher probe --model models/pebble --text wiki.txt --look positions --out pebble.run",
     NULL};
 
 const es_study es_study_probe = {
     "probe",
-    .summary = "every head of a BERT checkpoint on real text: horizons, freezing, convergence",
+    .summary = "every head of a model on real text: horizons, freezing, convergence, contexts",
     .usage = "--model MODEL --text FILE [options]",
     .about =
         "Runs text through the model and keeps what every layer is given: the pool, a sample of "
@@ -416,6 +417,13 @@ const es_study es_study_probe = {
         "windows of the text and gives the design effect, the mean square error of windows over "
         "that of independent tokens, and how many independent tokens a context is worth; "
         "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
+        "Of a decoder every place of a text is a context of n tokens: one pass over blocks of "
+        "--block tokens gives, head by head and by n, the weight on the first 4 keys and on the "
+        "last 64, how many keys count, the spread of scores and the freezing that Gaussian ones "
+        "would show [heuristic], weights and mean scores by distance with content and rotation "
+        "apart, and the effective context: the window that, with the first 4 keys, gives outputs "
+        "within --error of their spread. Does it still grow with n? --look positions does only "
+        "that; the pool's limit is that of a decoder whose positions are removed.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
         "on. With --stream only the rows that are drawn are kept, and the model reads the text "
         "again for what looks at all of it: disk and memory hardly grow with the pool. Layers and "
