@@ -97,11 +97,11 @@ es_status es_positions_cost_of(const es_positions_spec *spec, es_positions_cost 
     /* products of windows; covariances, running squares of keys, sums of keys at all distances */
     const double head =
         4.0 * k * pairs(spec, &grid) + 10.0 * n * k * k + 4.0 * n * k * (double)(grid.windows + 2);
-    const double forward = n * (10.0 * (double)c->hidden + 2.0 * (double)c->intermediate +
-                                6.0 * (double)(c->query_width + c->kv_width));
+    const es_model_cost forward =
+        es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     *out = (es_positions_cost){
         .flops = (double)(c->layers * c->heads) * head,
         /* rows of queries, keys, their sums and outputs in f64; what es_attend() takes */
-        .bytes = (size_t)(8.0 * (n * (8.0 * k + 8.0) + 8.0 * k * k) + 4.0 * forward + 32e6)};
+        .bytes = (size_t)(8.0 * (n * (8.0 * k + 8.0) + 8.0 * k * k) + forward.bytes + 32e6)};
     return ES_OK;
 }

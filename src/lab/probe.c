@@ -23,7 +23,7 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
                                es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t H = c->hidden, k = es_probe_width(c), Q = c->heads * k;
+    const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
     *out = (es_probe_weights){.hidden = H, .heads = c->heads, .width = k, .all = Q};
     ES_TRY(es_mem_array(es_probe_budget(spec), 4 * H + Q + 1, Q, sizeof(float),
                         "weights of a layer", (void **)&out->wq, err));
@@ -119,7 +119,7 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t H = c->hidden, Q = c->heads * es_probe_width(c);
+    const int64_t H = c->hidden, Q = c->query_width;
     es_probe_layout at = {.mean = 0};
     at.cov = at.mean + H;
     at.limit = at.cov + H * H;
@@ -188,7 +188,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
     ES_TRY(check_question(spec, tokens, err));
     const es_model_config *c = es_model_config_of(spec->model);
     /* one width for inputs and heads together, the larger */
-    const double k = (double)es_probe_width(c), N = (double)tokens;
+    const double k = (double)c->head_dim, N = (double)tokens;
     const double H = fmax((double)c->hidden, k * (double)c->heads);
     const double n = (double)spec->sizes[spec->n_sizes - 1], P = (double)spec->n_sizes;
     const double m = (double)es_probe_queries_among(spec, tokens);

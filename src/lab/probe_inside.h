@@ -34,12 +34,6 @@ enum {
 /* Far beyond any memory, and products with it fit int64_t. */
 #define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
 
-/* k, the channels of a head. */
-static inline int64_t es_probe_width(const es_model_config *c)
-{
-    return c->head_dim;
-}
-
 /* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). Heads that share their keys
  * and values have copies of the matrices they are made with. */
 typedef struct es_probe_weights {

@@ -235,7 +235,7 @@ es_probe_price es_probe_paper_price(const es_probe_spec *spec, int64_t length, e
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const double heads = (double)c->heads, N = (double)length;
-    const double H = fmax((double)c->hidden, heads * (double)es_probe_width(c));
+    const double H = fmax((double)c->hidden, (double)c->query_width);
     /* attention, an exponential being some 40 operations, and a covariance in f64 */
     const double pair = 4.0 * H + 40.0 * heads, token = 4.0 * H * H;
     const double most = (double)spec->sizes[spec->n_sizes - 1];

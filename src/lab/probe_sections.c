@@ -42,7 +42,7 @@ typedef struct sections {
 es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const double heads = (double)c->heads, k = (double)es_probe_width(c), N = (double)tokens;
+    const double heads = (double)c->heads, k = (double)c->head_dim, N = (double)tokens;
     const double H = fmax((double)c->hidden, heads * k);
     const double m = (double)(ES_PROBE_SECTIONS * es_probe_section_each(spec, tokens));
     const double states = (ES_PROBE_SECTIONS + 2.0) * heads;
@@ -295,7 +295,7 @@ es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t
                   .layers = layers,
                   .tokens = es_pool_about(spec->pool).tokens,
                   .heads = c->heads,
-                  .width = es_probe_width(c)};
+                  .width = c->head_dim};
     if (s.tokens < ES_PROBE_SECTIONS)
         return es_fail(err, ES_E_RANGE, "probe.sections", "a larger pool",
                        "a pool of %lld tokens has no %d sections", (long long)s.tokens,
