@@ -481,6 +481,7 @@ static void edges_are_powers_of_the_root_of_two(void **state)
     assert_int_equal(g.to[13], 130);
     assert_int_equal(g.windows, 7);
     assert_int_equal(g.window[6], 11);
+    assert_int_equal(g.seen, 16);
     assert_ok(es_positions_grid_of(&(es_positions_spec){.length = 1 << 24}, &g, &err));
     assert_true(g.bins < ES_POSITIONS_MOST);
 }

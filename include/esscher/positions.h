@@ -85,6 +85,7 @@ typedef enum es_positions_score {
 typedef struct es_positions_grid {
     int64_t bins, windows;
     int64_t to[ES_POSITIONS_MOST], window[ES_POSITIONS_MOST];
+    int64_t seen;    /* keys that a query sees, at most: the length, or the model's window */
     int64_t numbers; /* of a head */
 } es_positions_grid;
 

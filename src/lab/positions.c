@@ -26,7 +26,7 @@ es_status es_positions_grid_of(const es_positions_spec *spec, es_positions_grid 
 {
     const int64_t n = spec->length;
     const int64_t seen = spec->window && spec->window < n ? spec->window : n;
-    es_positions_grid grid = {0};
+    es_positions_grid grid = {.seen = seen};
     ES_TRY(check(spec, err));
     for (int64_t i = 0; edge(i) < n; i++) {
         if (edge(i + 1) == edge(i)) /* 1 comes twice */

@@ -95,7 +95,7 @@ static double log_context(const probe_track *t, int64_t bin, double error, int64
     for (int64_t c = g->windows - 1; c >= 0; c--) {
         const double e = error_without(t, bin, c, without);
         if (e > error) {
-            const int64_t next = c + 1 < g->windows ? g->window[c + 1] : g->to[bin];
+            const int64_t next = c + 1 < g->windows ? g->window[c + 1] : g->seen;
             const double low = log((double)g->window[c]);
             const double high = log((double)(next < g->to[bin] ? next : g->to[bin]));
             return low + (high - low) * (e - error) / (e - above);

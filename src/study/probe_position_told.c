@@ -56,10 +56,10 @@ static void tell_kinds(const telling *t)
         unsure += of[kind] - es_table_get(t->t->kinds, kind, "sure");
     }
     es_answer_tell(t->answer,
-                   "Of %lld %s, at %lld to %lld keys, %.0f rest on the first %d keys (sink), %.0f "
-                   "look at the last %d (local), %.0f average over many, and %.0f retrieve a few "
-                   "that are neither; %.0f of them may be of another class (95 %% intervals over "
-                   "%lld blocks of text).",
+                   "Of %lld %s, at %lld to %lld keys: %.0f sink (half of the weight or more on the "
+                   "first %d keys), %.0f local (on the last %d), %.0f averaging (over many), %.0f "
+                   "retrieving (a few keys elsewhere); the class of %.0f is not sure (95 %% "
+                   "intervals over %lld blocks of text).",
                    (long long)rows_of(t), counted(t),
                    (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1),
                    (long long)g->to[g->bins - 1], of[PROBE_SINK], ES_POSITIONS_SINKS,
@@ -92,13 +92,14 @@ static int64_t row_of_most(const telling *t, const char *key)
 static void tell_growth(const telling *t)
 {
     es_answer_tell(t->answer,
-                   "The effective context (the window that, with the first %d keys, gives outputs "
-                   "within %.3g of their spread) still grows at the longest n in %lld of %lld %s, "
+                   "The effective context (the window that%s gives outputs within %.3g of their "
+                   "spread) still grows at the longest n in %lld of %lld %s, "
                    "saturates in %lld, and of %lld the text is too short to say (95 %% interval of "
                    "d ln w / d ln n above or below %.1g); in the median the slope is %.2g, ± %.2g "
                    "for a head.",
-                   ES_POSITIONS_SINKS, t->p->error, (long long)count_growth(t, PROBE_GROWING),
-                   (long long)rows_of(t), counted(t), (long long)count_growth(t, PROBE_SATURATED),
+                   t->p->spec.window ? "" : ", with the first 4 keys,", t->p->error,
+                   (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t), counted(t),
+                   (long long)count_growth(t, PROBE_SATURATED),
                    (long long)count_growth(t, PROBE_UNCLEAR), PROBE_GROWS, median_of(t, "growth"),
                    median_of(t, "growth_se"));
 }
