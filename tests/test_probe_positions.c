@@ -1,7 +1,7 @@
 /* test_probe_positions.c : what blocks of text say about a head of a causal model, from numbers
- * that are written down here: means, effective contexts, their growth, and words at their cut-offs.
- */
-#include "testing.h"
+ * that are written down here: means, effective contexts, their growth, and words at their cut-offs;
+ * and all heads of models/pebble against plain Python (golden/pebble/positions.py). */
+#include "golden.h"
 
 #include "study/probe_positions.h"
 
@@ -223,6 +223,69 @@ static void octaves_end_with_the_length(void **state)
     assert_int_equal(g.to[probe_octave_bin(&g, 1)], 362); /* the last edge that 500 has */
 }
 
+/* ---- a real model ---- */
+
+static double element(const json_t *row, const char *key, int64_t i)
+{
+    return json_number_value(json_array_get(json_object_get(row, key), (size_t)i));
+}
+
+/* Kernels and model in f32 against f64: 7e-6 is seen, of numbers of size 1 to 10. */
+#define F32 3e-5
+
+static void check_head(const probe_track *t, const json_t *row)
+{
+    static const struct {
+        const char *key;
+        es_positions_stat stat;
+    } of[] = {{"entropy", ES_POSITIONS_ENTROPY}, {"ess", ES_POSITIONS_ESS},
+              {"top_weight", ES_POSITIONS_TOP},  {"sink_mass", ES_POSITIONS_SINK},
+              {"local_mass", ES_POSITIONS_NEAR}, {"score_sd", ES_POSITIONS_SCORE_SD}};
+    const es_positions_grid *g = t->grid;
+    for (int64_t bin = 0; bin < g->bins; bin++) {
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+            const double want = element(row, of[i].key, bin);
+            assert_near(probe_track_mean(t, bin, of[i].stat).value, want, F32 * fmax(want, 1.0));
+        }
+        assert_near(probe_track_context(t, bin, 0.1).value, log(element(row, "context", bin)), F32);
+    }
+    for (int64_t c = 0; c < g->windows; c++)
+        assert_near(probe_track_error(t, g->bins - 1, c).value, element(row, "error", c), F32);
+    for (int64_t c = 0; c < g->windows + 2; c++) {
+        const double real = element(row, "score", c), plain = element(row, "plain", c);
+        assert_near(probe_track_score(t, c, ES_POSITIONS_REAL).value, real, F32);
+        assert_near(probe_track_score(t, c, ES_POSITIONS_PLAIN).value, plain, F32);
+    }
+}
+
+static void pebble_is_what_plain_python_says(void **state)
+{
+    (void)state;
+    json_t *all = golden_file("pebble/positions.json"), *heads = json_object_get(all, "heads");
+    const int64_t n = (int64_t)json_array_size(json_object_get(all, "ids"));
+    int32_t *ids = calloc((size_t)n, sizeof *ids);
+    double room;
+    es_model *m;
+    es_positions_grid g;
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = (int32_t)element(all, "ids", i);
+    assert_ok(es_model_open(golden_path("../../models/pebble"), NULL, &m, &err));
+    const es_positions_spec spec = {.model = m, .length = n};
+    assert_ok(es_positions_grid_of(&spec, &g, &err));
+    for (int64_t bin = 0; bin < g.bins; bin++)
+        assert_true((double)g.to[bin] == element(all, "to", bin));
+    double *x = calloc((size_t)g.numbers * json_array_size(heads), sizeof *x);
+    assert_ok(es_positions_block(&spec, ids, NULL, x, &err));
+    for (size_t h = 0; h < json_array_size(heads); h++) {
+        const probe_track track = {&g, x + (int64_t)h * g.numbers, g.numbers, 1, &room};
+        check_head(&track, json_array_get(heads, h));
+    }
+    es_model_close(m);
+    free(x);
+    free(ids);
+    json_decref(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_class_is_sure_where_intervals_are_clear),
         cmocka_unit_test(growth_needs_its_interval_on_one_side),
         cmocka_unit_test(octaves_end_with_the_length),
+        cmocka_unit_test(pebble_is_what_plain_python_says),
     };
     return cmocka_run_group_tests_name("probe_positions", tests, NULL, NULL);
 }
