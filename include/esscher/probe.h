@@ -189,8 +189,8 @@ typedef struct es_probe_head {
     double score_sd, score_sd_se, freezing, gaussian_frozen, gaussian_frozen_se;
 
     /* Weight on a block's first token ([CLS]) and on its last ([SEP]), mean over the queries of the
-     * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials, and of
-     * causal models (positions.h). */
+     * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials, and
+     * of causal models (positions.h). */
     double sink_first, sink_first_se, sink_last, sink_last_se;
 } es_probe_head;
 
