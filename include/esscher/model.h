@@ -176,6 +176,15 @@ typedef struct es_model_head {
 ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head,
                                   es_model_head *out, es_error *err);
 
+/*! es_model_head_rows() : queries, keys and values (n, k each) of a head as they meet in a block of
+ *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
+ *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
+ * k).
+ *  @return : ES_OK; ES_E_RANGE (model.head, forward.length); as es_mat_multiply(). */
+ES_API es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
+                                    const es_view *x, es_budget *budget, double *q, double *k,
+                                    double *v, es_error *err);
+
 /* ---- running it ---- */
 
 /* What takes the place of attention in some heads: each query keeps the keys of its block that a
