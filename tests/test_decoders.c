@@ -289,6 +289,49 @@ static void policies_stay_inside_the_window(void **state)
     es_model_close(m);
 }
 
+/* Queries, keys and values of a head by themselves are those of the forward pass: with norms of
+ * heads (qwen3), biases (qwen2), few channels that turn (neox), none (gpt2), YaRN. */
+typedef struct alone {
+    const es_model *model;
+    const double *inputs; /* (layers, n, H) */
+    int64_t H, seen;
+} alone;
+
+static es_status compare_alone(void *context, const es_model_seen *seen, es_error *e)
+{
+    alone *a = context;
+    const int64_t k = seen->q.cols;
+    const es_view x = es_view_f64((double *)a->inputs + seen->layer * TOKENS * a->H, TOKENS, a->H);
+    double *rows = malloc((size_t)(3 * TOKENS * k) * sizeof *rows);
+    const es_view *const wanted[3] = {&seen->q, &seen->k, &seen->v};
+    assert_ok(es_model_head_rows(a->model, seen->layer, seen->head, &x, NULL, rows,
+                                 rows + TOKENS * k, rows + 2 * TOKENS * k, e));
+    for (int64_t i = 0; i < 3 * TOKENS * k; i++)
+        assert_near(rows[i], es_view_get(wanted[i / (TOKENS * k)], i / k % TOKENS, i % k), 1e-10);
+    free(rows);
+    a->seen++;
+    return ES_OK;
+}
+
+static void heads_by_themselves(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        es_model *m = open_decoder(names[i], ES_F64);
+        const es_model_config *c = es_model_config_of(m);
+        double *inputs = malloc((size_t)(c->layers * TOKENS * c->hidden) * sizeof *inputs);
+        alone a = {m, inputs, c->hidden, 0};
+        const es_model_visit visit = {compare_alone, &a};
+        int32_t ids[TOKENS];
+        read_ids(names[i], ids);
+        const es_model_block block = {.ids = ids, .n = TOKENS, .inputs = inputs, .visit = &visit};
+        assert_ok(es_model_forward(m, &block, 1, NULL, &err));
+        assert_int_equal(a.seen, c->layers * c->heads);
+        free(inputs);
+        es_model_close(m);
+    }
+}
+
 /* ---- long blocks ---- */
 
 static es_model *open_pebble(void)
@@ -425,6 +468,7 @@ int main(void)
         cmocka_unit_test(every_kind_as_an_independent_program_in_f64),
         cmocka_unit_test(inputs_of_attention_are_normed_states),
         cmocka_unit_test(factors_multiply_scores),
+        cmocka_unit_test(heads_by_themselves),
         cmocka_unit_test(a_window_is_a_mask_is_a_policy),
         cmocka_unit_test(policies_stay_inside_the_window),
         cmocka_unit_test(a_prefix_runs_as_in_the_longer_block),

@@ -95,7 +95,8 @@ typedef struct es_model_config {
     bool causal;                     /* a token sees itself and those before it */
     bool tied;                       /* the next token's logits are made by the word embeddings */
     bool predicts;                   /* set by es_model_open(): it has logits of the next token */
-    bool parallel; /* attention and what follows it are given the same state (gpt_neox) */
+    bool parallel;   /* attention and what follows it are given the same state (gpt_neox) */
+    bool head_norms; /* queries and keys of a head are normed before they meet (qwen3) */
     bool attention_bias, mlp_bias;
     double layer_norm_eps; /* of whichever norm it has */
     es_rotary rotary;
@@ -174,6 +175,15 @@ typedef struct es_model_head {
  *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
 ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head,
                                   es_model_head *out, es_error *err);
+
+/*! es_model_head_rows() : queries, keys and values (n, k each) of a head as they meet in a block of
+ *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
+ *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
+ * k).
+ *  @return : ES_OK; ES_E_RANGE (model.head, forward.length); as es_mat_multiply(). */
+ES_API es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
+                                    const es_view *x, es_budget *budget, double *q, double *k,
+                                    double *v, es_error *err);
 
 /* ---- running it ---- */
 

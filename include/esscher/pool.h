@@ -1,8 +1,9 @@
 /* pool.h : the hidden states of a text, layer by layer, on disk.
  *
  * A model reads text in blocks of [CLS] + ids + [SEP], each at its own length. What its layers are
- * given, hidden states 0 .. L-1, is a sample of the law of real tokens: the pool. A million tokens
- * of a small model are gigabytes, so a pool is a folder:
+ * given, hidden states 0 .. L-1 or, where norms come first, those after their norm, is a sample of
+ * the law of real tokens: the pool. A million tokens of a small model are gigabytes, so a pool is a
+ * folder:
  *
  *     pool.run            what was asked, what is finished, how attention looked in the blocks
  *     layer-0.npy ...     (tokens, hidden), f16 or f32: the input of layer 0, ...
@@ -156,6 +157,7 @@ typedef struct es_pool_spec {
     const es_text_part *parts; /* (n_parts) a mixture, instead of texts; 0: none */
     int64_t n_parts;
     int64_t tokens;
+    int64_t length; /* ids of a block, specials included; 0: as many as the model takes */
     bool repeat;
     bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
     es_text_invalid invalid;
@@ -246,9 +248,10 @@ typedef es_status (*es_pool_visit)(void *user, int64_t layer, int64_t first, int
 ES_API es_status es_pool_walk(const es_pool *pool, const es_pool_range *range, const es_exec *exec,
                               es_pool_visit visit, void *user, es_error *err);
 
-/*! es_pool_walk_bytes() : memory that it takes beside the pool, for a pool of such a model. */
-ES_API double es_pool_walk_bytes(const es_model_config *config, const es_pool_range *range,
-                                 bool sparse, int threads);
+/*! es_pool_walk_bytes() : memory that it takes beside the pool, for a pool of such a model, in
+ *  blocks of `length` ids. */
+ES_API double es_pool_walk_bytes(const es_model_config *config, int64_t length,
+                                 const es_pool_range *range, bool sparse, int threads);
 
 /*! es_pool_block() : the rows of block 0 <= block < blocks, in the order of the text.
  *  @return : ES_OK; ES_E_RANGE. */

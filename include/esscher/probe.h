@@ -61,7 +61,8 @@ ES_API int64_t es_probe_numbers(const es_probe_spec *spec);
  *  and over its halves, into numbers (es_probe_numbers()). O(tokens hidden (hidden + queries))
  *  time; memory O((queries + hidden) hidden), whatever the pool's size.
  *  @return : ES_OK; ES_E_SHAPE (probe.pool) if the pool is not of this model; ES_E_ARGUMENT
- *  (probe.null); ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
+ *  (probe.null); ES_E_UNSUPPORTED (probe.norms) of a model whose heads norm queries and keys;
+ *  ES_E_RANGE (probe.layer, probe.sizes, probe.queries); ES_E_IO, ES_E_LIMIT,
  *  ES_E_MEMORY, ES_E_INTERRUPTED. */
 ES_API es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                                   es_error *err);
@@ -188,7 +189,8 @@ typedef struct es_probe_head {
     double score_sd, score_sd_se, freezing, gaussian_frozen, gaussian_frozen_se;
 
     /* Weight on a block's first token ([CLS]) and on its last ([SEP]), mean over the queries of the
-     * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials. */
+     * first 16 blocks; errors from the scatter between them. NaN if the pool has no specials, and
+     * of causal models (positions.h). */
     double sink_first, sink_first_se, sink_last, sink_last_se;
 } es_probe_head;
 

@@ -143,7 +143,7 @@ typedef struct pool_view {
     const es_picture_spec *spec;
     es_probe_spec probe; /* whose rows are looked at */
     es_probe_weights weights;
-    float *q;                 /* (queries, H) of all heads */
+    float *q;                 /* (queries, Q) of all heads */
     float *x, *keys, *values; /* of a tile: (H), (k), (k) */
     es_partial *state[2];     /* over a draw; over the halves of the pool */
     int64_t strip;            /* rows of a strip: they alternate between the halves */
@@ -164,7 +164,8 @@ static es_status open_pool(pool_view *v, const es_picture_spec *spec, const int6
     ES_TRY(es_probe_check(&v->probe, spec->layer, err));
     ES_TRY(es_probe_weights_new(&v->probe, spec->layer, &v->weights, err));
     const int64_t H = v->weights.hidden, k = v->weights.width;
-    ES_TRY(es_arena_array(arena, spec->queries, H, sizeof(float), "queries", (void **)&v->q, err));
+    ES_TRY(es_arena_array(arena, spec->queries, v->weights.all, sizeof(float), "queries",
+                          (void **)&v->q, err));
     ES_TRY(es_arena_array(arena, tile, H + 2 * k, sizeof(float), "tokens", (void **)&v->x, err));
     v->keys = v->x + tile * H;
     v->values = v->keys + tile * k;
@@ -190,7 +191,7 @@ static es_status meet_rows(const pool_view *v, const float *x, int64_t first, in
     ES_TRY(es_probe_project(v->spec->exec, x, count, w->wk + at * H, NULL, k, H, v->keys, err));
     ES_TRY(es_probe_project(v->spec->exec, x, count, w->wv + at * H, NULL, k, H, v->values, err));
     es_view q = es_view_f32(v->q + at, v->spec->queries, k);
-    q.row_stride = H * (int64_t)sizeof(float);
+    q.row_stride = w->all * (int64_t)sizeof(float);
     const es_view keys = es_view_f32(v->keys, count, k), values = es_view_f32(v->values, count, k);
     return es_partial_attend(state, &q, &keys, &values, first, err);
 }

@@ -23,27 +23,28 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
                                es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t H = c->hidden, k = c->head_dim;
-    *out = (es_probe_weights){.hidden = H, .heads = c->heads, .width = k};
-    ES_TRY(es_mem_array(es_probe_budget(spec), 5 * H + 1, H, sizeof(float), "weights of a layer",
-                        (void **)&out->wq, err));
-    out->wk = out->wq + H * H;
-    out->wv = out->wk + H * H;
-    out->gram = out->wv + H * H;
-    out->bq = out->gram + H * H;
-    float *wo = out->bq + H; /* transposed: row j is what channel j of the heads adds */
+    const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
+    *out = (es_probe_weights){.hidden = H, .heads = c->heads, .width = k, .all = Q};
+    ES_TRY(es_mem_array(es_probe_budget(spec), 4 * H + Q + 1, Q, sizeof(float),
+                        "weights of a layer", (void **)&out->wq, err));
+    out->wk = out->wq + Q * H;
+    out->wv = out->wk + Q * H;
+    out->gram = out->wv + Q * H;
+    out->bq = out->gram + Q * Q;
+    float *wo = out->bq + Q; /* transposed: row j is what channel j of the heads adds */
     for (int64_t h = 0; h < c->heads; h++) {
         es_model_head head;
         ES_TRY(es_model_head_of(spec->model, layer, h, &head, err));
         copy_rows(&head.wq, out->wq + h * k * H, H);
         copy_rows(&head.wk, out->wk + h * k * H, H);
         copy_rows(&head.wv, out->wv + h * k * H, H);
-        copy_rows(&head.bq, out->bq + h * k, k);
+        if (head.bq.data)
+            copy_rows(&head.bq, out->bq + h * k, k);
         for (int64_t i = 0; i < H; i++)
             for (int64_t j = 0; j < k; j++)
                 wo[(h * k + j) * H + i] = (float)es_view_get(&head.wo, i, j);
     }
-    return es_probe_project(spec->exec, wo, H, wo, NULL, H, H, out->gram, err);
+    return es_probe_project(spec->exec, wo, Q, wo, NULL, Q, H, out->gram, err);
 }
 
 void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights)
@@ -107,7 +108,7 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
     if (status == ES_OK)
         status = es_pool_gather(spec->pool, layer, rows, m, x, err);
     if (status == ES_OK)
-        status = es_probe_project(spec->exec, x, m, w->wq, w->bq, H, H, out, err);
+        status = es_probe_project(spec->exec, x, m, w->wq, w->bq, w->all, H, out, err);
     es_mem_free(es_probe_budget(spec), x);
     es_mem_free(es_probe_budget(spec), rows);
     return status;
@@ -118,11 +119,11 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t H = c->hidden;
+    const int64_t H = c->hidden, Q = c->query_width;
     es_probe_layout at = {.mean = 0};
     at.cov = at.mean + H;
     at.limit = at.cov + H * H;
-    at.about = at.limit + es_probe_queries_of(spec) * H;
+    at.about = at.limit + es_probe_queries_of(spec) * Q;
     at.sampling = at.about + ES_PROBE_ABOUT * c->heads;
     at.count = at.sampling + es_probe_queries_of(spec) * c->heads;
     return at;
@@ -135,6 +136,13 @@ static es_status check_question(const es_probe_spec *spec, int64_t tokens, es_er
 {
     if (!spec || !spec->model || !spec->sizes || spec->n_sizes < 1)
         return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "model or sizes are missing");
+    if (es_model_config_of(spec->model)->head_norms)
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "probe.norms",
+            "esscher probe --look positions has horizons of queries and keys as they are",
+            "heads of %s norm their queries and keys: scores are no x'A'y, and have "
+            "neither horizon nor limit without positions",
+            es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",
                        "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",
@@ -179,7 +187,9 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
 {
     ES_TRY(check_question(spec, tokens, err));
     const es_model_config *c = es_model_config_of(spec->model);
-    const double H = (double)c->hidden, k = H / (double)c->heads, N = (double)tokens;
+    /* one width for inputs and heads together, the larger */
+    const double k = (double)c->head_dim, N = (double)tokens;
+    const double H = fmax((double)c->hidden, k * (double)c->heads);
     const double n = (double)spec->sizes[spec->n_sizes - 1], P = (double)spec->n_sizes;
     const double m = (double)es_probe_queries_among(spec, tokens);
     const double keys = fmin(N, ES_PROBE_KEYS);
@@ -235,7 +245,7 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
     ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
                         (void **)&p->tables, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
-    ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.hidden, sizeof(float), "queries",
+    ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.all, sizeof(float), "queries",
                         (void **)&p->q, err));
     ES_TRY(es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err));
     ES_TRY(es_probe_grams_fill(p, err));

@@ -20,7 +20,8 @@ typedef struct curve {
 static es_status curve_of(const es_probe *p, int64_t head, const double *exact, curve *c,
                           es_error *err)
 {
-    const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
+    const int64_t H = p->weights.hidden, Q = p->weights.all;
+    const int64_t k = p->weights.width, m = p->queries;
     if (head < 0 || head >= p->weights.heads)
         return es_fail(err, ES_E_RANGE, "probe.head", "count from 0", "head %lld of %lld",
                        (long long)head, (long long)p->weights.heads);
@@ -35,7 +36,7 @@ static es_status curve_of(const es_probe *p, int64_t head, const double *exact, 
         for (int64_t j = 0; j < H; j++)
             mean += (double)row[j] * p->mean[j];
         for (int64_t i = 0; i < m; i++)
-            c->apart[i] += gram.vv[l * k + l] + pow(p->limit[i * H + head * k + l] - mean, 2.0);
+            c->apart[i] += gram.vv[l * k + l] + pow(p->limit[i * Q + head * k + l] - mean, 2.0);
     }
     return ES_OK;
 }

@@ -25,7 +25,7 @@ static es_status check_head(const es_probe *probe, int64_t head, es_error *err)
 
 /* ---- keys and values ---- */
 
-/* S b' row by row, b the head's k rows of a matrix (H, H), and from it G (k, k) = a S b' for up to
+/* S b' row by row, b the head's k rows of a matrix (Q, H), and from it G (k, k) = a S b' for up to
  * two a. `room` is (H + 1, k): b' itself, so that sums over channels, each in its own order, run k
  * at a time and four terms in one go; and a row of S b'. */
 static void sandwich(const es_probe *p, int64_t head, const float *b, const float *const a[2],
@@ -101,7 +101,7 @@ typedef struct scores {
 
 static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_error *err)
 {
-    const int64_t k = p->weights.width, H = p->weights.hidden, m = p->queries;
+    const int64_t k = p->weights.width, Q = p->weights.all, m = p->queries;
     const es_probe_gram gram = es_probe_gram_of(p, head);
     double *room;
     ES_TRY(
@@ -110,7 +110,7 @@ static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_erro
     for (int64_t i = 0; i < k; i++)
         out->total += gram.vv[i * k + i];
     for (int64_t i = 0; i < m; i++) {
-        const float *x = p->q + i * H + head * k;
+        const float *x = p->q + i * Q + head * k;
         double variance = 0.0, along = 0.0;
         for (int64_t a = 0; a < k; a++) {
             double score = 0.0, value = 0.0;
@@ -246,8 +246,8 @@ es_status es_probe_layer_of(const es_probe *probe, es_probe_layer *out, es_error
 {
     const int64_t H = probe->weights.hidden;
     const es_view cov = es_view_f64(probe->cov, H, H);
-    const es_view wq = es_view_f32(probe->weights.wq, H, H);
-    const es_view wk = es_view_f32(probe->weights.wk, H, H);
+    const es_view wq = es_view_f32(probe->weights.wq, probe->weights.all, H);
+    const es_view wk = es_view_f32(probe->weights.wk, probe->weights.all, H);
     es_horizons all;
     double trace = 0.0, squares = 0.0;
     ES_TRY(
@@ -318,8 +318,8 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     double *lse;
     float *x = NULL;
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
-    if (!p->pool.specials)
-        return ES_OK;
+    if (!p->pool.specials || es_model_config_of(p->spec.model)->causal)
+        return ES_OK; /* of those that see only what was before them positions.h tells */
     es_status status =
         es_mem_array(p->exec.budget, p->pool.length, 1, sizeof *lse, "a block", (void **)&lse, err);
     if (status == ES_OK)
@@ -346,14 +346,14 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
 /* Root mean square distance of the limit's outputs from their mean. */
 static double output_rms(const es_probe *p, int64_t head)
 {
-    const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
+    const int64_t Q = p->weights.all, k = p->weights.width, m = p->queries;
     double sum = 0.0;
     for (int64_t j = 0; j < k; j++) {
         double mean = 0.0;
         for (int64_t i = 0; i < m; i++)
-            mean += p->limit[i * H + head * k + j] / (double)m;
+            mean += p->limit[i * Q + head * k + j] / (double)m;
         for (int64_t i = 0; i < m; i++)
-            sum += pow(p->limit[i * H + head * k + j] - mean, 2.0) / (double)m;
+            sum += pow(p->limit[i * Q + head * k + j] - mean, 2.0) / (double)m;
     }
     return sqrt(sum);
 }

@@ -34,12 +34,14 @@ enum {
 /* Far beyond any memory, and products with it fit int64_t. */
 #define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
 
-/* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). */
+/* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). Heads that share their keys
+ * and values have copies of the matrices they are made with. */
 typedef struct es_probe_weights {
     int64_t hidden, heads, width; /* H, h, k */
-    float *wq, *wk, *wv;          /* (H, H) */
-    float *bq;                    /* (H) */
-    float *gram;                  /* (H, H) Wo'Wo, Wo having a block of columns per head: e' gram e
+    int64_t all;                  /* Q = h k: H of BERT, anything of others */
+    float *wq, *wk, *wv;          /* (Q, H) */
+    float *bq;                    /* (Q) */
+    float *gram;                  /* (Q, Q) Wo'Wo, Wo having a block of columns per head: e' gram e
                                      is how much errors e of all heads change the layer's output */
 } es_probe_weights;
 
@@ -61,11 +63,11 @@ struct es_probe {
     es_pool_info pool;
     int64_t layer, queries;
     es_probe_weights weights;
-    float *q;               /* (queries, H) queries of all heads, bias included */
+    float *q;               /* (queries, Q) queries of all heads, bias included */
     double *numbers;        /* as es_probe_measure() makes them */
     const double *mean;     /* (H) into numbers, */
     const double *cov;      /* (H, H), */
-    const double *limit;    /* (queries, H) outputs over the whole pool, */
+    const double *limit;    /* (queries, Q) outputs over the whole pool, */
     const double *about;    /* (heads, ES_PROBE_ABOUT): error of the limit, sampling, focus */
     const double *sampling; /* (heads, queries) */
     double *grams;          /* (heads, 3, k, k), see es_probe_gram_of() */
@@ -178,7 +180,7 @@ es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const
                            const float *bias, int64_t outputs, int64_t hidden, float *out,
                            es_error *err);
 
-/*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, H). */
+/*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, Q). */
 es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
                            float *out, es_error *err);
 

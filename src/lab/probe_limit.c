@@ -61,7 +61,7 @@ static int64_t first_of(const es_probe_spec *spec, int64_t part)
  */
 typedef struct layer_seen {
     es_probe_weights weights;
-    float *q;             /* (queries, H) */
+    float *q;             /* (queries, Q) */
     es_moments moments;   /* of tokens */
     es_partial **partial; /* (2, heads): what each half has shown */
 } layer_seen;
@@ -70,7 +70,7 @@ typedef struct walk {
     const es_probe_spec *spec;
     int64_t layer, layers, queries, strip;
     layer_seen *of;       /* (layers) */
-    float *keys, *values; /* (strip, H) */
+    float *keys, *values; /* (strip, Q) */
     float *longer;        /* (strip, k + 1) values of a head and their squared lengths */
     double *mean, *cov;   /* of a strip */
 } walk;
@@ -127,8 +127,8 @@ static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *er
                         (void **)&of->partial, err));
     for (int64_t i = 0; i < 2 * s.heads; i++)
         ES_TRY(new_partial(&s, &of->partial[i], err));
-    ES_TRY(
-        es_mem_array(budget, w->queries, s.hidden, sizeof(float), "queries", (void **)&of->q, err));
+    ES_TRY(es_mem_array(budget, w->queries, s.heads * s.width, sizeof(float), "queries",
+                        (void **)&of->q, err));
     return es_probe_queries(w->spec, layer, &of->weights, of->q, err);
 }
 
@@ -136,12 +136,12 @@ static es_status prepare_walk(walk *w, es_error *err)
 {
     es_budget *budget = es_probe_budget(w->spec);
     const es_model_config *c = es_model_config_of(w->spec->model);
-    const int64_t H = c->hidden, k = c->head_dim;
+    const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
     ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
-    ES_TRY(es_mem_array(budget, w->strip, 2 * H + k + 1, sizeof(float), "a strip of the pool",
+    ES_TRY(es_mem_array(budget, w->strip, 2 * Q + k + 1, sizeof(float), "a strip of the pool",
                         (void **)&w->keys, err));
-    w->values = w->keys + w->strip * H;
-    w->longer = w->values + w->strip * H;
+    w->values = w->keys + w->strip * Q;
+    w->longer = w->values + w->strip * Q;
     ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
     w->cov = w->mean + H;
     for (int64_t l = 0; l < w->layers; l++)
@@ -195,16 +195,15 @@ static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t cou
     const es_probe_weights *p = &of->weights;
     const int64_t half = first / w->strip % 2;
     ES_TRY(add_moments(w, &of->moments, x, count, err));
+    ES_TRY(es_probe_project(w->spec->exec, x, count, p->wk, NULL, p->all, p->hidden, w->keys, err));
     ES_TRY(
-        es_probe_project(w->spec->exec, x, count, p->wk, NULL, p->hidden, p->hidden, w->keys, err));
-    ES_TRY(es_probe_project(w->spec->exec, x, count, p->wv, NULL, p->hidden, p->hidden, w->values,
-                            err));
+        es_probe_project(w->spec->exec, x, count, p->wv, NULL, p->all, p->hidden, w->values, err));
     for (int64_t h = 0; h < p->heads; h++) {
         es_view q = es_view_f32(of->q + h * p->width, w->queries, p->width);
         es_view k = es_view_f32(w->keys + h * p->width, count, p->width);
         const es_view v = es_view_f32(w->longer, count, p->width + 1);
-        q.row_stride = k.row_stride = p->hidden * (int64_t)sizeof(float);
-        es_probe_lengthen(w->values + h * p->width, p->hidden, count, p->width, w->longer);
+        q.row_stride = k.row_stride = p->all * (int64_t)sizeof(float);
+        es_probe_lengthen(w->values + h * p->width, p->all, count, p->width, w->longer);
         ES_TRY(es_partial_attend(of->partial[half * p->heads + h], &q, &k, &v, first, err));
     }
     return ES_OK;
@@ -356,7 +355,7 @@ static es_status finish_head(ending *e, int64_t head, es_error *err)
 {
     const es_probe_layout at = es_probe_layout_of(e->spec);
     double *limit = e->numbers + at.limit, *about = e->numbers + at.about + ES_PROBE_ABOUT * head;
-    const int64_t k = e->shape.width, H = e->shape.hidden, m = e->shape.queries;
+    const int64_t k = e->shape.width, Q = e->shape.heads * k, m = e->shape.queries;
     const seen *half = e->half;
     es_probe_cell apart = {(double)NAN, (double)NAN, (double)NAN};
     double difference = (double)NAN, thin;
@@ -373,7 +372,7 @@ static es_status finish_head(ending *e, int64_t head, es_error *err)
     seen all = half[0];
     all.tokens += half[1].tokens;
     for (int64_t i = 0; i < m; i++)
-        memcpy(limit + i * H + head * k, all.output + i * (k + 1), (size_t)k * sizeof *limit);
+        memcpy(limit + i * Q + head * k, all.output + i * (k + 1), (size_t)k * sizeof *limit);
     const double sampling = sampling_of(&e->shape, &all, &thin);
     memcpy(e->numbers + at.sampling + head * m, all.sampling, (size_t)m * sizeof *limit);
     const es_probe_focus f = es_probe_focus_of(all.squares, all.top, m);

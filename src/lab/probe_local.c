@@ -17,20 +17,20 @@ typedef struct neighbours {
     int64_t n;     /* keys */
     int64_t *rows; /* (n) of the pool */
     float *x;      /* (n, H) tokens, */
-    float *keys;   /* (n, H) their keys less the mean key, all heads side by side */
-    float *centre; /* (H) the mean key, */
+    float *keys;   /* (n, Q) their keys less the mean key, all heads side by side */
+    float *centre; /* (Q) the mean key, */
     float *mean;   /* (H) that of the mean token */
 } neighbours;
 
 static es_status prepare(neighbours *s, es_error *err)
 {
-    const int64_t H = s->probe->weights.hidden;
+    const int64_t H = s->probe->weights.hidden, Q = s->probe->weights.all;
     es_budget *budget = s->probe->exec.budget;
     ES_TRY(es_mem_array(budget, s->n, 1, sizeof *s->rows, "rows of keys", (void **)&s->rows, err));
-    ES_TRY(es_mem_array(budget, 2 * (s->n + 1), H, sizeof *s->x, "keys", (void **)&s->x, err));
+    ES_TRY(es_mem_array(budget, s->n + 1, H + Q, sizeof *s->x, "keys", (void **)&s->x, err));
     s->keys = s->x + s->n * H;
-    s->centre = s->keys + s->n * H;
-    s->mean = s->centre + H;
+    s->centre = s->keys + s->n * Q;
+    s->mean = s->centre + Q;
     return ES_OK;
 }
 
@@ -45,13 +45,13 @@ static void release(neighbours *s)
 static es_status draw_keys(neighbours *s, es_error *err)
 {
     const es_probe *p = s->probe;
-    const int64_t H = p->weights.hidden;
+    const int64_t H = p->weights.hidden, Q = p->weights.all;
     ES_TRY(es_probe_key_rows(&p->spec, p->pool.tokens, p->layer, s->n, s->rows, err));
     ES_TRY(es_pool_gather(p->spec.pool, p->layer, s->rows, s->n, s->x, err));
     for (int64_t i = 0; i < H; i++)
         s->mean[i] = (float)-p->mean[i];
-    ES_TRY(es_probe_project(&p->exec, s->mean, 1, p->weights.wk, NULL, H, H, s->centre, err));
-    return es_probe_project(&p->exec, s->x, s->n, p->weights.wk, s->centre, H, H, s->keys, err);
+    ES_TRY(es_probe_project(&p->exec, s->mean, 1, p->weights.wk, NULL, Q, H, s->centre, err));
+    return es_probe_project(&p->exec, s->x, s->n, p->weights.wk, s->centre, Q, H, s->keys, err);
 }
 
 /* |q| |k - mean k| / sqrt(width), root mean square: how much a score changes from a key in the
@@ -66,17 +66,17 @@ static double inverse_temperature(const neighbours *s, int64_t head)
         keys += gram.kk[i * k + i];
     for (int64_t i = 0; i < p->queries; i++)
         for (int64_t j = 0; j < k; j++)
-            queries += pow((double)p->q[i * p->weights.hidden + head * k + j], 2.0);
+            queries += pow((double)p->q[i * p->weights.all + head * k + j], 2.0);
     return sqrt(keys * queries / (double)p->queries / (double)k);
 }
 
 static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out, es_error *err)
 {
     const es_probe *p = s->probe;
-    const int64_t H = p->weights.hidden, k = p->weights.width;
+    const int64_t Q = p->weights.all, k = p->weights.width;
     es_view keys = es_view_f32(s->keys + head * k, s->n, k);
     es_view queries = es_view_f32(p->q + head * k, p->queries < ASKED ? p->queries : ASKED, k);
-    keys.row_stride = queries.row_stride = H * (int64_t)sizeof(float);
+    keys.row_stride = queries.row_stride = Q * (int64_t)sizeof(float);
     const es_exec quiet = es_lab_quiet(&p->exec);
     es_exponent_pool found;
     const es_status status = es_exponent_queries(

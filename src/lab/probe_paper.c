@@ -18,8 +18,8 @@ struct es_probe_paper {
     es_exec exec;
     int64_t layer, block, tokens;
     es_probe_weights weights;
-    float *x, *q, *keys, *values; /* (tokens, H) of the passage */
-    double *mean, *cov;           /* (H), (H, H) of the passage's own outputs */
+    float *x, *q, *keys, *values; /* (tokens, H), and (tokens, Q) of the passage */
+    double *mean, *cov;           /* (Q), (Q, Q) of the passage's own outputs */
 };
 
 /* ---- tokens that attend over each other ---- */
@@ -27,25 +27,25 @@ struct es_probe_paper {
 typedef struct crowd {
     const es_probe_paper *paper;
     int64_t n;
-    float *q, *keys, *values; /* (n, H) */
+    float *q, *keys, *values; /* (n, Q) */
     double *heads;            /* (heads, n, k) */
-    double *outputs;          /* (n, H): heads side by side */
-    double *mean, *cov;       /* (H), (H, H) of these */
+    double *outputs;          /* (n, Q): heads side by side */
+    double *mean, *cov;       /* (Q), (Q, Q) of these */
 } crowd;
 
 static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out, es_error *err)
 {
-    const int64_t H = paper->weights.hidden;
+    const int64_t Q = paper->weights.all;
     es_budget *budget = paper->exec.budget;
     *out = (crowd){.paper = paper};
-    ES_TRY(es_mem_array(budget, 3 * most, H, sizeof(float), "drawn tokens", (void **)&out->q, err));
-    ES_TRY(es_mem_array(budget, 2 * most, H, sizeof(double), "outputs", (void **)&out->heads, err));
-    ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "moments of outputs", (void **)&out->mean,
+    ES_TRY(es_mem_array(budget, 3 * most, Q, sizeof(float), "drawn tokens", (void **)&out->q, err));
+    ES_TRY(es_mem_array(budget, 2 * most, Q, sizeof(double), "outputs", (void **)&out->heads, err));
+    ES_TRY(es_mem_array(budget, Q + 1, Q, sizeof(double), "moments of outputs", (void **)&out->mean,
                         err));
-    out->keys = out->q + most * H;
-    out->values = out->keys + most * H;
-    out->outputs = out->heads + most * H;
-    out->cov = out->mean + H;
+    out->keys = out->q + most * Q;
+    out->values = out->keys + most * Q;
+    out->outputs = out->heads + most * Q;
+    out->cov = out->mean + Q;
     return ES_OK;
 }
 
@@ -60,7 +60,7 @@ static void crowd_free(crowd *c)
 static es_status attend_head(void *user, int64_t head, int thread, es_error *err)
 {
     const crowd *c = user;
-    const int64_t H = c->paper->weights.hidden, k = c->paper->weights.width;
+    const int64_t Q = c->paper->weights.all, k = c->paper->weights.width;
     const double scale = 1.0 / sqrt((double)k);
     const es_exec alone = es_lab_alone(&c->paper->exec);
     const es_attend_opts opts = {.scales = &scale, .n_scales = 1, .exec = &alone};
@@ -68,11 +68,11 @@ static es_status attend_head(void *user, int64_t head, int thread, es_error *err
     es_view q = es_view_f32(c->q + head * k, c->n, k);
     es_view keys = es_view_f32(c->keys + head * k, c->n, k);
     es_view values = es_view_f32(c->values + head * k, c->n, k);
-    q.row_stride = keys.row_stride = values.row_stride = H * (int64_t)sizeof(float);
+    q.row_stride = keys.row_stride = values.row_stride = Q * (int64_t)sizeof(float);
     (void)thread;
     ES_TRY(es_attend(&q, &keys, &values, &opts, &(es_attend_out){.output = output}, err));
     for (int64_t i = 0; i < c->n; i++)
-        memcpy(c->outputs + i * H + head * k, output + i * k, (size_t)k * sizeof *output);
+        memcpy(c->outputs + i * Q + head * k, output + i * k, (size_t)k * sizeof *output);
     return ES_OK;
 }
 
@@ -80,17 +80,17 @@ static es_status attend_head(void *user, int64_t head, int thread, es_error *err
 static es_status meet(crowd *c, const int64_t *rows, int64_t n, es_error *err)
 {
     const es_probe_paper *p = c->paper;
-    const int64_t H = p->weights.hidden;
+    const int64_t Q = p->weights.all;
     const es_exec quiet = es_lab_quiet(&p->exec);
     c->n = n;
     for (int64_t i = 0; i < n; i++) {
-        const int64_t from = (rows ? rows[i] : i) * H;
-        memcpy(c->q + i * H, p->q + from, (size_t)H * sizeof(float));
-        memcpy(c->keys + i * H, p->keys + from, (size_t)H * sizeof(float));
-        memcpy(c->values + i * H, p->values + from, (size_t)H * sizeof(float));
+        const int64_t from = (rows ? rows[i] : i) * Q;
+        memcpy(c->q + i * Q, p->q + from, (size_t)Q * sizeof(float));
+        memcpy(c->keys + i * Q, p->keys + from, (size_t)Q * sizeof(float));
+        memcpy(c->values + i * Q, p->values + from, (size_t)Q * sizeof(float));
     }
     ES_TRY(es_parallel_run(&quiet, p->weights.heads, attend_head, c, err));
-    const es_view outputs = es_view_f64(c->outputs, n, H);
+    const es_view outputs = es_view_f64(c->outputs, n, Q);
     return es_cov_estimate(&outputs, false, &quiet, c->mean, c->cov, err);
 }
 
@@ -99,15 +99,16 @@ static es_status meet(crowd *c, const int64_t *rows, int64_t n, es_error *err)
 static es_status project_passage(es_probe_paper *p, int64_t first, es_error *err)
 {
     const es_probe_weights *w = &p->weights;
-    const int64_t H = w->hidden, n = p->tokens;
-    ES_TRY(es_mem_array(p->exec.budget, 4 * n, H, sizeof(float), "a passage", (void **)&p->x, err));
+    const int64_t H = w->hidden, Q = w->all, n = p->tokens;
+    ES_TRY(es_mem_array(p->exec.budget, n, H + 3 * Q, sizeof(float), "a passage", (void **)&p->x,
+                        err));
     p->q = p->x + n * H;
-    p->keys = p->q + n * H;
-    p->values = p->keys + n * H;
+    p->keys = p->q + n * Q;
+    p->values = p->keys + n * Q;
     ES_TRY(es_pool_rows(p->spec.pool, p->layer, first, n, p->x, err));
-    ES_TRY(es_probe_project(&p->exec, p->x, n, w->wq, w->bq, H, H, p->q, err));
-    ES_TRY(es_probe_project(&p->exec, p->x, n, w->wk, NULL, H, H, p->keys, err));
-    return es_probe_project(&p->exec, p->x, n, w->wv, NULL, H, H, p->values, err);
+    ES_TRY(es_probe_project(&p->exec, p->x, n, w->wq, w->bq, Q, H, p->q, err));
+    ES_TRY(es_probe_project(&p->exec, p->x, n, w->wk, NULL, Q, H, p->keys, err));
+    return es_probe_project(&p->exec, p->x, n, w->wv, NULL, Q, H, p->values, err);
 }
 
 /* The passage attends over itself: what the moments of a sample are compared with. */
@@ -117,16 +118,16 @@ static es_status open_passage(es_probe_paper *p, es_error *err)
     crowd all;
     ES_TRY(es_pool_block(p->spec.pool, p->block, &first, &p->tokens, err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
-    const int64_t H = p->weights.hidden;
+    const int64_t Q = p->weights.all;
     ES_TRY(project_passage(p, first, err));
-    ES_TRY(es_mem_array(p->exec.budget, H + 1, H, sizeof(double), "moments of a passage",
+    ES_TRY(es_mem_array(p->exec.budget, Q + 1, Q, sizeof(double), "moments of a passage",
                         (void **)&p->mean, err));
-    p->cov = p->mean + H;
+    p->cov = p->mean + Q;
     es_status status = crowd_new(p, p->tokens, &all, err);
     if (status == ES_OK)
         status = meet(&all, NULL, p->tokens, err);
     if (status == ES_OK)
-        memcpy(p->mean, all.mean, (size_t)((H + 1) * H) * sizeof *p->mean);
+        memcpy(p->mean, all.mean, (size_t)((Q + 1) * Q) * sizeof *p->mean);
     crowd_free(&all);
     return status;
 }
@@ -166,8 +167,8 @@ es_status es_probe_paper_about(const es_probe_paper *paper, es_probe_passage *ou
 {
     const int64_t H = paper->weights.hidden;
     const es_view x = es_view_f32(paper->x, paper->tokens, H);
-    const es_view wq = es_view_f32(paper->weights.wq, H, H);
-    const es_view wk = es_view_f32(paper->weights.wk, H, H);
+    const es_view wq = es_view_f32(paper->weights.wq, paper->weights.all, H);
+    const es_view wk = es_view_f32(paper->weights.wk, paper->weights.all, H);
     const es_exec quiet = es_lab_quiet(&paper->exec);
     es_horizons all;
     double *cov;
@@ -199,13 +200,13 @@ static es_status draw_sizes(crowd *c, int64_t draw, int64_t *rows, es_probe_pape
                             es_error *err)
 {
     const es_probe_paper *p = c->paper;
-    const int64_t H = p->weights.hidden;
+    const int64_t Q = p->weights.all;
     for (int64_t i = 0; i < p->spec.n_sizes; i++) {
         const es_address at = address_of(p, draw, i);
         ES_TRY(es_integer_rows(&at, p->spec.sizes[i], 1, p->tokens, rows, err));
         ES_TRY(meet(c, rows, p->spec.sizes[i], err));
-        cells[i] = (es_probe_paper_cell){es_lab_distance(c->mean, p->mean, H),
-                                         es_lab_distance(c->cov, p->cov, H * H)};
+        cells[i] = (es_probe_paper_cell){es_lab_distance(c->mean, p->mean, Q),
+                                         es_lab_distance(c->cov, p->cov, Q * Q)};
         ES_TRY(es_lab_tell(&p->exec, i + 1, p->spec.n_sizes, err));
     }
     return ES_OK;
@@ -233,7 +234,8 @@ es_status es_probe_paper_draw(const es_probe_paper *paper, int64_t draw, es_prob
 es_probe_price es_probe_paper_price(const es_probe_spec *spec, int64_t length, es_probe_price *open)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const double H = (double)c->hidden, heads = (double)c->heads, N = (double)length;
+    const double heads = (double)c->heads, N = (double)length;
+    const double H = fmax((double)c->hidden, (double)c->query_width);
     /* attention, an exponential being some 40 operations, and a covariance in f64 */
     const double pair = 4.0 * H + 40.0 * heads, token = 4.0 * H * H;
     const double most = (double)spec->sizes[spec->n_sizes - 1];

@@ -113,7 +113,7 @@ static es_status attend(const es_probe *probe, int64_t head, const float *keys, 
                                  .exec = &exec};
     es_view q = es_view_f32(probe->q + head * k, probe->queries, k);
     es_view K = es_view_f32(keys, n, k), V = es_view_f32(values, n, k);
-    q.row_stride = probe->weights.hidden * (int64_t)sizeof(float);
+    q.row_stride = probe->weights.all * (int64_t)sizeof(float);
     K.row_stride = V.row_stride = stride * (int64_t)sizeof(float);
     return es_attend(&q, &K, &V, &opts, out, err);
 }
@@ -123,10 +123,10 @@ typedef struct draw {
     int64_t n;                /* tokens: the largest size */
     int64_t windows;          /* how many there are; 0: tokens are drawn one by one */
     int64_t *rows;            /* (n) of the pool */
-    float *x, *keys, *values; /* (n, H) */
+    float *x, *keys, *values; /* (n, H), (n, Q), (n, Q) */
     double *outputs;          /* (sizes, queries, k) of a head, */
     double *top, *squares;    /* (sizes, queries) its largest weights and sums of w^2 */
-    float *errors;            /* (sizes, queries, H) of all heads, in columns of their own */
+    float *errors;            /* (sizes, queries, Q) of all heads, in columns of their own */
 } draw;
 
 static es_status choose(draw *d, int64_t replicate, es_error *err)
@@ -140,15 +140,15 @@ static es_status choose(draw *d, int64_t replicate, es_error *err)
 static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_error *err)
 {
     const es_probe *p = d->probe;
-    const int64_t H = p->weights.hidden, k = p->weights.width, m = p->queries;
+    const int64_t Q = p->weights.all, k = p->weights.width, m = p->queries;
     const es_attend_out out = {
         .output = d->outputs, .top_weight = d->top, .sum_squares = d->squares};
-    ES_TRY(attend(p, head, d->keys + head * k, d->values + head * k, H, &out, err));
+    ES_TRY(attend(p, head, d->keys + head * k, d->values + head * k, Q, &out, err));
     const double *limit = p->limit + head * k;
     for (int64_t i = 0; i < p->spec.n_sizes * m; i++)
         for (int64_t l = 0; l < k; l++)
-            d->errors[i * H + head * k + l] = (float)(d->outputs[i * k + l] - limit[i % m * H + l]);
-    ES_TRY(compare(p, d->outputs, limit, H, cells, err));
+            d->errors[i * Q + head * k + l] = (float)(d->outputs[i * k + l] - limit[i % m * Q + l]);
+    ES_TRY(compare(p, d->outputs, limit, Q, cells, err));
     for (int64_t i = 0; i < p->spec.n_sizes; i++)
         cells[i].focus = es_probe_focus_of(d->squares + i * m, d->top + i * m, m);
     return ES_OK;
@@ -159,15 +159,15 @@ static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_err
 /* Sum over queries of e' G_hh e, e the errors of head h at one n: |Wo_h e|^2, with G = Wo'Wo. */
 static double alone(const es_probe_weights *w, const float *errors, int64_t m, int64_t h)
 {
-    const int64_t H = w->hidden, k = w->width;
-    const float *gram = w->gram + h * k * (H + 1);
+    const int64_t Q = w->all, k = w->width;
+    const float *gram = w->gram + h * k * (Q + 1);
     double sum = 0.0;
     for (int64_t i = 0; i < m; i++) {
-        const float *e = errors + i * H + h * k;
+        const float *e = errors + i * Q + h * k;
         for (int64_t a = 0; a < k; a++) {
             double row = 0.0;
             for (int64_t b = 0; b < k; b++)
-                row += (double)gram[a * H + b] * (double)e[b];
+                row += (double)gram[a * Q + b] * (double)e[b];
             sum += row * (double)e[a];
         }
     }
@@ -186,7 +186,7 @@ static es_status alone_at(void *user, int64_t unit, int thread, es_error *err)
     const int64_t m = p->queries, i = unit % p->spec.n_sizes, h = unit / p->spec.n_sizes;
     (void)thread;
     (void)err;
-    const float *errors = j->draw->errors + i * m * p->weights.hidden;
+    const float *errors = j->draw->errors + i * m * p->weights.all;
     j->cells[unit].after_wo = sqrt(alone(&p->weights, errors, m, h) / (double)m);
     return ES_OK;
 }
@@ -205,19 +205,19 @@ static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint 
 {
     const es_probe *p = d->probe;
     const es_probe_weights *w = &p->weights;
-    const int64_t m = p->queries, H = w->hidden;
+    const int64_t m = p->queries, Q = w->all;
     const int64_t sizes = p->spec.n_sizes;
     float *product;
     joining j = {d, cells};
     const es_exec quiet = es_lab_quiet(&p->exec);
-    ES_TRY(es_mem_array(p->exec.budget, m, H, sizeof *product, "outputs of a layer",
+    ES_TRY(es_mem_array(p->exec.budget, m, Q, sizeof *product, "outputs of a layer",
                         (void **)&product, err));
     es_status status = es_parallel_run(&quiet, w->heads * sizes, alone_at, &j, err);
     for (int64_t i = 0; i < sizes && status == ES_OK; i++) {
-        const float *errors = d->errors + i * m * H;
+        const float *errors = d->errors + i * m * Q;
         double together = 0.0;
-        status = es_probe_project(&p->exec, errors, m, w->gram, NULL, H, H, product, err);
-        for (int64_t l = 0; l < m * H; l++)
+        status = es_probe_project(&p->exec, errors, m, w->gram, NULL, Q, Q, product, err);
+        for (int64_t l = 0; l < m * Q; l++)
             together += (double)errors[l] * (double)product[l];
         together = fmax(together, 0.0) / (double)m;
         joint[i] = (es_probe_joint){sqrt(together), together / apart_at(p, cells, i)};
@@ -229,29 +229,31 @@ static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint 
 static es_status prepare_draw(draw *d, es_error *err)
 {
     const es_probe *p = d->probe;
-    const int64_t H = p->weights.hidden, outputs = p->spec.n_sizes * p->queries;
+    const int64_t H = p->weights.hidden, Q = p->weights.all;
+    const int64_t outputs = p->spec.n_sizes * p->queries;
     es_budget *budget = p->exec.budget;
     ES_TRY(es_mem_array(budget, d->n, 1, sizeof *d->rows, "a draw", (void **)&d->rows, err));
-    ES_TRY(es_mem_array(budget, 3 * d->n, H, sizeof(float), "drawn tokens", (void **)&d->x, err));
+    ES_TRY(
+        es_mem_array(budget, d->n, H + 2 * Q, sizeof(float), "drawn tokens", (void **)&d->x, err));
     d->keys = d->x + d->n * H;
-    d->values = d->keys + d->n * H;
+    d->values = d->keys + d->n * Q;
     ES_TRY(es_mem_array(budget, outputs, p->weights.width + 2, sizeof(double), "outputs",
                         (void **)&d->outputs, err));
     d->top = d->outputs + outputs * p->weights.width;
     d->squares = d->top + outputs;
-    return es_mem_array(budget, outputs, H, sizeof(float), "errors", (void **)&d->errors, err);
+    return es_mem_array(budget, outputs, Q, sizeof(float), "errors", (void **)&d->errors, err);
 }
 
 static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
                           es_error *err)
 {
     const es_probe *p = d->probe;
-    const int64_t H = p->weights.hidden;
+    const int64_t H = p->weights.hidden, Q = p->weights.all;
     ES_TRY(prepare_draw(d, err));
     ES_TRY(choose(d, replicate, err));
     ES_TRY(es_pool_gather(p->spec.pool, p->layer, d->rows, d->n, d->x, err));
-    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, H, H, d->keys, err));
-    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, H, H, d->values, err));
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wk, NULL, Q, H, d->keys, err));
+    ES_TRY(es_probe_project(&p->exec, d->x, d->n, p->weights.wv, NULL, Q, H, d->values, err));
     for (int64_t h = 0; h < p->weights.heads; h++) {
         ES_TRY(attend_head(d, h, cells + h * p->spec.n_sizes, err));
         ES_TRY(es_lab_tell(&p->exec, h + 1, p->weights.heads, err));
@@ -370,7 +372,7 @@ static void limit_of(control *c, int64_t head)
     const int64_t k = p->weights.width;
     const es_probe_gram gram = es_probe_gram_of(p, head);
     for (int64_t i = 0; i < p->queries; i++) {
-        const float *x = p->q + i * p->weights.hidden + head * k;
+        const float *x = p->q + i * p->weights.all + head * k;
         for (int64_t a = 0; a < k; a++) {
             double sum = 0.0;
             for (int64_t b = 0; b < k; b++)

@@ -21,7 +21,7 @@ enum { STRIP = 4096 }; /* tokens read at a time */
 /* What is seen of a layer, section by section. */
 typedef struct layer_seen {
     es_probe_weights weights;
-    float *q;             /* (queries, H), section by section */
+    float *q;             /* (queries, Q), section by section */
     es_moments *keys_of;  /* (ES_PROBE_SECTIONS, heads) */
     es_partial **partial; /* likewise */
 } layer_seen;
@@ -33,7 +33,7 @@ typedef struct sections {
     int64_t heads, width;
     int64_t section;      /* that the walk is in */
     layer_seen *of;       /* (layers) */
-    float *keys, *values; /* (STRIP, H) */
+    float *keys, *values; /* (STRIP, Q) */
     float *longer;        /* (STRIP, k + 1) */
     double *mean, *cov;   /* (k), (k, k) of a strip's keys, or of many */
     double *output, *lse; /* (2, queries, k + 1), (2, queries) */
@@ -42,7 +42,8 @@ typedef struct sections {
 es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const double H = (double)c->hidden, heads = (double)c->heads, k = H / heads, N = (double)tokens;
+    const double heads = (double)c->heads, k = (double)c->head_dim, N = (double)tokens;
+    const double H = fmax((double)c->hidden, heads * k);
     const double m = (double)(ES_PROBE_SECTIONS * es_probe_section_each(spec, tokens));
     const double states = (ES_PROBE_SECTIONS + 2.0) * heads;
     return (es_probe_price){
@@ -69,8 +70,8 @@ static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer
     if (status == ES_OK)
         status = es_pool_gather(s->spec->pool, layer, rows, s->queries, x, err);
     if (status == ES_OK)
-        status = es_probe_project(s->spec->exec, x, s->queries, of->weights.wq, of->weights.bq, H,
-                                  H, of->q, err);
+        status = es_probe_project(s->spec->exec, x, s->queries, of->weights.wq, of->weights.bq,
+                                  of->weights.all, H, of->q, err);
     es_mem_free(budget, x);
     es_mem_free(budget, rows);
     return status;
@@ -89,7 +90,7 @@ static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es
     es_budget *budget = es_probe_budget(s->spec);
     const int64_t states = ES_PROBE_SECTIONS * s->heads;
     ES_TRY(es_probe_weights_new(s->spec, layer, &of->weights, err));
-    ES_TRY(es_mem_array(budget, s->queries, of->weights.hidden, sizeof(float), "queries",
+    ES_TRY(es_mem_array(budget, s->queries, of->weights.all, sizeof(float), "queries",
                         (void **)&of->q, err));
     ES_TRY(es_mem_array(budget, states, 1, sizeof *of->keys_of, "moments", (void **)&of->keys_of,
                         err));
@@ -105,12 +106,12 @@ static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es
 static es_status prepare(sections *s, es_error *err)
 {
     es_budget *budget = es_probe_budget(s->spec);
-    const int64_t k = s->width, H = s->heads * k, m = s->queries;
+    const int64_t k = s->width, Q = s->heads * k, m = s->queries;
     ES_TRY(es_mem_array(budget, s->layers, 1, sizeof *s->of, "layers", (void **)&s->of, err));
-    ES_TRY(es_mem_array(budget, STRIP, 2 * H + k + 1, sizeof(float), "a strip of the pool",
+    ES_TRY(es_mem_array(budget, STRIP, 2 * Q + k + 1, sizeof(float), "a strip of the pool",
                         (void **)&s->keys, err));
-    s->values = s->keys + STRIP * H;
-    s->longer = s->values + STRIP * H;
+    s->values = s->keys + STRIP * Q;
+    s->longer = s->values + STRIP * Q;
     ES_TRY(es_mem_array(budget, k + 1, k, sizeof(double), "a covariance", (void **)&s->mean, err));
     s->cov = s->mean + k;
     ES_TRY(es_mem_array(budget, 2 * m, k + 2, sizeof(double), "outputs", (void **)&s->output, err));
@@ -156,13 +157,13 @@ static es_status add_head(const sections *s, layer_seen *of, int64_t head, int64
     es_view keys = es_view_f32(s->keys + head * k, count, k);
     const es_view values = es_view_f32(s->longer, count, k + 1);
     const es_exec exec = es_lab_quiet(s->spec->exec);
-    queries.row_stride = keys.row_stride = p->hidden * (int64_t)sizeof(float);
+    queries.row_stride = keys.row_stride = p->all * (int64_t)sizeof(float);
     ES_TRY(es_cov_estimate(&keys, false, &exec, s->mean, s->cov, err));
     for (int64_t i = 0; i < k * k; i++)
         s->cov[i] *= (double)count;
     const es_moments strip = {.count = count, .dim = k, .mean = s->mean, .scatter = s->cov};
     es_moments_merge(&of->keys_of[at], &strip);
-    es_probe_lengthen(s->values + head * k, p->hidden, count, k, s->longer);
+    es_probe_lengthen(s->values + head * k, p->all, count, k, s->longer);
     return es_partial_attend(of->partial[at], &queries, &keys, &values, first, err);
 }
 
@@ -172,9 +173,9 @@ static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t cou
     const sections *s = user;
     layer_seen *of = &s->of[layer - s->layer];
     const es_probe_weights *p = &of->weights;
-    const int64_t H = p->hidden;
-    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wk, NULL, H, H, s->keys, err));
-    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wv, NULL, H, H, s->values, err));
+    const int64_t H = p->hidden, Q = p->all;
+    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wk, NULL, Q, H, s->keys, err));
+    ES_TRY(es_probe_project(s->spec->exec, x, count, p->wv, NULL, Q, H, s->values, err));
     for (int64_t h = 0; h < p->heads; h++)
         ES_TRY(add_head(s, of, h, first, count, err));
     return ES_OK;
@@ -218,7 +219,7 @@ static double log_score_sd(const sections *s, const layer_seen *of, int64_t head
     const int64_t k = s->width;
     double square = 0.0;
     for (int64_t i = 0; i < s->queries; i++) {
-        const float *x = of->q + i * of->weights.hidden + head * k;
+        const float *x = of->q + i * of->weights.all + head * k;
         for (int64_t a = 0; a < k && is_left(s, i, without); a++)
             for (int64_t b = 0; b < k; b++)
                 square += (double)x[a] * cov[a * k + b] * (double)x[b];

@@ -40,7 +40,7 @@ int64_t es_probe_slice_numbers(const es_probe_spec *spec)
 
 typedef struct exact_layer {
     es_probe_weights weights;
-    float *q; /* (queries, H) */
+    float *q; /* (queries, Q) */
 } exact_layer;
 
 /* Up to GROUP heads of a layer. */
@@ -55,17 +55,17 @@ typedef struct exact_walk {
     const es_probe_spec *spec;
     int64_t layer, layers, count; /* of the walk; slices */
     int64_t few, strip;           /* queries; tokens of a strip */
-    int64_t width, hidden;
-    exact_layer *of;       /* (layers) */
-    exact_slice *slices;   /* (count) */
-    float *projected;      /* (strip, GROUP k) */
-    double *keys, *values; /* (GROUP, k, strip) and (GROUP, strip, k) */
-    double *scores;        /* (threads, strip) */
-    int64_t *sizes;        /* (es_probe_exact_sizes()) */
-    es_draw_risk *risks;   /* (threads, sizes) */
-    exact_slice *slice;    /* under way, */
-    int64_t n;             /* tokens of its strip, */
-    int half;              /* and the half they belong to */
+    int64_t width, hidden, all;   /* k, H, Q */
+    exact_layer *of;              /* (layers) */
+    exact_slice *slices;          /* (count) */
+    float *projected;             /* (strip, GROUP k) */
+    double *keys, *values;        /* (GROUP, k, strip) and (GROUP, strip, k) */
+    double *scores;               /* (threads, strip) */
+    int64_t *sizes;               /* (es_probe_exact_sizes()) */
+    es_draw_risk *risks;          /* (threads, sizes) */
+    exact_slice *slice;           /* under way, */
+    int64_t n;                    /* tokens of its strip, */
+    int half;                     /* and the half they belong to */
 } exact_walk;
 
 static int threads_of(const exact_walk *w)
@@ -93,7 +93,7 @@ static es_status open_slice(const exact_walk *w, int64_t number, const double *n
     for (int64_t unit = 0; unit < slice->heads * w->few; unit++) {
         double *center = slice->center + unit * k;
         for (int64_t l = 0; l < k; l++)
-            center[l] = limit[unit % w->few * w->hidden + (first + unit / w->few) * k + l];
+            center[l] = limit[unit % w->few * w->all + (first + unit / w->few) * k + l];
         for (int half = 0; half < 2; half++)
             ES_TRY(es_draw_grid_init(&slice->grids[2 * unit + half], budget, k, center, err));
     }
@@ -130,8 +130,8 @@ static es_status prepare(exact_walk *w, int64_t first, const double *const *numb
     for (int64_t l = 0; l < w->layers; l++) {
         exact_layer *of = &w->of[l];
         ES_TRY(es_probe_weights_new(w->spec, w->layer + l, &of->weights, err));
-        ES_TRY(es_mem_array(budget, queries, w->hidden, sizeof *of->q, "queries", (void **)&of->q,
-                            err));
+        ES_TRY(
+            es_mem_array(budget, queries, w->all, sizeof *of->q, "queries", (void **)&of->q, err));
         ES_TRY(es_probe_queries(w->spec, w->layer + l, &of->weights, of->q, err));
     }
     for (int64_t i = 0; i < w->count; i++)
@@ -184,7 +184,7 @@ static es_status gather_query(void *user, int64_t unit, int thread, es_error *er
     const exact_walk *w = user;
     const exact_slice *slice = w->slice;
     const int64_t k = w->width, head = unit / w->few, i = unit % w->few, n = w->n;
-    const float *q = w->of[slice->layer].q + i * w->hidden + (slice->first + head) * k;
+    const float *q = w->of[slice->layer].q + i * w->all + (slice->first + head) * k;
     const double *keys = w->keys + head * k * w->strip;
     double *scores = w->scores + thread * w->strip;
     for (int64_t j = 0; j < n; j++)
@@ -301,7 +301,8 @@ es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_
                     .few = few_of(spec),
                     .strip = es_probe_strip(es_pool_about(spec->pool).tokens),
                     .width = c->head_dim,
-                    .hidden = c->hidden};
+                    .hidden = c->hidden,
+                    .all = c->query_width};
     es_status status = prepare(&w, first, numbers, out, err);
     if (status == ES_OK)
         status = walk_slices(&w, err);

@@ -24,7 +24,7 @@ const es_arch es_arch_qwen3 = {
     .title = "Qwen3",
     .fields = fields,
     /* The library that writes config.json takes heads of 128 where the key is missing. */
-    .defaults = {ES_LLAMA_DEFAULTS, .head_dim = 128},
+    .defaults = {ES_LLAMA_DEFAULTS, .head_dim = 128, .head_norms = true},
     .parts = parts,
     ES_LLAMA_FORWARD,
     .tokenizer = "byte-pair",

@@ -29,9 +29,10 @@ typedef struct build {
     int64_t stage, sums_stage;
     int64_t seen, sums;  /* numbers of a batch: statistics, checksums */
     int64_t *missing;    /* (batches) their numbers */
+    int64_t length;      /* ids of a full block */
     int64_t finished;    /* batches */
     es_npy_rows *layers; /* (config->layers) */
-    float *hidden;       /* (ES_POOL_BATCH, layers + 1, length, hidden) */
+    float *inputs;       /* (ES_POOL_BATCH, layers, length, hidden) */
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
 } build;
 
@@ -74,7 +75,7 @@ static es_status resume_run(const char *path, const es_run_spec *spec, es_run **
     return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
 }
 
-enum { MOST_PARAMS = 11, TEXT = 96 };
+enum { MOST_PARAMS = 12, TEXT = 96 };
 
 typedef struct params {
     es_run_pair pairs[MOST_PARAMS];
@@ -106,8 +107,9 @@ static es_status hash_texts(const es_pool_spec *s, uint64_t *out, es_error *err)
 }
 
 /* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
- * that was made of something else is refused rather than continued. The last two are left out of
- * a text as it is, and of a pool of all rows: pools were made before they could be otherwise. */
+ * that was made of something else is refused rather than continued. The last three are left out of
+ * a text as it is, of a pool of all rows, and of blocks as long as the model takes: pools were made
+ * before they could be otherwise. */
 static es_status list_params(const build *b, params *out, es_error *err)
 {
     static const char *const shuffles[] = {"none", "word", "sentence", "block"};
@@ -131,6 +133,9 @@ static es_status list_params(const build *b, params *out, es_error *err)
         add_text(out, "shuffle", text);
     if (b->kept)
         add_hash(out, "keep", es_pool_kept_hash(b->kept, b->config->layers));
+    snprintf(text, sizeof text, "%lld", (long long)b->length);
+    if (b->length < b->config->positions)
+        add_text(out, "length", text);
     return ES_OK;
 }
 
@@ -251,8 +256,8 @@ static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
     es_budget *budget = b->exec.budget;
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * (c->layers + 1), c->positions * c->hidden,
-                        sizeof(float), "hidden states", (void **)&b->hidden, err));
+    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->layers, b->length * c->hidden, sizeof(float),
+                        "hidden states", (void **)&b->inputs, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
                         "attention statistics", (void **)&b->raw, err));
     ES_TRY(
@@ -303,14 +308,14 @@ static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows,
 static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
-    const int64_t room = (c->layers + 1) * c->positions * c->hidden;
+    const int64_t room = c->layers * b->length * c->hidden;
     const int64_t *start = b->text.blocks.start;
     memset(sums, 0, (size_t)b->sums * sizeof *sums);
     for (int64_t l = 0; l < c->layers; l++) {
         uint64_t chain = 0;
         for (int64_t i = 0; i < count; i++) {
             const int64_t block = first + i, n = start[block + 1] - start[block];
-            float *rows = b->hidden + i * room + (l * n + b->text.prefix) * c->hidden;
+            float *rows = b->inputs + i * room + (l * n + b->text.prefix) * c->hidden;
             ES_TRY(b->kept ? write_kept(b, l, block, rows, &chain, err)
                            : write_block(b, l, block, row_of(b, block) - row_of(b, first), rows,
                                          sums, err));
@@ -362,14 +367,13 @@ static es_status run_batch(void *user, int64_t batch, const es_exec *exec, doubl
     es_model_block blocks[ES_POOL_BATCH];
     for (int64_t i = 0; i < count; i++) {
         double *raw = b->raw + i * ES_POOL_SEEN * heads;
-        blocks[i] =
-            (es_model_block){.ids = text->ids + text->start[first + i],
-                             .n = text->start[first + i + 1] - text->start[first + i],
-                             .hidden = b->hidden + i * (c->layers + 1) * c->positions * c->hidden,
-                             .entropy = raw,
-                             .top_weight = raw + heads,
-                             .sum_squares = raw + 2 * heads,
-                             .ess = raw + 3 * heads};
+        blocks[i] = (es_model_block){.ids = text->ids + text->start[first + i],
+                                     .n = text->start[first + i + 1] - text->start[first + i],
+                                     .inputs = b->inputs + i * c->layers * b->length * c->hidden,
+                                     .entropy = raw,
+                                     .top_weight = raw + heads,
+                                     .sum_squares = raw + 2 * heads,
+                                     .ess = raw + 3 * heads};
     }
     ES_TRY(es_model_forward(b->spec->model, blocks, count, exec, err));
     ES_TRY(write_layers(b, first, count, out + b->seen, err));
@@ -451,7 +455,7 @@ static es_status seal(build *b, es_error *err)
                              (double)b->config->layers,
                              (double)b->config->heads,
                              (double)b->text.blocks.count,
-                             (double)b->config->positions,
+                             (double)b->length,
                              (double)!b->spec->drop_specials,
                              (double)(b->text.prefix + b->text.suffix),
                              (double)b->text.blocks.repeats,
@@ -486,7 +490,7 @@ static es_status prepare(build *b, es_error *err)
         ES_TRY(es_pool_kept_make(b->spec, &b->text, budget, b->kept, err));
     }
     b->seen = ES_POOL_BATCH * c->layers * c->heads * ES_POOL_SEEN;
-    b->sums = (b->kept ? 1 : ES_POOL_BATCH * c->positions) * c->layers;
+    b->sums = (b->kept ? 1 : ES_POOL_BATCH * b->length) * c->layers;
     ES_TRY(make_room(b, err));
     if (b->rank != 0)
         return ES_OK;
@@ -515,7 +519,7 @@ static void release(build *b)
     es_mem_free(budget, b->missing);
     es_mem_free(budget, b->layers);
     es_mem_free(budget, b->raw);
-    es_mem_free(budget, b->hidden);
+    es_mem_free(budget, b->inputs);
     es_blocks_free(&b->text.blocks);
 }
 
@@ -523,7 +527,8 @@ static void release(build *b)
  * went well; it is closed before others may open it. */
 es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error *err)
 {
-    build b = {.spec = spec, .config = es_model_config_of(spec->model)};
+    build b = {
+        .spec = spec, .config = es_model_config_of(spec->model), .length = es_pool_length(spec)};
     b.exec = exec ? *exec : (es_exec){0};
     b.rank = es_executor_of(exec)->rank;
     if (es_model_precision(spec->model) != ES_F32)

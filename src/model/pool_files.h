@@ -51,6 +51,13 @@ es_status es_pool_check_format(const es_run *run, const char *path, es_error *er
 
 /* ---- pool_text.c ---- */
 
+/* Ids of a full block. */
+static inline int64_t es_pool_length(const es_pool_spec *spec)
+{
+    const int64_t most = es_model_config_of(spec->model)->positions;
+    return spec->length && spec->length < most ? spec->length : most;
+}
+
 /* The text of a pool, cut into blocks. */
 typedef struct es_pool_text {
     es_blocks blocks;

@@ -53,7 +53,34 @@ static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
     /* blocks are single texts: of their types only the first is used */
     const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
     h = mix(h, part->w, rows * s->cols);
-    return s->part->kind == ES_PART_TABLE ? h : mix(h, part->b, rows);
+    return s->part->kind == ES_PART_TABLE || !part->b ? h : mix(h, part->b, rows);
+}
+
+/* What a decoder's config says beside its weights. Encoders have none of it, and the hashes they
+ * had before there were decoders. */
+static uint64_t mix_config(uint64_t h, const es_model_config *c)
+{
+    const es_rotary *r = &c->rotary;
+    const double about[] = {(double)c->kv_heads,
+                            (double)c->head_dim,
+                            (double)c->window,
+                            (double)c->parallel,
+                            (double)r->width,
+                            r->theta,
+                            r->factor,
+                            r->original,
+                            r->low,
+                            r->high,
+                            r->fast,
+                            r->slow,
+                            r->attention,
+                            r->mscale,
+                            r->mscale_all,
+                            (double)r->rounded};
+    if (!c->causal)
+        return h;
+    h = es_crc(h, about, sizeof about);
+    return es_crc_text(es_crc_text(h, r->type), c->activation);
 }
 
 /* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
@@ -62,7 +89,7 @@ uint64_t es_pool_hash_model(const es_model *m)
 {
     const es_model_config *c = &m->config;
     const double about[] = {(double)c->heads, c->layer_norm_eps};
-    uint64_t h = es_crc(0, about, sizeof about);
+    uint64_t h = mix_config(es_crc(0, about, sizeof about), c);
     for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
         h = mix_stack(h, es_model_place(m, s.part, -1), &s);
     for (int64_t l = 0; l < c->layers; l++)

@@ -15,7 +15,7 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
                                  .n_texts = s->n_texts,
-                                 .length = es_model_config_of(s->model)->positions,
+                                 .length = es_pool_length(s),
                                  .tokens = s->tokens,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
@@ -92,7 +92,8 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const es_blocks *blocks = &text->blocks;
-    const double H = (double)c->hidden, L = (double)c->layers, longest = (double)c->positions;
+    const double H = (double)c->hidden, L = (double)c->layers;
+    const double longest = (double)es_pool_length(spec);
     const double n = (double)blocks->start[blocks->count];
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
     const double sums = spec->keep ? 1.0 : longest * ES_POOL_BATCH; /* of a batch and layer */
@@ -111,7 +112,7 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
         .held_bytes = (spec->keep ? 16.0 : 8.0) * rows + (spec->keep ? 8.0 * n : 0.0),
         /* hidden states and sums of a batch; what its blocks need; ids, and what shuffling takes */
         .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
-                          es_model_cost_of(c, ES_F32, c->positions, threads, false).bytes +
+                          es_model_cost_of(c, ES_F32, es_pool_length(spec), threads, false).bytes +
                           (spec->shuffle ? 40.0 : 16.0) * n)};
     memcpy(out->parts, text->parts, sizeof out->parts);
     return es_blocks_facts(blocks, spec->tokenizer, &out->text, err);

@@ -134,16 +134,19 @@ static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
     const int64_t room = w->states * w->pool->info.length * w->pool->info.hidden;
     const int64_t end = w->pool->starts[first + count];
     const double last = (double)(end < w->range->last ? end : w->range->last);
+    const bool normed = es_model_config_of(w->pool->model)->causal; /* norms come first */
     es_model_block blocks[ES_POOL_BATCH];
     relay r = {w, (double)(w->at - w->range->first), last - (double)w->at};
     es_exec exec = w->exec ? *w->exec : (es_exec){0};
     exec.progress = exec.progress ? relay_progress : NULL;
     exec.progress_user = &r;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         blocks[i] = (es_model_block){.ids = text->ids + text->start[first + i],
-                                     .n = text->start[first + i + 1] - text->start[first + i],
-                                     .states = w->states,
-                                     .hidden = w->hidden + i * room};
+                                     .n = text->start[first + i + 1] - text->start[first + i]};
+        /* inputs are those of layers that run; where they are hidden states, the last need not */
+        blocks[i].states = w->states + (normed ? 1 : 0);
+        *(normed ? &blocks[i].inputs : &blocks[i].hidden) = w->hidden + i * room;
+    }
     ES_TRY(es_model_forward(w->pool->model, blocks, count, &exec, err));
     ES_TRY(show_batch(w, first, count, err));
     return tell(w, last - (double)w->range->first, (double)(w->range->last - w->range->first), err);
@@ -208,15 +211,15 @@ es_status es_pool_walk(const es_pool *pool, const es_pool_range *range, const es
     return status;
 }
 
-double es_pool_walk_bytes(const es_model_config *c, const es_pool_range *r, bool sparse,
-                          int threads)
+double es_pool_walk_bytes(const es_model_config *c, int64_t ids, const es_pool_range *r,
+                          bool sparse, int threads)
 {
-    const double H = (double)c->hidden, length = (double)c->positions;
+    const double H = (double)c->hidden, length = (double)ids;
     const double states = (double)(r->layer + r->layers);
     if (!sparse)
         return 4.0 * (double)r->strip * H;
     return 4.0 * H * ((double)(r->layers * r->strip) + ES_POOL_BATCH * states * length) +
-           es_model_cost_of(c, ES_F32, c->positions, threads, false).bytes;
+           es_model_cost_of(c, ES_F32, ids, threads, false).bytes;
 }
 
 es_status es_pool_stream(es_pool *pool, const es_pool_spec *spec, es_error *err)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "driver/numbers.h"
+#include "model/pool_files.h"
 #include "study/answer_kit.h"
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
@@ -160,6 +161,7 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .parts = p->parts,
                           .n_parts = p->n_parts,
                           .tokens = p->asked->tokens,
+                          .length = p->asked->block,
                           .repeat = p->asked->repeat,
                           .drop_specials = p->asked->special == 1,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
@@ -212,6 +214,20 @@ static es_status size_pools(const es_job *job, es_pool_params *asked, es_pools *
     return ES_OK;
 }
 
+/* A causal model may read a hundred thousand tokens at a time; few texts have such blocks, and none
+ * enough of them to compare. */
+static es_status size_blocks(es_pool_params *asked, const es_model_config *config, es_error *err)
+{
+    const int64_t usual = 2048, most = config->positions;
+    if (asked->block > most)
+        return es_refuse(err, "pool.block", "a shorter block",
+                         "--block %lld: the model reads %lld tokens at a time, at most",
+                         (long long)asked->block, (long long)most);
+    if (!asked->block)
+        asked->block = config->causal && most > usual ? usual : most;
+    return ES_OK;
+}
+
 es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_error *err)
 {
     const es_model_opts opts = {.budget = job->exec.budget,
@@ -225,8 +241,19 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
     pools->config = es_model_config_of(pools->model);
     ES_TRY(
         es_tokenizer_open(es_model_folder(pools->model), job->exec.budget, &pools->tokenizer, err));
+    ES_TRY(size_blocks(asked, pools->config, err));
     es_job_phase(job, "reading the text", 0.0);
     return size_pools(job, asked, pools, err);
+}
+
+es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_budget *budget, es_blocks *out,
+                          es_error *err)
+{
+    const es_pool_spec spec = spec_of(pools, &pools->domains[domain]);
+    es_pool_text text;
+    const es_status status = es_pool_text_read(&spec, budget, true, &text, err);
+    *out = text.blocks;
+    return status;
 }
 
 es_status es_pools_keep(es_job *job, es_pools *pools, es_pool_keep_fn keep, void *user,

@@ -19,7 +19,7 @@
 typedef struct es_pool_params {
     const char *model, *folder;
     es_texts texts, domains, mix;
-    int64_t tokens;
+    int64_t tokens, block;
     int special, shuffle;
     int store; /* store: -1 until it is known how much that takes */
     bool repeat, allow_trailing;
@@ -34,7 +34,7 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
 /* Rows of a parameter list for member `pool` of struct `type`. */
 #define ES_POOL_PARAMS(type, pool)                                                                 \
     {"model", 'm', ES_PARAM_MODEL, "MODEL",                                                        \
-     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "\
+     "folder of a checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "      \
      "cache of the Hugging Face hub",                                                              \
      .field = offsetof(type, pool.model)},                                                         \
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times",                 \
@@ -48,6 +48,10 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
     {"pool", 0, ES_PARAM_WHOLE, "N", "tokens of text, specials included, of each domain",          \
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
      .otherwise = "all there are, or what the shortest domain has, at most 100000"},               \
+    {"block", 0, ES_PARAM_WHOLE, "N",                                                              \
+     "tokens that the model reads at a time, specials included",                                   \
+     .field = offsetof(type, pool.block), .min = 2, .max = 1e9, .unit = "tokens",                  \
+     .otherwise = "as many as it can; 2048 at most if it is causal"},                            \
     {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \
      .field = offsetof(type, pool.special), .choices = es_pool_special, .standard = "keep"},       \
@@ -108,6 +112,11 @@ es_status es_pools_keep(es_job *job, es_pools *pools, es_pool_keep_fn keep, void
  *  they are. What they hold in memory is taken off the job's budget, which does not count it.
  *  @return : ES_OK; ES_E_IO; as es_pool_build() and es_pool_open(). */
 es_status es_pools_build(es_job *job, es_pools *pools, es_error *err);
+
+/*! es_pools_blocks() : the text of a domain, cut into the blocks that its pool is made of.
+ *  es_blocks_free(). @return : as es_blocks_read(). */
+es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_budget *budget, es_blocks *out,
+                          es_error *err);
 
 /*! es_pools_name() : column "domain" of a row, where there are several. */
 void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row);

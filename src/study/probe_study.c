@@ -1,4 +1,4 @@
-/* probe_study.c : every head of a BERT checkpoint on real text: what is asked, limits and draws of
+/* probe_study.c : every head of a model on real text: what is asked, limits and draws of
  * layers. What the columns of the answer mean is in probe_tables.c; they are filled in
  * probe_summary.c. */
 #include "study/probe_study.h"
@@ -11,6 +11,7 @@
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
 static const char *const protocol_choices[] = {"house", "paper", NULL};
+static const char *const look_choices[] = {"all", "positions", "limit", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
@@ -42,6 +43,13 @@ static const es_param params[] = {
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
      "other, heads concatenated; n is 64..384*10 unless given",
      FIELD(paper), .choices = protocol_choices, .standard = "house"},
+    {"look", 0, ES_PARAM_CHOICE, "WHAT",
+     "positions: what heads of a causal model do as their context grows; limit: n tokens against "
+     "the pool's limit, positions removed; all: both, of other models the limit",
+     FIELD(look), .choices = look_choices, .standard = "all"},
+    {"error", 0, ES_PARAM_NUMBER, "E",
+     "of outputs, over their spread, that a window may have: decides the effective context",
+     FIELD(error), .min = 1e-4, .max = 10, .standard = "0.1"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -70,6 +78,20 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     return es_params_set(job->given, "n", text, err);
 }
 
+/* Places are those of models whose tokens see what was before them. */
+static es_status choose(const probe_params *p, probe_state *s, es_error *err)
+{
+    const bool causal = s->pools.config->causal;
+    if (p->look == PROBE_POSITIONS && !causal)
+        return es_refuse(err, "probe.look", "--look limit",
+                         "tokens of this model see all of their block: its places are alike");
+    s->positions.wanted = causal && p->look != PROBE_LIMITS;
+    s->positions.error = p->error;
+    s->pooled = p->look == PROBE_LIMITS ||
+                (p->look == PROBE_ALL && !(causal && s->pools.config->head_norms));
+    return ES_OK;
+}
+
 /* A pool that is streamed keeps what will be asked for. */
 static es_status keep_rows(es_job *job, es_error *err)
 {
@@ -83,19 +105,11 @@ static es_status keep_rows(es_job *job, es_error *err)
     return p->pool.stream ? es_pools_keep(job, &s->pools, es_probe_keep, &s->wants, err) : ES_OK;
 }
 
-static es_status open_study(es_job *job, es_error *err)
+static es_status open_limits(es_job *job, es_error *err)
 {
-    probe_params *p = job->params;
+    const probe_params *p = job->params;
     probe_state *s = job->state;
-    s->pools.scratch.fd = -1;
-    s->window_stage = -1;
-    if (p->control == 1)
-        return es_refuse(err, "probe.control", "0, or 2 and more",
-                         "one draw of Gaussian tokens has no standard error");
-    ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     ES_TRY(complete(job, p, s->pools.cost.tokens, err));
-    s->layers = s->pools.config->layers;
-    s->heads = s->pools.config->heads;
     s->spec = (es_probe_spec){s->pools.model,
                               .sizes = p->sizes.counts,
                               .n_sizes = p->sizes.count,
@@ -120,6 +134,23 @@ static es_status open_study(es_job *job, es_error *err)
     return es_probe_cost_of(&s->spec, s->pools.cost.tokens, &s->cost, err);
 }
 
+static es_status open_study(es_job *job, es_error *err)
+{
+    probe_params *p = job->params;
+    probe_state *s = job->state;
+    s->pools.scratch.fd = -1;
+    s->window_stage = -1;
+    if (p->control == 1)
+        return es_refuse(err, "probe.control", "0, or 2 and more",
+                         "one draw of Gaussian tokens has no standard error");
+    ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
+    ES_TRY(choose(p, s, err));
+    s->layers = s->pools.config->layers;
+    s->heads = s->pools.config->heads;
+    ES_TRY(probe_positions_open(job, err));
+    return s->pooled ? open_limits(job, err) : ES_OK;
+}
+
 /* Draws of all kinds of the text's tokens at one place. */
 static double draws_of(const probe_params *p)
 {
@@ -130,7 +161,7 @@ int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->laye
 
 /* The pool is on disk; its checksums are in memory, and so are the model and all cells: of a limit
  * a covariance and the outputs of all queries, in f64. */
-static es_status cost_of(es_job *job, es_cost *out, es_error *err)
+static void price_limits(const es_job *job, es_cost *out)
 {
     const probe_params *p = job->params;
     const probe_state *s = job->state;
@@ -151,15 +182,25 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double stages =
         (double)s->cost.bytes + (double)walks.bytes +
         fmax((double)probe_sections_group(job) * (double)sections.bytes, (double)paper.bytes);
-    (void)err;
     *out = (es_cost){.flops = pools->flops + walks.flops + again +
                               places * (s->cost.limit_flops + s->cost.open_flops +
                                         s->cost.exact_flops + sections.flops + paper.flops +
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
-                     .work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
-                                   pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
+                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
+}
+
+static es_status cost_of(es_job *job, es_cost *out, es_error *err)
+{
+    const probe_state *s = job->state;
+    (void)err;
+    *out = (es_cost){0};
+    if (s->pooled)
+        price_limits(job, out);
+    out->flops += probe_positions_flops(job);
+    out->work_bytes +=
+        probe_positions_bytes(job) + (job->exec.budget ? (double)job->exec.budget->used : 0.0);
     return ES_OK;
 }
 
@@ -318,15 +359,27 @@ static es_status add_stages(es_job *job, es_error *err)
 static es_status begin(es_job *job, es_error *err)
 {
     probe_state *s = job->state;
+    if (!s->pooled)
+        return probe_positions_add(job, err);
     ES_TRY(es_pools_build(job, &s->pools, err));
     ES_TRY(es_job_array(job, s->heads, s->spec.n_sizes, sizeof *s->cells, &s->cells, err));
     ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->joint, &s->joint, err));
-    return add_stages(job, err);
+    ES_TRY(add_stages(job, err));
+    return probe_positions_add(job, err);
+}
+
+/* Places come first: they are what a decoder is asked about. */
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const probe_state *s = job->state;
+    ES_TRY(probe_positions_put(job, answer, err));
+    return s->pooled ? probe_summarise(job, answer, err) : ES_OK;
 }
 
 static void close_study(es_job *job)
 {
     probe_state *s = job->state;
+    probe_positions_close(&s->positions);
     es_probe_paper_close(s->paper);
     es_probe_close(s->probe);
     es_pools_close(&s->pools);
@@ -343,11 +396,12 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text wiki.txt --pool 20000000 --stream --out probe.run",
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
+    "esscher probe --model models/pebble --text wiki.txt --look positions --out pebble.run",
     NULL};
 
 const es_study es_study_probe = {
     "probe",
-    .summary = "every head of a BERT checkpoint on real text: horizons, freezing, convergence",
+    .summary = "every head of a model on real text: horizons, freezing, convergence, contexts",
     .usage = "--model MODEL --text FILE [options]",
     .about =
         "Runs text through the model and keeps what every layer is given: the pool, a sample of "
@@ -363,6 +417,13 @@ const es_study es_study_probe = {
         "windows of the text and gives the design effect, the mean square error of windows over "
         "that of independent tokens, and how many independent tokens a context is worth; "
         "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
+        "Of a decoder every place of a text is a context of n tokens: one pass over blocks of "
+        "--block tokens gives, head by head and by n, the weight on the first 4 keys and on the "
+        "last 64, how many keys count, the spread of scores and the freezing that Gaussian ones "
+        "would show [heuristic], weights and mean scores by distance with content and rotation "
+        "apart, and the effective context: the window that, with the first 4 keys, gives outputs "
+        "within --error of their spread. Does it still grow with n? --look positions does only "
+        "that; the pool's limit is that of a decoder whose positions are removed.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
         "on. With --stream only the rows that are drawn are kept, and the model reads the text "
         "again for what looks at all of it: disk and memory hardly grow with the pool. Layers and "
@@ -376,5 +437,5 @@ const es_study es_study_probe = {
     .open = open_study,
     .cost = cost_of,
     .begin = begin,
-    .summarise = probe_summarise,
+    .summarise = summarise,
     .close = close_study};

@@ -1,8 +1,8 @@
 /* probe_study.h : the study `probe`: what it asks and measures is in probe_study.c, what it makes
- * of it in probe_summary.c, of contexts in probe_context.c; classes of heads are in
- * probe_classes.c, sentences about them in probe_findings.c; whether domains differ in
- * probe_domains.c; the paper's protocol in probe_protocol.c; walks through the pool in
- * probe_walks.c. */
+ * of it in probe_summary.c, of places of a causal model in probe_positions.c, of contexts in
+ * probe_context.c; classes of heads are in probe_classes.c, sentences about them in
+ * probe_findings.c; whether domains differ in probe_domains.c; the paper's protocol in
+ * probe_protocol.c; walks through the pool in probe_walks.c. */
 #ifndef ES_STUDY_PROBE_STUDY_H
 #define ES_STUDY_PROBE_STUDY_H
 
@@ -10,14 +10,19 @@
 #include <esscher/probe_paper.h>
 
 #include "study/pool_params.h"
+#include "study/probe_positions.h"
 #include "study/series.h"
 
 typedef struct probe_params {
     es_pool_params pool;
     int64_t replicates, control, queries, exact;
     es_grid sizes;
-    int draw, paper;
+    int draw, paper, look;
+    double error;
 } probe_params;
+
+/* What is looked at: places of a causal model, distances from the pool's limit. */
+enum { PROBE_ALL, PROBE_POSITIONS, PROBE_LIMITS };
 
 /* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
  * of some queries of a layer; a layer without one section of the text after the other; a draw of a
@@ -64,6 +69,8 @@ typedef struct probe_state {
     es_probe_paper *paper;            /* the passage that is open; NULL: none */
     int64_t passage;                  /* which it is */
     es_probe_paper_cell *paper_cells; /* (sizes) */
+    probe_positions positions;
+    bool pooled; /* are there pools, and all stages but that of positions? */
 } probe_state;
 
 /*! probe_open_layer() : state->probe is the layer of that place, from its limit, for draws or for

@@ -88,8 +88,8 @@ es_probe_price probe_walks_price(const es_job *job, const probe_state *s)
     return (es_probe_price){
         .flops = s->pools.cost.flops * forwards,
         .bytes = (size_t)(fmax(exact, limit) - fmax(s->cost.slice_bytes, s->cost.state_bytes) +
-                          es_pool_walk_bytes(s->pools.config, &range, s->pools.asked->stream,
-                                             job->exec.threads))};
+                          es_pool_walk_bytes(s->pools.config, s->pools.asked->block, &range,
+                                             s->pools.asked->stream, job->exec.threads))};
 }
 
 /* ---- limits ---- */

@@ -132,6 +132,7 @@ static es_status open_files(es_job *job, es_error *err)
     const sparse_params *p = job->params;
     sparse_state *s = job->state;
     s->source = SPARSE_FILES;
+    s->causal = p->causal;
     if (!p->paths[0] || !p->paths[1] || !p->paths[2])
         return es_refuse(err, "sparse.options", "esscher sparse --q Q.npy --k K.npy --v V.npy",
                          "--q, --k and --v are needed together");
@@ -145,6 +146,32 @@ static es_status open_files(es_job *job, es_error *err)
 }
 
 /* ---- a model ---- */
+
+/* Decoders may take more tokens than there is patience for. */
+static int64_t usual_context(const es_model_config *config)
+{
+    const int64_t most = 2048;
+    return config->causal && config->positions > most ? most : config->positions;
+}
+
+static es_status check_context(const es_job *job, const es_model_config *config, es_error *err)
+{
+    const sparse_state *s = job->state;
+    if (!config->causal)
+        return ES_OK;
+    if (sparse_is_paper(job))
+        return es_refuse(err, "sparse.options", "an encoder, or no model at all",
+                         "the papers' protocol is not causal, and the model is");
+    if (s->n > config->positions)
+        return es_refuse(err, "sparse.context", "a shorter context",
+                         "--context %lld: the model has %lld positions", (long long)s->n,
+                         (long long)config->positions);
+    if (config->window && s->n > config->window)
+        return es_refuse(err, "sparse.context", "a context that is no longer than the window",
+                         "--context %lld: the model's own tokens see %lld only", (long long)s->n,
+                         (long long)config->window);
+    return ES_OK;
+}
 
 static es_status open_model(es_job *job, es_error *err)
 {
@@ -161,9 +188,15 @@ static es_status open_model(es_job *job, es_error *err)
     ES_TRY(es_model_locate(p->pool.model, path, 4096, err));
     memcpy(path + strlen(path), "/config.json", sizeof "/config.json");
     ES_TRY(es_model_config_load(path, &config, err));
-    s->n = s->m = p->context ? p->context : sparse_is_paper(job) ? DRAWN_KEYS : config.positions;
+    s->causal = config.causal;
+    s->n = s->m = p->context             ? p->context
+                  : sparse_is_paper(job) ? DRAWN_KEYS
+                                         : usual_context(&config);
     s->contexts = p->contexts;
+    ES_TRY(check_context(job, &config, err));
     p->pool.tokens = s->n * s->contexts;
+    if (s->causal) /* a context is a block: its keys stand where the model has put them */
+        p->pool.block = s->n;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->d = s->dv = config.head_dim;
     s->scale = 1.0 / sqrt((double)s->d);
@@ -286,36 +319,39 @@ void sparse_inputs_close(sparse_state *s)
 
 /* ---- a head ---- */
 
-/* out (n, k) = x (n, H) w' + b, b NULL: nothing. */
-static es_status project(const es_view *x, const es_view *w, const es_view *b, es_arena *arena,
-                         es_view *out, es_error *err)
+/* out (n, k) = x (n, d) w'. */
+static es_status project(const es_view *x, const es_view *w, es_arena *arena, es_view *out,
+                         es_error *err)
 {
     const es_view down = es_view_transpose(w);
     void *memory;
     ES_TRY(es_arena_array(arena, x->rows, w->rows, sizeof(double), "queries, keys and values",
                           &memory, err));
-    double *numbers = memory;
-    ES_TRY(es_mat_multiply(x, &down, arena->budget, numbers, err));
-    for (int64_t i = 0; b && i < x->rows; i++)
-        for (int64_t j = 0; j < w->rows; j++)
-            numbers[i * w->rows + j] += es_view_get(b, 0, j);
-    *out = es_view_f64(numbers, x->rows, w->rows);
+    ES_TRY(es_mat_multiply(x, &down, arena->budget, memory, err));
+    *out = es_view_f64(memory, x->rows, w->rows);
     return ES_OK;
 }
 
+/* What attention is given in a context, and what the head makes of it: where each token stands is
+ * part of it in a model whose queries and keys turn. */
 static es_status head_of_model(const sparse_state *s, int64_t place, int64_t context,
                                es_arena *arena, es_sparse_head *out, es_error *err)
 {
     const int64_t H = s->pools.config->hidden, layer = s->places[place].layer;
-    es_model_head h;
+    es_view *const to[3] = {&out->queries, &out->keys, &out->values};
+    double *qkv[3];
     void *memory;
-    ES_TRY(es_model_head_of(s->pools.model, layer, s->places[place].head, &h, err));
+    for (int i = 0; i < 3; i++) {
+        ES_TRY(es_arena_array(arena, s->n, s->d, sizeof(double), "queries, keys and values",
+                              &memory, err));
+        qkv[i] = memory;
+        *to[i] = es_view_f64(qkv[i], s->n, s->d);
+    }
     ES_TRY(es_arena_array(arena, s->n, H, sizeof(float), "hidden states", &memory, err));
     ES_TRY(es_pool_rows(s->pools.domains[0].pool, layer, context * s->n, s->n, memory, err));
     const es_view x = es_view_f32(memory, s->n, H);
-    ES_TRY(project(&x, &h.wq, &h.bq, arena, &out->queries, err));
-    ES_TRY(project(&x, &h.wk, &h.bk, arena, &out->keys, err));
-    return project(&x, &h.wv, &h.bv, arena, &out->values, err);
+    return es_model_head_rows(s->pools.model, layer, s->places[place].head, &x, arena->budget,
+                              qkv[0], qkv[1], qkv[2], err);
 }
 
 static es_status head_of_drawn(const es_job *job, int64_t context, es_arena *arena,
@@ -328,16 +364,16 @@ static es_status head_of_drawn(const es_job *job, int64_t context, es_arena *are
     ES_TRY(es_arena_array(arena, s->n, s->d, sizeof(double), "tokens", &memory, err));
     ES_TRY(es_normal_rows(&at, s->n, s->d, memory, err));
     const es_view x = es_view_f64(memory, s->n, s->d);
-    ES_TRY(project(&x, s->drawn.head.Wq, NULL, arena, &out->queries, err));
-    ES_TRY(project(&x, s->drawn.head.Wk, NULL, arena, &out->keys, err));
-    return project(&x, s->drawn.head.V, NULL, arena, &out->values, err);
+    ES_TRY(project(&x, s->drawn.head.Wq, arena, &out->queries, err));
+    ES_TRY(project(&x, s->drawn.head.Wk, arena, &out->keys, err));
+    return project(&x, s->drawn.head.V, arena, &out->values, err);
 }
 
 es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_arena *arena,
                          es_sparse_head *out, es_error *err)
 {
     const sparse_state *s = job->state;
-    *out = (es_sparse_head){.positions = s->positions, .scale = s->scale, .causal = s->p->causal};
+    *out = (es_sparse_head){.positions = s->positions, .scale = s->scale, .causal = s->causal};
     if (s->source == SPARSE_MODEL)
         return head_of_model(s, place, context, arena, out, err);
     if (s->source == SPARSE_DRAWN)

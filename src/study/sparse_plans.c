@@ -70,6 +70,6 @@ es_status sparse_plans_read(es_job *job, es_error *err)
             add_plan(s, &words[i], i, fixed ? 0 : s->grid[k]);
     }
     for (int64_t i = 0; i < s->n_plans; i++)
-        ES_TRY(es_policy_spec_check(&s->specs[i], p->causal, err));
+        ES_TRY(es_policy_spec_check(&s->specs[i], s->causal, err));
     return ES_OK;
 }

@@ -189,7 +189,7 @@ static void put_question(const es_job *job, es_answer *a)
     es_answer_count(a, "context", s->n);
     es_answer_count(a, "contexts", s->contexts);
     es_answer_count(a, "queries", s->queries);
-    es_answer_flag(a, "causal", s->p->causal);
+    es_answer_flag(a, "causal", s->causal);
     es_answer_real(a, "scale", s->scale);
     if (!sparse_is_paper(job))
         es_answer_count(a, "draws", s->p->draws);

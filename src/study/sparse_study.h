@@ -54,6 +54,7 @@ typedef struct sparse_place {
 typedef struct sparse_state {
     const sparse_params *p;
     int source;
+    bool causal; /* as asked, or as the model is */
     /* files */
     es_npy_info info[3];
     es_array arrays[3];

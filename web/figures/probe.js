@@ -5,6 +5,7 @@ import { domainFigures } from "./domains.js";
 import { headCurves } from "./head-curves.js";
 import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
+import { positionFigures } from "./positions.js";
 
 const Z = 2; // standard errors to either side
 
@@ -244,9 +245,10 @@ function sinkFigure(heads, several) {
 export function probe({ tables }) {
   const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
-  const several = new Set(heads.map((r) => r.domain)).size > 1;
+  const several = new Set([...heads, ...(tables.position_heads ?? [])].map((r) => r.domain)).size > 1;
   const curves = headCurves(heads, rows, windows, several);
   return [
+    ...positionFigures(tables, several),
     ...headMaps(heads, several, curves.length > 0),
     ...curves,
     ...contextFigures(tables, several),

@@ -1,0 +1,187 @@
+/* probe_position_tables.c : what the columns about places of a causal model mean. */
+#include "study/answer_kit.h"
+#include "study/probe_positions.h"
+
+#define LAST "over the queries with the longest contexts, the last row of the table by n"
+
+/* ---- columns: classes ---- */
+
+static const es_column kind_columns[] = {
+    {"class", "class", "", ES_FORMAT_TEXT},
+    {"heads", "heads", "", ES_FORMAT_COUNT, "how many; where there are domains, of each"},
+    {"sure", "sure", "", ES_FORMAT_COUNT,
+     "of them, those that no number in its 95 % interval over blocks would put elsewhere"},
+    {"grow", "grow", "", ES_FORMAT_COUNT, "of them, those whose effective context still grows"},
+    {"effective_context", "context", "keys", ES_FORMAT_SHORT,
+     "effective context at the longest n: median over the heads of the class"},
+    {"meaning", "which means", "", ES_FORMAT_TEXT},
+    {0}};
+const es_table_spec probe_kinds_table = {
+    "position_classes", kind_columns,
+    ES_VIEW("What the heads look at", NULL,
+            "by the queries with the longest contexts, in this order. sink: half of the weight or "
+            "more is on the first 4 keys; local: of the rest, half or more is on the last 64; "
+            "averaging: 100 keys or more count (ESS of the typical query; two thirds of n, if that "
+            "is less); retrieving: fewer count, and they are neither first nor near. Grows: the 95 "
+            "% interval of d ln w / d ln n is above 0.2"),
+    .keys = "class"};
+
+/* ---- columns: heads ---- */
+
+static const es_column head_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"class", "class", "", ES_FORMAT_TEXT,
+     "sink: half of the weight or more is on the first 4 keys; local: of the rest, half or more is "
+     "on the last 64; averaging: ESS of the typical query is 100 or more (two thirds of n, if that "
+     "is less); retrieving: below; " LAST},
+    {"sure", "sure", "", ES_FORMAT_TEXT,
+     "yes: the same class anywhere in the 95 % intervals over blocks of what decides it"},
+    {"effective_context", "w at n =", "keys", ES_FORMAT_REAL,
+     "effective context: the smallest window that, with the first 4 keys, gives outputs within the "
+     "relative error; queries with n/sqrt 2 to n keys. Standard error by the jackknife over blocks",
+     .error = "effective_context_se", .each = true},
+    {"growth", "d ln w/d ln n", "", ES_FORMAT_REAL,
+     "how the effective context w grows where n is largest: slope over the last two octaves; 1: in "
+     "proportion, 0: not at all. Standard error by the jackknife over blocks",
+     .error = "growth_se"},
+    {"grows", "w", "", ES_FORMAT_TEXT,
+     "grows: the 95 % interval of the slope is above 0.2; saturates: below; undecided: it has both "
+     "sides"},
+    {"sink_mass", "sinks", "share", ES_FORMAT_REAL, "weight on the first 4 keys, " LAST,
+     .error = "sink_mass_se"},
+    {"local_mass", "local", "share", ES_FORMAT_REAL, "weight on the last 64 keys, likewise",
+     .error = "local_mass_se"},
+    {"ess_typical", "ESS", "keys", ES_FORMAT_REAL,
+     "effective number of keys, 1/sum w^2, of the typical query: exp of the mean logarithm",
+     .error = "ess_typical_se"},
+    {"frozen", "ESS < 2", "share", ES_FORMAT_REAL, "of queries that have one key in effect",
+     .error = "frozen_se"},
+    {"top_weight", "top weight", "share", ES_FORMAT_REAL, "largest weight of a query, mean",
+     .error = "top_weight_se"},
+    {"entropy", "entropy", "nats", ES_FORMAT_REAL, "of a query's weights, mean",
+     .error = "entropy_se"},
+    {"score_sd", "score sd", "nats", ES_FORMAT_REAL,
+     "standard deviation of a query's scores over the keys it sees, mean", .error = "score_sd_se"},
+    {"freezing", "u", "", ES_FORMAT_REAL,
+     "that over sqrt(2 ln n): above 1 Gaussian scores would freeze", .error = "freezing_se",
+     .standing = ES_STANDING_HEURISTIC},
+    {"gaussian_frozen", "u > 1", "share", ES_FORMAT_REAL, "of queries",
+     .error = "gaussian_frozen_se"},
+    {"horizon_rotary", "H, positions", "", ES_FORMAT_REAL,
+     "horizon of queries and keys as they are, from their covariances in a block, rotated where "
+     "the model rotates: sqrt(lmax(Cq Ck)) times the scale; mean over blocks",
+     .error = "horizon_rotary_se"},
+    {"horizon_plain", "H, content", "", ES_FORMAT_REAL, "the same before the rotation",
+     .error = "horizon_plain_se"},
+    {"decay", "decay", "nats", ES_FORMAT_REAL,
+     "mean score of keys next to the query less that of the farthest half, sinks apart",
+     .error = "decay_se"},
+    {"decay_plain", "of content", "nats", ES_FORMAT_REAL,
+     "of that, what there is without the rotation: near tokens are alike",
+     .error = "decay_plain_se"},
+    {0}};
+static const es_table_view head_views[] = {
+    {"Heads by position", "domain layer head class effective_context grows growth sink_mass "
+                          "local_mass ess_typical sure"},
+    {"Heads by position: scores",
+     "domain layer head entropy top_weight frozen score_sd freezing gaussian_frozen horizon_rotary "
+     "horizon_plain decay decay_plain",
+     .more = true},
+    {0}};
+const es_table_spec probe_position_heads_table = {"position_heads", head_columns, head_views,
+                                                  .keys = "domain layer head"};
+
+/* ---- columns: places ---- */
+
+static const es_column place_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"from", "from", "keys", ES_FORMAT_COUNT, "queries that see so many keys,"},
+    {"to", "to", "keys", ES_FORMAT_COUNT, "up to so many"},
+    {"n", "n", "keys", ES_FORMAT_SHORT, "geometric mean of that"},
+    {"entropy", "entropy", "nats", ES_FORMAT_REAL,
+     "of a query's weights; all of these are means over queries, with standard errors over blocks",
+     .error = "entropy_se"},
+    {"ess", "ESS", "keys", ES_FORMAT_REAL, "effective number of keys, 1/sum w^2",
+     .error = "ess_se"},
+    {"ess_typical", "typical ESS", "keys", ES_FORMAT_REAL, "exp of the mean of its logarithm",
+     .error = "ess_typical_se"},
+    {"frozen", "ESS < 2", "share", ES_FORMAT_REAL, "of queries", .error = "frozen_se"},
+    {"top_weight", "top weight", "share", ES_FORMAT_REAL, "largest weight",
+     .error = "top_weight_se"},
+    {"sink_mass", "sinks", "share", ES_FORMAT_REAL, "weight on the first 4 keys",
+     .error = "sink_mass_se"},
+    {"local_mass", "local", "share", ES_FORMAT_REAL, "weight on the last 64 keys",
+     .error = "local_mass_se"},
+    {"effective_context", "context", "keys", ES_FORMAT_REAL,
+     "the smallest window that, with the first 4 keys, gives outputs within the relative error "
+     "(root mean square over the queries, over that of outputs around their mean); a line in ln w "
+     "between powers of sqrt 2. Standard error by the jackknife over blocks",
+     .error = "effective_context_se"},
+    {"score_sd", "score sd", "nats", ES_FORMAT_REAL,
+     "standard deviation of a query's scores over the keys it sees", .error = "score_sd_se"},
+    {"freezing", "u", "", ES_FORMAT_REAL, "that over sqrt(2 ln n)", .error = "freezing_se",
+     .standing = ES_STANDING_HEURISTIC},
+    {"gaussian_frozen", "u > 1", "share", ES_FORMAT_REAL, "of queries",
+     .error = "gaussian_frozen_se"},
+    {0}};
+const es_table_spec probe_places_table = {
+    "positions", place_columns,
+    ES_VIEW("Heads as their context grows",
+            "domain layer head to entropy ess_typical frozen top_weight sink_mass local_mass "
+            "effective_context freezing",
+            .more = true),
+    .keys = "domain layer head to"};
+
+/* ---- columns: windows ---- */
+
+static const es_column window_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"window", "window", "keys", ES_FORMAT_COUNT,
+     "the last so many keys; with them the first 4, unless the model has a window of its own"},
+    {"error", "rel. error", "", ES_FORMAT_REAL,
+     "root mean square of |y_w - y| over that of outputs around their mean, of the queries with "
+     "the "
+     "longest contexts; standard error by the jackknife over blocks",
+     .error = "error_se"},
+    {"mass", "mass", "share", ES_FORMAT_REAL, "of the weight, that these keys have",
+     .error = "mass_se"},
+    {0}};
+const es_table_spec probe_windows_table = {
+    "context_windows", window_columns,
+    ES_VIEW("What a window leaves out, at the longest n", .more = true),
+    .keys = "domain layer head window"};
+
+/* ---- columns: distances ---- */
+
+static const es_column distance_columns[] = {
+    {"domain", "domain", "", ES_FORMAT_TEXT},
+    {"layer", "layer", "", ES_FORMAT_COUNT},
+    {"head", "head", "", ES_FORMAT_COUNT},
+    {"keys", "keys", "", ES_FORMAT_TEXT, "sinks: the first 4 keys, at any distance; else the rest"},
+    {"from", "from", "keys", ES_FORMAT_COUNT, "distance i - j from query to key, 0 its own,"},
+    {"to", "to", "keys", ES_FORMAT_COUNT, "up to this"},
+    {"mass", "mass", "share", ES_FORMAT_REAL,
+     "weight on them, of the queries with the longest contexts, mean over these; standard errors "
+     "over blocks",
+     .error = "mass_se"},
+    {"weight", "weight", "", ES_FORMAT_REAL, "that over the number of such keys: of one of them",
+     .error = "weight_se"},
+    {"score", "score", "nats", ES_FORMAT_REAL, "mean over all pairs at this distance",
+     .error = "score_se"},
+    {"score_plain", "content", "nats", ES_FORMAT_REAL,
+     "the same of queries and keys before their rotation", .error = "score_plain_se"},
+    {"score_rotary", "rotation", "nats", ES_FORMAT_REAL,
+     "the difference: what the rotation does to the mean score", .error = "score_rotary_se"},
+    {0}};
+const es_table_spec probe_distances_table = {
+    "distances", distance_columns,
+    ES_VIEW("Weights and scores by distance",
+            "domain layer head keys from to mass weight score score_plain score_rotary",
+            .more = true),
+    .keys = "domain layer head keys from"};
