@@ -126,6 +126,9 @@ static inline void check_problem(const problem *p)
     result_free(&ref);
 }
 
+/* Of so many random problems a third will do where everything is slow (sanitizers). */
+static inline int trials_of(int all) { return getenv("ESSCHER_QUICK_TESTS") ? all / 3 : all; }
+
 /* The seed of random problems: ESSCHER_TEST_SEED, or the test's own. */
 static inline uint64_t seed_of_test(uint64_t own)
 {

@@ -33,7 +33,7 @@ static void engine_agrees_with_the_reference(void **state) /* NU14 */
 {
     (void)state;
     const uint64_t seed = seed_of_test(20251210);
-    for (int trial = 0; trial < 60; trial++) {
+    for (int trial = 0; trial < trials_of(60); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random();
         check_problem(&p);

@@ -168,7 +168,7 @@ static void few_agree_with_the_reference(void **state)
 {
     (void)state;
     const uint64_t seed = seed_of_test(20261117);
-    for (int trial = 0; trial < 24; trial++) {
+    for (int trial = 0; trial < trials_of(24); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random();
         check(&p, most_score(&p));

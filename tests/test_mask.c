@@ -152,7 +152,7 @@ static void random_masks_agree_with_the_reference(void **state)
     (void)state;
     const uint64_t seed = seed_of_test(20261117);
     int blind = 0, seen = 0;
-    for (int trial = 0; trial < 240; trial++) {
+    for (int trial = 0; trial < trials_of(240); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random(trial % 4 == 0 ? 600 : 120);
         const int64_t first_blind = blind_query(&p);
@@ -171,7 +171,7 @@ static void random_masks_agree_with_the_reference(void **state)
         problem_free(&p);
     }
     print_message("%d problems, and %d with a query that sees nothing\n", seen, blind);
-    assert_true(seen > 120 && blind > 20);
+    assert_true(seen > trials_of(120) && blind > trials_of(20));
 }
 
 /* ---- many blocks of queries, many tiles of keys ---- */
