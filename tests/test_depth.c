@@ -614,15 +614,11 @@ static void the_memory_foreseen_is_enough(void **state)
     const char *const of_model[] = {"model",        folder, "text", text_path(), "policy",
                                     "random,heavy", "keys", "8",    "blocks",    "4",
                                     "length",       "40",   NULL};
-    const char *const of_draws[] = {"model",  folder,   "text",  text_path(), "policy",
-                                    "random", "random", "60000", "blocks",    "2",
-                                    "length", "8",      "layer", "0",         "with-replacement",
-                                    "yes",    NULL};
     const char *const of_stack[] = {"synthetic", "yes",   "n",    "50,100,800", "replicates",
                                     "4",         "depth", "2",    "horizon",    "0.3",
                                     "reference", "512",   "norm", "both",       NULL};
-    const char *const *settings[] = {of_model, of_draws, of_stack};
-    for (int i = 0; i < 3; i++) {
+    const char *const *settings[] = {of_model, of_stack};
+    for (int i = 0; i < 2; i++) {
         es_budget budget = {0};
         es_study_opts opts = {.seed = 9, .exec = {.threads = 2, .budget = &budget}};
         opts.dry_run = true;

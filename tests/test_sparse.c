@@ -451,7 +451,7 @@ static void one_head_and_many_draws(void **state)
                                    "query-count=2",
                                    "simulations=2",
                                    "policy=random",
-                                   "random=200000",
+                                   "random=600000",
                                    "with-replacement",
                                    NULL};
     es_budget budget = {0};
