@@ -251,11 +251,12 @@ check)
     : >build/check.txt
     began=$(date +%s)
     took() { say "$1: $(($(date +%s) - began)) s since the start"; }
-    if build release; then run_tests release --parallel 2; else note "failed release building"; fi
+    # Four at a time, on two processors, too: many wait for a disk, a clock or a child most of the time.
+    if build release; then run_tests release --parallel 4; else note "failed release building"; fi
     took "release build and every test"
     # Tests of the source (label house) and long numerical ones (slow) have run, and are not repeated.
     if build asan; then
-        ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 2 --label-exclude '^(house|slow)$'
+        ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(house|slow)$'
     else
         note "failed asan building"
     fi

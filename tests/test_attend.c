@@ -4,20 +4,9 @@
 
 #include <esscher/attend.h>
 
-#include "attend_results.h"
-#include "numbers.h"
+#include "attend_problem.h"
 
 /* ---- the property test ---- */
-
-typedef struct problem {
-    int64_t m, n, d, dv, n_scales, n_prefixes;
-    double scales[4];
-    int64_t prefixes[5], top_k[2], block;
-    bool self, exclude_self;
-    double *q, *k, *v;
-    es_view vq, vk, vv;
-    float *f32;
-} problem;
 
 static problem problem_random(void)
 {
@@ -32,91 +21,22 @@ static problem problem_random(void)
         next += between(1, 1 + p.n / 2);
     }
     p.prefixes[p.n_prefixes++] = p.n;
-    for (int64_t s = 0; s < p.n_scales; s++)
-        p.scales[s] = uniform() < 0.1 ? 0.0 : pow(10.0, -2.0 + 2.5 * uniform()) / sqrt((double)p.d);
+    draw_scales(&p, 2.5);
     p.top_k[0] = between(1, 5);
     p.top_k[1] = between(1, 40);
     p.block = uniform() < 0.5 ? 0 : (int64_t)1 << between(0, 10);
-    p.q = normals(p.m * p.d);
-    p.k = normals(p.n * p.d);
-    p.v = normals(p.n * p.dv);
-    p.vq = es_view_f64(p.q, p.m, p.d);
-    p.vk = es_view_f64(p.k, p.n, p.d);
-    p.vv = es_view_f64(p.v, p.n, p.dv);
+    draw_data(&p);
     return p;
-}
-
-static void problem_free(problem *p)
-{
-    free(p->q);
-    free(p->k);
-    free(p->v);
-}
-
-static es_attend_opts options(const problem *p, es_dtype precision, const es_exec *exec)
-{
-    return (es_attend_opts){.precision = precision,
-                            .scales = p->scales,
-                            .n_scales = p->n_scales,
-                            .prefixes = p->prefixes,
-                            .n_prefixes = p->n_prefixes,
-                            .self = p->self,
-                            .exclude_self = p->exclude_self,
-                            .top_k = p->top_k,
-                            .n_top_k = 2,
-                            .spread = p->block > 0,
-                            .block = p->block,
-                            .exec = exec};
-}
-
-/* Largest |score| in nats, from the data. */
-static double largest_score(const problem *p)
-{
-    double largest = 0.0, scale = 0.0;
-    for (int64_t s = 0; s < p->n_scales; s++)
-        scale = fmax(scale, p->scales[s]);
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            double dot = 0.0;
-            for (int64_t c = 0; c < p->d; c++)
-                dot += p->q[i * p->d + c] * p->k[j * p->d + c];
-            largest = fmax(largest, fabs(dot));
-        }
-    return scale * largest;
 }
 
 static void engine_agrees_with_the_reference(void **state) /* NU14 */
 {
     (void)state;
-    const char *text = getenv("ESSCHER_TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20251210;
-    print_message("seed %llu (ESSCHER_TEST_SEED sets another)\n", (unsigned long long)seed);
-    for (int trial = 0; trial < 60; trial++) {
+    const uint64_t seed = seed_of_test(20251210);
+    for (int trial = 0; trial < trials_of(60); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random();
-        const double largest = largest_score(&p);
-        const es_exec one = {.threads = 1};
-        es_attend_opts opts = options(&p, ES_F64, &one);
-        result ref = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
-        if (!p.block)
-            without_spreads(&ref);
-        assert_ok(es_attend_reference(&p.vq, &p.vk, &p.vv, &opts, &ref.out, &err));
-        for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
-            if (!es_isa_available(every_isa[i]))
-                continue;
-            for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
-                const es_exec exec = {.threads = 2, .isa = every_isa[i]};
-                opts = options(&p, precision, &exec);
-                result fast = result_new(p.n_scales, p.n_prefixes, p.m, p.dv, 2);
-                if (!p.block)
-                    without_spreads(&fast);
-                assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &fast.out, &err));
-                const bounds bound = bounds_for(precision, largest, p.n);
-                assert_agree(&fast, &ref, &bound);
-                result_free(&fast);
-            }
-        }
-        result_free(&ref);
+        check_problem(&p);
         problem_free(&p);
     }
 }
@@ -145,9 +65,7 @@ static void threads_do_not_change_a_bit(void **state)
                      .self = shapes[i].self};
         p.prefixes[0] = p.n / 7 / 128 * 128 + 128, p.prefixes[1] = p.n / 2 / 128 * 128;
         p.prefixes[2] = p.n;
-        p.q = normals(p.m * p.d), p.k = normals(p.n * p.d), p.v = normals(p.n * p.dv);
-        p.vq = es_view_f64(p.q, p.m, p.d), p.vk = es_view_f64(p.k, p.n, p.d),
-        p.vv = es_view_f64(p.v, p.n, p.dv);
+        draw_data(&p);
         for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
             es_exec exec = {.threads = 1};
             const es_attend_opts opts = options(&p, precision, &exec);
@@ -234,9 +152,7 @@ static void blocks_of_keys_stay_whole(void **state)
                  .scales = {0.2, 1.0},
                  .top_k = {1, 10}};
     memcpy(p.prefixes, prefixes, sizeof prefixes);
-    p.q = normals(p.m * p.d), p.k = normals(p.n * p.d), p.v = normals(p.n * p.dv);
-    p.vq = es_view_f64(p.q, p.m, p.d), p.vk = es_view_f64(p.k, p.n, p.d);
-    p.vv = es_view_f64(p.v, p.n, p.dv);
+    draw_data(&p);
     const double largest = largest_score(&p);
     result ref = result_new(2, 3, p.m, p.dv, 2);
     es_attend_opts opts = options(&p, ES_F64, NULL);

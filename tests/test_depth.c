@@ -441,6 +441,41 @@ static void findings_are_numbers(void **state)
     es_answer_free(a);
 }
 
+/* What is said of gains has errors, over blocks: those of the rows of the smallest and the largest,
+ * and of the geometric mean one that is no larger, relatively, than the largest of the rows'. */
+static void gains_are_told_with_their_errors(void **state)
+{
+    (void)state;
+    const char *const settings[] = {"model",      folder, "text", text_path(), "policy",
+                                    "top,random", "keys", "4",    "blocks",    "4",
+                                    "length",     "24",   NULL};
+    es_answer *a = run_study(settings, (es_study_opts){.seed = 2}, ES_OK);
+    const es_table *t = es_answer_find(a, "rows");
+    double logs = 0.0, seen = 0.0, worst = 0.0, number[2] = {0};
+    int64_t at = 0;
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        const double gain = es_table_get(t, i, "gain");
+        if (!(gain > 0.0))
+            continue;
+        logs += log(gain);
+        seen += 1.0;
+        worst = fmax(worst, es_table_get(t, i, "gain_se") / gain);
+    }
+    while (es_answer_finding(a, at) && !strstr(es_answer_finding(a, at), "multiplies small errors"))
+        at++;
+    const char *told = es_answer_finding(a, at);
+    assert_non_null(told);
+    int errors = 0;
+    for (const char *p = told; (p = strstr(p, " \u00b1 ")); p++)
+        errors++;
+    assert_int_equal(errors, 4);
+    const char *mean = strstr(told, "geometric mean ");
+    assert_int_equal(sscanf(mean, "geometric mean %lf \u00b1 %lf)", &number[0], &number[1]), 2);
+    assert_close(number[0], exp(logs / seen), 0.05); /* two or three digits */
+    assert_true(number[1] > 0.0 && number[1] / number[0] < 1.1 * worst);
+    es_answer_free(a);
+}
+
 /* A prediction that fails in one layer may be right again in the next: what is said of where it
  * fails is what the rows say. */
 static bool row_fails(const es_table *t, int64_t row)
@@ -640,6 +675,7 @@ int main(void)
         cmocka_unit_test(growth_beyond_measure_has_no_numbers),
         cmocka_unit_test(rows_are_the_recursion),
         cmocka_unit_test(findings_are_numbers),
+        cmocka_unit_test(gains_are_told_with_their_errors),
         cmocka_unit_test(failures_are_those_of_the_rows),
         cmocka_unit_test(variants_have_names),
         cmocka_unit_test(a_norm_stops_what_grows),

@@ -9,6 +9,7 @@
 
 #include "lab/downstream.h"
 #include "real.h"
+#include "stats/special.h"
 
 enum { TEXTS = 24, LABELS = 3, MOST = 12, HIDDEN = 12, LAYERS = 3, HEADS = 3 };
 
@@ -291,6 +292,69 @@ static void strata_are_thirds_of_the_heads(void **state)
     es_answer_free(a);
 }
 
+static int rising(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* p (count) of tests that were carried out, corrected by hand: of the i-th smallest the largest of
+ * (count - j) p_(j), j <= i. A column has them, in any order. */
+static void check_holm(const es_table *t, const char *column, double *p, int64_t count)
+{
+    double *got = calloc((size_t)count, sizeof *got), most = 0.0;
+    int64_t found = 0;
+    qsort(p, (size_t)count, sizeof *p, rising);
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (!isnan(es_table_get(t, i, column)) &&
+            strcmp(es_table_get_text(t, i, "policy"), "full") != 0) {
+            assert_true(found < count);
+            got[found++] = es_table_get(t, i, column);
+        }
+    assert_int_equal(found, count);
+    qsort(got, (size_t)count, sizeof *got, rising);
+    for (int64_t i = 0; i < count; i++) {
+        most = fmax(most, fmin(1.0, (double)(count - i) * p[i]));
+        assert_near(got[i], most, 1e-12);
+    }
+    free(got);
+}
+
+/* Of several rows some have a small p by chance: those of a table hold for all of them together,
+ * and sentences say the same. Each policy asked for alone has the p of its row, with nothing to
+ * correct for but the middle stratum. */
+static void p_values_are_for_all_rows_together(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"random", "top", "window"};
+    es_answer *a =
+        ASK("tasks", tasks, "policy", "random,top,window", "keep", "0.25", "strata", NULL);
+    const es_table *t = es_answer_find(a, "strata");
+    double alone[9], excess[6];
+    for (int i = 0; i < 3; i++) {
+        es_answer *one = ASK("tasks", tasks, "policy", policies[i], "keep", "0.25", "strata", NULL);
+        const es_table *u = es_answer_find(one, "strata");
+        for (int k = 1; k < 3; k++) { /* Student's t from the row itself */
+            const double se = es_table_get(u, k, "excess_se");
+            excess[2 * i + k - 1] =
+                2.0 * es_student_tail(TEXTS - 1.0, fabs(es_table_get(u, k, "excess")) / se);
+        }
+        assert_near(es_table_get(es_answer_find(one, "rows"), 0, "lost_p"), 1.0, 0.0);
+        alone[i] = es_table_get(es_answer_find(one, "rows"), 1, "lost_p");
+        es_answer_free(one);
+    }
+    check_holm(t, "excess_p", excess, 6);
+    check_holm(es_answer_find(a, "rows"), "lost_p", alone, 3);
+    char said[64];
+    snprintf(said, sizeof said, "p = %.2g)", es_table_get(t, 2, "excess_p"));
+    int64_t told = 0;
+    while (es_answer_finding(a, told) && !strstr(es_answer_finding(a, told), "By random"))
+        told++;
+    assert_non_null(es_answer_finding(a, told));
+    assert_non_null(strstr(es_answer_finding(a, told), said));
+    es_answer_free(a);
+}
+
 /* Mean of the last states; nearest other text by cosine. */
 static void embeddings_and_neighbours_are_plain_loops(void **state)
 {
@@ -478,8 +542,10 @@ static void memory_stays_within_what_is_told(void **state)
     const char *const *const given[] = {
         GIVEN("tasks", tasks, "policy", "random,observe,limit", "strata", NULL, "ablate", NULL),
         GIVEN("tasks", tasks, "policy", "top", "concat", "2"),
-        GIVEN("text", paragraphs, "least", "3", "policy", "heavy")};
-    for (int i = 0; i < 3; i++) {
+        GIVEN("text", paragraphs, "least", "3", "policy", "heavy"),
+        GIVEN("tasks", tasks, "policy", "random", "random", "100000", "with-replacement", NULL,
+              "layer", "0", "most", "2")}; /* draws: 16 bytes each, on each thread */
+    for (int i = 0; i < 4; i++) {
         es_budget budget = {0};
         es_answer *a;
         es_study_opts opts = {
@@ -546,6 +612,7 @@ int main(void)
         cmocka_unit_test(keys_are_shares_of_each_text_or_numbers),
         cmocka_unit_test(heads_have_their_horizons_and_one_by_one_their_costs),
         cmocka_unit_test(strata_are_thirds_of_the_heads),
+        cmocka_unit_test(p_values_are_for_all_rows_together),
         cmocka_unit_test(embeddings_and_neighbours_are_plain_loops),
         cmocka_unit_test(divergences_of_close_logits_keep_their_digits),
         cmocka_unit_test(what_cannot_be_asked_is_refused_by_name),

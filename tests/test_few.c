@@ -4,8 +4,7 @@
 
 #include <esscher/peak.h>
 
-#include "attend_results.h"
-#include "numbers.h"
+#include "attend_problem.h"
 
 enum { MOST = 18, TOP = 2 }; /* queries that are few; sizes k of top_mass */
 
@@ -55,14 +54,6 @@ static void assert_few_agree(const result *a, const result *ref, es_dtype precis
 
 /* ---- problems ---- */
 
-typedef struct problem {
-    int64_t m, n, d, dv, n_scales, n_prefixes;
-    double scales[3], *q, *k, *v;
-    int64_t prefixes[4], top_k[TOP];
-    es_view vq, vk, vv;
-    void *memory[2]; /* of keys and values laid out otherwise */
-} problem;
-
 /* x (rows, cols) in another layout: 0 as it is, in f64; 1 f32; 2 f32 with gaps between the rows; 3
  * f32, the last row first; 4 f32, by columns; 5 f32 at an odd byte; 6 f64 with gaps. */
 static es_view laid_out(const double *x, int64_t rows, int64_t cols, int64_t layout, void **memory)
@@ -85,21 +76,9 @@ static es_view laid_out(const double *x, int64_t rows, int64_t cols, int64_t lay
 
 static void problem_new(problem *p, int64_t layout_k, int64_t layout_v)
 {
-    p->q = normals(p->m * p->d);
-    p->k = normals(p->n * p->d);
-    p->v = normals(p->n * p->dv);
-    p->vq = es_view_f64(p->q, p->m, p->d);
+    draw_data(p);
     p->vk = laid_out(p->k, p->n, p->d, layout_k, &p->memory[0]);
     p->vv = laid_out(p->v, p->n, p->dv, layout_v, &p->memory[1]);
-}
-
-static void problem_free(problem *p)
-{
-    free(p->q);
-    free(p->k);
-    free(p->v);
-    free(p->memory[0]);
-    free(p->memory[1]);
 }
 
 static problem problem_random(void)
@@ -109,8 +88,7 @@ static problem problem_random(void)
           : uniform() < 0.3 ? between(4100, 9000)
                             : between(1, 900);
     p.n_scales = between(1, 3);
-    for (int64_t s = 0; s < p.n_scales; s++)
-        p.scales[s] = uniform() < 0.1 ? 0.0 : pow(10.0, -2.0 + 2.5 * uniform()) / sqrt((double)p.d);
+    draw_scales(&p, 2.5);
     for (int64_t next = between(1, p.n); p.n_prefixes < 3 && next < p.n; next += between(1, p.n))
         p.prefixes[p.n_prefixes++] = next;
     p.prefixes[p.n_prefixes++] = p.n;
@@ -119,20 +97,8 @@ static problem problem_random(void)
     return p;
 }
 
-static es_attend_opts options(const problem *p, es_dtype precision, const es_exec *exec)
-{
-    return (es_attend_opts){.precision = precision,
-                            .scales = p->scales,
-                            .n_scales = p->n_scales,
-                            .prefixes = p->prefixes,
-                            .n_prefixes = p->n_prefixes,
-                            .top_k = p->top_k,
-                            .n_top_k = TOP,
-                            .exec = exec};
-}
-
 /* |q||k| at the largest scale: what scores, and with them rounding, may reach. */
-static double largest_score(const problem *p)
+static double most_score(const problem *p)
 {
     double scale = 0.0, q = 0.0, k = 0.0;
     for (int64_t s = 0; s < p->n_scales; s++)
@@ -201,13 +167,11 @@ static void check(const problem *p, double largest)
 static void few_agree_with_the_reference(void **state)
 {
     (void)state;
-    const char *text = getenv("ESSCHER_TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20261117;
-    print_message("seed %llu (ESSCHER_TEST_SEED sets another)\n", (unsigned long long)seed);
-    for (int trial = 0; trial < 24; trial++) {
+    const uint64_t seed = seed_of_test(20261117);
+    for (int trial = 0; trial < trials_of(24); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random();
-        check(&p, largest_score(&p));
+        check(&p, most_score(&p));
         problem_free(&p);
     }
 }
@@ -227,7 +191,7 @@ static void any_number_of_queries_around_the_switch(void **state)
                      .prefixes = {203},
                      .top_k = {1, 7}};
         problem_new(&p, 1, 1);
-        check(&p, largest_score(&p));
+        check(&p, most_score(&p));
         problem_free(&p);
     }
 }
@@ -251,7 +215,7 @@ static void shapes_at_the_edge(void **state)
                      .top_k = {1, 3}};
         p.scales[0] = 1.0 / sqrt((double)p.d), p.scales[1] = 0.25 / sqrt((double)p.d);
         problem_new(&p, 1, 1);
-        check(&p, largest_score(&p));
+        check(&p, most_score(&p));
         problem_free(&p);
     }
 }
@@ -341,7 +305,7 @@ static void states_are_kept_and_merged(void **state)
         es_partial_free(again);
     }
     assert_ok(es_partial_finish(all, &merged.out, &err));
-    assert_few_agree(&merged, &whole, ES_F32, largest_score(&p), p.n);
+    assert_few_agree(&merged, &whole, ES_F32, most_score(&p), p.n);
     es_partial_free(all);
     free(numbers);
     result_free(&whole);

@@ -5,23 +5,9 @@
 
 #include <esscher/attend.h>
 
-#include "attend_results.h"
-#include "numbers.h"
+#include "attend_problem.h"
 
 /* ---- a problem with a mask ---- */
-
-typedef struct problem {
-    int64_t m, n, d, dv, n_scales, n_prefixes;
-    double scales[3];
-    int64_t prefixes[4], top_k[2], block;
-    bool self, exclude_self;
-    es_mask mask;
-    int64_t *positions, *offsets, *keys;  /* what the mask points to; may be NULL */
-    double *list_factors, *class_factors; /* (lists), (4) */
-    uint8_t *classes;
-    double *q, *k, *v;
-    es_view vq, vk, vv;
-} problem;
 
 static bool in_list(const es_mask *mask, int64_t i, int64_t j)
 {
@@ -61,21 +47,6 @@ static int64_t blind_query(const problem *p)
                 return i;
         }
     return -1;
-}
-
-static void draw_data(problem *p)
-{
-    p->q = normals(p->m * p->d), p->k = normals(p->n * p->d), p->v = normals(p->n * p->dv);
-    p->vq = es_view_f64(p->q, p->m, p->d), p->vk = es_view_f64(p->k, p->n, p->d);
-    p->vv = es_view_f64(p->v, p->n, p->dv);
-}
-
-static void problem_free(problem *p)
-{
-    void *const all[] = {p->class_factors, p->positions, p->offsets, p->keys, p->list_factors,
-                         p->classes,       p->q,         p->k,       p->v};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
 }
 
 /* Each key in each list with probability `share`; lists may come out empty. */
@@ -140,7 +111,8 @@ static problem problem_random(int64_t most_keys)
                  .dv = between(1, 40),
                  .n = between(1, most_keys),
                  .n_scales = between(1, 3),
-                 .top_k = {between(1, 5), between(1, 40)}};
+                 .top_k = {between(1, 5), between(1, 40)},
+                 .masked = true};
     p.self = uniform() < 0.4;
     p.m = p.self ? p.n : between(1, most_keys);
     p.exclude_self = uniform() < 0.2;
@@ -148,95 +120,14 @@ static problem problem_random(int64_t most_keys)
          next += between(1, 1 + p.n / 2))
         p.prefixes[p.n_prefixes++] = next;
     p.prefixes[p.n_prefixes++] = p.n;
-    for (int64_t s = 0; s < p.n_scales; s++)
-        p.scales[s] = uniform() < 0.1 ? 0.0 : pow(10.0, -2.0 + 2.2 * uniform()) / sqrt((double)p.d);
+    draw_scales(&p, 2.2);
     p.block = uniform() < 0.5 ? 0 : (int64_t)1 << between(0, 10);
     draw_mask(&p);
     draw_data(&p);
     return p;
 }
 
-static es_attend_opts options(const problem *p, es_dtype precision, const es_exec *exec)
-{
-    return (es_attend_opts){.precision = precision,
-                            .scales = p->scales,
-                            .n_scales = p->n_scales,
-                            .prefixes = p->prefixes,
-                            .n_prefixes = p->n_prefixes,
-                            .self = p->self,
-                            .exclude_self = p->exclude_self,
-                            .mask = &p->mask,
-                            .top_k = p->top_k,
-                            .n_top_k = 2,
-                            .spread = p->block > 0,
-                            .block = p->block,
-                            .exec = exec};
-}
-
-static result result_for(const problem *p)
-{
-    result r = result_new(p->n_scales, p->n_prefixes, p->m, p->dv, 2);
-    if (!p->block)
-        without_spreads(&r);
-    return r;
-}
-
-/* Largest |score| in nats, and the factors: no corrected score is larger. */
-static double largest_score(const problem *p)
-{
-    double largest = 0.0, scale = 0.0, factor = 0.0;
-    for (int64_t s = 0; s < p->n_scales; s++)
-        scale = fmax(scale, p->scales[s]);
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            double dot = 0.0;
-            for (int64_t c = 0; c < p->d; c++)
-                dot += p->q[i * p->d + c] * p->k[j * p->d + c];
-            largest = fmax(largest, fabs(dot));
-        }
-    for (int c = 0; p->class_factors && c < 4; c++)
-        factor = fmax(factor, fabs(p->class_factors[c]));
-    for (int64_t i = 0; p->list_factors && i < p->m; i++)
-        factor = fmax(factor, fabs(p->list_factors[i / p->mask.list_queries]));
-    return scale * largest + 2.0 * factor;
-}
-
 /* ---- engine and reference ---- */
-
-/* The first key with the largest score: in f64 random scores are never so near that rounding
- * decides, but where the scale is 0; there the engine names a key that is the first at the largest
- * scale. */
-static void assert_same_tops(const problem *p, const result *a, const result *ref)
-{
-    for (int64_t s = 0; s < p->n_scales; s++)
-        for (int64_t i = s * p->n_prefixes * p->m; i < (s + 1) * p->n_prefixes * p->m; i++)
-            if (p->scales[s] > 0.0)
-                assert_int_equal(a->out.top_index[i], ref->out.top_index[i]);
-}
-
-static void check_problem(const problem *p)
-{
-    const double largest = largest_score(p);
-    es_attend_opts opts = options(p, ES_F64, NULL);
-    result ref = result_for(p);
-    assert_ok(es_attend_reference(&p->vq, &p->vk, &p->vv, &opts, &ref.out, &err));
-    for (size_t i = 0; i < sizeof every_isa / sizeof every_isa[0]; i++) {
-        if (!es_isa_available(every_isa[i]))
-            continue;
-        for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
-            const es_exec exec = {.threads = 2, .isa = every_isa[i]};
-            opts = options(p, precision, &exec);
-            result fast = result_for(p);
-            assert_ok(es_attend(&p->vq, &p->vk, &p->vv, &opts, &fast.out, &err));
-            const bounds bound = bounds_for(precision, largest, p->n);
-            assert_agree(&fast, &ref, &bound);
-            if (precision == ES_F64)
-                assert_same_tops(p, &fast, &ref);
-            result_free(&fast);
-        }
-    }
-    result_free(&ref);
-}
 
 /* Operations of the plan are those of the pairs that are seen; exclude_self is not worth counting.
  */
@@ -259,11 +150,9 @@ static void check_plan(const problem *p)
 static void random_masks_agree_with_the_reference(void **state)
 {
     (void)state;
-    const char *text = getenv("ESSCHER_TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20261117;
+    const uint64_t seed = seed_of_test(20261117);
     int blind = 0, seen = 0;
-    print_message("seed %llu (ESSCHER_TEST_SEED sets another)\n", (unsigned long long)seed);
-    for (int trial = 0; trial < 240; trial++) {
+    for (int trial = 0; trial < trials_of(240); trial++) {
         state_of_rng = seed * 1000003 + (uint64_t)trial;
         problem p = problem_random(trial % 4 == 0 ? 600 : 120);
         const int64_t first_blind = blind_query(&p);
@@ -282,7 +171,7 @@ static void random_masks_agree_with_the_reference(void **state)
         problem_free(&p);
     }
     print_message("%d problems, and %d with a query that sees nothing\n", seen, blind);
-    assert_true(seen > 120 && blind > 20);
+    assert_true(seen > trials_of(120) && blind > trials_of(20));
 }
 
 /* ---- many blocks of queries, many tiles of keys ---- */
@@ -298,7 +187,8 @@ static problem problem_large(int64_t m, int64_t n, uint64_t seed)
                  .scales = {0.5},
                  .n_prefixes = 1,
                  .prefixes = {n},
-                 .top_k = {1, 10}};
+                 .top_k = {1, 10},
+                 .masked = true};
     draw_data(&p);
     return p;
 }

@@ -430,6 +430,49 @@ static void regimes_are_told_as_their_table_has_them(void **state)
 }
 
 /* Without positions there is no window: stream is then its 4 sinks, and the answer says so. */
+/* One head is not "1 of 1 heads"; and draws with replacement, of which there may be more than keys,
+ * are in the memory that is foreseen. */
+static void one_head_and_many_draws(void **state)
+{
+    (void)state;
+    const char *const few[] = {text[0],
+                               text[1],
+                               text[2],
+                               text[3],
+                               "query-count=2",
+                               "simulations=2",
+                               "policy=random,top",
+                               "keys=16,64",
+                               NULL};
+    const char *const options[] = {text[0],
+                                   text[1],
+                                   text[2],
+                                   text[3],
+                                   "query-count=2",
+                                   "simulations=2",
+                                   "policy=random",
+                                   "random=600000",
+                                   "with-replacement",
+                                   NULL};
+    es_budget budget = {0};
+    es_study_opts opts = {.dry_run = true, .exec = {.threads = 1, .budget = &budget}};
+    es_answer *a;
+    assert_ok(ask(few, &(es_study_opts){.seed = 1}, &a));
+    for (int64_t i = 0; es_answer_finding(a, i); i++) {
+        assert_null(strstr(es_answer_finding(a, i), "1 of 1"));
+        assert_null(strstr(es_answer_finding(a, i), "of 1 heads"));
+    }
+    assert_non_null(strstr(es_answer_finding(a, 0), "the head does best with "));
+    es_answer_free(a);
+    assert_ok(ask(options, &opts, &a));
+    const double bound = es_table_get(es_answer_find(a, "cost"), 0, "memory_bytes");
+    es_answer_free(a);
+    budget = (es_budget){0};
+    opts = (es_study_opts){.max_memory = (size_t)bound, .exec = {.threads = 1, .budget = &budget}};
+    assert_ok(ask(options, &opts, &a));
+    es_answer_free(a);
+}
+
 static void queries_without_a_place_are_a_caution(void **state)
 {
     (void)state;
@@ -529,6 +572,7 @@ int main(void)
         cmocka_unit_test(heads_without_spread_are_left_out),
         cmocka_unit_test(other_policies_change_nothing),
         cmocka_unit_test(regimes_are_told_as_their_table_has_them),
+        cmocka_unit_test(one_head_and_many_draws),
         cmocka_unit_test(queries_without_a_place_are_a_caution),
         cmocka_unit_test(PL02_mistakes_are_refused_by_name),
         cmocka_unit_test(PL04_causal_models_see_no_future),

@@ -75,6 +75,30 @@ static void draws_without_replacement_are_subsets(void **state)
     assert_true(cell.kept == 3.0 && cell.n == 7.0 && cell.corrected == 0.0);
 }
 
+/* A window whose keys are e^-2000 of the weight: what is kept surely is attended to, and the error
+ * is that of a softmax over it, as attention under that mask would have. */
+static void sure_keys_without_weight_are_attended_to(void **state)
+{
+    (void)state;
+    const double q = 1.0, k[4] = {2000.0, 0.0, -1.0, 2000.0}, v[4] = {1.0, 2.0, 4.0, 1.0};
+    const int64_t stands_at = 1;
+    const es_sparse_head head = {.queries = es_view_f64(&q, 1, 1),
+                                 .keys = es_view_f64(k, 4, 1),
+                                 .values = es_view_f64(v, 4, 1),
+                                 .positions = &stands_at,
+                                 .scale = 1.0,
+                                 .causal = false};
+    es_policy_spec plan;
+    es_sparse_cell cell;
+    es_policy_spec_init(&plan, es_policy_find("window"));
+    plan.window = 0; /* itself */
+    const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 2, .seed = 3};
+    assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){0}, 1, 0, &cell, &err));
+    assert_near(cell.mse, 1.0, 1e-15); /* 2 instead of 1 */
+    assert_near(cell.exact, 1.0, 1e-14);
+    assert_true(cell.mass == 0.0 && cell.empty == 0.0 && cell.kept == 1.0 && cell.mse_var == 0.0);
+}
+
 /* One key has all of the weight that f64 can hold: an outcome without it keeps nothing, for those
  * who simulate as for those who integrate, and one with it is off by nothing. */
 static void outcomes_without_weight_are_empty(void **state)
@@ -256,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_without_replacement_are_subsets),
         cmocka_unit_test(outcomes_without_weight_are_empty),
+        cmocka_unit_test(sure_keys_without_weight_are_attended_to),
         cmocka_unit_test(the_past_is_what_came_before_by_position),
         cmocka_unit_test(linformer_attends_over_mixtures),
         cmocka_unit_test(replicates_compare_all_outputs),

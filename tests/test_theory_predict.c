@@ -264,7 +264,7 @@ static void general_knows_tiny_heads(void **state)
     for (int i = 0; i < DIM; i++)
         identity[i * DIM + i] = 1.0;
     const es_view cov = es_view_f64(identity, DIM, DIM), view = es_view_f64(A, DIM, DIM);
-    for (double H = 0.02; H > 1e-4; H /= 10.0) {
+    for (double H = 0.02; H > 1e-4; H /= 100.0) {
         es_prediction one, other;
         for (int i = 0; i < DIM; i++)
             A[i * DIM + i] = H;

@@ -27,7 +27,8 @@
 extern "C" {
 #endif
 
-/* What is left to chance is given that a kept key has weight. */
+/* What is left to chance is given that a kept key has weight. Where nothing is, keys may be kept
+ * whose weights among all keys are too small for a number: the output is theirs all the same. */
 typedef struct es_policy_risk {
     es_num square;      /* E|y_S - y|^2 and a bound on its error: 1e-10 of it up to 10^4 keys, and
                            what rounding of the values leaves */
@@ -44,6 +45,7 @@ typedef struct es_policy_risk {
 typedef struct es_risk_query {
     int64_t n, dv;
     double *weights; /* (n) of sum 1 */
+    double *logs;    /* (n) their logarithms, of those as well that are too small for a number */
     double *values;  /* (n, dv) of the keys: as given */
     double *output;  /* (dv) */
     double *off;     /* (n, dv) u_j */
@@ -65,7 +67,8 @@ ES_API void es_risk_query_free(es_risk_query *query, es_budget *budget);
  *  ten times that. 24 queries of 512 keys and 32 channels take 0.05 s, 0.3 s without replacement.
  *  @return : ES_OK; ES_E_ARGUMENT (risk.null; risk.choice: keys, draws, probabilities or factors
  *  that es_policy_choose() does not make); ES_E_SHAPE (risk.choice: a choice of another n);
- *  ES_E_EMPTY (risk.empty) if nothing with weight is ever kept; ES_E_LIMIT, ES_E_MEMORY. */
+ *  ES_E_EMPTY (risk.empty) if nothing is ever kept, or nothing but scores of -inf; ES_E_LIMIT,
+ *  ES_E_MEMORY. */
 ES_API es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
                                    es_budget *budget, es_policy_risk *out, es_error *err);
 

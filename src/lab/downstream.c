@@ -324,3 +324,55 @@ double es_cosine(const double *a, const double *b, int64_t count)
     const double aa = es_lab_dot(a, a, count), bb = es_lab_dot(b, b, count);
     return es_lab_dot(a, b, count) / sqrt(aa * bb);
 }
+
+/* ---- neighbours ---- */
+
+typedef struct search {
+    const double *const *rows, *const *among;
+    double *squares; /* (2, count) |x|^2 of rows, and of those among which they look */
+    int64_t count, width, *nearest;
+} search;
+
+static es_status square_row(void *user, int64_t unit, int thread, es_error *err)
+{
+    const search *s = user;
+    const double *x = unit < s->count ? s->rows[unit] : s->among[unit - s->count];
+    (void)thread;
+    (void)err;
+    s->squares[unit] = es_lab_dot(x, x, s->width);
+    return ES_OK;
+}
+
+/* The bits of a cosine are those of es_cosine(). */
+static es_status find_nearest(void *user, int64_t i, int thread, es_error *err)
+{
+    const search *s = user;
+    double most = -2.0;
+    (void)thread;
+    (void)err;
+    s->nearest[i] = -1;
+    for (int64_t j = 0; j < s->count; j++) {
+        if (j == i)
+            continue;
+        const double near = es_lab_dot(s->rows[i], s->among[j], s->width) /
+                            sqrt(s->squares[i] * s->squares[s->count + j]);
+        if (near > most) {
+            most = near;
+            s->nearest[i] = j;
+        }
+    }
+    return ES_OK;
+}
+
+es_status es_nearest_rows(const double *const *rows, const double *const *among, int64_t count,
+                          int64_t width, const es_exec *exec, int64_t *nearest, es_error *err)
+{
+    es_budget *budget = exec ? exec->budget : NULL;
+    search s = {.rows = rows, .among = among, .count = count, .width = width, .nearest = nearest};
+    ES_TRY(es_mem_array(budget, 2, count, sizeof *s.squares, "lengths", (void **)&s.squares, err));
+    es_status status = es_parallel_run(exec, 2 * count, square_row, &s, err);
+    if (status == ES_OK)
+        status = es_parallel_run(exec, count, find_nearest, &s, err);
+    es_mem_free(budget, s.squares);
+    return status;
+}

@@ -56,4 +56,11 @@ double es_logits_kl(const double *a, const double *b, int64_t labels);
 /*! es_cosine() : of a and b (count); NaN if one is zero. */
 double es_cosine(const double *a, const double *b, int64_t count);
 
+/*! es_nearest_rows() : nearest (count): for row i, which other row of `among` has the largest
+ * cosine with it: the first where several have, -1 where none has one. rows, among (count) point to
+ *  `width` numbers each. Rows are handed out to threads; O(count^2 width), 16 count bytes.
+ *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED. */
+es_status es_nearest_rows(const double *const *rows, const double *const *among, int64_t count,
+                          int64_t width, const es_exec *exec, int64_t *nearest, es_error *err);
+
 #endif

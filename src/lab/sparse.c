@@ -118,7 +118,8 @@ static es_status draw_plan(bench *b, int64_t number, double *squares, es_sparse_
                                .experiment = ES_SPARSE_DRAWS,
                                .cell = (uint64_t)(number * b->spec->draws + r)};
         ES_TRY(es_choice_draw(&b->choice, &at, &b->kept, err));
-        if (es_sparse_kept_output(&b->query, &b->kept))
+        const bool weighty = es_sparse_kept_output(&b->query, &b->kept);
+        if (weighty || (!chance && b->kept.count)) /* what is sure is attended to, however light */
             squares[used++] = es_sparse_apart2(&b->query);
     }
     average(squares, used, out);
@@ -153,8 +154,7 @@ static es_status compute_plan(bench *b, const char *name, es_sparse_cell *out, e
                        b->query.position < 0 ? "say where queries stand: without a position there "
                                                "is no window"
                                              : "keep more keys",
-                       "policy %s keeps no key of query %lld that has weight", name,
-                       (long long)b->query.row);
+                       "policy %s keeps no key of query %lld", name, (long long)b->query.row);
     ES_TRY(status);
     out->exact = risk.square.val;
     out->bias2 = risk.bias2;

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <esscher/multiple.h>
+
 #include "base/error.h"
 #include "study/answer_kit.h"
 #include "study/depth_study.h"
@@ -140,11 +142,15 @@ void depth_model_cost(const es_job *job, es_cost *out)
     const double rows = (double)(job->stages[0].rows * s->policies.count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
     const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
+    const double block = es_depth_bytes(s->model, p->length);
+    double drawn = 0.0;
+    for (int64_t i = 0; i < s->policies.count; i++)
+        drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));
     *out = (es_cost){.flops = cells * job->stages[0].flops,
                      .output_bytes = 1024.0 * rows,
-                     .work_bytes = used +
-                                   (double)job->exec.threads * es_depth_bytes(s->model, p->length) +
-                                   8.0 * rows * blocks * (CELL_NUMBERS + NUMBERS) + 65536.0};
+                     .work_bytes = used + (double)job->exec.threads * (block + drawn) +
+                                   8.0 * rows * blocks * (CELL_NUMBERS + NUMBERS) +
+                                   8.0 * blocks * 4.0 + 65536.0};
 }
 
 /* ---- averages over blocks ---- */
@@ -225,9 +231,34 @@ static void average(const es_job *job, int64_t policy, int64_t skip, int64_t lay
     }
 }
 
-/* Values, and the jackknife's standard errors: (B - 1)/B times the squares of what leaving one
- * block out does. NaN of one block. */
-static es_status average_policy(es_job *job, int64_t policy, layer_row *rows, es_error *err)
+/* Logarithms of gains, summed over the layers of all policies that were given an error; how many
+ * they are. */
+typedef struct gain_sums {
+    double logs, along;
+    int64_t seen;
+} gain_sums;
+
+/* Sums with all blocks, and those without each of them: what is common to all policies and layers
+ * has an error, too. */
+typedef struct gain_blocks {
+    gain_sums all, *without; /* (blocks) */
+    double *room;            /* (blocks) */
+} gain_blocks;
+
+static void add_gains(double (*v)[NUMBERS], int64_t layers, gain_sums *to)
+{
+    for (int64_t l = 0; l < layers; l++) {
+        if (!(v[l][GAIN] > 0.0))
+            continue;
+        to->logs += log(v[l][GAIN]);
+        to->along += log(v[l][ALONG] / v[l][GAIN]);
+        to->seen++;
+    }
+}
+
+/* Values, and the jackknife's standard errors over blocks: NaN of one. */
+static es_status average_policy(es_job *job, int64_t policy, gain_blocks *gains, layer_row *rows,
+                                es_error *err)
 {
     const depth_state *s = job->state;
     const int64_t layers = job->stages[0].rows - 1, B = s->blocks;
@@ -235,17 +266,17 @@ static es_status average_policy(es_job *job, int64_t policy, layer_row *rows, es
     ES_TRY(es_job_array(job, layers, 1, sizeof *all, &all, err));
     ES_TRY(es_job_array(job, B * layers, 1, sizeof *without, &without, err));
     average(job, policy, -1, layers, all);
-    for (int64_t b = 0; b < B && B > 1; b++)
+    add_gains(all, layers, &gains->all);
+    for (int64_t b = 0; b < B && B > 1; b++) {
         average(job, policy, b, layers, without + b * layers);
+        add_gains(without + b * layers, layers, &gains->without[b]);
+    }
     for (int64_t l = 0; l < layers; l++)
         for (int i = 0; i < NUMBERS; i++) {
-            double mean = 0.0, squares = 0.0;
             for (int64_t b = 0; b < B; b++)
-                mean += without[b * layers + l][i] / (double)B;
-            for (int64_t b = 0; b < B; b++)
-                squares += pow(without[b * layers + l][i] - mean, 2.0);
+                gains->room[b] = without[b * layers + l][i];
             rows[l].value[i] = all[l][i];
-            rows[l].se[i] = B > 1 ? sqrt(squares * (double)(B - 1) / (double)B) : (double)NAN;
+            rows[l].se[i] = es_jackknife(all[l][i], gains->room, B).se;
         }
     return ES_OK;
 }
@@ -374,28 +405,44 @@ static void tell_policy(es_answer *a, const es_policy_spec *spec, const layer_ro
                    say_failure(rows, layers, where));
 }
 
-/* How much layers make of a small error: over all policies, where there was one. */
-static void tell_gains(es_answer *a, const layer_row *rows, int64_t count)
+/* A geometric mean with its error, by the jackknife of its logarithm over blocks. */
+static const char *say_mean_gain(const gain_blocks *g, int64_t blocks, bool along,
+                                 char out[ES_SAY_ROOM])
 {
-    double least = (double)INFINITY, most = 0.0, logs = 0.0, along = 0.0;
-    int64_t seen = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double g = rows[i].value[GAIN];
-        if (!(g > 0.0))
+    for (int64_t b = 0; b < blocks; b++)
+        g->room[b] =
+            (along ? g->without[b].along : g->without[b].logs) / (double)g->without[b].seen;
+    const double whole = (along ? g->all.along : g->all.logs) / (double)g->all.seen;
+    return es_say_number(exp(whole), exp(whole) * es_jackknife(whole, g->room, blocks).se, out);
+}
+
+static const char *say_gain(const layer_row *row, char out[ES_SAY_ROOM])
+{
+    return es_say_number(row->value[GAIN], row->se[GAIN], out);
+}
+
+/* How much layers make of a small error: over all policies, where there was one. */
+static void tell_gains(const es_job *job, const layer_row *rows, int64_t count,
+                       const gain_blocks *gains, es_answer *a)
+{
+    const depth_state *s = job->state;
+    const layer_row *least = NULL, *most = NULL;
+    char low[ES_SAY_ROOM], high[ES_SAY_ROOM], mean[ES_SAY_ROOM], along[ES_SAY_ROOM];
+    for (const layer_row *r = rows; r < rows + count; r++) {
+        if (!(r->value[GAIN] > 0.0))
             continue;
-        least = fmin(least, g);
-        most = fmax(most, g);
-        logs += log(g);
-        along += log(rows[i].value[ALONG] / g);
-        seen++;
+        least = !least || r->value[GAIN] < least->value[GAIN] ? r : least;
+        most = !most || r->value[GAIN] > most->value[GAIN] ? r : most;
     }
-    if (seen)
-        es_answer_tell(
-            a,
-            "A layer multiplies small errors by %.3g to %.3g (in spreads; geometric mean "
-            "%.3g), if they are noise with the covariance of the measured ones; the "
-            "measured ones themselves, which tokens share, by %.3g times that.",
-            least, most, exp(logs / (double)seen), exp(along / (double)seen));
+    if (!least)
+        return;
+    es_answer_tell(a,
+                   "A layer multiplies small errors by %s to %s (in spreads; geometric mean %s), "
+                   "if they are noise with the covariance of the measured ones; the measured ones "
+                   "themselves, which tokens share, by %s times that.",
+                   say_gain(least, low), say_gain(most, high),
+                   say_mean_gain(gains, s->blocks, false, mean),
+                   say_mean_gain(gains, s->blocks, true, along));
 }
 
 /* One point: an error at the input of a layer, and how far the answer to it is from linear. */
@@ -496,18 +543,21 @@ es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)
     const int64_t layers = job->stages[0].rows - 1, policies = s->policies.count;
     es_table *t = es_answer_table(answer, &rows_table);
     layer_row *rows;
+    gain_blocks gains = {0};
     ES_TRY(es_job_array(job, policies, layers, sizeof *rows, &rows, err));
+    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *gains.without, &gains.without, err));
+    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *gains.room, &gains.room, err));
     for (int64_t i = 0; i < policies; i++) {
         const es_policy_spec *spec = &s->policies.specs[i];
         layer_row *own = rows + i * layers;
-        ES_TRY(average_policy(job, i, own, err));
+        ES_TRY(average_policy(job, i, &gains, own, err));
         for (int64_t l = 0; l < layers; l++)
             put_layer(spec, l, &own[l], t);
         tell_policy(answer, spec, own, layers);
     }
     for (int64_t i = 0; i < policies; i++)
         tell_failure(answer, &s->policies.specs[i], rows + i * layers, layers);
-    tell_gains(answer, rows, policies * layers);
+    tell_gains(job, rows, policies * layers, &gains, answer);
     ES_TRY(tell_linearity(job, answer, rows, policies, layers, err));
     tell_setting(job, answer);
     return ES_OK;

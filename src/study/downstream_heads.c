@@ -25,7 +25,8 @@ static const es_column strata_columns[] = {
     {"excess", "beyond fast", "", ES_FORMAT_REAL,
      "KL, or 1 - cosine, less that of the fast stratum on the same texts; mean over texts",
      .error = "excess_se"},
-    {"excess_p", "p", "", ES_FORMAT_SHORT, "of no difference, Student's t over texts"},
+    {"excess_p", "p", "", ES_FORMAT_SHORT,
+     "of no difference, Student's t over texts; for all rows together, by Holm"},
     {0}};
 static const es_table_spec strata_table = {
     "strata", strata_columns,
@@ -92,8 +93,9 @@ static es_status excess_of(es_job *job, const downstream_found *a, const downstr
     for (int64_t i = 0; i < s->count; i++)
         d[i] = a->texts[i] - b->texts[i];
     *out = es_measured_mean(d, s->count);
-    *p = out->se > 0.0 ? 2.0 * es_student_tail((double)s->count - 1.0, fabs(out->value) / out->se)
-                       : (double)NAN;
+    *p = (double)NAN;
+    if (out->se > 0.0)
+        *p = fmin(1.0, 2.0 * es_student_tail((double)s->count - 1.0, fabs(out->value) / out->se));
     return ES_OK;
 }
 
@@ -111,16 +113,20 @@ static void put_range(const downstream_state *s, const double *horizons, const i
     es_put(table, row, {"heads", count}, {"horizon_low", low}, {"horizon_high", high});
 }
 
+/* Row `row` of the policies: its strata begin at row `at` of the table, whose p-values are those
+ * for all rows together; f (DOWNSTREAM_STRATA) is what they cost. */
 static void tell_strata(const es_job *job, int64_t row, const downstream_found *f,
-                        const es_measured *excess, double p, es_answer *a)
+                        const es_table *t, int64_t at, es_answer *a)
 {
     const downstream_state *s = job->state;
+    const int64_t last = at + DOWNSTREAM_STRATA - 1;
+    const double excess = es_table_get(t, last, "excess"), p = es_table_get(t, last, "excess_p");
     char where[DOWNSTREAM_ROOM], slow[ES_SAY_ROOM], fast[ES_SAY_ROOM], more[ES_SAY_ROOM],
         lost[ES_SAY_ROOM], less[ES_SAY_ROOM];
     const downstream_found *x = &f[DOWNSTREAM_STRATA - 1];
     es_say_number(x->cost.value, x->cost.se, slow);
     es_say_number(f->cost.value, f->cost.se, fast);
-    es_say_number(excess->value, excess->se, more);
+    es_say_number(excess, es_table_get(t, last, "excess_se"), more);
     downstream_say_row(s, row, where);
     if (s->lab.embed) {
         es_answer_tell(a,
@@ -135,20 +141,20 @@ static void tell_strata(const es_job *job, int64_t row, const downstream_found *
                    "By %s, thinning only the third of the heads with the largest horizons costs "
                    "KL %s and %s points of accuracy (p = %.2g), the smallest %s and %s (p = %.2g): "
                    "slow heads %s (KL larger by %s, p = %.2g).",
-                   where, slow, lost, x->lost.p, fast, less, f->lost.p,
-                   !(p < 0.05)           ? "cost the same as far as these texts can tell"
-                   : excess->value > 0.0 ? "cost more"
-                                         : "cost less",
+                   where, slow, lost, es_table_get(t, last, "lost_p"), fast, less,
+                   es_table_get(t, at, "lost_p"),
+                   !(p < 0.05)    ? "cost the same as far as these texts can tell"
+                   : excess > 0.0 ? "cost more"
+                                  : "cost less",
                    more, p);
 }
 
 static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, const int *strata,
-                                es_table *t, es_answer *answer, es_error *err)
+                                downstream_found *f, es_table *t, es_error *err)
 {
     const downstream_state *s = job->state;
-    downstream_found f[DOWNSTREAM_STRATA];
-    es_measured excess = {0};
-    double p = NAN;
+    es_measured excess;
+    double p;
     for (int k = 0; k < DOWNSTREAM_STRATA; k++) {
         const int64_t at = first_of_strata(s) + r * DOWNSTREAM_STRATA + k, row = es_table_row(t);
         ES_TRY(downstream_measure(job, at, &f[k], err));
@@ -160,7 +166,6 @@ static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, 
         ES_TRY(excess_of(job, &f[k], &f[0], &excess, &p, err));
         es_put(t, row, {"excess", excess.value}, {"excess_se", excess.se}, {"excess_p", p});
     }
-    tell_strata(job, r, f, &excess, p, answer);
     return ES_OK;
 }
 
@@ -170,10 +175,16 @@ es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
     const double *horizons = es_job_cell(job, DOWNSTREAM_HORIZONS, 0);
     es_table *t = es_answer_table(answer, &strata_table);
     int *strata;
+    downstream_found *f; /* (n_rows, DOWNSTREAM_STRATA) */
     ES_TRY(es_job_array(job, s->heads, 1, sizeof *strata, &strata, err));
+    ES_TRY(es_job_array(job, s->n_rows, DOWNSTREAM_STRATA, sizeof *f, &f, err));
     downstream_stratum(s, horizons, strata);
     for (int64_t r = 0; r < s->n_rows; r++)
-        ES_TRY(put_row_strata(job, r, horizons, strata, t, answer, err));
+        ES_TRY(put_row_strata(job, r, horizons, strata, f + r * DOWNSTREAM_STRATA, t, err));
+    ES_TRY(downstream_correct(job, t, 0, "excess_p", err));
+    ES_TRY(downstream_correct(job, t, 0, "lost_p", err));
+    for (int64_t r = 0; r < s->n_rows; r++)
+        tell_strata(job, r, f + r * DOWNSTREAM_STRATA, t, r * DOWNSTREAM_STRATA, answer);
     return ES_OK;
 }
 
@@ -254,5 +265,5 @@ es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(es_job_array(job, s->in_scope, 1, sizeof *x.layer, &x.layer, err));
     for (int64_t r = 0; r < s->n_rows; r++)
         ES_TRY(put_row_heads(job, r, horizons, &x, t, answer, err));
-    return ES_OK;
+    return downstream_correct(job, t, 0, "lost_p", err);
 }

@@ -272,17 +272,12 @@ const double *downstream_answer(const es_job *job, int64_t setting, int64_t text
  * done. */
 #define SLOWNESS 5.0
 
-/* Operations of all texts through the model, and those that a thinned head adds to its own. What it
- * takes to choose, draw and weigh was timed: 2 microseconds for each query and 40 ns for each of
- * its keys, while the model does 25 operations in a nanosecond. */
-typedef struct work {
-    double forward, head;
-} work;
-
-static work work_of(const downstream_state *s)
+/* What it takes to choose, draw and weigh was timed: 2 microseconds for each query and 40 ns for
+ * each of its keys, while the model does 25 operations in a nanosecond. */
+static downstream_work work_of(const downstream_state *s)
 {
     const es_model_config *c = s->config;
-    work w = {0};
+    downstream_work w = {0};
     for (int64_t i = 0; i < s->count; i++) {
         const int64_t tokens = s->texts.blocks.start[i + 1] - s->texts.blocks.start[i];
         const es_model_cost cost = es_model_cost_of(c, ES_F32, tokens, 1, false);
@@ -304,17 +299,26 @@ static double heads_of(const downstream_state *s, const downstream_setting *sett
 static double slice_weight(const es_job *job, int64_t cell)
 {
     const downstream_state *s = job->state;
-    const work w = work_of(s);
-    return (w.forward + heads_of(s, &s->settings[cell / s->slices]) * w.head) / w.forward;
+    return 1.0 + heads_of(s, &s->settings[cell / s->slices]) * s->work.head / s->work.forward;
 }
 
 static double settings_flops(const downstream_state *s)
 {
-    const work w = work_of(s);
     double flops = 0.0;
     for (int64_t i = 0; i < s->n_settings; i++)
-        flops += w.forward + heads_of(s, &s->settings[i]) * w.head;
+        flops += s->work.forward + heads_of(s, &s->settings[i]) * s->work.head;
     return flops;
+}
+
+static double draw_bytes(const downstream_state *s)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < s->n_rows; i++) {
+        es_policy_spec spec = s->rows[i].spec;
+        spec.keys = es_thinning_keys(&s->rows[i], s->texts.longest);
+        most = fmax(most, es_policy_draw_bytes(&spec));
+    }
+    return most;
 }
 
 /* Of one slice, and of the walk that horizons take: states of a few texts and a covariance for each
@@ -333,15 +337,16 @@ static double slice_bytes(const es_job *job, bool horizons)
                          (s->lab.embed ? slice * n * H * item : 0.0);
     const double walk =
         horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) + 8.0 * 8.0 * H * H : 0.0;
-    return texts + walk + sparse * threads + cost.bytes;
+    return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes;
 }
 
-/* Neighbours of embeddings are looked for among all texts, three times in each setting; timed: a
- * look takes as long as 100 operations for each number. */
+/* Neighbours of embeddings are looked for among all texts, once for the full model and twice in
+ * each setting. Timed: a look of three products took as long as 100 operations for each number; now
+ * it is one. */
 static double neighbour_flops(const downstream_state *s)
 {
-    const double texts = (double)s->count;
-    return s->lab.embed ? (double)s->n_settings * 300.0 * texts * texts * (double)s->outputs : 0.0;
+    const double texts = (double)s->count, looks = 1.0 + 2.0 * (double)s->n_settings;
+    return s->lab.embed ? looks * 35.0 * texts * texts * (double)s->outputs : 0.0;
 }
 
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
@@ -357,11 +362,11 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     (void)err;
     *out = (es_cost){
         .flops = settings_flops(s) + neighbour_flops(s) +
-                 (horizons ? work_of(s).forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
+                 (horizons ? s->work.forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
         .input_bytes = budget ? (double)budget->used : 0.0,
         .output_bytes = 4096.0 * (double)s->n_settings,
         .work_bytes =
-            1.1 * cells + costs + slice_bytes(job, horizons) + 64.0 * (double)s->count + 1e6};
+            1.1 * cells + costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
     return ES_OK;
 }
 
@@ -372,7 +377,6 @@ static es_status add_stages(es_job *job, es_error *err)
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
     const char **columns;
-    const work w = work_of(s);
     const int64_t cols = s->heads > s->outputs + 1 ? s->heads : s->outputs + 1;
     ES_TRY(es_job_array(job, cols, 1, sizeof *columns, &columns, err));
     for (int64_t i = 0; i < cols; i++)
@@ -381,7 +385,7 @@ static es_status add_stages(es_job *job, es_error *err)
                         &(es_stage){"horizon", .phase = "taking covariances", .noun = "horizons",
                                     .cells = p->strata || p->ablate, .rows = 1, .cols = s->heads,
                                     .columns = columns, .tells = true, .shared = true,
-                                    .flops = w.forward, .run = run_horizons},
+                                    .flops = s->work.forward, .run = run_horizons},
                         err));
     return es_job_stage(
         job,
@@ -408,6 +412,7 @@ static es_status open_study(es_job *job, es_error *err)
     s->lab = (es_downstream){
         .model = s->model, .texts = &s->texts.blocks, .embed = !p->tasks, .seed = job->seed};
     s->outputs = es_downstream_outputs(&s->lab);
+    s->work = work_of(s);
     /* some 8192 tokens: threads have enough to do, and a killed run loses seconds */
     const int64_t mean = s->texts.ids / s->count;
     s->slice = 8192 / mean < 4 ? 4 : 8192 / mean > 128 ? 128 : 8192 / mean;

@@ -32,6 +32,11 @@ typedef struct downstream_setting {
     int64_t head;    /* among all heads; -1: not one by one */
 } downstream_setting;
 
+/* Operations of all texts through the model, and those that a thinned head adds to its own. */
+typedef struct downstream_work {
+    double forward, head;
+} downstream_work;
+
 typedef struct downstream_state {
     es_model *model;
     const es_model_config *config;
@@ -46,6 +51,8 @@ typedef struct downstream_state {
     int64_t n_rows;
     downstream_setting *settings; /* (n_settings); the first is the model as it is */
     int64_t n_settings;
+    downstream_work work;
+    int64_t *neighbours; /* (count) of embeddings: the full model's, for the summary */
 } downstream_state;
 
 /*! downstream_in_scope() : may this head be thinned? */
@@ -76,7 +83,13 @@ es_status downstream_measure(es_job *job, int64_t setting, downstream_found *out
 void downstream_put_setting(const es_job *job, const downstream_setting *setting,
                             const downstream_found *found, es_table *table, int64_t row);
 
-/*! downstream_put_cost() : columns of DOWNSTREAM_COST_COLUMNS. */
+/*! downstream_correct() : the p-values of a column, in rows from `from` on, become ones for all of
+ *  these rows together, by Holm (multiple.h). */
+es_status downstream_correct(es_job *job, es_table *table, int64_t from, const char *column,
+                             es_error *err);
+
+/*! downstream_put_cost() : columns of DOWNSTREAM_COST_COLUMNS; downstream_correct() corrects lost_p
+ *  when all rows are there. */
 void downstream_put_cost(const es_job *job, const downstream_found *found, es_table *table,
                          int64_t row);
 
@@ -116,7 +129,8 @@ const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
          "95 % interval of Bonett and Price for paired shares"},                                   \
         {"lost_ci.1", "lost to", "", ES_FORMAT_REAL},                                              \
         {"lost_p", "p", "", ES_FORMAT_SHORT,                                                       \
-         "of no change: exact, given how many texts changed sides (McNemar)"},                     \
+         "of no change: exact, given how many texts changed sides (McNemar); for all rows "        \
+         "together, by Holm"},                                                                     \
         {"agreement",                                                                              \
          "agreement",                                                                              \
          "",                                                                                       \

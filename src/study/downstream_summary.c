@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <esscher/multiple.h>
+
 #include "base/error.h"
+#include "base/memory.h"
 #include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/downstream_study.h"
@@ -36,39 +39,62 @@ static const es_table_spec texts_table = {"texts", text_columns, ES_VIEW("Texts"
 
 /* ---- numbers ---- */
 
-/* Nearest other text of text i by cosine: `query` is its embedding, those of setting `among` the
- * others. */
-static int64_t nearest(const es_job *job, const double *query, int64_t i, int64_t among)
+static es_status answers_of(const es_job *job, int64_t setting, es_arena *arena,
+                            const double *const **out, es_error *err)
 {
     const downstream_state *s = job->state;
-    int64_t best = -1;
-    double most = -2.0;
-    for (int64_t j = 0; j < s->count; j++) {
-        const double near =
-            j == i ? -2.0 : es_cosine(query, downstream_answer(job, among, j), s->outputs);
-        if (near > most) {
-            most = near;
-            best = j;
-        }
-    }
-    return best;
+    void *memory;
+    ES_TRY(es_arena_array(arena, s->count, 1, sizeof(double *), "answers", &memory, err));
+    const double **rows = memory;
+    for (int64_t i = 0; i < s->count; i++)
+        rows[i] = downstream_answer(job, setting, i);
+    *out = rows;
+    return ES_OK;
 }
 
-static void compare_embeddings(const es_job *job, int64_t setting, downstream_found *out,
-                               double *costs)
+/* nearest (count): of each text in setting `setting`, the nearest other one in setting `among`. */
+static es_status find_nearest(const es_job *job, int64_t setting, int64_t among, int64_t *nearest,
+                              es_error *err)
 {
     const downstream_state *s = job->state;
-    int64_t all = 0, query = 0;
-    for (int64_t i = 0; i < s->count; i++) {
-        const double *full = downstream_answer(job, 0, i),
-                     *now = downstream_answer(job, setting, i);
-        costs[i] = 1.0 - es_cosine(full, now, s->outputs);
-        const int64_t was = nearest(job, full, i, 0);
-        all += nearest(job, now, i, setting) == was;
-        query += nearest(job, now, i, 0) == was;
-    }
-    out->recall = es_proportion_of(all, s->count);
-    out->recall_query = es_proportion_of(query, s->count);
+    es_arena arena = {.budget = job->exec.budget};
+    const double *const *rows, *const *others;
+    es_exec quiet = job->exec;
+    quiet.progress = NULL;
+    es_status status = answers_of(job, setting, &arena, &rows, err);
+    if (status == ES_OK)
+        status = answers_of(job, among, &arena, &others, err);
+    if (status == ES_OK)
+        status = es_nearest_rows(rows, others, s->count, s->outputs, &quiet, nearest, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+/* How many texts have the neighbour that they have for the full model. */
+static es_status count_kept(const es_job *job, int64_t setting, int64_t among, es_proportion *out,
+                            es_error *err)
+{
+    const downstream_state *s = job->state;
+    int64_t *nearest, kept = 0;
+    ES_TRY(es_mem_array(job->exec.budget, s->count, 1, sizeof *nearest, "neighbours",
+                        (void **)&nearest, err));
+    const es_status status = find_nearest(job, setting, among, nearest, err);
+    for (int64_t i = 0; i < s->count && status == ES_OK; i++)
+        kept += nearest[i] == s->neighbours[i];
+    *out = es_proportion_of(kept, s->count);
+    es_mem_free(job->exec.budget, nearest);
+    return status;
+}
+
+static es_status compare_embeddings(const es_job *job, int64_t setting, downstream_found *out,
+                                    double *costs, es_error *err)
+{
+    const downstream_state *s = job->state;
+    for (int64_t i = 0; i < s->count; i++)
+        costs[i] = 1.0 - es_cosine(downstream_answer(job, 0, i), downstream_answer(job, setting, i),
+                                   s->outputs);
+    ES_TRY(count_kept(job, setting, setting, &out->recall, err));
+    return count_kept(job, setting, 0, &out->recall_query, err);
 }
 
 static void compare_labels(const es_job *job, int64_t setting, downstream_found *out, double *costs)
@@ -98,7 +124,7 @@ es_status downstream_measure(es_job *job, int64_t setting, downstream_found *out
     *out = (downstream_found){0};
     ES_TRY(es_job_array(job, s->count, 1, sizeof *costs, &costs, err));
     if (s->lab.embed)
-        compare_embeddings(job, setting, out, costs);
+        ES_TRY(compare_embeddings(job, setting, out, costs, err));
     else
         compare_labels(job, setting, out, costs);
     for (int64_t i = 0; i < s->count; i++)
@@ -151,6 +177,21 @@ void downstream_put_cost(const es_job *job, const downstream_found *f, es_table 
            {"recall", f->recall.value}, {"recall_se", f->recall.se}, {"recall_ci.0", f->recall.low},
            {"recall_ci.1", f->recall.high}, {"recall_query", f->recall_query.value},
            {"recall_query_se", f->recall_query.se});
+}
+
+es_status downstream_correct(es_job *job, es_table *table, int64_t from, const char *column,
+                             es_error *err)
+{
+    const int64_t count = es_table_rows(table) - from;
+    double *p;
+    ES_TRY(es_job_array(job, count, 1, sizeof *p, &p, err));
+    for (int64_t i = 0; i < count; i++)
+        p[i] = es_table_get(table, from + i, column);
+    ES_TRY(es_holm(p, count, p, err));
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(p[i]))
+            es_table_real(table, from + i, column, p[i]);
+    return ES_OK;
 }
 
 /* ---- sentences ---- */
@@ -318,10 +359,14 @@ static void put_texts(const es_job *job, es_answer *a)
 es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_params *p = job->params;
-    const downstream_state *s = job->state;
+    downstream_state *s = job->state;
     es_table *t = es_answer_table(answer, &rows_table);
     downstream_found *found;
     ES_TRY(es_job_array(job, 1 + s->n_rows, 1, sizeof *found, &found, err));
+    if (s->lab.embed) {
+        ES_TRY(es_job_array(job, s->count, 1, sizeof *s->neighbours, &s->neighbours, err));
+        ES_TRY(find_nearest(job, 0, 0, s->neighbours, err));
+    }
     for (int64_t i = 0; i < 1 + s->n_rows; i++) {
         const int64_t row = es_table_row(t);
         ES_TRY(downstream_measure(job, i, &found[i], err));
@@ -329,6 +374,7 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
         downstream_put_cost(job, &found[i], t, row);
         es_table_count(t, row, "texts", s->count);
     }
+    ES_TRY(downstream_correct(job, t, 1, "lost_p", err)); /* the first is the model as it is */
     tell_full(job, &found[0], answer);
     if (s->n_rows) {
         tell_amount(job, middle_row(s), found, answer);

@@ -199,6 +199,13 @@ es_status es_policies_make(es_job *job, const es_policy_params *asked, bool caus
     return ES_OK;
 }
 
+/* A key and its factor: 16 bytes (es_kept of policy.h). */
+double es_policy_draw_bytes(const es_policy_spec *spec)
+{
+    const int64_t draws = spec->random != ES_POLICY_UNSET ? spec->random : spec->keys;
+    return spec->with_replacement && draws > 0 ? 16.0 * (double)draws : 0.0;
+}
+
 /* ---- saying it ---- */
 
 const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM])

@@ -94,6 +94,11 @@ typedef struct es_policies {
 es_status es_policies_make(es_job *job, const es_policy_params *asked, bool causal, int64_t n,
                            es_policies *out, es_error *err);
 
+/*! es_policy_draw_bytes() : memory of one outcome's draws with replacement, of which there may be
+ *  more than keys; 0 for who does not draw so. The rest of an outcome is in what a study counts for
+ *  each key. */
+double es_policy_draw_bytes(const es_policy_spec *spec);
+
 /* Columns that say which policy a row is about; es_policy_put() sets them. */
 #define ES_POLICY_COLUMNS                                                                          \
     {"policy", "policy", "", ES_FORMAT_TEXT, "which keys a query keeps, as asked for"},            \

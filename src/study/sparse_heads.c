@@ -273,9 +273,11 @@ static void list_words(const making *m, char *out, size_t size)
             if (s->plans[i].keys != s->grid[m->main] || heads_of(m, s->plans[i].policy) != next)
                 continue;
             const size_t used = strlen(out);
-            if (first)
-                snprintf(out, size, "%lld of %lld heads do best with %s", (long long)next,
-                         (long long)m->heads, s->plans[i].word);
+            if (first && m->heads == 1)
+                snprintf(out, size, "the head does best with %s", s->plans[i].word);
+            else if (first)
+                snprintf(out, size, "%lld of %lld heads %s best with %s", (long long)next,
+                         (long long)m->heads, next == 1 ? "does" : "do", s->plans[i].word);
             else
                 snprintf(out + used, size - used, ", %lld with %s", (long long)next,
                          s->plans[i].word);
@@ -328,7 +330,7 @@ static void tell_regimes(const making *m, es_answer *answer)
                      name, es_table_get(m->best, most, "heads"), (long long)all,
                      es_table_get_text(m->best, most, "policy"));
     }
-    if (*text)
+    if (*text && m->heads > 1) /* of one head all has been said */
         es_answer_tell(answer, "With %.0f keys, what heads of a regime want most often:%s.", keys,
                        text);
 }
@@ -339,11 +341,16 @@ static void tell_changes(const making *m, es_answer *answer)
     int64_t some = 0;
     for (int64_t i = 0; i < heads; i++)
         some += es_table_get(m->changes, i, "changes") > 0.0;
-    if (heads > 0 && m->s->n_grid > 1)
+    if (heads == 0 || m->s->n_grid < 2)
+        return;
+    const long long least = m->s->grid[0], most = m->s->grid[m->s->n_grid - 1];
+    if (heads == 1)
+        es_answer_tell(answer, "Between %lld and %lld keys the best policy %s.", least, most,
+                       some ? "changes" : "stays the same");
+    else
         es_answer_tell(answer,
                        "Between %lld and %lld keys the best policy changes for %lld of %lld heads.",
-                       (long long)m->s->grid[0], (long long)m->s->grid[m->s->n_grid - 1],
-                       (long long)some, (long long)heads);
+                       least, most, (long long)some, (long long)heads);
 }
 
 /* Heads that nothing else is said of. */

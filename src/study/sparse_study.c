@@ -147,6 +147,14 @@ static double cell_flops(const sparse_state *s)
     return flops + sparse_head_flops(s);
 }
 
+static double draw_bytes(const sparse_state *s)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < s->n_plans; i++)
+        most = fmax(most, es_policy_draw_bytes(&s->specs[i]));
+    return most;
+}
+
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const sparse_state *s = job->state;
@@ -166,7 +174,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double per_query =
         s->p->per_query ? 256.0 * rows * (double)(s->contexts * s->queries) : 0.0;
     const double cell = es_sparse_bytes(s->n, s->d, s->dv, s->group) + sparse_head_bytes(s) +
-                        8.0 * (double)s->p->draws;
+                        8.0 * (double)s->p->draws + draw_bytes(s);
     const double paper = sparse_is_paper(job)
                              ? 8.0 * (double)(s->n_plans + 1) * (double)s->queries * (double)s->dv
                              : 0.0;

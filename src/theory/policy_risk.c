@@ -92,6 +92,26 @@ static void gather_sure(const es_risk_query *query, const es_choice *choice, es_
     *apart = others ? left / kept : 1.0;
 }
 
+/* The same where Z_F is too small for a number: keys count by their weights among each other. */
+static void gather_light(const es_risk_query *query, const es_choice *choice, es_risk_terms *r)
+{
+    double top = -(double)INFINITY, total = 0.0;
+    for (int64_t i = 0; i < choice->sure_count; i++)
+        top = fmax(top, query->logs[choice->sure[i]]);
+    if (!(top > -(double)INFINITY))
+        return;
+    for (int64_t i = 0; i < choice->sure_count; i++)
+        total += exp(query->logs[choice->sure[i]] - top);
+    for (int64_t i = 0; i < choice->sure_count; i++) {
+        const double w = exp(query->logs[choice->sure[i]] - top) / total;
+        for (int64_t l = 0; l < r->width; l++)
+            r->sure[l] += w * (query->off[choice->sure[i] * r->width + l] / r->unit);
+    }
+    for (int64_t l = 0; l < r->width; l++)
+        r->sure2 += r->sure[l] * r->sure[l];
+    r->log_sure = top + log(total);
+}
+
 /* ---- what is left to chance ---- */
 
 static void gather_key(const es_risk_query *query, const es_choice *choice, int64_t i,
@@ -418,8 +438,11 @@ es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
     es_status status =
         es_arena_array(&arena, r.width, 1, sizeof(double), "an output", (void **)&r.sure, err);
     if (status == ES_OK) {
+        const bool chance = choice->chance != ES_CHANCE_NONE && choice->rest_count > 0;
         gather_sure(query, choice, &r, &apart);
-        if (choice->chance != ES_CHANCE_NONE && choice->rest_count > 0)
+        if (!chance && !(r.log_sure > -(double)INFINITY))
+            gather_light(query, choice, &r);
+        if (chance)
             status = by_chance(query, choice, &arena, &r, &risk, err);
         else if (r.log_sure > -(double)INFINITY)
             answer_sure(query, &r, apart, &risk);

@@ -38,6 +38,7 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
 static es_status make_room(es_risk_query *q, es_budget *budget, es_error *err)
 {
     ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->weights, err));
+    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
     ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->values, err));
     ES_TRY(es_mem_array(budget, q->dv, 1, sizeof(double), "an output", (void **)&q->output, err));
     ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->off, err));
@@ -55,8 +56,10 @@ static int64_t weigh(const double *scores, es_risk_query *q)
         return -1;
     for (int64_t j = 0; j < q->n; j++)
         total += q->weights[j] = exp(scores[j] - scores[top]);
-    for (int64_t j = 0; j < q->n; j++)
+    for (int64_t j = 0; j < q->n; j++) {
         q->weights[j] /= total;
+        q->logs[j] = scores[j] - scores[top] - log(total);
+    }
     return top;
 }
 
@@ -121,6 +124,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
 void es_risk_query_free(es_risk_query *query, es_budget *budget)
 {
     es_mem_free(budget, query->weights);
+    es_mem_free(budget, query->logs);
     es_mem_free(budget, query->values);
     es_mem_free(budget, query->output);
     es_mem_free(budget, query->off);

@@ -121,6 +121,24 @@ test("sparse: the curves of a head have a point for every policy and number of k
   await close();
 });
 
+test("downstream: a point for every policy, every third of the heads and every head", async () => {
+  const { page, trouble, close } = await open("downstream");
+  const { rows, strata, heads } = await tablesOf(page, "downstream");
+  await unfold(page);
+  const figure = (title) => page.locator("figure.figure", { hasText: title });
+  const thinned = rows.columns.policy.filter((p) => p !== "full").length;
+  assert.equal(thinned, 3);
+  assert.equal(await marksOf(figure("Accuracy against the keys")), thinned);
+  assert.equal(await marksOf(figure("Divergence against the keys")), thinned);
+  assert.equal(strata.shown, 3 * thinned);
+  assert.equal(await marksOf(figure("A third of the heads")), strata.shown);
+  assert.equal(await marksOf(figure("What one head")), heads.shown);
+  assert.ok(heads.shown > 3 * thinned);
+  assert.equal(await figure("embedding").count(), 0); // labels were asked for
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
 test("a picture's slider goes through its sizes, by keys too, and every point is drawn", async () => {
   const { page, trouble, close } = await open("all");
   const { points, rows } = await tablesOf(page, "picture");

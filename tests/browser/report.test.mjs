@@ -367,19 +367,22 @@ test("RP04 the keyboard reaches everything, in order, and sees where it is", asy
   await close();
 });
 
+// Contrast takes nearly all of axe's time. In the light every text of every figure is looked at; in the dark, where the same
+// few colours are others, those of the figures that are open at first; a narrow page has the light one's.
+const contrast = "color-contrast";
 for (const [what, name, options, rules] of [
   ["light", "all", { colorScheme: "light" }],
-  ["dark", "all", { colorScheme: "dark" }, ["color-contrast"]],
-  ["narrow", "all", { viewport: { width: 320, height: 640 } }],
+  ["dark", "all", { colorScheme: "dark" }, { runOnly: [contrast] }],
+  ["narrow", "all", { viewport: { width: 320, height: 640 } }, { rules: { [contrast]: { enabled: false } } }],
   ["odd", "odd", {}],
   ["few", "few", {}],
   ["hostile", "hostile", {}],
 ])
   test(`RP04 axe finds nothing that keeps people out: ${what}`, async () => {
-    const { page, close } = await open(name, options);
+    const { page, close } = await open(name, options, { folded: what === "dark" });
     await page.evaluate(axe);
     const { violations } = await page.evaluate(
-      (only) => axe.run(document, { resultTypes: ["violations"], ...(only ? { runOnly: only } : {}) }),
+      (only) => axe.run(document, { resultTypes: ["violations"], ...only }),
       rules,
     );
     assert.deepEqual(

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh MAKE_RUNS ESSCHER WEB : open reports in a real browser and use them.
+# run.sh MAKE_RUNS ESSCHER WEB MAKE_MODEL : open reports in a real browser and use them.
 #
 # WEB is the folder with node_modules, where CMake has fetched them. Without a browser or what drives it the test is
 # skipped (exit code 77). ESSCHER_QUICK_TESTS leaves most cells of the large run out.
@@ -7,6 +7,7 @@ set -eu
 make_runs=$1
 esscher=$2
 web=$3
+make_model=$4
 here=$(cd "$(dirname "$0")" && pwd)
 
 skip() {
@@ -41,6 +42,9 @@ printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n409
 "$esscher" measure --q q.npy --k k.npy --v v.npy --scale 1 --output y.npy --quiet >/dev/null
 "$esscher" sparse --q q.npy --k k.npy --v v.npy --query-count 4 --simulations 4 --quiet --out sparse.run >/dev/null
 "$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out measure.run >/dev/null 2>&1 || [ $? = 1 ]
+mkdir model && "$make_model" model
+awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "word%d ", 15 + (i * 5 + w * w * 3) % 16; print "\t" i % 2 } }' >tasks.tsv
+"$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25 --strata --ablate --quiet --out downstream.run >/dev/null
 page() {
     out=$1
     shift
@@ -48,6 +52,7 @@ page() {
 }
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
 page sparse sparse.run
+page downstream downstream.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare

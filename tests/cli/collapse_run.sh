@@ -1,6 +1,5 @@
 # collapse: killed after some cells, twice, and resumed, it gives the table of a run left alone (FS01).
-set -- collapse --csv --quiet --n 200,250,300 --rho 0.2,0.4,0.6 --replicates 16
-esscher "$@" >alone
+set -- collapse --csv --quiet --n 200,250,300 --rho 0.2,0.4,0.6 --replicates 8
 kill_twice "$@" || exit 1
 esscher "$@" --out part.run --resume --threads 2 >part
 cmp alone part && echo same
