@@ -49,7 +49,7 @@ static const stop stops[] = {
     {"infinite score scale", 0.5, {"hardmax"}},
     {"the worst query of a ball", 5.0, {"ball"}},
     {"attention as heat running backwards", 1.5, {"heat"}},
-    {"the papers' claims, checked on this machine", 40.0, {"claims"}},
+    {"the papers' claims, checked on this machine", 55.0, {"claims"}},
 };
 enum { STOPS = sizeof stops / sizeof stops[0], MODEL_STOPS = 3, MOST_STOPS = STOPS + MODEL_STOPS };
 
@@ -255,9 +255,10 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
     int count = 0;
     if (o->model)
         out[count++] = (stop){"a real model, head by head",
-                              45.0,
+                              32.0,
                               {"probe", "--model", o->model, "--text", o->text, "--pool", "8192",
-                               "--n", "100..2000*4", "--replicates", "4"}};
+                               "--n", "100..2000*4", "--replicates", "4", "--query-count", "512",
+                               "--exact-queries", "32"}};
     if (!find_decoder(session, o, folder, text))
         return count;
     out[count++] = (stop){"a decoder: what its heads look at, by position",
