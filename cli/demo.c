@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <esscher/report.h>
 
@@ -11,7 +12,7 @@
 #include "talk.h"
 
 typedef struct demo_options {
-    const char *folder, *model, *text;
+    const char *folder, *model, *text, *decoder;
 } demo_options;
 
 static const cli_option options[] = {
@@ -20,6 +21,10 @@ static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: a BERT checkpoint's folder",
      .field = offsetof(demo_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
+    {"decoder", 0, ES_PARAM_MODEL, "MODEL",
+     "the causal model that is looked at, a folder with a text alice.txt in it (default: "
+     "models/pebble, which comes with the program)",
+     .field = offsetof(demo_options, decoder)},
     {0}};
 
 /* ---- the stops of the tour ---- */
@@ -30,10 +35,11 @@ typedef struct stop {
     const char *title;
     double seconds;                /* on two cores, about: for progress */
     const char *words[MOST_WORDS]; /* of the command line, after "esscher" */
+    const char *run;               /* name of its run file; NULL: its first word */
 } stop;
 
-/* After the real model, which comes first where there is one: from what an engineer asks to what a
- * theorist does, and the papers' claims at the end. */
+/* After the real models, which come first: from what an engineer asks to what a theorist does, and
+ * the papers' claims at the end. */
 static const stop stops[] = {
     {"how fast attention finds its limit, measured and predicted",
      8.0,
@@ -43,9 +49,9 @@ static const stop stops[] = {
     {"infinite score scale", 0.5, {"hardmax"}},
     {"the worst query of a ball", 5.0, {"ball"}},
     {"attention as heat running backwards", 1.5, {"heat"}},
-    {"the papers' claims, checked on this machine", 40.0, {"claims"}},
+    {"the papers' claims, checked on this machine", 55.0, {"claims"}},
 };
-enum { STOPS = sizeof stops / sizeof stops[0] };
+enum { STOPS = sizeof stops / sizeof stops[0], MODEL_STOPS = 3, MOST_STOPS = STOPS + MODEL_STOPS };
 
 /* ---- tables ---- */
 
@@ -68,7 +74,8 @@ static const es_column report_columns[] = {{"page", "open in a browser", "", ES_
 static const es_table_view report_views[] = {
     {"The report", NULL,
      "What next?\n"
-     "  esscher probe --model MODEL --text FILE --out my.run   every head of a BERT\n"
+     "  esscher probe --model MODEL --text FILE --out my.run   every head of a model\n"
+     "  esscher loss --model MODEL --text FILE                 what context is worth\n"
      "  esscher measure --q Q.npy --k K.npy --v V.npy          a layer of any model\n"
      "  esscher theory --Wq Wq.npy --Wk Wk.npy --cov S.npy     horizons of weights\n"
      "  esscher converge --law sphere --dim 3 --scales 1,4,16  other tokens\n"
@@ -102,10 +109,10 @@ static void put_claims(cli_session *session, const es_table *found)
 typedef struct tour {
     cli_session *session;
     const demo_options *o;
-    const stop *stops[STOPS + 1];
+    const stop *stops[MOST_STOPS];
     int count;
     double seconds, passed; /* of all stops, and of those that are behind us */
-    char runs[STOPS + 1][4200];
+    char runs[MOST_STOPS][4200];
 } tour;
 
 /* One command line, its run file written over; its claims, if it has any, into our answer. */
@@ -121,7 +128,7 @@ static es_status visit(tour *t, int at, es_error *err)
                       .to = (t->passed + s->seconds) / t->seconds};
     for (; s->words[argc - 1]; argc++)
         argv[argc] = s->words[argc - 1];
-    snprintf(run, sizeof t->runs[at], "%s/%s.run", t->o->folder, s->words[0]);
+    snprintf(run, sizeof t->runs[at], "%s/%s.run", t->o->folder, s->run ? s->run : s->words[0]);
     snprintf(threads, sizeof threads, "%d", session->exec.threads);
     argv[argc++] = "--out";
     argv[argc++] = run;
@@ -146,7 +153,7 @@ static es_status visit(tour *t, int at, es_error *err)
     es_table_real(table, row, "seconds", cli_seconds() - before);
     es_table_text(table, row, "run", run);
     if (es_answer_finding(found.answer, 0))
-        es_answer_tell(cli_result(session), "%s: %s", s->words[0],
+        es_answer_tell(cli_result(session), "%s: %s", s->run ? s->run : s->words[0],
                        es_answer_finding(found.answer, 0));
     put_claims(session, es_answer_find(found.answer, "claims"));
     es_answer_free(found.answer);
@@ -170,34 +177,115 @@ static es_status write_report(cli_session *session, const demo_options *o, const
     return status;
 }
 
-static void plan(tour *t, const stop *real)
+/* ---- the decoder in the box ---- */
+
+enum { PATH_ROOM = 4096 };
+
+static bool is_file(const char *folder, const char *name)
 {
-    if (t->o->model)
-        t->stops[t->count++] = real;
+    char path[PATH_ROOM + 32];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Beside the program: in share/ of an installation, wherever that was moved to, or in the tree that
+ * the program was built in. False where neither has it, or the system does not say which file the
+ * program is. */
+static bool find_pebble(char folder[PATH_ROOM])
+{
+    static const char *const places[] = {"../share/esscher/models/pebble", "../../models/pebble"};
+    char program[PATH_ROOM - 64];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length <= 0)
+        return false;
+    program[length] = '\0';
+    char *slash = strrchr(program, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(folder, PATH_ROOM, "%s/%s", program, places[i]);
+        if (is_file(folder, "model.safetensors") && is_file(folder, "alice.txt"))
+            return true;
+    }
+    return false;
+}
+
+/* The folder of the decoder, and a text for it. */
+static bool find_decoder(const cli_session *session, const demo_options *o, char folder[PATH_ROOM],
+                         char text[PATH_ROOM + 16])
+{
+    const bool there = o->decoder ? snprintf(folder, PATH_ROOM, "%s", o->decoder) < PATH_ROOM
+                                  : find_pebble(folder);
+    snprintf(text, PATH_ROOM + 16, "%s/alice.txt", folder);
+    if (!there && !session->common.quiet)
+        fprintf(stderr, "esscher demo: going on without a decoder: models/pebble is not beside the "
+                        "program; --decoder names it\n");
+    return there;
+}
+
+/* ---- all of it ---- */
+
+static void plan(tour *t, const stop *real, int count)
+{
+    for (int i = 0; i < count; i++)
+        t->stops[t->count++] = &real[i];
     for (int i = 0; i < STOPS; i++)
         t->stops[t->count++] = &stops[i];
     for (int i = 0; i < t->count; i++)
         t->seconds += t->stops[i]->seconds;
 }
 
-static es_status run(cli_session *session, void *given, es_error *err)
+static es_status check_options(const demo_options *o, es_error *err)
 {
-    const demo_options *o = given;
-    const stop real = {"a real model, head by head",
-                       45.0,
-                       {"probe", "--model", o->model, "--text", o->text, "--pool", "8192", "--n",
-                        "100..2000*4", "--replicates", "4"}};
-    tour t = {.session = session, .o = o};
-    const char *paths[STOPS + 1];
     if (!o->model != !o->text)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.options", "give both, or neither",
                         "--model and --text belong together");
     if (strlen(o->folder) > 4000)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.folder", "a shorter one",
                         "the name of the folder is too long");
+    return ES_OK;
+}
+
+/* The models that there are. @return : how many stops. */
+static int plan_models(const cli_session *session, const demo_options *o, char folder[PATH_ROOM],
+                       char text[PATH_ROOM + 16], stop out[MODEL_STOPS])
+{
+    int count = 0;
+    if (o->model)
+        out[count++] = (stop){"a real model, head by head",
+                              32.0,
+                              {"probe", "--model", o->model, "--text", o->text, "--pool", "8192",
+                               "--n", "100..2000*4", "--replicates", "4", "--query-count", "512",
+                               "--exact-queries", "32"}};
+    if (!find_decoder(session, o, folder, text))
+        return count;
+    out[count++] = (stop){"a decoder: what its heads look at, by position",
+                          5.0,
+                          {"probe", "--model", folder, "--text", text, "--pool", "8192", "--n",
+                           "100..800*3", "--replicates", "2", "--control", "0", "--query-count",
+                           "128", "--exact-queries", "8"},
+                          .run = "decoder"};
+    out[count++] = (stop){"what context is worth to it",
+                          3.0,
+                          {"loss", "--model", folder, "--text", text, "--blocks", "4", "--window",
+                           "32,256", "--sinks", "4"}};
+    return count;
+}
+
+static es_status run(cli_session *session, void *given, es_error *err)
+{
+    const demo_options *o = given;
+    char folder[PATH_ROOM], text[PATH_ROOM + 16];
+    stop models[MODEL_STOPS];
+    tour t = {.session = session, .o = o};
+    const char *paths[MOST_STOPS];
+    es_status status = check_options(o, err);
+    if (status != ES_OK)
+        return status;
     mkdir(o->folder, 0777); /* the first run file tells if that failed */
-    plan(&t, &real);
-    es_status status = ES_OK;
+    plan(&t, models, plan_models(session, o, folder, text, models));
     for (int i = 0; i < t.count && status == ES_OK; i++) {
         paths[i] = t.runs[i];
         status = visit(&t, i, err);
@@ -212,10 +300,13 @@ const cli_command cli_demo = {
     .name = "demo",
     .summary = "the tour: a real model, a few experiments, the papers' claims; a report to look at",
     .usage = "[options]",
-    .about = "Looks at every head of a real model, if one is named, runs a few experiments, checks "
-             "the papers' claims at quick effort, and writes a page with figures: DIR/report.html, "
-             "beside the run files it is made from. Two minutes on two cores. What was there of an "
-             "earlier tour is written over. Exit code 1 if a claim that should hold does not.",
+    .about =
+        "Looks at every head of a real model, if one is named, and of a small decoder that "
+        "comes with the program, and at what context is worth to it; runs a few experiments, "
+        "checks the papers' claims at quick effort, and writes a page with figures: "
+        "DIR/report.html, beside the run files it is made from. Two minutes on two cores. What "
+        "was there of an earlier tour is written over. Exit code 1 if a claim that should "
+        "hold does not.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,

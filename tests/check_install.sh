@@ -100,8 +100,12 @@ if [ -x "$program" ]; then
     fi
 fi
 find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
+pebble=$work/moved/share/esscher/models/pebble
 for file in README.md config.json model.safetensors tokenizer.json tokenizer_config.json alice.txt; do
-    find "$work/moved/share/esscher/models/pebble" -name $file | grep -q . || fail "no $file of pebble was installed"
+    [ -f "$pebble/$file" ] || fail "no $file of pebble was installed"
 done
+if [ -x "$program" ]; then
+    "$program" encode --model "$pebble" --text "$pebble/alice.txt" --quiet >"$work/log" || fail "esscher encode with pebble"
+fi
 echo "headers: $headers; everything works from where it was moved to"
 [ -n "$cxx" ] || { echo "skipped: all of it passed, but there is no compiler for C++ (Debian package g++)"; exit 77; }
