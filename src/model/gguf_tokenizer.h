@@ -2,6 +2,8 @@
 #ifndef ES_MODEL_GGUF_TOKENIZER_H
 #define ES_MODEL_GGUF_TOKENIZER_H
 
+#include <esscher/tokenizer.h>
+
 #include "model/gguf_inside.h"
 
 /*! es_gguf_tokenizer() : made from the values "tokenizer.ggml.*" of a header, which is not needed
