@@ -134,14 +134,14 @@ static void CF05_what_is_not_bert(void **state)
 {
     (void)state;
     static const char *const types[] = {"\"roberta\"", "\"DistilBERT\"", "\"modernbert\"",
-                                        "\"new\"",     "\"nomic_bert\"", "\"llama\"",
+                                        "\"new\"",     "\"nomic_bert\"", "\"falcon\"",
                                         "\"BERT\"",    "\"xlm-roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
-        assert_non_null(strstr(err.hint, "model_type: bert (BERT, "));
-        assert_non_null(strstr(err.hint, "MiniLM"));
+        assert_non_null(strstr(err.hint, "model_type: bert, distilbert, llama, "));
+        assert_non_null(strstr(err.hint, "--v V.npy")); /* to its end */
     }
-    refuse("{\"architectures\":[\"LlamaForCausalLM\"]}", ES_E_UNSUPPORTED, "config.model");
+    refuse("{\"architectures\":[\"FalconForCausalLM\"]}", ES_E_UNSUPPORTED, "config.model");
     refuse("{}", ES_E_UNSUPPORTED, "config.model");
     static const char *const positions[] = {"\"relative_key\"", "\"rope\"", "\"alibi\""};
     for (size_t i = 0; i < 3; i++) {
@@ -161,26 +161,31 @@ static void CF05_what_is_not_bert(void **state)
 static void descriptions_are_sound(void **state)
 {
     (void)state;
-    static const char *const types[] = {"bert", "distilbert"};
+    static const char *const types[] = {"bert",  "distilbert", "llama", "mistral",
+                                        "qwen2", "qwen3",      "gpt2",  "gpt_neox"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const es_arch *a = es_arch_find(types[i], "");
-        int fields = 0, layers = 0, roles[3] = {0};
+        int fields = 0, layers = 0, roles[4] = {0};
         assert_non_null(a);
         assert_string_equal(a->model_type, types[i]);
-        assert_ptr_equal(es_arch_find("", a->classifier), a);
-        for (const es_field *f = a->fields; f->key; f++, fields++)
+        assert_ptr_equal(es_arch_find("", a->classes), a);
+        for (const es_field *f = a->fields; f->key; f++, fields++) {
             assert_true(f->kind != ES_FIELD_WORD || (f->only && f->rule && f->hint));
+            for (const es_field *g = a->fields; g < f; g++)
+                assert_string_not_equal(f->key, g->key);
+        }
         assert_true(fields <= ES_ARCH_FIELDS);
         for (const es_arch_part *p = a->parts; p->name; p++) {
             layers += es_part_in_layer(p);
             roles[p->role]++;
         }
         assert_true(layers > 0 && roles[ES_ROLE_POOLER] <= 1 && roles[ES_ROLE_CLASSIFIER] <= 1);
-        assert_true(a->norm < ES_NORMS && a->positions < ES_POSITIONS);
-        assert_true(a->attention < ES_ATTENTIONS && a->order < ES_ORDERS);
-        assert_true(a->activation && a->pooled && a->title && a->relatives && a->tokenizer);
+        assert_true(roles[ES_ROLE_PREDICTOR] == a->defaults.causal);
+        assert_true(!a->classifier == a->defaults.causal && !a->pooled == a->defaults.causal);
+        assert_true(a->norm < ES_NORMS && a->order < ES_ORDERS);
+        assert_true(a->title && a->relatives && a->tokenizer);
     }
-    assert_null(es_arch_find("", "LlamaForCausalLM"));
+    assert_null(es_arch_find("", "FalconForCausalLM"));
     assert_null(es_arch_find("roberta", "BertModel"));
 }
 

@@ -2,8 +2,8 @@
  *
  * A model is a folder with config.json and model.safetensors (or its shards), as model hubs hand
  * them out, or the name of one in the hub's cache. Its model_type must be one of those that are
- * known, "bert" first of all: BERT and what is exactly BERT, MiniLM, gte, bge, e5 and classifiers
- * made from them. With hidden width H, h heads of dimension k = H/h:
+ * known. *Encoders*, "bert" first of all: BERT and what is exactly BERT, MiniLM, gte, bge, e5 and
+ * classifiers made from them. With hidden width H, h heads of dimension k = H/h:
  *
  *     x = LayerNorm(word[id] + position[i] + type[0])                    hidden state 0
  *     for each layer:  a = x + Wo [heads of softmax(q k' / sqrt(k)) v] + bo,   a = LayerNorm(a)
@@ -11,8 +11,16 @@
  *     pooled = tanh(Wp x_0 + bp),   logits = Wc pooled + bc
  *
  * with the exact gelu, x (1 + erf(x / sqrt 2)) / 2; other types may lack token types, or have
- * another function in place of tanh. A block of n ids runs at its own length: there is no padding,
- * so nothing has to be masked.
+ * another function in place of tanh. *Decoders* ("llama", "mistral", "qwen2", "qwen3", "gpt2",
+ * "gpt_neox"): a token sees itself and those before it, norms come before what they are for, heads
+ * may share keys and values in groups, and queries and keys turn with their place:
+ *
+ *     x = word[id]  (+ position[i])                                      hidden state 0
+ *     for each layer:  x = x + Wo [causal heads of norm(x)] + bo
+ *                      x = x + W2 (f(Wg y) (W1 y)) + b2,  y = norm(x)    hidden state 1 .. L
+ *     logits of the next token = Wl norm(x),   nll_i = -ln softmax(logits_i)[id_{i+1}]
+ *
+ * A block of n ids runs at its own length: there is no padding, so nothing has to be masked.
  *
  *     es_model *m;
  *     es_error err;
@@ -35,6 +43,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <esscher/attend.h>
 #include <esscher/exec.h>
 #include <esscher/policy.h>
 #include <esscher/random.h>
@@ -49,19 +58,48 @@ extern "C" {
 
 enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have more */
 
+/* Rotary positions: channels c and c + width/2 of queries and keys are turned, as points of a
+ * plane, by the angle place * f_c, f_c = theta^(-2c/width), changed as `type` says (THEORY 16). */
+typedef struct es_rotary {
+    int64_t width;     /* channels of a head that turn; 0: the model has no rotary positions */
+    double share;      /* width over head_dim, as config.json states it */
+    double theta;      /* rope_theta */
+    char type[64];     /* "default", "linear", "dynamic", "yarn" or "llama3" */
+    double factor;     /* by how much positions are stretched */
+    double original;   /* positions of the model before that */
+    double low, high;  /* llama3: wavelengths, as parts of `original` */
+    double fast, slow; /* yarn: turns within `original` */
+    double attention, mscale, mscale_all; /* yarn: factor of queries and of keys; 0: by rule */
+    bool rounded;                         /* yarn: channels between fast and slow are whole */
+} es_rotary;
+
 typedef struct es_model_config {
     int64_t hidden;       /* H */
     int64_t layers;       /* L */
-    int64_t heads;        /* h, a divisor of H */
+    int64_t heads;        /* h, of queries */
+    int64_t kv_heads;     /* of keys and values, a divisor of h: query head i has those of head
+                             i / (h / kv_heads). Encoders: h */
+    int64_t head_dim;     /* k; h k need not be H */
+    int64_t query_width;  /* h k */
+    int64_t kv_width;     /* kv_heads k */
+    int64_t qkv_width;    /* query_width + 2 kv_width */
     int64_t intermediate; /* rows of W1 */
     int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
     int64_t positions;    /* longest block */
-    int64_t types;        /* token types; the first is the one used. 0: the model has none */
+    int64_t window; /* a causal token sees the last `window` tokens, itself included; 0: all */
+    int64_t types;  /* token types; the first is the one used. 0: the model has none */
     int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
                        of the classifier, 0 without one */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
-    double layer_norm_eps;
+    bool causal;                     /* a token sees itself and those before it */
+    bool tied;                       /* the next token's logits are made by the word embeddings */
+    bool predicts;                   /* set by es_model_open(): it has logits of the next token */
+    bool parallel; /* attention and what follows it are given the same state (gpt_neox) */
+    bool attention_bias, mlp_bias;
+    double layer_norm_eps; /* of whichever norm it has */
+    es_rotary rotary;
+    char activation[64];
     char architecture[64]; /* the first of "architectures", or "" */
     char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
@@ -72,7 +110,9 @@ typedef struct es_model_config {
  *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden
  *  size not a multiple of heads); ES_E_UNSUPPORTED: config.model (a model_type that is not known;
  * the hint lists those that are), config.activation, config.positions (not absolute),
- * config.decoder: values that would change what is computed; the hint says which is supported. */
+ * config.rotary, config.window, config.quantised, config.function (experts, caps on logits and the
+ * like), config.decoder: values that would change what is computed; the hint says which is
+ * supported. */
 ES_API es_status es_model_config_load(const char *path, es_model_config *out, es_error *err);
 
 /*! es_model_locate() : the folder of a model. `name` is a folder, or "name", "org/name" or
@@ -121,7 +161,9 @@ ES_API es_dtype es_model_precision(const es_model *model);
 ES_API es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *err);
 
 /* One head's matrices, as views into the model. Rows of wq, wk, wv are output channels: q = wq x +
- * bq. The head's scores are q.k / sqrt(k), its contribution to the layer is wo (sum w v). */
+ * bq, with zeros where the model has no bias; heads of a group share wk and wv. The head's scores
+ * are q.k / sqrt(k), once norms of queries and keys and rotary positions, where the model has them,
+ * have been applied to both; its contribution to the layer is wo (sum w v). */
 typedef struct es_model_head {
     es_view wq, wk, wv; /* (k, H) */
     es_view bq, bk, bv; /* (1, k) */
@@ -156,10 +198,32 @@ typedef struct es_model_sparse {
 /*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions. */
 ES_API int64_t es_model_sparse_cells(const es_model *model);
 
+/* One head of one layer of a block, as it ran. Valid during the call that shows it. */
+typedef struct es_model_seen {
+    int64_t block, layer, head;
+    double scale;             /* scores are scale q.k */
+    es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
+    es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
+    const double *output;     /* (n, k) before Wo */
+    const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
+} es_model_seen;
+
+/* Somebody who wants to see heads: called after each head of each layer, heads in order, on the
+ * thread that runs the block. Several blocks may run at once. What it returns other than ES_OK ends
+ * the run. There is no lse of heads with a policy. */
+typedef struct es_model_visit {
+    es_status (*head)(void *context, const es_model_seen *seen, es_error *err);
+    void *context;
+    bool statistics; /* lse, entropy, top_weight, sum_squares */
+    bool plain;      /* plain_q and plain_k */
+} es_model_visit;
+
 /* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". Statistics of
- * a sparse head are those of the weights that were used. */
+ * a sparse head are those of the weights that were used. Hidden states of a decoder are those
+ * before its last norm. */
 typedef struct es_model_block {
-    const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong; not read with input */
+    const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong; not read with input,
+                            unless nll is wanted */
     int64_t n;           /* 1 .. positions */
     int64_t states;      /* hidden states, counted from state 0: the last that is computed is
                             states - 1. The layers after it are not run, and have no statistics.
@@ -181,22 +245,47 @@ typedef struct es_model_block {
      * with ids, start = 0. */
     int64_t start;
     const void *input;
+    void *inputs; /* (layers that run, n, H) what each layer's attention is given: its norm of the
+                     hidden state, or the state itself where norms come after; in the model's
+                     precision */
+    /* Of a model that predicts: */
+    double *nll;        /* (n - 1) -ln p(ids[i + 1] given ids[0 .. i]), nats; logits are made in
+                           pieces and not stored */
+    void *token_logits; /* (n, vocab) of the token after each, in the model's precision */
+    /* What attention does otherwise than the model says: */
+    const es_mask *mask;        /* what queries see; NULL: the model's own causal mask and window */
+    const double *score_factor; /* (n) scores of query i are multiplied by it */
+    const es_model_visit *visit;
 } es_model_block;
 
-/*! es_model_forward() : run every block through the model, one per thread at a time. 2 n L (4 H^2 +
- *  2 H intermediate) + 4 n^2 L H operations per block; memory per thread in the model's precision
- *  about n (5 H + intermediate) and what es_attend() takes, for the longest block. A sparse head
- *  takes 2 n^2 H/h operations for its scores, in f64, and what its policy takes for n queries.
+/*! es_model_forward() : run every block through the model, one per thread at a time; where there
+ *  are fewer long blocks than threads, one after the other with all threads. es_model_cost_of()
+ *  says what that takes. A sparse head takes 2 n^2 k operations for its scores, in f64, and what
+ *  its policy takes for n queries.
  *  @return : ES_OK; ES_E_EMPTY if n is 0; ES_E_RANGE for a block longer than the model's positions
  *  (forward.length) or an id outside the vocabulary (forward.id, err->row the block and err->col
  *  the place in it), or more states than there are, or none from `start` on (forward.states), or
  *  cells beyond the last (as es_address_check()); ES_E_ARGUMENT if pooled or logits are wanted of a
  *  model without them, or with the last state not reached, or `start` without input
- *  (forward.start), or sparse without heads (forward.sparse); as es_policy_spec_check();
+ *  (forward.start), or sparse without heads (forward.sparse), or nll or token_logits of a model
+ *  that does not predict (forward.predict); as es_policy_spec_check() and, for the mask,
+ *  es_attend();
  *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_LIMIT, ES_E_MEMORY,
  *  ES_E_INTERRUPTED (progress counts blocks). */
 ES_API es_status es_model_forward(const es_model *model, const es_model_block *blocks,
                                   int64_t count, const es_exec *exec, es_error *err);
+
+/* What running a block takes. */
+typedef struct es_model_cost {
+    double products;  /* operations of its products with matrices, 2 per multiply-add */
+    double attention; /* of attention, of the pairs that are seen */
+    double bytes;     /* of memory on `threads` threads, sparse heads and results not counted */
+} es_model_cost;
+
+/*! es_model_cost_of() : of a block of n tokens; `predict` counts logits of the next token, too.
+ *  bytes is a bound for any number of such blocks in `precision` on `threads` threads. */
+ES_API es_model_cost es_model_cost_of(const es_model_config *config, es_dtype precision, int64_t n,
+                                      int threads, bool predict);
 
 /*! es_model_products() : the products of `count` blocks of n tokens with the layers' matrices and
  *  nothing else, on as many threads: what es_model_forward() is timed against. It has no result.

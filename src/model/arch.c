@@ -8,13 +8,17 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/json.h"
+#include "model/model_inside.h"
 #include "store/file.h"
 
 /* ---- the architectures ---- */
 
 /* One line each here, and nothing about any of them anywhere else. */
-extern const es_arch es_arch_bert, es_arch_distilbert;
-static const es_arch *const known[] = {&es_arch_bert, &es_arch_distilbert};
+extern const es_arch es_arch_bert, es_arch_distilbert, es_arch_llama, es_arch_mistral,
+    es_arch_qwen2, es_arch_qwen3, es_arch_gpt2, es_arch_gpt_neox;
+static const es_arch *const known[] = {&es_arch_bert,    &es_arch_distilbert, &es_arch_llama,
+                                       &es_arch_mistral, &es_arch_qwen2,      &es_arch_qwen3,
+                                       &es_arch_gpt2,    &es_arch_gpt_neox};
 enum { KNOWN = sizeof known / sizeof known[0] };
 
 /* Old checkpoints state no model_type; the class that wrote them is then all there is. A stated
@@ -34,14 +38,15 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture)
  * with another model is told what can be done with it all the same. */
 static es_status unknown_model(const char *file, const es_model_config *c, es_error *err)
 {
-    char hint[sizeof err->hint] =
-        "what works today: dump q, k, v of a layer as .npy, then: esscher "
-        "measure --q Q.npy --k K.npy --v V.npy; supported model_type:";
+    char hint[sizeof err->hint] = "supported model_type:";
     for (int i = 0; i < KNOWN; i++) {
         const size_t used = strlen(hint);
-        snprintf(hint + used, sizeof hint - used, "%s %s (%s)", i ? "," : "", known[i]->model_type,
-                 known[i]->relatives);
+        snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "", known[i]->model_type);
     }
+    const size_t used = strlen(hint);
+    snprintf(hint + used, sizeof hint - used,
+             "; for others dump q, k, v of a layer as .npy, then: esscher measure --q Q.npy --k "
+             "K.npy --v V.npy");
     return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.model", hint,
                         "model_type is '%s', architecture '%s': not supported yet", c->model_type,
                         c->architecture);
@@ -61,7 +66,7 @@ bool es_stack_next(const es_arch *arch, const es_model_config *config, bool in_l
     *stack = (es_stack){.part = p};
     if (!p->name)
         return false;
-    stack->cols = p->kind == ES_PART_NORM ? 1 : es_config_size(config, p->cols);
+    stack->cols = es_part_is_vector(p) ? 1 : es_config_size(config, p->cols);
     for (; p->name && p->at == stack->part->at && es_part_in_layer(p) == in_layer; p++) {
         stack->rows += es_config_size(config, p->rows);
         stack->count++;
@@ -79,12 +84,22 @@ enum {
 /* A table of fields while a file is read. Words that may have one value only are kept until the
  * end: the caller decides in which order to complain. */
 typedef struct reading {
-    es_json j;
+    es_json *j;
     const es_field *fields;
-    bool seen[ES_ARCH_FIELDS], flag[ES_ARCH_FIELDS];
-    char word[ES_ARCH_FIELDS][WORD_MOST];
+    bool seen[ES_ARCH_FIELDS];
+    char word[ES_ARCH_FIELDS][WORD_MOST]; /* of NONE, TRUE and EACH: what it is instead */
     es_model_config *config;
 } reading;
+
+bool es_word_among(const char *word, const char *list)
+{
+    for (const char *at = list; *word && *at; at += strcspn(at, "|"), at += *at == '|') {
+        const size_t length = strcspn(at, "|");
+        if (strlen(word) == length && memcmp(word, at, length) == 0)
+            return true;
+    }
+    return false;
+}
 
 /* What the value is and what it should be; the file is somebody's, and they will want to mend
  * it. */
@@ -102,6 +117,11 @@ static es_status take_number(es_json *j, const es_field *f, void *out)
     double value;
     const unsigned char first = es_json_kind(j);
     const size_t at = j->at;
+    if (first == 'n' && f->nullable) {
+        if (f->kind == ES_FIELD_WHOLE) /* stated as nothing, whatever it is where not stated */
+            *(int64_t *)out = 0;
+        return es_json_skip(j);
+    }
     if (first != '-' && (first < '0' || first > '9'))
         return bad_value(j, at, f, first == '"' ? "text" : first == 'n' ? "null" : "no number");
     ES_TRY(es_json_number(j, &value));
@@ -169,6 +189,62 @@ static es_status take_labels(es_json *j, es_model_config *c)
     }
 }
 
+/* Something that must be nothing: null, false, 0, "", [] or {}. What it is instead goes into `is`,
+ * for the message. */
+static es_status take_none(es_json *j, char is[WORD_MOST])
+{
+    const unsigned char kind = es_json_kind(j);
+    const size_t begin = j->at;
+    double number = 1.0;
+    if (kind == '-' || (kind >= '0' && kind <= '9'))
+        ES_TRY(es_json_number(j, &number));
+    else
+        ES_TRY(es_json_skip(j));
+    const size_t size = j->at - begin;
+    const bool empty = strchr("\"[{", kind) && size == 2;
+    if (kind == 'n' || kind == 'f' || number == 0.0 || empty)
+        return ES_OK;
+    snprintf(is, WORD_MOST, "%s", kind == '{' ? "an object" : kind == '[' ? "a list" : "");
+    if (!*is)
+        snprintf(is, WORD_MOST, "%.*s", (int)(size < 40 ? size : 40),
+                 (const char *)j->bytes + begin);
+    return ES_OK;
+}
+
+static es_status take_boolean(es_json *j, bool *out)
+{
+    return es_json_kind(j) == 'n' ? es_json_skip(j) : es_json_boolean(j, out);
+}
+
+/* Something that must be true. */
+static es_status take_true(es_json *j, char is[WORD_MOST])
+{
+    bool value = true;
+    ES_TRY(take_boolean(j, &value));
+    snprintf(is, WORD_MOST, "%s", value ? "" : "false");
+    return ES_OK;
+}
+
+/* Words of a list, the first of which that is not supported is kept. */
+static es_status take_each(es_json *j, const char *only, char is[WORD_MOST])
+{
+    es_json_list list;
+    if (es_json_kind(j) == 'n')
+        return es_json_skip(j);
+    ES_TRY(es_json_begin(j, '[', &list));
+    for (;;) {
+        char word[WORD_MOST] = "";
+        ES_TRY(es_json_next(j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(take_word(j, word));
+        if (!*is && !es_word_among(word, only))
+            snprintf(is, WORD_MOST, "%s", word);
+    }
+}
+
+static es_status take_rotary(es_json *j, es_model_config *config);
+
 static es_status take_field(reading *r, int which)
 {
     const es_field *f = &r->fields[which];
@@ -176,16 +252,23 @@ static es_status take_field(reading *r, int which)
     switch (f->kind) {
     case ES_FIELD_WHOLE:
     case ES_FIELD_REAL:
-        return take_number(&r->j, f, out);
+        return take_number(r->j, f, out);
     case ES_FIELD_WORD:
-        return take_word(&r->j, f->only ? r->word[which] : out);
-    case ES_FIELD_FLAG:
-        return es_json_kind(&r->j) == 'n' ? es_json_skip(&r->j)
-                                          : es_json_boolean(&r->j, &r->flag[which]);
+        return take_word(r->j, f->only ? r->word[which] : out);
+    case ES_FIELD_BOOL:
+        return take_boolean(r->j, out);
+    case ES_FIELD_NONE:
+        return take_none(r->j, r->word[which]);
+    case ES_FIELD_TRUE:
+        return take_true(r->j, r->word[which]);
     case ES_FIELD_FIRST:
-        return take_first(&r->j, out);
+        return take_first(r->j, out);
+    case ES_FIELD_EACH:
+        return take_each(r->j, f->only, r->word[which]);
+    case ES_FIELD_ROTARY:
+        return take_rotary(r->j, r->config);
     default:
-        return take_labels(&r->j, r->config);
+        return take_labels(r->j, r->config);
     }
 }
 
@@ -195,20 +278,20 @@ static es_status take_fields(reading *r)
 {
     es_json_list list;
     es_json_text key;
-    ES_TRY(es_json_begin(&r->j, '{', &list));
+    ES_TRY(es_json_begin(r->j, '{', &list));
     for (;;) {
-        ES_TRY(es_json_next(&r->j, &list, &key));
+        ES_TRY(es_json_next(r->j, &list, &key));
         if (list.done)
-            return es_json_end(&r->j);
+            return ES_OK;
         int which = 0;
         while (r->fields[which].key && !es_json_same(&key, r->fields[which].key))
             which++;
         if (!r->fields[which].key) {
-            ES_TRY(es_json_skip(&r->j));
+            ES_TRY(es_json_skip(r->j));
             continue;
         }
         if (r->seen[which])
-            return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)key.at,
+            return es_fail_file(r->j->err, ES_E_FORMAT, r->j->file, (int64_t)key.at,
                                 "config.duplicate", "keep one of them", "duplicate key %s",
                                 r->fields[which].key);
         r->seen[which] = true;
@@ -223,12 +306,18 @@ static es_status check_values(const reading *r)
 {
     for (int i = 0; r->fields[i].key; i++) {
         const es_field *f = &r->fields[i];
-        if (f->only && *r->word[i] && strcmp(r->word[i], f->only) != 0)
-            return es_fail_file(r->j.err, ES_E_UNSUPPORTED, r->j.file, -1, f->rule, f->hint,
-                                "%s is '%s'", f->key, r->word[i]);
-        if (r->flag[i])
-            return es_fail_file(r->j.err, ES_E_UNSUPPORTED, r->j.file, -1, f->rule, f->hint,
-                                "%s is true", f->key);
+        if (!*r->word[i])
+            continue;
+        if (f->kind == ES_FIELD_WORD && es_word_among(r->word[i], f->only)) {
+            if (f->at)
+                memcpy((char *)r->config + f->at, r->word[i], WORD_MOST);
+            continue;
+        }
+        return es_fail_file(
+            r->j->err, ES_E_UNSUPPORTED, r->j->file, -1, f->rule ? f->rule : "config.function",
+            f->hint ? f->hint : "supported are models without it",
+            f->kind == ES_FIELD_WORD || f->kind == ES_FIELD_EACH ? "%s is '%s'" : "%s is %s",
+            f->key, r->word[i]);
     }
     return ES_OK;
 }
@@ -239,11 +328,46 @@ static es_status check_complete(const reading *r)
     for (int i = 0; r->fields[i].key; i++) {
         const bool null = r->fields[i].only && !*r->word[i];
         if (r->fields[i].required && (!r->seen[i] || null))
-            return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, -1, "config.missing",
+            return es_fail_file(r->j->err, ES_E_FORMAT, r->j->file, -1, "config.missing",
                                 "is this the config.json that came with the weights?",
                                 "there is no %s", r->fields[i].key);
     }
     return ES_OK;
+}
+
+/* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. */
+static es_status take_rotary(es_json *j, es_model_config *config)
+{
+    static const es_field fields[] = {
+        {"rope_type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
+        {"type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
+        {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15},
+        {"factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.factor), .min = 1e-3, .max = 1e6},
+        {"original_max_position_embeddings", ES_FIELD_REAL, .at = ES_CONFIG(rotary.original),
+         .min = 1, .max = 1 << 24, .nullable = true},
+        {"low_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.low), .min = 1e-6, .max = 1e6},
+        {"high_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.high), .min = 1e-6, .max = 1e6},
+        {"attention_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.attention), .min = 1e-6,
+         .max = 1e6, .nullable = true},
+        {"beta_fast", ES_FIELD_REAL, .at = ES_CONFIG(rotary.fast), .min = 1e-6, .max = 1e6,
+         .nullable = true},
+        {"beta_slow", ES_FIELD_REAL, .at = ES_CONFIG(rotary.slow), .min = 1e-6, .max = 1e6,
+         .nullable = true},
+        {"mscale", ES_FIELD_REAL, .at = ES_CONFIG(rotary.mscale), .min = 0, .max = 1e6,
+         .nullable = true},
+        {"mscale_all_dim", ES_FIELD_REAL, .at = ES_CONFIG(rotary.mscale_all), .min = 0, .max = 1e6,
+         .nullable = true},
+        {"truncate", ES_FIELD_BOOL, .at = ES_CONFIG(rotary.rounded)},
+        {"partial_rotary_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.share), .min = 1e-3,
+         .max = 1},
+        {"mrope_section", ES_FIELD_NONE, .rule = "config.rotary",
+         .hint = "supported are models of text alone"},
+        {0}};
+    reading r = {.j = j, .fields = fields, .config = config};
+    if (es_json_kind(j) == 'n')
+        return es_json_skip(j);
+    ES_TRY(take_fields(&r));
+    return check_values(&r);
 }
 
 /* What this architecture calls a member. */
@@ -255,17 +379,36 @@ static const char *key_of(const es_arch *arch, size_t member)
     return f->key ? f->key : "a size";
 }
 
-/* Heads share the hidden width evenly; where they do not, the two keys are named as the file
- * has them. */
-static es_status check_heads(const es_arch *arch, const char *file, const es_model_config *c,
-                             es_error *err)
+/* One number of the file that is no multiple of another, named as the file has them. */
+static es_status uneven(const es_arch *arch, const char *file, const es_model_config *c, size_t of,
+                        size_t part, es_error *err)
 {
-    if (c->hidden % c->heads == 0)
-        return ES_OK;
     return es_fail_file(err, ES_E_FORMAT, file, -1, "config.heads",
                         "is this the config.json that came with the weights?",
-                        "%s %lld is not a multiple of %s %lld", key_of(arch, ES_CONFIG(hidden)),
-                        (long long)c->hidden, key_of(arch, ES_CONFIG(heads)), (long long)c->heads);
+                        "%s %lld is not a multiple of %s %lld", key_of(arch, of),
+                        (long long)es_config_size(c, of), key_of(arch, part),
+                        (long long)es_config_size(c, part));
+}
+
+/* What the file leaves out has the value that it has in the library that wrote it: heads share the
+ * hidden width evenly and have keys of their own, and what follows them is four times as wide. */
+static es_status complete_heads(const es_arch *arch, const char *file, es_model_config *c,
+                                es_error *err)
+{
+    if (!c->head_dim && c->hidden % c->heads != 0)
+        return uneven(arch, file, c, ES_CONFIG(hidden), ES_CONFIG(heads), err);
+    if (!c->head_dim)
+        c->head_dim = c->hidden / c->heads;
+    if (!c->kv_heads)
+        c->kv_heads = c->heads;
+    if (c->heads % c->kv_heads != 0)
+        return uneven(arch, file, c, ES_CONFIG(heads), ES_CONFIG(kv_heads), err);
+    if (!c->intermediate)
+        c->intermediate = 4 * c->hidden;
+    c->query_width = c->heads * c->head_dim;
+    c->kv_width = c->kv_heads * c->head_dim;
+    c->qkv_width = c->query_width + 2 * c->kv_width;
+    return es_rotary_complete(c, file, err);
 }
 
 /* What every config.json says the same way. */
@@ -281,20 +424,21 @@ static const es_field identity[] = {
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err)
 {
-    const es_json j = {bytes, 0, size, file, "config", err, 0};
+    es_json j = {bytes, 0, size, file, "config", err, 0}, again = j;
     es_model_config c = {0}, about = {0};
-    reading first = {.j = j, .fields = identity, .config = &about};
+    reading first = {.j = &j, .fields = identity, .config = &about};
     *out = c;
     ES_TRY(take_fields(&first));
+    ES_TRY(es_json_end(&j));
     const es_arch *arch = es_arch_find(about.model_type, about.architecture);
     if (!arch)
         return unknown_model(file, &about, err);
     c = arch->defaults;
-    reading second = {.j = j, .fields = arch->fields, .config = &c};
+    reading second = {.j = &again, .fields = arch->fields, .config = &c};
     ES_TRY(take_fields(&second));
     ES_TRY(check_values(&second));
     ES_TRY(check_complete(&second));
-    ES_TRY(check_heads(arch, file, &c, err));
+    ES_TRY(complete_heads(arch, file, &c, err));
     c.labels = about.labels;
     memcpy(c.label, about.label, sizeof c.label);
     snprintf(c.model_type, sizeof c.model_type, "%s", arch->model_type);

@@ -7,10 +7,9 @@
  * asks which architecture it is.
  *
  * A kind (of norm, of positions, of attention, of order) is the index of a function in a table of
- * forward.c or layer_rows.c. A new one is an enumerator and that function; an architecture that is
- * made of known ones is its description and nothing else. A decoder will say: another norm,
- * positions, attention and order; parts without biases, a second matrix beside `up`; key and value
- * parts with fewer rows than the query's, for rows and columns are members of the configuration.
+ * forward_layer.c or layer_rows.c. A new one is an enumerator and that function; an architecture
+ * that is made of known ones is its description and nothing else: arch_qwen3.c differs from
+ * arch_llama.c by two lines.
  */
 #ifndef ES_MODEL_ARCH_H
 #define ES_MODEL_ARCH_H
@@ -25,27 +24,33 @@
 /* ---- what config.json has ---- */
 
 typedef enum es_field_kind {
-    ES_FIELD_WHOLE, /* an integer in [min, max]; may be written 512.0, as some tools do */
-    ES_FIELD_REAL,  /* a number in [min, max] */
-    ES_FIELD_WORD,  /* a string; null is as if it were not there */
-    ES_FIELD_FLAG,  /* true or false */
-    ES_FIELD_FIRST, /* the first string of an array */
-    ES_FIELD_LABELS /* an object of names by their numbers: how many, and the names */
+    ES_FIELD_WHOLE,  /* an integer in [min, max]; may be written 512.0, as some tools do */
+    ES_FIELD_REAL,   /* a number in [min, max] */
+    ES_FIELD_WORD,   /* a string; null is as if it were not there */
+    ES_FIELD_BOOL,   /* true or false; null is as if it were not there */
+    ES_FIELD_NONE,   /* whatever it is: it must be false, null, 0, or empty */
+    ES_FIELD_TRUE,   /* it must be true */
+    ES_FIELD_FIRST,  /* the first string of an array */
+    ES_FIELD_EACH,   /* an array of strings, each of which must be `only` */
+    ES_FIELD_LABELS, /* an object of names by their numbers: how many, and the names */
+    ES_FIELD_ROTARY  /* an object, or null, that is about rotary positions */
 } es_field_kind;
 
-/* A key and what becomes of its value: it goes into the configuration, or (WORD with `only`, FLAG)
- * it may have one value only, because any other would change the function that is computed. */
+/* A key and what becomes of its value: it goes into the configuration, or (NONE, TRUE, EACH, and
+ * WORD with `only`) it may have some values only, because any other would change the function that
+ * is computed. A WORD with `only` goes into the configuration, too, where `at` is not 0. */
 typedef struct es_field {
     const char *key; /* NULL ends a table */
     es_field_kind kind;
     bool required;
     size_t at; /* ES_CONFIG(member): int64_t, double or char[64] */
     double min, max;
-    const char *only;        /* WORD: the value that is supported; of a FLAG it is false */
-    const char *rule, *hint; /* of the refusal of another */
+    bool nullable;           /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
+    const char *only;        /* WORD, EACH: the values that are supported, with '|' between them */
+    const char *rule, *hint; /* of the refusal of another; NULL: config.function */
 } es_field;
 
-enum { ES_ARCH_FIELDS = 32 }; /* most fields of a description */
+enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
 
 /* A size that must be there. */
 #define ES_FIELD_SIZE(key, member, most)                                                           \
@@ -53,16 +58,46 @@ enum { ES_ARCH_FIELDS = 32 }; /* most fields of a description */
         key, ES_FIELD_WHOLE, true, ES_CONFIG(member), .min = 1, .max = most                        \
     }
 
+/* What may not be asked of any of our decoders, whoever writes it into a config.json. */
+#define ES_FIELDS_REFUSED                                                                          \
+    {"quantization_config", ES_FIELD_NONE, .rule = "config.quantised",                             \
+     .hint = "use weights in F32, F16 or BF16; or a GGUF of Q8_0"},                                \
+        {"num_experts", ES_FIELD_NONE}, {"num_local_experts", ES_FIELD_NONE},                      \
+        {"n_routed_experts", ES_FIELD_NONE}, {"alibi", ES_FIELD_NONE},                             \
+        {"final_logit_softcapping", ES_FIELD_NONE}, {"attn_logit_softcapping", ES_FIELD_NONE},     \
+        {"logit_scale", ES_FIELD_NONE}, {"residual_multiplier", ES_FIELD_NONE},                    \
+        {"embedding_multiplier", ES_FIELD_NONE}, {"attention_multiplier", ES_FIELD_NONE},          \
+        {"add_cross_attention", ES_FIELD_NONE}, {"is_encoder_decoder", ES_FIELD_NONE},             \
+    {                                                                                              \
+        "layer_types", ES_FIELD_EACH, .only = "full_attention", .rule = "config.window",           \
+                                      .hint = "supported are layers that all attend alike"         \
+    }
+
 /* ---- which tensors there are ---- */
 
 typedef enum es_part_kind {
     ES_PART_TABLE,  /* NAME.weight (rows, cols) */
     ES_PART_LINEAR, /* NAME.weight (rows, cols) and NAME.bias (rows): y = W x + b */
-    ES_PART_NORM    /* NAME.weight and NAME.bias (rows), or .gamma and .beta as in TensorFlow */
+    ES_PART_MATRIX, /* the same without a bias, or with one if the config's bool at `biased` says */
+    ES_PART_NORM,   /* NAME.weight and NAME.bias (rows), or .gamma and .beta as in TensorFlow */
+    ES_PART_SCALE   /* NAME.weight (rows): a norm without a shift */
 } es_part_kind;
 
 /* Everything but the body is there or not, in checkpoints of one architecture. */
-typedef enum es_part_role { ES_ROLE_BODY, ES_ROLE_POOLER, ES_ROLE_CLASSIFIER } es_part_role;
+typedef enum es_part_role {
+    ES_ROLE_BODY,
+    ES_ROLE_POOLER,
+    ES_ROLE_CLASSIFIER,
+    ES_ROLE_PREDICTOR /* of the next token; not looked for where embeddings are tied */
+} es_part_role;
+
+/* How the rows of a matrix lie in the file. */
+typedef enum es_part_order {
+    ES_ROWS_PLAIN,
+    ES_ROWS_TRANSPOSED, /* (cols, rows): y = x W + b, as in GPT-2 */
+    ES_ROWS_BY_HEAD     /* query, key and value of head 0, then of head 1, ...; in memory all
+                           queries come first, then all keys */
+} es_part_order;
 
 /* One linear map or table. Neighbours in the description that share a place are stacked there, rows
  * below rows: one product does for all of them. */
@@ -72,37 +107,46 @@ typedef struct es_arch_part {
     size_t at;         /* ES_IN_LAYER(member) if there is a '*', else ES_IN_MODEL(member) */
     size_t rows, cols; /* ES_CONFIG(member) */
     es_part_role role;
-    bool outside; /* of the prefix that the other names may have */
+    bool outside;  /* of the prefix that the other names may have */
+    size_t biased; /* MATRIX: ES_CONFIG(member) of a bool; 0: never */
+    es_part_order order;
 } es_arch_part;
+
+static inline bool es_part_is_vector(const es_arch_part *part)
+{
+    return part->kind == ES_PART_NORM || part->kind == ES_PART_SCALE;
+}
 
 #define ES_SHAPE(r, c) .rows = ES_CONFIG(r), .cols = ES_CONFIG(c)
 #define ES_WIDTH(r)    .rows = ES_CONFIG(r)
 
 /* ---- how they are put together ---- */
 
-typedef enum es_norm_kind { ES_NORM_LAYER, ES_NORMS } es_norm_kind; /* mean off, over deviation */
-
-typedef enum es_positions_kind {
-    ES_POSITIONS_TABLE, /* a row for each place in a block, added to the word's */
-    ES_POSITIONS
-} es_positions_kind;
-
-typedef enum es_attention_kind {
-    ES_ATTENTION_ALL, /* every token of a block sees every other */
-    ES_ATTENTIONS
-} es_attention_kind;
+typedef enum es_norm_kind {
+    ES_NORM_LAYER, /* mean off, over deviation */
+    ES_NORM_RMS,   /* over the root of the mean square */
+    ES_NORMS
+} es_norm_kind;
 
 typedef enum es_order_kind {
     ES_ORDER_POST, /* x = norm(x + f(x)): the norm comes after the sum */
+    ES_ORDER_PRE,  /* x = x + f(norm(x)): before what it is for */
     ES_ORDERS
 } es_order_kind;
+
+/* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary; a
+ * model has those of its description. Who sees whom is config.causal and config.window. */
 
 /* A function of single numbers, in place. gelu's table is prepared once per forward pass. */
 typedef struct es_gelu_table es_gelu_table;
 typedef void (*es_activate)(const es_gelu_table *table, void *x, int64_t count);
 typedef struct es_activation {
+    const char *names; /* in config.json, with '|' between them */
     es_activate f32, f64;
 } es_activation;
+
+/*! es_activation_find() : the one of this name; NULL if there is none. */
+const es_activation *es_activation_find(const char *name);
 
 typedef struct es_arch {
     /* which checkpoints it is for */
@@ -122,11 +166,9 @@ typedef struct es_arch {
 
     /* forward pass */
     es_norm_kind norm;
-    es_positions_kind positions;
-    es_attention_kind attention;
     es_order_kind order;
-    const es_activation *activation; /* between `up` and `down` */
-    const es_activation *pooled;     /* after the pooler */
+    bool gated;                  /* f(gate) up between `up` and `down`, instead of f(up) */
+    const es_activation *pooled; /* after the pooler */
 
     const char *tokenizer; /* the kind that comes with it, for people */
 } es_arch;
@@ -138,6 +180,9 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture);
 /*! es_config_parse() : as es_model_config_load(), from text; `file` is for messages. */
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err);
+
+/*! es_word_among() : is `word` one of the words of `list`, which have '|' between them? */
+bool es_word_among(const char *word, const char *list);
 
 /* ---- walking the parts ---- */
 

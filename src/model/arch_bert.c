@@ -18,12 +18,12 @@ static const es_field fields[] = {
     /* Below 1e-20 the square root of an f32 variance of 0 would overflow what it divides. */
     {"layer_norm_eps", ES_FIELD_REAL, true, ES_CONFIG(layer_norm_eps), .min = 1e-20, .max = 1e-2},
     /* What else would change the function: a mask, positions inside scores, another activation. */
-    {"is_decoder", ES_FIELD_FLAG, .rule = "config.decoder",
+    {"is_decoder", ES_FIELD_NONE, .rule = "config.decoder",
      .hint = "use an encoder: is_decoder false"},
     {"position_embedding_type", ES_FIELD_WORD, .only = "absolute", .rule = "config.positions",
      .hint = "supported is: absolute"},
-    {"hidden_act", ES_FIELD_WORD, .required = true, .only = "gelu", .rule = "config.activation",
-     .hint = "supported is: gelu (the exact one, with erf)"},
+    {"hidden_act", ES_FIELD_WORD, .required = true, .at = ES_CONFIG(activation), .only = "gelu",
+     .rule = "config.activation", .hint = "supported is: gelu (the exact one, with erf)"},
     {0}};
 
 #define LAYER(name) "encoder.layer.*." name
@@ -58,10 +58,7 @@ const es_arch es_arch_bert = {
     .parts = parts,
     .classifier = "BertForSequenceClassification",
     .norm = ES_NORM_LAYER,
-    .positions = ES_POSITIONS_TABLE,
-    .attention = ES_ATTENTION_ALL,
     .order = ES_ORDER_POST,
-    .activation = &es_gelu,
     .pooled = &es_tanh,
     .tokenizer = "WordPiece",
 };

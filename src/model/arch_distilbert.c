@@ -9,16 +9,16 @@
  * none: the table is in the checkpoint either way, and is what is used. */
 #include "model/model_inside.h"
 
-static const es_field fields[] = {ES_FIELD_SIZE("dim", hidden, 65536),
-                                  ES_FIELD_SIZE("n_layers", layers, 4096),
-                                  ES_FIELD_SIZE("n_heads", heads, 65536),
-                                  ES_FIELD_SIZE("hidden_dim", intermediate, 1 << 20),
-                                  ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),
-                                  ES_FIELD_SIZE("max_position_embeddings", positions, 1 << 24),
-                                  {"activation", ES_FIELD_WORD, .required = true, .only = "gelu",
-                                   .rule = "config.activation",
-                                   .hint = "supported is: gelu (the exact one, with erf)"},
-                                  {0}};
+static const es_field fields[] = {
+    ES_FIELD_SIZE("dim", hidden, 65536),
+    ES_FIELD_SIZE("n_layers", layers, 4096),
+    ES_FIELD_SIZE("n_heads", heads, 65536),
+    ES_FIELD_SIZE("hidden_dim", intermediate, 1 << 20),
+    ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),
+    ES_FIELD_SIZE("max_position_embeddings", positions, 1 << 24),
+    {"activation", ES_FIELD_WORD, .required = true, .at = ES_CONFIG(activation), .only = "gelu",
+     .rule = "config.activation", .hint = "supported is: gelu (the exact one, with erf)"},
+    {0}};
 
 #define LAYER(name) "transformer.layer.*." name
 
@@ -41,25 +41,6 @@ static const es_arch_part parts[] = {
      .role = ES_ROLE_CLASSIFIER, .outside = true},
     {0}};
 
-/* NaN stays NaN: a comparison with it is false. */
-static void relu_f32(const es_gelu_table *table, void *x_, int64_t count)
-{
-    float *x = x_;
-    (void)table;
-    for (int64_t i = 0; i < count; i++)
-        x[i] = x[i] < 0.0f ? 0.0f : x[i];
-}
-
-static void relu_f64(const es_gelu_table *table, void *x_, int64_t count)
-{
-    double *x = x_;
-    (void)table;
-    for (int64_t i = 0; i < count; i++)
-        x[i] = x[i] < 0.0 ? 0.0 : x[i];
-}
-
-static const es_activation relu = {relu_f32, relu_f64};
-
 const es_arch es_arch_distilbert = {
     .model_type = "distilbert",
     .classes = "DistilBert",
@@ -71,10 +52,7 @@ const es_arch es_arch_distilbert = {
     .parts = parts,
     .classifier = "DistilBertForSequenceClassification",
     .norm = ES_NORM_LAYER,
-    .positions = ES_POSITIONS_TABLE,
-    .attention = ES_ATTENTION_ALL,
     .order = ES_ORDER_POST,
-    .activation = &es_gelu,
-    .pooled = &relu,
+    .pooled = &es_relu,
     .tokenizer = "WordPiece",
 };

@@ -16,6 +16,9 @@ typedef struct loader {
     const char *prefix; /* of the description, or "" */
     bool reading;       /* second visit */
     int64_t used;       /* numbers counted or read so far */
+    int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
+    void *aside;        /* a tensor whose rows lie otherwise in the file */
+    int64_t most_aside; /* numbers of the largest of them */
     es_error *err;
 } loader;
 
@@ -71,9 +74,11 @@ static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_
 static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
 {
     const es_model_config *c = &l->model->config;
-    const bool vector = ref.bias || ref.part->kind == ES_PART_NORM;
-    const int64_t rows = es_config_size(c, ref.part->rows);
-    const int64_t cols = vector ? 1 : es_config_size(c, ref.part->cols);
+    const bool vector = ref.bias || es_part_is_vector(ref.part);
+    const bool turned = !vector && ref.part->order == ES_ROWS_TRANSPOSED;
+    const int64_t outputs = es_config_size(c, ref.part->rows);
+    const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
+    const int64_t rows = turned ? inputs : outputs, cols = turned ? outputs : inputs;
     char has[128], wants[64];
     if (!t)
         return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
@@ -113,6 +118,37 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
     return ES_OK;
 }
 
+/* ---- tensors whose rows lie otherwise in the file ---- */
+
+/* Where row `row` of the file belongs: rows of head h are its query's, its key's, its value's. */
+static int64_t row_by_head(const es_model_config *c, int64_t row)
+{
+    const int64_t k = c->head_dim, head = row / (3 * k), what = row / k % 3;
+    return what * c->query_width + head * k + row % k;
+}
+
+/* From l->aside into its place, number by number, `item` bytes each. */
+static void rearrange(const loader *l, tensor_ref ref, char *at)
+{
+    const es_model_config *c = &l->model->config;
+    const int64_t rows = es_config_size(c, ref.part->rows);
+    const int64_t cols = ref.bias ? 1 : es_config_size(c, ref.part->cols);
+    const size_t item = es_dtype_size(l->model->precision);
+    const char *from = l->aside;
+    const bool by_head = ref.part->order == ES_ROWS_BY_HEAD;
+    for (int64_t i = 0; i < rows * cols; i++, from += item) {
+        const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
+        const int64_t col = by_head ? i % cols : i / rows;
+        memcpy(at + (size_t)(row * cols + col) * item, from, item);
+    }
+}
+
+static bool lies_otherwise(tensor_ref ref)
+{
+    return ref.part->order == ES_ROWS_BY_HEAD ||
+           (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
+}
+
 /* Check and count, or read; *place (if not NULL) is then where. */
 static es_status visit(loader *l, tensor_ref ref, void **place)
 {
@@ -120,9 +156,13 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
     const es_st_tensor *t = find(l, ref, name);
     if (!l->reading) {
         ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
+        if (lies_otherwise(ref) && t->count > l->most_aside)
+            l->most_aside = t->count;
     } else {
         void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
-        ES_TRY(read(l, t, at));
+        ES_TRY(read(l, t, lies_otherwise(ref) ? l->aside : at));
+        if (lies_otherwise(ref))
+            rearrange(l, ref, at);
         if (place)
             *place = at;
     }
@@ -132,17 +172,45 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
 
 /* ---- all of them ---- */
 
+static bool has_bias(const es_model_config *c, const es_arch_part *part)
+{
+    if (part->kind == ES_PART_MATRIX)
+        return part->biased && *(const bool *)((const char *)c + part->biased);
+    return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
+}
+
+/* A bias that the configuration does not know of would change what is computed. */
+static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
+{
+    char name[NAME_MOST];
+    full_name(l, (tensor_ref){.part = part, .layer = layer}, ".bias", name);
+    if (part->kind != ES_PART_MATRIX || !es_st_find(l->st, name))
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                        "is config.json that of these weights?",
+                        "there is a tensor %s, and config.json says that there are no such biases",
+                        name);
+}
+
 /* Weights of parts that share a place follow each other in memory, then their biases do; so each is
- * one matrix, or one vector. */
+ * one matrix, or one vector. Where there is no bias, zeros that all such parts share stand for it:
+ * they are the first numbers of the block. */
 static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
 {
     es_linear *place = es_model_place(l->model, first, layer);
-    for (int bias = 0; bias < (first->kind == ES_PART_TABLE ? 1 : 2); bias++)
-        for (int i = 0; i < count; i++)
-            ES_TRY(visit(l, (tensor_ref){first + i, layer, bias == 1},
-                         i      ? NULL
-                         : bias ? &place->b
-                                : &place->w));
+    int64_t rows = 0;
+    for (int i = 0; i < count; i++) {
+        ES_TRY(visit(l, (tensor_ref){first + i, layer, false}, i ? NULL : &place->w));
+        rows += es_config_size(&l->model->config, first[i].rows);
+    }
+    for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
+        ES_TRY(visit(l, (tensor_ref){first + i, layer, true}, i ? NULL : &place->b));
+    if (has_bias(&l->model->config, first) || first->kind == ES_PART_TABLE)
+        return ES_OK;
+    for (int i = 0; i < count; i++)
+        ES_TRY(check_no_bias(l, first + i, layer));
+    l->widest = rows > l->widest ? rows : l->widest;
+    place->b = l->reading ? l->model->weights : NULL;
     return ES_OK;
 }
 
@@ -158,16 +226,20 @@ static es_status visit_body(loader *l)
     return ES_OK;
 }
 
-/* Both visits go through here, so that places are counted in the order in which they are taken. */
+/* Both visits go through here, so that places are counted in the order in which they are taken,
+ * after the zeros. */
 static es_status visit_all(loader *l)
 {
     es_model *m = l->model;
-    l->used = 0;
+    l->used = l->widest;
     ES_TRY(visit_body(l));
     for (const es_arch_part *p = m->arch->parts; p->name; p++)
         if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
-            (p->role == ES_ROLE_CLASSIFIER && m->config.labels))
+            (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
+            (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
             ES_TRY(visit_stack(l, p, 1, -1));
+    if (m->config.tied)
+        m->predictor = m->word;
     return ES_OK;
 }
 
@@ -259,8 +331,10 @@ static void find_heads(const loader *l)
 {
     es_model_config *c = &l->model->config;
     const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
-    const bool of_blocks = strcmp(c->architecture, l->model->arch->classifier) == 0;
+    const char *wanted = l->model->arch->classifier;
+    const bool of_blocks = wanted && strcmp(c->architecture, wanted) == 0;
     c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    c->predicts = c->causal && (c->tied || find_role(l, ES_ROLE_PREDICTOR) != NULL);
     if (!of_blocks || !classifier || !c->pooler)
         c->labels = 0;
     else if (!c->labels) /* config.json leaves out id2label when it is LABEL_0, ... */
@@ -299,8 +373,12 @@ es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts 
                         "a list of layers", &memory, err));
     model->layers = memory;
     ES_TRY(visit_all(&l));
-    ES_TRY(es_mem_array(model->budget, l.used, 1, es_dtype_size(model->precision), "the weights",
-                        &model->weights, err));
+    const size_t item = es_dtype_size(model->precision);
+    ES_TRY(es_mem_array(model->budget, l.widest + l.used, 1, item, "the weights", &model->weights,
+                        err));
+    ES_TRY(es_mem_array(model->budget, l.most_aside, 1, item, "a tensor", &l.aside, err));
     l.reading = true;
-    return visit_all(&l);
+    const es_status status = visit_all(&l);
+    es_mem_free(model->budget, l.aside);
+    return status;
 }

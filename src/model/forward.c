@@ -1,16 +1,9 @@
-/* forward.c : blocks of token ids through the layers. A unit of work is a block: one thread runs it
- * from its ids to its last hidden state, so threads share nothing but the weights.
+/* forward.c : blocks of token ids through the model: memory, checks, and who runs what.
  *
- * Per layer, with x (n, H), in the order that has its norms after the sums:
- *   1  qkv (n, 3H) = x Wqkv' + b                      one product
- *   2  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
- *                                                     or what a policy keeps (sparse_head.c)
- *   3  a (n, H) = norm(x + heads Wo' + bo)
- *   4  m (n, I) = activation(a W1' + b1)
- *   5  x = norm(a + m W2' + b2)
- *
- * Which norm, activation, order and so on is the description's to say: its kinds are looked up in
- * the tables `attentions` and `orders` below and in those of layer_rows.c. */
+ * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
+ * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are
+ * long are run one after the other, and threads share a block's strips and heads. What a block's
+ * layers do is in forward_layer.c. */
 #include <esscher/model.h>
 
 #include <math.h>
@@ -22,275 +15,134 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "linalg/dense.h"
-#include "model/model_inside.h"
-#include "model/sparse_head.h"
-
-/* What one thread works in; sized for the longest block. */
-typedef struct scratch {
-    char *x;                                    /* (n, H) hidden state */
-    char *a;                                    /* (n, H) after attention */
-    char *qkv;                                  /* (n, 3H) */
-    char *heads;                                /* (n, H) outputs of all heads */
-    char *middle;                               /* (n, I) */
-    char *logits;                               /* (labels) */
-    double *head;                               /* (n, k) output of one head */
-    double *entropy, *top_weight, *sum_squares; /* (n) */
-    void *memory;
-    es_sparse_room sparse; /* of heads with a policy, if there are any */
-} scratch;
-
-typedef struct job {
-    const es_model *model;
-    const es_model_block *blocks;
-    const es_arch *arch;
-    const es_rows *rows;
-    es_activate activate, activate_pooled;
-    es_gelu_table gelu;
-    es_exec inner; /* of the engine, which runs on our thread */
-    scratch *scratch;
-} job;
+#include "model/forward_inside.h"
 
 /* ---- memory ---- */
 
-/* One block of memory per thread, taken before any work: a run that does not fit fails at once.
- * The f64 part comes first, where the block is aligned for it. */
-static es_status scratch_new(const es_model *m, int64_t n, bool sparse, es_budget *budget,
-                             scratch *s, es_error *err)
+/* What is wanted of some block decides what rooms have. */
+typedef struct wants {
+    int64_t longest;
+    bool sparse, plain, predict;
+} wants;
+
+/* Bytes of a block's room and of a strip's, which are also what es_model_cost_of() tells. */
+static double room_bytes(const es_model_config *c, es_dtype precision, const wants *w)
 {
-    const int64_t H = m->config.hidden, I = m->config.intermediate, k = H / m->config.heads;
-    const int64_t item = (int64_t)es_dtype_size(m->precision);
-    const int64_t row = (6 * H + I) * item + (k + 3) * (int64_t)sizeof(double);
-    const int64_t logits = m->config.labels * item;
-    ES_TRY(
-        es_mem_array(budget, n * row + logits, 1, 1, "a block of hidden states", &s->memory, err));
-    s->head = s->memory;
-    s->entropy = s->head + n * k;
-    s->top_weight = s->entropy + n;
-    s->sum_squares = s->top_weight + n;
-    s->x = (char *)(s->sum_squares + n);
-    s->a = s->x + n * H * item;
-    s->heads = s->a + n * H * item;
-    s->qkv = s->heads + n * H * item;
-    s->middle = s->qkv + 3 * n * H * item;
-    s->logits = s->middle + n * I * item;
-    return sparse ? es_sparse_room_new(n, k, budget, &s->sparse, err) : ES_OK;
+    const double row = (double)(c->hidden + c->qkv_width + c->query_width +
+                                (w->plain ? c->query_width + c->kv_width : 0));
+    const double wide = (double)(c->head_dim + 4 + c->rotary.width);
+    return (double)w->longest * (row * (double)es_dtype_size(precision) + wide * sizeof(double)) +
+           (double)((c->hidden + c->labels) * (int64_t)es_dtype_size(precision));
 }
 
-/* ---- one layer ---- */
-
-/* In the order of the queries, so that the mean has the same bits whoever ran the block. */
-static double mean_of(const double *x, int64_t n)
+static double strip_bytes(const es_model_config *c, bool gated, es_dtype precision, const wants *w)
 {
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i];
-    return sum / (double)n;
+    const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
+    const int64_t logits = w->predict ? es_predict_rows(c->vocab) * c->vocab : 0;
+    return (double)(rows * (c->hidden + (gated ? 2 : 1) * c->intermediate) + logits) *
+           (double)es_dtype_size(precision);
 }
 
-/* Only asked where weights are known to hold NaN or Inf: a pass over the block, which others
- * need not pay for. */
-static bool all_finite(const es_view qkv[3])
-{
-    es_scan scan;
-    es_error why;
-    for (int i = 0; i < 3; i++)
-        if (es_view_scan(&qkv[i], "qkv", &scan, &why) != ES_OK)
-            return false;
-    return true;
-}
-
-/* Attention takes no NaN. Where weights hold some that were allowed, a token that is not finite is
- * so in its query, key and value, and as a key it spoils the output of every other. */
-static void spoil(const scratch *s, int64_t n, int64_t k)
-{
-    for (int64_t i = 0; i < n * k; i++)
-        s->head[i] = (double)NAN;
-    for (int64_t i = 0; i < n; i++)
-        s->entropy[i] = s->top_weight[i] = s->sum_squares[i] = (double)NAN;
-}
-
-/* Every token sees every token of its block. */
-static es_status attend_all(const job *j, const es_view qkv[3], const es_attend_out *out,
-                            es_error *err)
-{
-    const es_attend_opts opts = {.precision = j->model->precision, .exec = &j->inner};
-    return es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, out, err);
-}
-
-typedef es_status (*attention)(const job *, const es_view *, const es_attend_out *, es_error *);
-static const attention attentions[ES_ATTENTIONS] = {[ES_ATTENTION_ALL] = attend_all};
-
-/* Where the draws of a head begin: model.h says which cells are its queries'. */
-static es_address address_of(const es_model *m, const es_model_sparse *sparse, int64_t head)
-{
-    es_address at = sparse->at;
-    at.cell += (uint64_t)(head * m->config.positions);
-    at.token = 0;
-    at.lane = 0;
-    return at;
-}
-
-/* Head `at` of all, over the keys that its policy keeps, or over all of them. */
-static es_status attend_head(const job *j, scratch *s, const es_model_block *b, int64_t at,
-                             const es_view qkv[3], const es_attend_out *out, es_error *err)
-{
-    const es_policy_spec *spec = b->sparse ? &b->sparse->heads[at] : NULL;
-    es_sparse_found found = {.kept = (double)b->n};
-    if (j->model->nonfinite && !all_finite(qkv)) {
-        spoil(s, b->n, qkv[0].cols);
-    } else if (spec && spec->policy) {
-        const es_address first = address_of(j->model, b->sparse, at);
-        ES_TRY(es_sparse_attend(&s->sparse, spec, &first, qkv, out, &found, err));
-    } else {
-        ES_TRY(attentions[j->arch->attention](j, qkv, out, err));
-    }
-    if (b->kept)
-        b->kept[at] = found.kept;
-    if (b->empty)
-        b->empty[at] = found.empty;
-    return ES_OK;
-}
-
-/* Views into the product of step 1, without copying: a head's queries, keys and values are
- * bands of columns. Statistics that nobody asked for are not computed. */
-static es_status run_head(const job *j, scratch *s, const es_model_block *b, int64_t layer,
-                          int64_t head, es_error *err)
-{
-    const es_model_config *c = &j->model->config;
-    const int64_t H = c->hidden, k = H / c->heads, at = layer * c->heads + head;
-    const int64_t item = (int64_t)es_dtype_size(j->model->precision);
-    es_view qkv[3];
-    for (int i = 0; i < 3; i++)
-        qkv[i] = (es_view){.data = s->qkv + (i * H + head * k) * item,
-                           .dtype = j->model->precision,
-                           .rows = b->n,
-                           .cols = k,
-                           .row_stride = 3 * H * item,
-                           .col_stride = item};
-    const es_attend_out out = {.output = s->head,
-                               .entropy = b->entropy ? s->entropy : NULL,
-                               .top_weight = b->top_weight ? s->top_weight : NULL,
-                               .sum_squares = b->sum_squares || b->ess ? s->sum_squares : NULL};
-    ES_TRY(attend_head(j, s, b, at, qkv, &out, err));
-    j->rows->place(s->head, b->n, k, H, s->heads + head * k * item);
-    if (b->entropy)
-        b->entropy[at] = mean_of(s->entropy, b->n);
-    if (b->top_weight)
-        b->top_weight[at] = mean_of(s->top_weight, b->n);
-    if (b->sum_squares)
-        b->sum_squares[at] = mean_of(s->sum_squares, b->n);
-    for (int64_t i = 0; b->ess && i < b->n; i++)
-        s->sum_squares[i] = 1.0 / s->sum_squares[i];
-    if (b->ess)
-        b->ess[at] = mean_of(s->sum_squares, b->n);
-    return ES_OK;
-}
-
-/* y (n, outputs) = residual + x w' + b. Bias and residual are laid down first and the product is
- * added to them: BLAS's own sum takes them in, and no pass over the result follows. */
-static void apply(const job *j, const es_linear *linear, const void *x, const void *residual,
-                  int64_t n, int64_t inputs, int64_t outputs, void *y)
-{
-    j->rows->begin(linear->b, residual, n, outputs, y);
-    es_gemm_add(j->model->precision, n, outputs, inputs, x, linear->w, y);
-}
-
-/* The one place where rows are looked at number by number anyway, so it is here that an
- * overflow is noticed, at most half a layer after it happened. */
-static es_status normalise(const job *j, const es_linear *norm, int64_t n, int64_t state, void *x,
-                           es_error *err)
-{
-    const es_model_config *c = &j->model->config;
-    if (j->rows->norm[j->arch->norm](norm, c->layer_norm_eps, n, c->hidden, x) ||
-        j->model->nonfinite)
-        return ES_OK;
-    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; else its weights are broken",
-                   "NaN or infinity on the way to hidden state %lld", (long long)state);
-}
-
-/* Steps 1 to 5 above. The residual is added before each norm, in both halves of the layer. */
-static es_status run_post(const job *j, scratch *s, const es_model_block *b, int64_t layer,
+/* One piece of memory per room, taken before any work: a run that does not fit fails at once. The
+ * f64 part comes first, where the memory is aligned for it. */
+static es_status room_new(const es_model *m, const wants *w, es_budget *budget, es_block_room *room,
                           es_error *err)
 {
-    const es_model_config *c = &j->model->config;
-    const es_layer *l = &j->model->layers[layer];
-    const int64_t H = c->hidden, I = c->intermediate, n = b->n;
-    apply(j, &l->qkv, s->x, NULL, n, H, 3 * H, s->qkv);
-    for (int64_t head = 0; head < c->heads; head++)
-        ES_TRY(run_head(j, s, b, layer, head, err));
-    apply(j, &l->out, s->heads, s->x, n, H, H, s->a);
-    ES_TRY(normalise(j, &l->norm1, n, layer + 1, s->a, err));
-    apply(j, &l->up, s->a, NULL, n, H, I, s->middle);
-    j->activate(&j->gelu, s->middle, n * I);
-    apply(j, &l->down, s->middle, s->a, n, I, H, s->x);
-    return normalise(j, &l->norm2, n, layer + 1, s->x, err);
+    const es_model_config *c = &m->config;
+    const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
+    const int64_t half = c->rotary.width / 2;
+    ES_TRY(es_mem_array(budget, (int64_t)room_bytes(c, m->precision, w), 1, 1,
+                        "a block of hidden states", &room->memory, err));
+    room->head = room->memory;
+    room->lse = room->head + n * c->head_dim;
+    room->entropy = room->lse + n;
+    room->top_weight = room->entropy + n;
+    room->sum_squares = room->top_weight + n;
+    room->cosines = room->sum_squares + n;
+    room->sines = room->cosines + n * half;
+    room->x = (char *)(room->sines + n * half);
+    room->qkv = room->x + n * c->hidden * item;
+    room->heads = room->qkv + n * c->qkv_width * item;
+    room->pooled = room->heads + n * c->query_width * item;
+    room->plain = w->plain ? room->pooled + (c->hidden + c->labels) * item : NULL;
+    return w->sparse ? es_sparse_room_new(n, c->head_dim, budget, &room->sparse, err) : ES_OK;
 }
 
-typedef es_status (*order)(const job *, scratch *, const es_model_block *, int64_t, es_error *);
-static const order orders[ES_ORDERS] = {[ES_ORDER_POST] = run_post};
+static void place_strip(const es_model *m, const wants *w, char *memory, es_strip_room *strip)
+{
+    const es_model_config *c = &m->config;
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
+    strip->normed = memory;
+    strip->middle = strip->normed + rows * c->hidden * item;
+    strip->logits = strip->middle + rows * (m->arch->gated ? 2 : 1) * c->intermediate * item;
+}
+
+es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int64_t n, int threads,
+                               bool predict)
+{
+    const es_arch *arch = es_arch_find(c->model_type, "");
+    const bool gated = arch && arch->gated;
+    const wants w = {.longest = n, .predict = predict};
+    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
+    const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
+    const double pairs = (double)n * es_past_keys((es_past){c->causal, c->window}, n);
+    const double engine = 16e6; /* es_attend(), at most, on a thread */
+    return (es_model_cost){
+        .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
+        .attention = 4.0 * L * pairs * (double)c->query_width,
+        .bytes = threads *
+                 (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) + engine)};
+}
 
 /* ---- one block ---- */
 
-/* Results that are few leave in f64, whatever the model computes in. */
-static void copy_out(const es_model *m, const void *row, int64_t count, double *out)
-{
-    const es_view view = {
-        (void *)row, m->precision, 1, count, 0, (int64_t)es_dtype_size(m->precision)};
-    es_view_read_row(&view, 0, out);
-}
-
-/* The pooler looks at the first token, the classifier at the pooler. */
-static void classify(const job *j, const scratch *s, const es_model_block *b)
-{
-    const es_model *m = j->model;
-    const int64_t H = m->config.hidden;
-    apply(j, &m->pooler, s->x, NULL, 1, H, H, s->a);
-    j->activate_pooled(&j->gelu, s->a, H);
-    if (b->pooled)
-        copy_out(m, s->a, H, b->pooled);
-    if (!b->logits)
-        return;
-    apply(j, &m->classifier, s->a, NULL, 1, H, m->config.labels, s->logits);
-    copy_out(m, s->logits, m->config.labels, b->logits);
-}
-
 /* The state that the layers begin with: made of the ids, or given. */
-static es_status begin_block(const job *j, const scratch *s, const es_model_block *b, size_t state,
-                             es_error *err)
+static es_status begin_block(const es_forward *f, const es_block_room *room,
+                             const es_model_block *b, size_t state, es_error *err)
 {
+    const es_model *m = f->model;
+    if (m->config.rotary.width)
+        es_rotary_angles(&m->config, b->n, room->cosines, room->sines);
     if (b->input) {
-        memcpy(s->x, b->input, state);
+        memcpy(room->x, b->input, state);
         return ES_OK;
     }
-    j->rows->embed[j->arch->positions](j->model, b->ids, b->n, s->x);
-    return normalise(j, &j->model->norm0, b->n, 0, s->x, err);
+    f->rows->embed(m, b->ids, b->n, room->x);
+    if (!m->norm0.w ||
+        f->rows->norm[m->arch->norm](&m->norm0, m->config.layer_norm_eps, b->n, m->config.hidden,
+                                     room->x, room->x) ||
+        m->nonfinite)
+        return ES_OK;
+    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
+                   "run the model in f64; else its weights are broken",
+                   "NaN or infinity on the way to hidden state 0");
 }
 
 /* From ids to the last state. States are copied out as they arise: x is overwritten by the next
- * layer. */
-static es_status run_block(void *job_, int64_t unit, int thread, es_error *err)
+ * layer. `thread` says whose room is used. */
+static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
 {
-    const job *j = job_;
-    const es_model_block *b = &j->blocks[unit];
-    scratch *s = &j->scratch[thread];
-    const es_model_config *c = &j->model->config;
-    const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(j->model->precision);
+    const es_forward *f = forward;
+    const es_model_block *b = &f->blocks[unit];
+    es_block_room *room = &f->rooms[thread];
+    const es_model_config *c = &f->model->config;
+    const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(f->model->precision);
     char *hidden = b->hidden;
-    ES_TRY(begin_block(j, s, b, state, err));
+    ES_TRY(begin_block(f, room, b, state, err));
     const int64_t layers = b->states ? b->states - 1 : c->layers;
     for (int64_t layer = b->start; layer < layers; layer++) {
         if (hidden)
-            memcpy(hidden + (size_t)(layer - b->start) * state, s->x, state);
-        ES_TRY(orders[j->arch->order](j, s, b, layer, err));
+            memcpy(hidden + (size_t)(layer - b->start) * state, room->x, state);
+        ES_TRY(es_layer_run(f, room, unit, layer, err));
     }
     if (hidden)
-        memcpy(hidden + (size_t)(layers - b->start) * state, s->x, state);
+        memcpy(hidden + (size_t)(layers - b->start) * state, room->x, state);
     if (b->last)
-        memcpy(b->last, s->x, state);
+        memcpy(b->last, room->x, state);
     if (b->pooled || b->logits)
-        classify(j, s, b);
-    return ES_OK;
+        es_block_classify(f, room, b);
+    return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
 }
 
 /* ---- all blocks ---- */
@@ -305,6 +157,25 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
         return es_fail(err, ES_E_RANGE, "forward.states", "states counts from state 0",
                        "from hidden state %lld on none of %lld is left", (long long)b->start,
                        (long long)states);
+    return ES_OK;
+}
+
+/* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
+static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
+{
+    if (!b->nll && !b->token_logits)
+        return ES_OK;
+    if (!c->predicts)
+        return es_fail(err, ES_E_ARGUMENT, "forward.predict",
+                       "use a decoder with its language head",
+                       "the model does not predict the next token");
+    if (b->nll && !b->ids)
+        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "give the ids beside the state",
+                       "how surprising tokens are takes their ids");
+    if (b->states && b->states <= c->layers)
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
+                       "the next token is wanted, and %lld of %lld states are computed",
+                       (long long)b->states, (long long)c->layers + 1);
     return ES_OK;
 }
 
@@ -324,12 +195,13 @@ static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, 
                        "sparse heads without a policy");
     ES_TRY(es_address_check(&sparse->at, err));
     const int64_t heads = m->config.layers * m->config.heads;
-    const es_address last = address_of(m, sparse, heads);
+    es_address last = sparse->at;
+    last.cell += (uint64_t)es_model_sparse_cells(m);
     ES_TRY(es_address_check(&last, err));
     for (int64_t i = 0; i < heads; i++) {
         const es_policy_spec *spec = &sparse->heads[i];
         if (spec->policy)
-            ES_TRY(es_policy_spec_check(spec, false, err));
+            ES_TRY(es_policy_spec_check(spec, m->config.causal, err));
         if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
             return es_fail(err, ES_E_RANGE, "policy.keys", "say how many mixtures there are",
                            "%s was not told its number of keys", es_policy_name(spec->policy));
@@ -362,8 +234,9 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
                        "the last state is wanted, and %lld of %lld are computed",
                        (long long)b->states, (long long)c->layers + 1);
     ES_TRY(check_start(c, b, err));
+    ES_TRY(check_predict(c, b, err));
     ES_TRY(check_sparse(m, b->sparse, err));
-    for (int64_t i = 0; !b->input && i < b->n; i++) {
+    for (int64_t i = 0; b->ids && i < b->n; i++) {
         if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
             return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
                               "use the tokenizer that came with the model",
@@ -374,49 +247,86 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     return ES_OK;
 }
 
-/* Blocks are what threads are given, and each calls BLAS for itself on one thread: products of
- * a block are too small to be worth sharing, and so nothing depends on how many threads there
- * are. */
+static wants wants_of(const es_model_block *blocks, int64_t count)
+{
+    wants w = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const es_model_block *b = &blocks[i];
+        w.longest = b->n > w.longest ? b->n : w.longest;
+        w.sparse = w.sparse || b->sparse;
+        w.plain = w.plain || (b->visit && b->visit->plain);
+        w.predict = w.predict || b->nll || b->token_logits;
+    }
+    return w;
+}
+
+/* Rooms for `blocks` blocks at once, and strips for `threads` threads, which those share. */
+static es_status run_rooms(es_forward *f, const wants *w, int blocks, int threads,
+                           const es_exec *exec, es_error *err)
+{
+    es_budget *budget = f->inner.budget;
+    const double each =
+        strip_bytes(&f->model->config, f->model->arch->gated, f->model->precision, w);
+    void *rooms, *strips = NULL, *memory = NULL;
+    ES_TRY(es_mem_array(budget, blocks, 1, sizeof *f->rooms, "blocks", &rooms, err));
+    f->rooms = rooms;
+    es_status status =
+        es_mem_array(budget, threads, 1, sizeof(es_strip_room), "threads", &strips, err);
+    if (status == ES_OK)
+        status =
+            es_mem_array(budget, threads, (int64_t)each, 1, "rows of hidden states", &memory, err);
+    for (int t = 0; t < threads && status == ES_OK; t++)
+        place_strip(f->model, w, (char *)memory + t * (int64_t)each, (es_strip_room *)strips + t);
+    for (int t = 0; t < blocks && status == ES_OK; t++) {
+        f->rooms[t].strip = (es_strip_room *)strips + t;
+        status = room_new(f->model, w, budget, &f->rooms[t], err);
+    }
+    if (status == ES_OK) {
+        es_blas_enter();
+        status = es_parallel_run(exec, f->count, run_block, f, err);
+        es_blas_leave();
+    }
+    for (int t = 0; t < blocks; t++) {
+        es_sparse_room_free(&f->rooms[t].sparse);
+        es_mem_free(budget, f->rooms[t].memory);
+    }
+    es_mem_free(budget, memory);
+    es_mem_free(budget, strips);
+    es_mem_free(budget, rooms);
+    return status;
+}
+
+/* Each thread calls BLAS for itself on one thread, whether it has a block or a strip: so nothing
+ * depends on how many threads there are. */
 es_status es_model_forward(const es_model *model, const es_model_block *blocks, int64_t count,
                            const es_exec *exec, es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
-    const int threads = es_parallel_threads(exec, count);
-    int64_t longest = 0;
-    bool sparse = false;
-    void *memory;
-    ES_TRY(es_blas_room_for(threads, err));
-    for (int64_t i = 0; i < count; i++) {
-        ES_TRY(check_block(model, &blocks[i], i, err));
-        longest = blocks[i].n > longest ? blocks[i].n : longest;
-        sparse = sparse || blocks[i].sparse;
-    }
+    static const es_exec defaults = {0};
+    const es_exec *e = exec ? exec : &defaults;
     const es_arch *arch = model->arch;
     const bool narrow = model->precision == ES_F32;
-    job j = {.model = model,
-             .blocks = blocks,
-             .arch = arch,
-             .rows = narrow ? &es_rows_f32 : &es_rows_f64,
-             .activate = narrow ? arch->activation->f32 : arch->activation->f64,
-             .activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64,
-             .inner = {.threads = 1, .isa = exec ? exec->isa : ES_ISA_AUTO, .budget = budget}};
-    es_gelu_prepare(&j.gelu);
-    ES_TRY(es_mem_array(budget, threads, 1, sizeof *j.scratch, "threads", &memory, err));
-    j.scratch = memory;
-    es_status status = ES_OK;
-    for (int t = 0; t < threads && status == ES_OK; t++)
-        status = scratch_new(model, longest, sparse, budget, &j.scratch[t], err);
-    if (status == ES_OK) {
-        es_blas_enter();
-        status = es_parallel_run(exec, count, run_block, &j, err);
-        es_blas_leave();
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(check_block(model, &blocks[i], i, err));
+    const wants w = wants_of(blocks, count);
+    const int team = es_parallel_threads(e, INT64_MAX), apart = es_parallel_threads(e, count);
+    const bool shared = apart < team && w.longest > ES_STRIP;
+    ES_TRY(es_blas_room_for(shared ? team : apart, err));
+    es_forward f = {.model = model,
+                    .blocks = blocks,
+                    .count = count,
+                    .rows = narrow ? &es_rows_f32 : &es_rows_f64,
+                    .activate = narrow ? model->activation->f32 : model->activation->f64,
+                    .exec = shared ? e : NULL,
+                    .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};
+    if (arch->pooled)
+        f.activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64;
+    es_exec outer = *e;
+    if (shared) { /* blocks one after the other; they tell how far they are themselves */
+        outer.threads = 1;
+        outer.progress = NULL;
     }
-    for (int t = 0; t < threads; t++) {
-        es_sparse_room_free(&j.scratch[t].sparse);
-        es_mem_free(budget, j.scratch[t].memory);
-    }
-    es_mem_free(budget, memory);
-    return status;
+    es_gelu_prepare(&f.gelu);
+    return run_rooms(&f, &w, shared ? 1 : apart, shared ? team : apart, &outer, err);
 }
 
 /* ---- its matrix products alone, as a measure of its speed ---- */
@@ -439,7 +349,7 @@ static es_status multiply_block(void *job_, int64_t unit, int thread, es_error *
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
         for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);) {
             const es_linear *part = es_model_place(m, s.part, layer);
-            if (s.part->kind != ES_PART_NORM)
+            if (!es_part_is_vector(s.part))
                 es_gemm_add(m->precision, j->n, s.rows, s.cols, x, part->w, y);
         }
     }

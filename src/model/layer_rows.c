@@ -3,6 +3,10 @@
 
 #include "model/model_inside.h"
 
+/* e^x in the precision of the rows. */
+static float power_f32(float x) { return expf(x); }
+static double power_f64(double x) { return exp(x); }
+
 /* ---- rows, in both precisions ---- */
 
 #define REAL       float
@@ -14,8 +18,6 @@
 #define REAL       double
 #define NAME(name) name##_f64
 #include "model/layer_rows_template.h"
-
-const es_activation es_tanh = {tanh_f32, tanh_f64};
 
 /* ---- gelu ---- */
 
@@ -77,4 +79,77 @@ static void gelu_f32(const es_gelu_table *table, void *x_, int64_t count)
         gelu_piece(table, x + i, count - i < PIECE ? count - i : PIECE);
 }
 
-const es_activation es_gelu = {gelu_f32, gelu_f64};
+/* ---- others ---- */
+
+#define SQRT_TWO_BY_PI 0.79788456080286535588
+
+/* NaN stays NaN: a comparison with it is false. */
+static void relu_f32(const es_gelu_table *table, void *x_, int64_t count)
+{
+    float *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+static void relu_f64(const es_gelu_table *table, void *x_, int64_t count)
+{
+    double *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = x[i] < 0.0 ? 0.0 : x[i];
+}
+
+/* x / (1 + e^-x): where e^-x overflows it is -0, as it should be. */
+static void silu_f32(const es_gelu_table *table, void *x_, int64_t count)
+{
+    float *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = x[i] / (1.0f + expf(-x[i]));
+}
+
+static void silu_f64(const es_gelu_table *table, void *x_, int64_t count)
+{
+    double *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = x[i] / (1.0 + exp(-x[i]));
+}
+
+/* gelu as GPT-2 has it: x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) / 2 = x / (1 + e^-2z). */
+static void gelu_tanh_f32(const es_gelu_table *table, void *x_, int64_t count)
+{
+    float *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++) {
+        const float z = (float)SQRT_TWO_BY_PI * (x[i] + 0.044715f * x[i] * x[i] * x[i]);
+        x[i] = x[i] / (1.0f + expf(-2.0f * z));
+    }
+}
+
+static void gelu_tanh_f64(const es_gelu_table *table, void *x_, int64_t count)
+{
+    double *x = x_;
+    (void)table;
+    for (int64_t i = 0; i < count; i++) {
+        const double z = SQRT_TWO_BY_PI * (x[i] + 0.044715 * x[i] * x[i] * x[i]);
+        x[i] = x[i] / (1.0 + exp(-2.0 * z));
+    }
+}
+
+const es_activation es_gelu = {"gelu", gelu_f32, gelu_f64};
+const es_activation es_relu = {"relu", relu_f32, relu_f64};
+const es_activation es_tanh = {"tanh", tanh_f32, tanh_f64};
+static const es_activation gelu_tanh = {"gelu_new|gelu_fast|gelu_pytorch_tanh", gelu_tanh_f32,
+                                        gelu_tanh_f64};
+static const es_activation silu = {"silu|swish", silu_f32, silu_f64};
+
+const es_activation *es_activation_find(const char *name)
+{
+    static const es_activation *const known[] = {&es_gelu, &gelu_tanh, &silu, &es_relu};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (es_word_among(name, known[i]->names))
+            return known[i];
+    return NULL;
+}

@@ -3,21 +3,24 @@
  * Included once per precision by layer_rows.c, with REAL and NAME defined. Rows are contiguous;
  * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
 
-/* A row per token: its word's, its type's (0; some architectures have none) and its place's, added
- * in this order. */
-static void NAME(embed_table)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
+/* A row per token: its word's, its type's (0; some architectures have none) and its place's (where
+ * positions are added), in this order. */
+static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
     const int64_t H = m->config.hidden;
     const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
     REAL *out = out_;
-    for (int64_t i = 0; i < n; i++, position += H, out += H) {
+    for (int64_t i = 0; i < n; i++, out += H) {
         const REAL *word = words + ids[i] * H;
         for (int64_t j = 0; j < H; j++)
-            out[j] = type ? word[j] + type[j] + position[j] : word[j] + position[j];
+            out[j] = type ? word[j] + type[j] : word[j];
+        for (int64_t j = 0; position && j < H; j++)
+            out[j] += position[i * H + j];
     }
 }
 
-/* out (n, cols) = bias + residual, where residual may be NULL: what a product is then added to. */
+/* out (n, cols) = bias + residual, where residual may be NULL, or out itself: what a product is
+ * then added to. */
 static void NAME(begin)(const void *bias_, const void *residual_, int64_t n, int64_t cols,
                         void *out_)
 {
@@ -25,9 +28,7 @@ static void NAME(begin)(const void *bias_, const void *residual_, int64_t n, int
     REAL *out = out_;
     for (int64_t i = 0; i < n; i++, out += cols) {
         for (int64_t j = 0; j < cols; j++)
-            out[j] = bias[j];
-        for (int64_t j = 0; residual && j < cols; j++)
-            out[j] += residual[i * cols + j];
+            out[j] = residual ? bias[j] + residual[i * cols + j] : bias[j];
     }
 }
 
@@ -49,32 +50,117 @@ static double NAME(sum)(const REAL *x, int64_t count, double centre, bool square
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* LayerNorm of each row, in place: y = (x - mean) / sqrt(variance + eps) scale + shift. Variance
- * takes a second pass: the difference of two sums would lose the digits of rows far from 0.
- * @return : false if a row is not finite. */
-static bool NAME(norm_layer)(const es_linear *norm, double eps, int64_t n, int64_t cols, void *x_)
+/* LayerNorm of each row: y = (x - mean) / sqrt(variance + eps) scale + shift; out may be x.
+ * Variance takes a second pass: the difference of two sums would lose the digits of rows far from
+ * 0. @return : false if a row is not finite. */
+static bool NAME(norm_layer)(const es_linear *norm, double eps, int64_t n, int64_t cols,
+                             const void *x_, void *out_)
 {
-    const REAL *scale = norm->w, *shift = norm->b;
-    REAL *x = x_;
+    const REAL *scale = norm->w, *shift = norm->b, *x = x_;
+    REAL *out = out_;
     bool finite = true;
-    for (int64_t i = 0; i < n; i++, x += cols) {
+    for (int64_t i = 0; i < n; i++, x += cols, out += cols) {
         const double mean = NAME(sum)(x, cols, 0.0, false) / (double)cols;
         const double variance = NAME(sum)(x, cols, mean, true) / (double)cols;
         const REAL centre = (REAL)mean, factor = (REAL)(1.0 / sqrt(variance + eps));
         finite = finite && isfinite(variance);
         for (int64_t j = 0; j < cols; j++)
-            x[j] = (x[j] - centre) * factor * scale[j] + shift[j];
+            out[j] = (x[j] - centre) * factor * scale[j] + shift[j];
     }
     return finite;
 }
 
-/* One head's outputs (n, k) into its columns of the layer's (n, H). */
-static void NAME(place)(const double *head, int64_t n, int64_t k, int64_t H, void *out_)
+/* y = x / sqrt(mean of squares + eps) scale. */
+static bool NAME(norm_rms)(const es_linear *norm, double eps, int64_t n, int64_t cols,
+                           const void *x_, void *out_)
+{
+    const REAL *scale = norm->w, *x = x_;
+    REAL *out = out_;
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++, x += cols, out += cols) {
+        const double square = NAME(sum)(x, cols, 0.0, true) / (double)cols;
+        const REAL factor = (REAL)(1.0 / sqrt(square + eps));
+        finite = finite && isfinite(square);
+        for (int64_t j = 0; j < cols; j++)
+            out[j] = x[j] * factor * scale[j];
+    }
+    return finite;
+}
+
+/* The same of each head's own channels, all heads with one scale. */
+static void NAME(norm_heads)(const es_linear *norm, double eps, const es_head_rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t head = 0; head < r->heads; head++) {
+            REAL *x = (REAL *)r->x + i * r->stride + head * r->k;
+            NAME(norm_rms)(norm, eps, 1, r->k, x, x);
+        }
+    }
+}
+
+/* Channels c and c + width/2 of each head are a point of a plane, turned by the angle of row i. */
+static void NAME(turn)(const es_head_rows *r, int64_t width, const double *cosines,
+                       const double *sines)
+{
+    const int64_t half = width / 2;
+    for (int64_t i = 0; i < r->n; i++, cosines += half, sines += half) {
+        for (int64_t head = 0; head < r->heads; head++) {
+            REAL *x = (REAL *)r->x + i * r->stride + head * r->k, *y = x + half;
+            for (int64_t c = 0; c < half; c++) {
+                const REAL cosine = (REAL)cosines[c], sine = (REAL)sines[c], before = x[c];
+                x[c] = before * cosine - y[c] * sine;
+                y[c] = y[c] * cosine + before * sine;
+            }
+        }
+    }
+}
+
+/* Row i of each head times factor[i]. */
+static void NAME(scale)(const es_head_rows *r, const double *factor)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        REAL *x = (REAL *)r->x + i * r->stride;
+        for (int64_t j = 0; j < r->heads * r->k; j++)
+            x[j] *= (REAL)factor[i];
+    }
+}
+
+/* Rows are (gate, up) of `cols` numbers each, and become f(gate) up, closed up to (n, cols) in the
+ * same memory: a row's result ends before the next row that is still to be read begins. */
+static void NAME(gate)(es_activate activate, const es_gelu_table *table, int64_t n, int64_t cols,
+                       void *pairs)
+{
+    REAL *out = pairs, *gate = pairs;
+    for (int64_t i = 0; i < n; i++, out += cols, gate += 2 * cols) {
+        activate(table, gate, cols);
+        for (int64_t j = 0; j < cols; j++)
+            out[j] = gate[j] * gate[cols + j];
+    }
+}
+
+/* One head's outputs (n, k) into its columns of the layer's (n, width). */
+static void NAME(place)(const double *head, int64_t n, int64_t k, int64_t width, void *out_)
 {
     REAL *out = out_;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < k; j++)
-            out[i * H + j] = (REAL)head[i * k + j];
+            out[i * width + j] = (REAL)head[i * k + j];
+    }
+}
+
+/* nll[i] = ln sum_t exp(logits_it) - logits_i,next[i], sums in f64. */
+static void NAME(surprise)(const void *logits_, int64_t n, int64_t vocab, const int32_t *next,
+                           double *nll)
+{
+    const REAL *logits = logits_;
+    for (int64_t i = 0; i < n; i++, logits += vocab) {
+        REAL most = logits[0];
+        double sum = 0.0;
+        for (int64_t t = 1; t < vocab; t++)
+            most = logits[t] > most ? logits[t] : most;
+        for (int64_t t = 0; t < vocab; t++)
+            sum += (double)NAME(power)(logits[t] - most);
+        nll[i] = log(sum) + (double)most - (double)logits[next[i]];
     }
 }
 
@@ -87,7 +173,13 @@ static void NAME(tanh)(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = (REAL)tanh((double)x[i]);
 }
 
-const es_rows NAME(es_rows) = {.embed = {[ES_POSITIONS_TABLE] = NAME(embed_table)},
-                               .begin = NAME(begin),
-                               .norm = {[ES_NORM_LAYER] = NAME(norm_layer)},
-                               .place = NAME(place)};
+const es_rows NAME(es_rows) = {
+    .embed = NAME(embed),
+    .begin = NAME(begin),
+    .norm = {[ES_NORM_LAYER] = NAME(norm_layer), [ES_NORM_RMS] = NAME(norm_rms)},
+    .norm_heads = NAME(norm_heads),
+    .turn = NAME(turn),
+    .scale = NAME(scale),
+    .gate = NAME(gate),
+    .place = NAME(place),
+    .surprise = NAME(surprise)};

@@ -69,6 +69,7 @@ static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
     join(model->folder, "config.json", path);
     ES_TRY(es_model_config_load(path, &model->config, err));
     model->arch = es_arch_find(model->config.model_type, "");
+    model->activation = es_activation_find(model->config.activation);
     ES_TRY(open_weights(model->folder, opts, &st, err));
     const es_status status = es_weights_load(model, st, opts, err);
     es_st_close(st);
@@ -154,7 +155,8 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
                            es_error *err)
 {
     const es_model_config *c = &model->config;
-    const int64_t H = c->hidden, k = H / c->heads;
+    const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
+    const int64_t group = head / (c->heads / c->kv_heads);
     if (layer < 0 || layer >= c->layers || head < 0 || head >= c->heads)
         return es_fail(err, ES_E_RANGE, "model.head", "count from 0",
                        "head %lld of layer %lld in a model of %lld layers with %lld heads",
@@ -163,12 +165,13 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
     const es_layer *l = &model->layers[layer];
     es_view *const weights[] = {&out->wq, &out->wk, &out->wv};
     es_view *const biases[] = {&out->bq, &out->bk, &out->bv};
+    const int64_t first[] = {head * k, Q + group * k, Q + c->kv_width + group * k};
     for (int i = 0; i < 3; i++) {
-        const int64_t row = i * H + head * k;
+        const int64_t row = first[i];
         *weights[i] = part(model, l->qkv.w, row * H, k, H, H);
         *biases[i] = part(model, l->qkv.b, row, 1, k, k);
     }
-    out->wo = part(model, l->out.w, head * k, H, k, H);
+    out->wo = part(model, l->out.w, head * k, H, k, Q);
     return ES_OK;
 }
 

@@ -16,16 +16,18 @@
 
 typedef struct es_linear {
     void *w; /* (outputs, inputs); a norm's scale (outputs); NULL: the model has no such part */
-    void *b; /* (outputs); NULL of a table */
+    void *b; /* (outputs), zeros where the model has none */
 } es_linear;
 
+/* Q = query_width, K = kv_width. */
 typedef struct es_layer {
-    es_linear qkv;   /* (3H, H): query, key, value one below the other, so that one product does */
-    es_linear out;   /* (H, H) */
-    es_linear norm1; /* (H) */
-    es_linear up;    /* (I, H) */
+    es_linear qkv;   /* (Q + 2K, H): query, key, value one below the other: one product does */
+    es_linear out;   /* (H, Q) */
+    es_linear norm1; /* (H) of attention */
+    es_linear up;    /* (I, H), or gate and up (2I, H) */
     es_linear down;  /* (H, I) */
-    es_linear norm2; /* (H) */
+    es_linear norm2; /* (H) of what follows attention */
+    es_linear norm_q, norm_k; /* (k) of each head's queries and keys */
 } es_layer;
 
 struct es_model {
@@ -34,12 +36,14 @@ struct es_model {
     es_dtype precision;
     es_budget *budget;
     char *folder;
-    bool nonfinite; /* NaN or Inf is among the weights, and was allowed */
-    void *weights;  /* all of it, one block; what follows points into it */
+    const es_activation *activation; /* between `up` and `down` */
+    bool nonfinite;                  /* NaN or Inf is among the weights, and was allowed */
+    void *weights;                   /* all of it, one block; what follows points into it */
     es_linear word, position, type;
-    es_linear norm0;
+    es_linear norm0; /* of the first hidden state */
     es_layer *layers;
     es_linear pooler, classifier;
+    es_linear norm_last, predictor; /* logits of the next token are predictor norm_last(x) */
 };
 
 #define ES_IN_MODEL(member) offsetof(es_model, member)
@@ -58,6 +62,17 @@ static inline es_linear *es_model_place(const es_model *m, const es_arch_part *p
 es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
                           es_error *err);
 
+/* ---- rotary positions (rotary.c) ---- */
+
+/*! es_rotary_complete() : fill in what config.json leaves to rules, and check it.
+ *  @return : ES_OK; ES_E_UNSUPPORTED (config.rotary) for a type that is not known; ES_E_FORMAT
+ *  (config.rotary) for numbers that make no sense. `file` is for messages. */
+es_status es_rotary_complete(es_model_config *config, const char *file, es_error *err);
+
+/*! es_rotary_angles() : cosines and sines, (n, width/2) each, of places 0 .. n-1 of a block of n
+ *  tokens, times what YaRN multiplies queries and keys with. O(n width). */
+void es_rotary_angles(const es_model_config *config, int64_t n, double *cosines, double *sines);
+
 /* ---- between two products (layer_rows.c) ---- */
 
 /* x (1 + erf(x / sqrt 2)) / 2, the exact one, at the speed of a table.
@@ -74,14 +89,29 @@ struct es_gelu_table {
 
 void es_gelu_prepare(es_gelu_table *table);
 
-extern const es_activation es_gelu, es_tanh;
+extern const es_activation es_gelu, es_tanh, es_relu;
+
+/* Heads that lie beside each other in rows of `stride` numbers, k channels each. */
+typedef struct es_head_rows {
+    void *x;
+    int64_t n, stride, heads, k;
+} es_head_rows;
 
 /* One precision's functions on rows of hidden states; layer_rows_template.h says what they do. */
 typedef struct es_rows {
-    void (*embed[ES_POSITIONS])(const es_model *m, const int32_t *ids, int64_t n, void *out);
+    void (*embed)(const es_model *m, const int32_t *ids, int64_t n, void *out);
     void (*begin)(const void *bias, const void *residual, int64_t n, int64_t cols, void *out);
-    bool (*norm[ES_NORMS])(const es_linear *norm, double eps, int64_t n, int64_t cols, void *x);
-    void (*place)(const double *head, int64_t n, int64_t k, int64_t H, void *out);
+    bool (*norm[ES_NORMS])(const es_linear *norm, double eps, int64_t n, int64_t cols,
+                           const void *x, void *out);
+    void (*norm_heads)(const es_linear *norm, double eps, const es_head_rows *rows);
+    void (*turn)(const es_head_rows *rows, int64_t width, const double *cosines,
+                 const double *sines);
+    void (*scale)(const es_head_rows *rows, const double *factor);
+    void (*gate)(const es_activate activate, const es_gelu_table *table, int64_t n, int64_t cols,
+                 void *pairs);
+    void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);
+    void (*surprise)(const void *logits, int64_t n, int64_t vocab, const int32_t *next,
+                     double *nll);
 } es_rows;
 
 extern const es_rows es_rows_f32, es_rows_f64;

@@ -53,6 +53,17 @@ void es_sparse_room_free(es_sparse_room *room)
 
 /* ---- scores ---- */
 
+/* Keys that one query may see; members of the room that are of keys are of all of the block's. */
+typedef struct keys_seen {
+    int64_t begin, n;
+} keys_seen;
+
+static keys_seen seen_by(es_past past, int64_t i, int64_t n)
+{
+    const int64_t begin = es_past_begin(past, i);
+    return (keys_seen){begin, es_past_end(past, i, n) - begin};
+}
+
 static void read_head(es_sparse_room *room, const es_view qkv[3])
 {
     const int64_t n = qkv[0].rows, dk = qkv[0].cols;
@@ -115,11 +126,14 @@ static void observe(es_sparse_room *room, int64_t i, int64_t n)
     }
 }
 
-static void remember(es_sparse_room *room, int64_t i, const double *scores, int64_t n)
+/* Query i has given its weights to the keys that it saw, and none to the others. */
+static void remember(es_sparse_room *room, int64_t i, const double *scores, keys_seen seen,
+                     int64_t n)
 {
     double *row = room->recent + i % room->span * n;
-    full_weights(scores, n, row);
-    for (int64_t j = 0; j < n; j++)
+    memset(row, 0, (size_t)n * sizeof(double));
+    full_weights(scores + seen.begin, seen.n, row + seen.begin);
+    for (int64_t j = seen.begin; j < seen.begin + seen.n; j++)
         room->history[j] += row[j];
 }
 
@@ -129,15 +143,16 @@ static void end_past(es_sparse_room *room)
     room->recent = NULL;
 }
 
-/* How far each value is from the output over all keys. */
-static void measure_reach(es_sparse_room *room, const double *scores, int64_t n, int64_t dk)
+/* How far each value that is seen is from the output over all of them. */
+static void measure_reach(es_sparse_room *room, const double *scores, keys_seen seen, int64_t dk)
 {
-    full_weights(scores, n, room->weights);
+    const int64_t end = seen.begin + seen.n;
+    full_weights(scores + seen.begin, seen.n, room->weights + seen.begin);
     memset(room->mean, 0, (size_t)dk * sizeof(double));
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = seen.begin; j < end; j++)
         for (int64_t c = 0; c < dk; c++)
             room->mean[c] += room->weights[j] * room->v[j * dk + c];
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = seen.begin; j < end; j++) {
         double sum = 0.0;
         for (int64_t c = 0; c < dk; c++) {
             const double off = room->v[j * dk + c] - room->mean[c];
@@ -149,19 +164,25 @@ static void measure_reach(es_sparse_room *room, const double *scores, int64_t n,
 
 /* ---- one query ---- */
 
-/* Steps 1 and 2. */
+/* Steps 1 and 2. A policy knows the keys that the query may see as 0, 1, ... */
 static es_status keep_keys(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                           const es_address *at, int64_t i, int64_t n, const double *scores,
-                           es_error *err)
+                           es_past past, const es_address *at, int64_t i, keys_seen seen,
+                           const double *scores, es_error *err)
 {
-    const es_policy_query query = {.n = n,
-                                   .position = i,
-                                   .scores = scores,
-                                   .reach = needs & ES_POLICY_REACH ? room->reach : NULL,
-                                   .history = needs & ES_POLICY_HISTORY ? room->history : NULL,
-                                   .observed = needs & ES_POLICY_OBSERVED ? room->observed : NULL};
+    const int64_t first = seen.begin;
+    const es_policy_query query = {
+        .n = seen.n,
+        .position = i - first,
+        .causal = past.causal,
+        .scores = scores + first,
+        .reach = needs & ES_POLICY_REACH ? room->reach + first : NULL,
+        .history = needs & ES_POLICY_HISTORY ? room->history + first : NULL,
+        .observed = needs & ES_POLICY_OBSERVED ? room->observed + first : NULL};
     ES_TRY(es_policy_choose(spec, &query, room->budget, &room->choice, err));
-    return es_choice_draw(&room->choice, at, &room->kept, err);
+    ES_TRY(es_choice_draw(&room->choice, at, &room->kept, err));
+    for (int64_t t = 0; t < room->kept.count; t++)
+        room->kept.keys[t] += first;
+    return ES_OK;
 }
 
 /* Unnormalised weights of the different keys that were kept, into room->keys and room->weights; a
@@ -212,15 +233,16 @@ static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int
 
 /* All three steps; a query that keeps nothing is left with itself. */
 static es_status attend_query(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                              const es_address *first, const es_view *q, int64_t i,
+                              es_past past, const es_address *first, const es_view *q, int64_t i,
                               const double *scores, const es_attend_out *out,
                               es_sparse_found *found, es_error *err)
 {
+    const keys_seen seen = seen_by(past, i, q->rows);
     es_address at = *first;
     at.cell += (uint64_t)i;
     if (needs & ES_POLICY_REACH)
-        measure_reach(room, scores, q->rows, q->cols);
-    ES_TRY(keep_keys(room, spec, needs, &at, i, q->rows, scores, err));
+        measure_reach(room, scores, seen, q->cols);
+    ES_TRY(keep_keys(room, spec, needs, past, &at, i, seen, scores, err));
     int64_t different = weigh_kept(room, scores);
     found->kept += (double)room->kept.count / (double)q->rows;
     if (!different) {
@@ -270,26 +292,27 @@ static es_status attend_mixtures(es_sparse_room *room, int64_t keys, const es_ad
 /* ---- all queries ---- */
 
 static es_status attend_queries(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                                const es_address *first, const es_view *q, const es_attend_out *out,
-                                es_sparse_found *found, es_error *err)
+                                es_past past, const es_address *first, const es_view *q,
+                                const es_attend_out *out, es_sparse_found *found, es_error *err)
 {
     const int64_t n = q->rows;
     for (int64_t begin = 0; begin < n; begin += CHUNK) {
         const int64_t count = n - begin < CHUNK ? n - begin : CHUNK;
-        score_chunk(room, begin, count, n, q->cols);
+        const int64_t keys = es_past_end(past, begin + count - 1, n); /* that one of them sees */
+        score_chunk(room, begin, count, keys, q->cols);
         for (int64_t i = begin; i < begin + count; i++) {
-            const double *scores = room->scores + (i - begin) * n;
+            const double *scores = room->scores + (i - begin) * keys;
             if (needs & ES_POLICY_OBSERVED)
                 observe(room, i, n);
-            ES_TRY(attend_query(room, spec, needs, first, q, i, scores, out, found, err));
+            ES_TRY(attend_query(room, spec, needs, past, first, q, i, scores, out, found, err));
             if (room->recent)
-                remember(room, i, scores, n);
+                remember(room, i, scores, seen_by(past, i, n), n);
         }
     }
     return ES_OK;
 }
 
-es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec,
+es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec, es_past past,
                            const es_address *first, const es_view qkv[3], const es_attend_out *out,
                            es_sparse_found *found, es_error *err)
 {
@@ -304,7 +327,8 @@ es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec,
         return attend_mixtures(room, spec->keys, first, qkv, out, found, err);
     if (needs & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
         ES_TRY(begin_past(room, spec->span > 0 ? spec->span : OBSERVED, qkv[0].rows, err));
-    const es_status status = attend_queries(room, spec, needs, first, &qkv[0], out, found, err);
+    const es_status status =
+        attend_queries(room, spec, needs, past, first, &qkv[0], out, found, err);
     end_past(room);
     return status;
 }

@@ -30,18 +30,44 @@ es_status es_sparse_room_new(int64_t n, int64_t dk, es_budget *budget, es_sparse
                              es_error *err);
 void es_sparse_room_free(es_sparse_room *room);
 
+/* What a query may see before any policy: every key of the block; or, causal, its own and those
+ * before it, the last `window` of them where that is not 0. */
+typedef struct es_past {
+    bool causal;
+    int64_t window;
+} es_past;
+
+/*! es_past_begin(), es_past_end() : the keys that query i of n sees are begin .. end - 1. */
+static inline int64_t es_past_begin(es_past past, int64_t i)
+{
+    return past.causal && past.window && i >= past.window ? i - past.window + 1 : 0;
+}
+static inline int64_t es_past_end(es_past past, int64_t i, int64_t n)
+{
+    return past.causal ? i + 1 : n;
+}
+
+/*! es_past_keys() : how many keys a query of n sees, mean over queries. */
+static inline double es_past_keys(es_past past, int64_t n)
+{
+    const double all = (double)n, w = past.window ? (double)past.window : all;
+    if (!past.causal)
+        return all;
+    return w >= all ? (all + 1.0) / 2.0 : w - w * (w - 1.0) / (2.0 * all);
+}
+
 /* What is special about a head that keeps some keys. */
 typedef struct es_sparse_found {
     double kept;   /* keys of a query, as often as they are drawn; mean over queries */
     int64_t empty; /* queries for which chance kept no key */
 } es_sparse_found;
 
-/*! es_sparse_attend() : every query of qkv (queries, keys, values; n rows each) over the
- *  keys that `spec` keeps for it, chance at cells first->cell + query. Results as es_attend() with
- *  the scale 1/sqrt(dk), of the weights that were used: output, entropy, top_weight and
+/*! es_sparse_attend() : every query of qkv (queries, keys, values; n rows each) over the keys that
+ *  `spec` keeps of those it may see, chance at cells first->cell + query. Results as es_attend()
+ * with the scale 1/sqrt(dk), of the weights that were used: output, entropy, top_weight and
  *  sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return : ES_OK;
  *  ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
-es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec,
+es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec, es_past past,
                            const es_address *first, const es_view qkv[3], const es_attend_out *out,
                            es_sparse_found *found, es_error *err);
 

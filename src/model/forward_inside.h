@@ -1,0 +1,96 @@
+/* forward_inside.h : what the parts of the forward pass share.
+ *
+ * A block runs layer by layer, and in a layer three phases follow each other:
+ *
+ *   project   strip by strip of ES_STRIP rows: norm, queries, keys and values, rotary positions
+ *   attend    head by head: the attention engine over the whole block, or what a policy keeps
+ *   transform strip by strip: what heads found, and the two products around the activation
+ *
+ * so that nothing of size n x n, nor n times the widest layer, ever exists: a block has its hidden
+ * state, its queries, keys and values, and the outputs of its heads; the rest is a strip's. How a
+ * block is cut into strips depends on its length alone, and so the bits do not depend on who runs
+ * a strip. */
+#ifndef ES_MODEL_FORWARD_INSIDE_H
+#define ES_MODEL_FORWARD_INSIDE_H
+
+#include "model/model_inside.h"
+#include "model/sparse_head.h"
+
+enum { ES_STRIP = 512 }; /* rows */
+
+/* What one thread works in while it runs a strip. */
+typedef struct es_strip_room {
+    char *normed; /* (ES_STRIP, H) */
+    char *middle; /* (ES_STRIP, I), or twice that for gates */
+    char *logits; /* (rows of logits at a time, vocab), if the next token is predicted */
+} es_strip_room;
+
+/* What a block needs as a whole. */
+typedef struct es_block_room {
+    char *x;                                          /* (n, H) hidden state */
+    char *qkv;                                        /* (n, Q + 2K) */
+    char *plain;                                      /* (n, Q + K) before they turn, if wanted */
+    char *heads;                                      /* (n, Q) outputs of all heads */
+    char *pooled;                                     /* (H) and then (labels) */
+    double *head;                                     /* (n, k) output of one head */
+    double *lse, *entropy, *top_weight, *sum_squares; /* (n) */
+    double *cosines, *sines;                          /* (n, width/2) */
+    void *memory;
+    es_sparse_room sparse;      /* of heads with a policy, if there are any */
+    const es_strip_room *strip; /* of each thread that may work on the block */
+} es_block_room;
+
+/* All blocks. */
+typedef struct es_forward {
+    const es_model *model;
+    const es_model_block *blocks;
+    const es_rows *rows;
+    es_activate activate, activate_pooled;
+    es_gelu_table gelu;
+    es_exec inner;       /* threads that share a block */
+    const es_exec *exec; /* whom to tell how far a block that is shared has come; NULL: nobody */
+    int64_t count;
+    es_block_room *rooms;
+} es_forward;
+
+/*! es_layer_run() : layer `layer` of block `block`, from room->x to room->x. */
+es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+                       es_error *err);
+
+/*! es_block_classify() : pooled state and logits of a block, from its last state. */
+void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b);
+
+/*! es_block_predict() : nll and logits of the next token, from the last state. */
+es_status es_block_predict(const es_forward *f, const es_block_room *room, const es_model_block *b,
+                           es_error *err);
+
+/*! es_predict_rows() : how many rows of logits are made at a time: as many as make four million
+ *  numbers, and a strip at most. */
+int64_t es_predict_rows(int64_t vocab);
+
+/*! es_linear_apply() : y (n, outputs) = residual + x w' + b; residual may be NULL, or y. Bias and
+ *  residual are laid down first and the product is added to them: BLAS's own sum takes them in, and
+ *  no pass over the result follows. */
+void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
+                     const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y);
+
+/* Rows of a block that are a strip: where they begin and how many they are. */
+typedef struct es_strip {
+    int64_t first, n;
+} es_strip;
+
+static inline int64_t es_strips(int64_t n) { return (n + ES_STRIP - 1) / ES_STRIP; }
+
+static inline es_strip es_strip_at(int64_t n, int64_t at)
+{
+    const int64_t first = at * ES_STRIP, left = n - first;
+    return (es_strip){first, left < ES_STRIP ? left : ES_STRIP};
+}
+
+/* Row `first` of rows of `width` numbers. */
+static inline char *es_row_at(const es_forward *f, char *rows, int64_t first, int64_t width)
+{
+    return rows + first * width * (int64_t)es_dtype_size(f->model->precision);
+}
+
+#endif

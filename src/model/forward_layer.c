@@ -1,0 +1,343 @@
+/* forward_layer.c : one layer of one block.
+ *
+ * With x (n, H), norms after the sums (BERT) | before what they are for (decoders):
+ *   1  qkv (n, Q + 2K) = x Wqkv' + b               |  norm1(x) Wqkv' + b
+ *   2  norms of queries and keys, rotary positions, factors, where the model has them
+ *   3  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
+ *                                                     or what a policy keeps (sparse_head.c)
+ *   4  x = norm1(x + heads Wo' + bo)               |  x + heads Wo' + bo
+ *   5  m (n, I) = f(x W1' + b1)                    |  f(y Wg') (y W1'), y = norm2(x)
+ *   6  x = norm2(x + m W2' + b2)                   |  x + m W2' + b2
+ * Steps 1, 2 and 4 to 6 are done strip by strip (forward_inside.h). */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "linalg/dense.h"
+#include "model/forward_inside.h"
+
+/* A layer of a block while it runs. */
+typedef struct pass {
+    const es_forward *f;
+    es_block_room *room;
+    const es_model_block *b;
+    const es_layer *l;
+    int64_t block, layer;
+} pass;
+
+void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
+                     const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y)
+{
+    f->rows->begin(linear->b, residual, n, outputs, y);
+    es_gemm_add(f->model->precision, n, outputs, inputs, x, linear->w, y);
+}
+
+/* The one place where rows are looked at number by number anyway, so it is here that an
+ * overflow is noticed, at most half a layer after it happened. */
+static es_status normalise(const pass *p, const es_linear *norm, int64_t n, const void *x,
+                           void *out, es_error *err)
+{
+    const es_model *m = p->f->model;
+    const es_model_config *c = &m->config;
+    if (p->f->rows->norm[m->arch->norm](norm, c->layer_norm_eps, n, c->hidden, x, out) ||
+        m->nonfinite)
+        return ES_OK;
+    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
+                   "run the model in f64; else its weights are broken",
+                   "NaN or infinity on the way to hidden state %lld", (long long)p->layer + 1);
+}
+
+/* ---- steps 1 and 2: queries, keys and values ---- */
+
+/* What a strip's product becomes before queries meet keys. What was there before it turned is kept
+ * for those who ask. */
+static void place_rows(const pass *p, es_strip s, char *qkv)
+{
+    const es_forward *f = p->f;
+    const es_model_config *c = &f->model->config;
+    const es_block_room *room = p->room;
+    const int64_t item = (int64_t)es_dtype_size(f->model->precision), half = c->rotary.width / 2;
+    const es_head_rows q = {qkv, s.n, c->qkv_width, c->heads, c->head_dim};
+    const es_head_rows k = {qkv + c->query_width * item, s.n, c->qkv_width, c->kv_heads,
+                            c->head_dim};
+    if (p->l->norm_q.w)
+        f->rows->norm_heads(&p->l->norm_q, c->layer_norm_eps, &q);
+    if (p->l->norm_k.w)
+        f->rows->norm_heads(&p->l->norm_k, c->layer_norm_eps, &k);
+    const int64_t both = c->query_width + c->kv_width;
+    for (int64_t i = 0; room->plain && i < s.n; i++)
+        memcpy(es_row_at(f, room->plain, s.first + i, both), es_row_at(f, qkv, i, c->qkv_width),
+               (size_t)(both * item));
+    if (half) {
+        const double *cosines = room->cosines + s.first * half,
+                     *sines = room->sines + s.first * half;
+        f->rows->turn(&q, c->rotary.width, cosines, sines);
+        f->rows->turn(&k, c->rotary.width, cosines, sines);
+    }
+    if (p->b->score_factor)
+        f->rows->scale(&q, p->b->score_factor + s.first);
+}
+
+static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
+{
+    const pass *p = pass_;
+    const es_forward *f = p->f;
+    const es_model_config *c = &f->model->config;
+    const es_strip s = es_strip_at(p->b->n, unit);
+    const size_t bytes = (size_t)(s.n * c->hidden) * es_dtype_size(f->model->precision);
+    const char *x = es_row_at(f, p->room->x, s.first, c->hidden);
+    char *qkv = es_row_at(f, p->room->qkv, s.first, c->qkv_width);
+    if (f->model->arch->order == ES_ORDER_PRE) {
+        ES_TRY(normalise(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
+        x = p->room->strip[thread].normed;
+    }
+    if (p->b->inputs)
+        memcpy(es_row_at(f, p->b->inputs, (p->layer - p->b->start) * p->b->n + s.first, c->hidden),
+               x, bytes);
+    es_linear_apply(f, &p->l->qkv, x, NULL, s.n, c->hidden, c->qkv_width, qkv);
+    place_rows(p, s, qkv);
+    return ES_OK;
+}
+
+/* ---- step 3: heads ---- */
+
+/* In the order of the queries, so that the mean has the same bits whoever ran the block. */
+static double mean_of(const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+
+/* Only asked where weights are known to hold NaN or Inf: a pass over the block, which others
+ * need not pay for. */
+static bool all_finite(const es_view qkv[3])
+{
+    es_scan scan;
+    es_error why;
+    for (int i = 0; i < 3; i++)
+        if (es_view_scan(&qkv[i], "qkv", &scan, &why) != ES_OK)
+            return false;
+    return true;
+}
+
+/* Attention takes no NaN. Where weights hold some that were allowed, a token that is not finite is
+ * so in its query, key and value, and as a key it spoils the output of every other. */
+static void spoil(const es_attend_out *out, int64_t n, int64_t k)
+{
+    double *const statistics[] = {out->lse, out->entropy, out->top_weight, out->sum_squares};
+    for (int64_t i = 0; i < n * k; i++)
+        out->output[i] = (double)NAN;
+    for (int s = 0; s < 4; s++)
+        for (int64_t i = 0; statistics[s] && i < n; i++)
+            statistics[s][i] = (double)NAN;
+}
+
+/* Where the draws of a head begin: model.h says which cells are its queries'. */
+static es_address address_of(const es_model *m, const es_model_sparse *sparse, int64_t head)
+{
+    es_address at = sparse->at;
+    at.cell += (uint64_t)(head * m->config.positions);
+    at.token = 0;
+    at.lane = 0;
+    return at;
+}
+
+/* Head `at` of all, over the keys that its policy keeps, or over those that it sees. */
+static es_status attend_head(const pass *p, int64_t at, const es_view qkv[3],
+                             const es_attend_out *out, es_error *err)
+{
+    const es_forward *f = p->f;
+    const es_model_block *b = p->b;
+    const es_model_config *c = &f->model->config;
+    const es_policy_spec *spec = b->sparse ? &b->sparse->heads[at] : NULL;
+    const es_past past = {c->causal, c->window};
+    const es_mask own = {.causal = c->causal, .window = c->window};
+    const es_attend_opts opts = {.precision = f->model->precision,
+                                 .mask = b->mask     ? b->mask
+                                         : c->causal ? &own
+                                                     : NULL,
+                                 .exec = &f->inner};
+    es_sparse_found found = {.kept = es_past_keys(past, b->n)};
+    if (f->model->nonfinite && !all_finite(qkv)) {
+        spoil(out, b->n, qkv[0].cols);
+    } else if (spec && spec->policy) {
+        const es_address first = address_of(f->model, b->sparse, at);
+        ES_TRY(es_sparse_attend(&p->room->sparse, spec, past, &first, qkv, out, &found, err));
+    } else {
+        ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, out, err));
+    }
+    if (b->kept)
+        b->kept[at] = found.kept;
+    if (b->empty)
+        b->empty[at] = found.empty;
+    return ES_OK;
+}
+
+/* Means over the block's queries of what was asked for. 1/sum_squares is taken last, in place. */
+static void keep_statistics(const pass *p, int64_t at)
+{
+    const es_model_block *b = p->b;
+    es_block_room *room = p->room;
+    if (b->entropy)
+        b->entropy[at] = mean_of(room->entropy, b->n);
+    if (b->top_weight)
+        b->top_weight[at] = mean_of(room->top_weight, b->n);
+    if (b->sum_squares)
+        b->sum_squares[at] = mean_of(room->sum_squares, b->n);
+    for (int64_t i = 0; b->ess && i < b->n; i++)
+        room->sum_squares[i] = 1.0 / room->sum_squares[i];
+    if (b->ess)
+        b->ess[at] = mean_of(room->sum_squares, b->n);
+}
+
+/* A head's band of columns of rows that are `width` numbers long, without copying. */
+static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
+{
+    const es_model *m = p->f->model;
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    return (es_view){.data = rows + column * item,
+                     .dtype = m->precision,
+                     .rows = p->b->n,
+                     .cols = m->config.head_dim,
+                     .row_stride = width * item,
+                     .col_stride = item};
+}
+
+static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
+                      es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
+    const bool sparse = p->b->sparse && p->b->sparse->heads[p->layer * c->heads + head].policy;
+    es_model_seen seen = {.block = p->block,
+                          .layer = p->layer,
+                          .head = head,
+                          .scale = 1.0 / sqrt((double)c->head_dim),
+                          .q = qkv[0],
+                          .k = qkv[1],
+                          .v = qkv[2],
+                          .output = out->output,
+                          .lse = sparse ? NULL : out->lse,
+                          .entropy = out->entropy,
+                          .top_weight = out->top_weight,
+                          .sum_squares = out->sum_squares};
+    if (p->room->plain) {
+        seen.plain_q = band(p, p->room->plain, head * c->head_dim, both);
+        seen.plain_k = band(p, p->room->plain, c->query_width + group * c->head_dim, both);
+    }
+    return p->b->visit->head(p->b->visit->context, &seen, err);
+}
+
+/* Statistics that nobody asked for are not computed. */
+static es_status run_head(const pass *p, int64_t head, es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_model_block *b = p->b;
+    es_block_room *room = p->room;
+    const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads);
+    const int64_t at = p->layer * c->heads + head;
+    const bool all = b->visit && b->visit->statistics;
+    const es_view qkv[3] = {
+        band(p, room->qkv, head * k, c->qkv_width),
+        band(p, room->qkv, c->query_width + group * k, c->qkv_width),
+        band(p, room->qkv, c->query_width + c->kv_width + group * k, c->qkv_width)};
+    const es_attend_out out = {.output = room->head,
+                               .lse = all ? room->lse : NULL,
+                               .entropy = all || b->entropy ? room->entropy : NULL,
+                               .top_weight = all || b->top_weight ? room->top_weight : NULL,
+                               .sum_squares =
+                                   all || b->sum_squares || b->ess ? room->sum_squares : NULL};
+    ES_TRY(attend_head(p, at, qkv, &out, err));
+    if (b->visit)
+        ES_TRY(show(p, head, qkv, &out, err));
+    p->f->rows->place(room->head, b->n, k, c->query_width,
+                      es_row_at(p->f, room->heads, 0, 1) +
+                          head * k * (int64_t)es_dtype_size(p->f->model->precision));
+    keep_statistics(p, at);
+    return ES_OK;
+}
+
+/* A long block that all threads share takes its time; so it says how far it is. */
+static es_status tell(const pass *p, int64_t head, es_error *err)
+{
+    const es_exec *exec = p->f->exec;
+    const es_model_config *c = &p->f->model->config;
+    const double layers = (double)p->layer + (double)head / (double)c->heads;
+    if (!exec || !exec->progress ||
+        !exec->progress(exec->progress_user, (double)p->block + layers / (double)c->layers,
+                        (double)p->f->count))
+        return ES_OK;
+    return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
+}
+
+/* ---- steps 4 to 6: what heads found ---- */
+
+/* y (n, H) += W2 f(x), x (n, H) what f is given. */
+static void transform_rows(const pass *p, const es_strip_room *strip, int64_t n, const void *x,
+                           const void *residual, void *y)
+{
+    const es_forward *f = p->f;
+    const es_model_config *c = &f->model->config;
+    const int64_t H = c->hidden, I = c->intermediate;
+    const bool gated = f->model->arch->gated;
+    es_linear_apply(f, &p->l->up, x, NULL, n, H, gated ? 2 * I : I, strip->middle);
+    if (gated)
+        f->rows->gate(f->activate, &f->gelu, n, I, strip->middle);
+    else
+        f->activate(&f->gelu, strip->middle, n * I);
+    es_linear_apply(f, &p->l->down, strip->middle, residual, n, I, H, y);
+}
+
+/* Norms after the sums: what the second sum is added to is the first one's norm. */
+static es_status transform_post(void *pass_, int64_t unit, int thread, es_error *err)
+{
+    const pass *p = pass_;
+    const es_model_config *c = &p->f->model->config;
+    const es_strip s = es_strip_at(p->b->n, unit);
+    const es_strip_room *strip = &p->room->strip[thread];
+    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *a = strip->normed;
+    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width), x,
+                    s.n, c->query_width, c->hidden, a);
+    ES_TRY(normalise(p, &p->l->norm1, s.n, a, a, err));
+    transform_rows(p, strip, s.n, a, a, x);
+    return normalise(p, &p->l->norm2, s.n, x, x, err);
+}
+
+/* Norms before: the state itself is only ever added to. In parallel, the second norm is of the
+ * state that attention was given. */
+static es_status transform_pre(void *pass_, int64_t unit, int thread, es_error *err)
+{
+    const pass *p = pass_;
+    const es_model_config *c = &p->f->model->config;
+    const es_strip s = es_strip_at(p->b->n, unit);
+    const es_strip_room *strip = &p->room->strip[thread];
+    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *y = strip->normed;
+    if (c->parallel)
+        ES_TRY(normalise(p, &p->l->norm2, s.n, x, y, err));
+    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width), x,
+                    s.n, c->query_width, c->hidden, x);
+    if (!c->parallel)
+        ES_TRY(normalise(p, &p->l->norm2, s.n, x, y, err));
+    transform_rows(p, strip, s.n, y, x, x);
+    return ES_OK;
+}
+
+static const es_unit_fn transforms[ES_ORDERS] = {
+    [ES_ORDER_POST] = transform_post, [ES_ORDER_PRE] = transform_pre};
+
+es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+                       es_error *err)
+{
+    const es_model *m = f->model;
+    pass p = {f, room, &f->blocks[block], &m->layers[layer], block, layer};
+    const int64_t strips = es_strips(p.b->n);
+    ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
+    for (int64_t head = 0; head < m->config.heads; head++) {
+        ES_TRY(tell(&p, head, err));
+        ES_TRY(run_head(&p, head, err));
+    }
+    return es_parallel_run(&f->inner, strips, transforms[m->arch->order], &p, err);
+}

@@ -1,0 +1,187 @@
+/* rotary.c : by how much queries and keys turn with their place (THEORY 16).
+ *
+ * Channel c of width/2 turns by f_c = theta^(-2c/width) for each step. Models that were stretched
+ * to longer texts change f_c, each kind by its own rule; rules are those of the libraries the
+ * checkpoints come from, which is where they are defined. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/model_inside.h"
+
+#define TWO_PI 6.28318530717958647693
+
+/* ---- the kinds ---- */
+
+/* Frequencies f (half) of a block of n tokens, in place. */
+typedef void (*stretch)(const es_model_config *c, int64_t n, int64_t half, double *f);
+
+static void plain(const es_rotary *r, double theta, int64_t half, double *f)
+{
+    for (int64_t c = 0; c < half; c++)
+        f[c] = pow(theta, -2.0 * (double)c / (double)r->width);
+}
+
+static void stretch_none(const es_model_config *c, int64_t n, int64_t half, double *f)
+{
+    (void)n;
+    plain(&c->rotary, c->rotary.theta, half, f);
+}
+
+/* Positions are divided by the factor. */
+static void stretch_linear(const es_model_config *c, int64_t n, int64_t half, double *f)
+{
+    stretch_none(c, n, half, f);
+    for (int64_t i = 0; i < half; i++)
+        f[i] /= c->rotary.factor;
+}
+
+/* theta grows with the block once that is longer than what the model was trained on. */
+static void stretch_dynamic(const es_model_config *c, int64_t n, int64_t half, double *f)
+{
+    const es_rotary *r = &c->rotary;
+    const double width = (double)r->width, length = fmax((double)n, r->original);
+    const double grown = r->factor * length / r->original - (r->factor - 1.0);
+    plain(r, r->theta * pow(grown, width / (width - 2.0)), half, f);
+}
+
+/* The channel that makes so many turns within the original positions; not whole. */
+static double channel_of(const es_rotary *r, double turns)
+{
+    return (double)r->width * log(r->original / (turns * TWO_PI)) / (2.0 * log(r->theta));
+}
+
+/* Fast channels stay as they are, slow ones are divided by the factor, and those between go from
+ * one to the other in a straight line. */
+static void stretch_yarn(const es_model_config *c, int64_t n, int64_t half, double *f)
+{
+    const es_rotary *r = &c->rotary;
+    double low = channel_of(r, r->fast), high = channel_of(r, r->slow);
+    stretch_none(c, n, half, f);
+    if (r->rounded) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(low, 0.0);
+    high = fmin(high, (double)r->width - 1.0);
+    high += high == low ? 0.001 : 0.0;
+    for (int64_t i = 0; i < half; i++) {
+        const double ramp = fmin(fmax(((double)i - low) / (high - low), 0.0), 1.0);
+        f[i] *= ramp / r->factor + (1.0 - ramp);
+    }
+}
+
+/* The same idea by wavelengths: `high` and `low` are how many of them fit into the original
+ * positions where stretching begins, and where it is complete. */
+static void stretch_llama3(const es_model_config *c, int64_t n, int64_t half, double *f)
+{
+    const es_rotary *r = &c->rotary;
+    stretch_none(c, n, half, f);
+    for (int64_t i = 0; i < half; i++) {
+        const double waves = r->original * f[i] / TWO_PI;
+        const double smooth = fmin(fmax((waves - r->low) / (r->high - r->low), 0.0), 1.0);
+        f[i] *= (1.0 - smooth) / r->factor + smooth;
+    }
+}
+
+static const struct {
+    const char *type;
+    stretch stretch;
+    bool stretched; /* it has a factor */
+    bool waves;     /* it has low and high */
+} kinds[] = {{"default", stretch_none, false, false},
+             {"linear", stretch_linear, true, false},
+             {"dynamic", stretch_dynamic, true, false},
+             {"yarn", stretch_yarn, true, false},
+             {"llama3", stretch_llama3, true, true}};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int kind_of(const es_rotary *r)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (strcmp(r->type, kinds[i].type) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- what config.json leaves to rules ---- */
+
+/* By how much YaRN sharpens scores: a tenth of the factor's logarithm, on queries and on keys. */
+static double sharpness(double factor, double mscale)
+{
+    return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
+}
+
+static double yarn_attention(const es_rotary *r)
+{
+    if (r->attention > 0.0)
+        return r->attention;
+    if (r->mscale > 0.0 && r->mscale_all > 0.0)
+        return sharpness(r->factor, r->mscale) / sharpness(r->factor, r->mscale_all);
+    return sharpness(r->factor, 1.0);
+}
+
+/* How long a block may be. A file that states the original positions states the stretched ones as
+ * the model's; one that does not states the original ones, except that linear's are often stated
+ * stretched, which cannot be told apart: a block of factor times as many is then allowed. */
+static void complete_positions(es_model_config *c)
+{
+    es_rotary *r = &c->rotary;
+    const double stated = (double)c->positions;
+    if (strcmp(r->type, "yarn") == 0 && r->original > 0.0)
+        r->factor = stated / r->original;
+    else if (!(r->original > 0.0)) {
+        r->original = stated;
+        c->positions = (int64_t)fmin(stated * fmax(r->factor, 1.0), (double)(1 << 24));
+    }
+}
+
+es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err)
+{
+    es_rotary *r = &c->rotary;
+    if (!(r->theta > 0.0)) /* no rotary positions */
+        return ES_OK;
+    if (!*r->type)
+        memcpy(r->type, "default", sizeof "default");
+    const int kind = kind_of(r);
+    r->width = (int64_t)((double)c->head_dim * r->share);
+    if (kind < 0)
+        return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
+                            "supported are: default, linear, dynamic, yarn, llama3",
+                            "rotary positions of type '%s'", r->type);
+    if (r->width < 2 || r->width % 2 || (r->width == 2 && strcmp(r->type, "dynamic") == 0))
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
+                            "is this the config.json that came with the weights?",
+                            "%lld channels of a head of %lld turn; it should be an even number",
+                            (long long)r->width, (long long)c->head_dim);
+    if (kinds[kind].stretched && !(r->factor >= 1.0))
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
+                            "is this the config.json that came with the weights?",
+                            "rotary positions of type '%s' need a factor of at least 1", r->type);
+    if (kinds[kind].waves && !(r->high > r->low && r->low > 0.0 && r->original > 0.0))
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
+                            "is this the config.json that came with the weights?",
+                            "rotary positions of type '%s' need low_freq_factor below "
+                            "high_freq_factor, and original_max_position_embeddings",
+                            r->type);
+    complete_positions(c);
+    r->attention = strcmp(r->type, "yarn") == 0 ? yarn_attention(r) : 1.0;
+    return ES_OK;
+}
+
+/* ---- the angles ---- */
+
+void es_rotary_angles(const es_model_config *config, int64_t n, double *cosines, double *sines)
+{
+    const es_rotary *r = &config->rotary;
+    const int64_t half = r->width / 2;
+    double *const f = sines + (n - 1) * half; /* the last row is overwritten last */
+    kinds[kind_of(r)].stretch(config, n, half, f);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t c = 0; c < half; c++) {
+            const double angle = (double)i * f[c];
+            cosines[i * half + c] = r->attention * cos(angle);
+            sines[i * half + c] = r->attention * sin(angle);
+        }
+    }
+}
