@@ -183,9 +183,7 @@ static es_status check_options(encode_job *job, es_error *err)
         status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
     if (status != ES_OK)
         return status;
-    char path[sizeof job->folder + 16];
-    snprintf(path, sizeof path, "%s/config.json", job->folder);
-    status = es_model_config_load(path, &job->config, err);
+    status = es_model_config_load(job->folder, &job->config, err);
     job->layer = -1;
     if (status != ES_OK || strcmp(o->layer, "all") == 0)
         return status;

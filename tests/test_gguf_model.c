@@ -53,7 +53,7 @@ static void check_config(const es_model_config *a, const es_model_config *b)
 
 static void check_same(const char *checkpoint, const char *gguf, es_dtype precision)
 {
-    char first[512];
+    char first[4096];
     snprintf(first, sizeof first, "%s", checkpoint);
     run_model(first, precision, &want);
     run_model(gguf, precision, &got);
@@ -64,7 +64,7 @@ static void check_same(const char *checkpoint, const char *gguf, es_dtype precis
 
 static void check_golden(const char *arch, const char *kind)
 {
-    char folder_[512], file[64];
+    char folder_[4096], file[64];
     snprintf(file, sizeof file, "gguf/%s", arch);
     snprintf(folder_, sizeof folder_, "%s", golden_path(file));
     snprintf(file, sizeof file, "gguf/%s/%s.gguf", arch, kind);

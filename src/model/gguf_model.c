@@ -22,18 +22,19 @@ typedef enum presence { ALWAYS, IF_UNTIED } presence;
 /* What a tensor is called here and there, '*' being the number of a layer, and its shape. */
 typedef struct part {
     const char *name, *known_as;
-    size_t rows, cols; /* members of the configuration; cols 0: a vector */
+    size_t rows, cols; /* members of the configuration; cols may be VECTOR */
     presence presence;
     bool turns; /* rows of a head are rotary pairs, side by side in files of "llama" */
 } part;
 
 #define HERE(member) ES_CONFIG(member)
+#define VECTOR       SIZE_MAX
 
 static const part parts[] = {
     {"token_embd", "model.embed_tokens", HERE(vocab), HERE(hidden), ALWAYS, false},
-    {"output_norm", "model.norm", HERE(hidden), 0, ALWAYS, false},
+    {"output_norm", "model.norm", HERE(hidden), VECTOR, ALWAYS, false},
     {"output", "lm_head", HERE(vocab), HERE(hidden), IF_UNTIED, false},
-    {"blk.*.attn_norm", "model.layers.*.input_layernorm", HERE(hidden), 0, ALWAYS, false},
+    {"blk.*.attn_norm", "model.layers.*.input_layernorm", HERE(hidden), VECTOR, ALWAYS, false},
     {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", HERE(query_width), HERE(hidden), ALWAYS,
      true},
     {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", HERE(kv_width), HERE(hidden), ALWAYS, true},
@@ -41,7 +42,8 @@ static const part parts[] = {
      false},
     {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", HERE(hidden), HERE(query_width),
      ALWAYS, false},
-    {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", HERE(hidden), 0, ALWAYS, false},
+    {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", HERE(hidden), VECTOR, ALWAYS,
+     false},
     {"blk.*.ffn_gate", "model.layers.*.mlp.gate_proj", HERE(intermediate), HERE(hidden), ALWAYS,
      false},
     {"blk.*.ffn_up", "model.layers.*.mlp.up_proj", HERE(intermediate), HERE(hidden), ALWAYS, false},
@@ -443,7 +445,7 @@ es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
 static es_status check_tensor(const es_gguf *g, const es_model_config *c, const es_st_tensor *t,
                               const part *p, bool bias, es_error *err)
 {
-    const bool vector = bias || !p->cols;
+    const bool vector = bias || p->cols == VECTOR;
     const int64_t rows = es_config_size(c, p->rows), cols = vector ? 1 : es_config_size(c, p->cols);
     if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
         return ES_OK;
