@@ -189,11 +189,12 @@ static void GG01_other_files_and_versions(void **state)
     }
     g.size = 0;
     refuse_gguf(&g, ES_E_FORMAT, "gguf.magic", 0);
-    assert_false(es_gguf_is(path_of_file));
+    assert_true(es_gguf_is(path_of_file)); /* by its name, so that opening it says what is wrong */
+    assert_false(es_gguf_is(write_file("model.bin", "GGU", 3)));
+    assert_true(es_gguf_is(write_file("model.bin", "GGUF", 4)));
+    assert_false(es_gguf_is(in_folder("gone.gguf")));
     put_begin(&g, 2, 0, 0); /* nothing in it: fine, and so is version 2 */
-    es_gguf *file = open_gguf(&g);
-    assert_true(es_gguf_is(path_of_file));
-    es_gguf_close(file);
+    es_gguf_close(open_gguf(&g));
 }
 
 /* A limit of a few KB on memory: what is refused is refused before memory is asked for. */

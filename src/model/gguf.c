@@ -14,11 +14,13 @@ bool es_gguf_is(const char *path)
 {
     es_file file;
     char magic[4];
-    if (es_file_open(path, &file, NULL) != ES_OK)
+    if (!path || es_file_open(path, &file, NULL) != ES_OK)
         return false;
-    const bool is = file.size >= sizeof magic &&
-                    es_file_read(&file, 0, magic, sizeof magic, NULL) == ES_OK &&
-                    memcmp(magic, "GGUF", sizeof magic) == 0;
+    const size_t length = strlen(path);
+    const bool called = length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    const bool is = called || (file.size >= sizeof magic &&
+                               es_file_read(&file, 0, magic, sizeof magic, NULL) == ES_OK &&
+                               memcmp(magic, "GGUF", sizeof magic) == 0);
     es_file_close(&file);
     return is;
 }

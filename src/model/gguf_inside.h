@@ -162,7 +162,8 @@ typedef struct es_gguf {
     es_budget *budget;
 } es_gguf;
 
-/*! es_gguf_is() : does this file begin like a GGUF? False, too, if it cannot be read. */
+/*! es_gguf_is() : does this regular file begin like a GGUF, or is it called one, NAME.gguf? False,
+ *  too, if it cannot be read. */
 bool es_gguf_is(const char *path);
 
 /*! es_gguf_open() : open a file and check its header; the data is not read. Memory is a few times

@@ -17,7 +17,7 @@ static const char converted[] = "convert the model anew, or use the checkpoint i
 
 /* ---- names ---- */
 
-typedef enum presence { ALWAYS, IF_UNTIED } presence;
+typedef enum presence { ALWAYS, BIASED, IF_UNTIED } presence; /* BIASED: with a bias in qwen2 */
 
 /* What a tensor is called here and there, '*' being the number of a layer, and its shape. */
 typedef struct part {
@@ -35,10 +35,10 @@ static const part parts[] = {
     {"output_norm", "model.norm", HERE(hidden), VECTOR, ALWAYS, false},
     {"output", "lm_head", HERE(vocab), HERE(hidden), IF_UNTIED, false},
     {"blk.*.attn_norm", "model.layers.*.input_layernorm", HERE(hidden), VECTOR, ALWAYS, false},
-    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", HERE(query_width), HERE(hidden), ALWAYS,
+    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", HERE(query_width), HERE(hidden), BIASED,
      true},
-    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", HERE(kv_width), HERE(hidden), ALWAYS, true},
-    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", HERE(kv_width), HERE(hidden), ALWAYS,
+    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", HERE(kv_width), HERE(hidden), BIASED, true},
+    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", HERE(kv_width), HERE(hidden), BIASED,
      false},
     {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", HERE(hidden), HERE(query_width),
      ALWAYS, false},
@@ -456,17 +456,25 @@ static es_status check_tensor(const es_gguf *g, const es_model_config *c, const 
                         (long long)rows, (long long)cols);
 }
 
-static es_status check_there(const es_gguf *g, const es_model_config *c, es_error *err)
+static es_status check_there(const es_gguf *g, const char *pattern, int64_t layer, const char *end,
+                             es_error *err)
 {
     char name[NAME_MOST];
+    write_name(pattern, layer, end, name);
+    return find_tensor(g, name) ? ES_OK
+                                : es_fail_file(err, ES_E_FORMAT, g->path, 0, "gguf.tensor",
+                                               converted, "there is no tensor '%s'", name);
+}
+
+static es_status check_all_there(const es_gguf *g, const es_model_config *c, es_error *err)
+{
+    const bool biased = strcmp(c->model_type, "qwen2") == 0;
     for (int64_t layer = 0; layer < c->layers; layer++)
         for (int i = 0; i < PARTS; i++) {
-            if (parts[i].presence == IF_UNTIED)
-                continue;
-            write_name(parts[i].name, layer, ".weight", name);
-            if (!find_tensor(g, name))
-                return es_fail_file(err, ES_E_FORMAT, g->path, 0, "gguf.tensor", converted,
-                                    "there is no tensor '%s'", name);
+            if (parts[i].presence != IF_UNTIED)
+                ES_TRY(check_there(g, parts[i].name, layer, ".weight", err));
+            if (parts[i].presence == BIASED && biased)
+                ES_TRY(check_there(g, parts[i].name, layer, ".bias", err));
         }
     return ES_OK;
 }
@@ -501,7 +509,7 @@ es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err
 {
     es_gguf_header *h = &g->header;
     void *memory, *heads;
-    ES_TRY(check_there(g, config, err));
+    ES_TRY(check_all_there(g, config, err));
     ES_TRY(es_mem_array(g->budget, h->count, NAME_MOST, 1, "names of tensors", &memory, err));
     char(*const names)[NAME_MOST] = memory;
     es_status status = ES_OK;

@@ -245,7 +245,7 @@ static es_status check_cut(const source *s, int64_t id, const es_merge *m, int32
     if ((left >= 0 || single_left) && (right >= 0 || single_right) && (left < 0 || right < 0))
         return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token",
                             "use the model's tokenizer.json",
-                            "token %lld is made of a character that is none", (long long)id);
+                            "token %lld is made of a character that is no token", (long long)id);
     return ES_OK;
 }
 

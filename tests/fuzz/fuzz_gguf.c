@@ -1,9 +1,11 @@
 /* fuzz_gguf.c : any bytes at all, read as a GGUF file: its header, the numbers of its tensors, its
- * tokenizer. What is accepted must hold together. */
+ * tokenizer, the model it is. What is accepted must hold together. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -83,6 +85,30 @@ static void check_tokenizer(const es_gguf_header *h)
     require(budget.used == 0);
 }
 
+/* The header becomes a model's: every tensor has a name that it did not have before, and heads
+ * divide its rows. There is no file, so that frequencies cannot be read. */
+static void check_model(es_gguf_header *h)
+{
+    static char path[] = "fuzz";
+    es_gguf g = {.file = {.fd = -1, .path = path}, .path = path, .header = *h};
+    es_model_config c;
+    es_error err = {0};
+    es_status status = es_gguf_config(&g, &c, &err);
+    if (status == ES_OK) {
+        require(c.heads % c.kv_heads == 0 && c.head_dim > 0 && c.vocab > 0);
+        status = es_gguf_adopt(&g, &c, &err);
+    }
+    if (status != ES_OK && status != ES_E_IO)
+        check_refusal(status, &err);
+    for (int64_t i = 0; status == ES_OK && i < g.header.count; i++) {
+        const es_st_tensor *t = &g.header.tensors[i];
+        require(i == 0 || strcmp(t[-1].name, t->name) < 0);
+        require(g.heads[i] == 0 || t->shape[0] == g.heads[i] * c.head_dim);
+    }
+    es_mem_free(NULL, g.heads);
+    *h = g.header;
+}
+
 /* A beginning of the file either wants more of it or gives what the whole gives. */
 static void check_part(const uint8_t *data, size_t size, es_status whole, const es_error *known)
 {
@@ -109,6 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_tensors(&header, data, size);
         check_values(&header);
         check_tokenizer(&header);
+        check_model(&header);
     } else {
         check_refusal(status, &err);
         require(err.offset >= 0 && err.offset <= (int64_t)size);

@@ -57,6 +57,26 @@ def pieces(**other):
             value("tokenizer.ggml.add_space_prefix", BOOL, other.get("prefix", True))]
 
 
+def model(arch="llama", rates=None, **other):
+    """One layer of one head of two channels."""
+    sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "feed_forward_length": 1,
+             "attention.head_count": 1, "attention.head_count_kv": 1}
+    sizes.update(other)
+    values = [value("general.architecture", STRING, arch)] + [value(f"{arch}.{k}", U32, n) for k, n in sizes.items()]
+    values += [value(f"{arch}.attention.layer_norm_rms_epsilon", F32, 1e-5), value(f"{arch}.rope.freq_base", F32, 1e4)]
+    shapes = {"token_embd": [2, 1], "output_norm": [2], "blk.0.attn_norm": [2], "blk.0.attn_q": [2, 2],
+              "blk.0.attn_k": [2, 2], "blk.0.attn_v": [2, 2], "blk.0.attn_output": [2, 2], "blk.0.ffn_norm": [2],
+              "blk.0.ffn_gate": [2, 1], "blk.0.ffn_up": [2, 1], "blk.0.ffn_down": [1, 2]}
+    if rates:
+        shapes["rope_freqs"] = [1]
+    shapes = {n + ".weight": s for n, s in shapes.items()}
+    if arch == "qwen2":
+        shapes.update({f"blk.0.attn_{c}.bias": [2] for c in "qkv"})
+    names = list(shapes)
+    tensors = [tensor(n, s, 0, 32 * i) for i, (n, s) in enumerate(shapes.items())]
+    return gguf(values, tensors, b"\0" * 32 * len(names))
+
+
 EIGHT = tensor("a", [8], 0, 0)
 CORPUS = {
     "good_empty": gguf(),
@@ -75,6 +95,13 @@ CORPUS = {
     "good_tekken": gguf(bpe("tekken")),
     "good_pieces": gguf(pieces()),
     "good_no_prefix": gguf(pieces(prefix=False)),
+    "good_model": model(),
+    "good_model_qwen2": model("qwen2"),
+    "good_rates": model(rates=True),
+    "bad_model_heads": model(**{"attention.head_count_kv": 2}),
+    "bad_model_experts": model(expert_count=2),
+    "bad_model_layers": model(block_count=2),
+    "bad_architecture": model("gemma"),
     "good_version_2": gguf([], [EIGHT], b"\0" * 32, version=2),
     "bad_magic": b"GGML" + gguf()[4:],
     "bad_version_1": gguf(version=1),
