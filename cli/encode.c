@@ -24,8 +24,8 @@ typedef struct encode_options {
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a folder with config.json, model.safetensors and the tokenizer, or org/name in the hub's "
-     "cache",
+     "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
+     "hub's cache",
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},

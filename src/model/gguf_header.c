@@ -540,7 +540,7 @@ const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key)
 
 static es_status missing(const es_gguf_header *h, const char *key, es_error *err)
 {
-    return es_fail_file(err, ES_E_FORMAT, h->file, 0, "gguf.missing",
+    return es_fail_file(err, ES_E_FORMAT, h->file, -1, "gguf.missing",
                         "convert the model with a newer program", "there is no key '%s'", key);
 }
 

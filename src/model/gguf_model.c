@@ -146,7 +146,7 @@ static es_status take_real(const reading *r, const char *rest, double min, doubl
 
 static es_status refuse_key(const reading *r, const char *key, const char *hint)
 {
-    return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, 0, "gguf.function", hint,
+    return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.function", hint,
                         "'%.100s' asks for what is not supported", key);
 }
 
@@ -218,7 +218,7 @@ static es_status check_values(const reading *r)
     }
     ES_TRY(es_gguf_whole(h, "split.count", (es_gguf_range){0, 1e6, false}, &shards, r->err));
     if (shards > 1)
-        return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, 0, "gguf.split",
+        return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.split",
                             "join the files first: llama-gguf-split --merge",
                             "the model is divided into %lld files", (long long)shards);
     ES_TRY(es_gguf_string(h, "general.type", false, &type, r->err));
@@ -348,7 +348,7 @@ static es_status take_rates(const reading *r)
 
 static es_status uneven(const reading *r, const char *of, int64_t a, const char *by, int64_t b)
 {
-    return es_fail_file(r->err, ES_E_FORMAT, r->g->path, 0, "gguf.heads", converted,
+    return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
                         "'%s.%s' %lld is not a multiple of '%s.%s' %lld", r->arch, of, (long long)a,
                         r->arch, by, (long long)b);
 }
@@ -378,7 +378,7 @@ static es_status take_heads(const reading *r)
         return refuse_key(r, key_of(r, "rope.dimension_count", key),
                           "supported are heads that turn as a whole");
     if (c->head_dim % 2)
-        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, 0, "gguf.heads", converted,
+        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
                             "heads of %lld channels cannot turn in pairs", (long long)c->head_dim);
     return ES_OK;
 }
@@ -395,7 +395,7 @@ static es_status take_sizes(const reading *r)
     ES_TRY(take_real(r, "rope.freq_base", 1.0001, 1e15, false, &c->rotary.theta));
     ES_TRY(take_heads(r));
     if (!words || words->rank != 2 || words->shape[0] > 1 << 24)
-        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, 0, "gguf.tensor", converted,
+        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.tensor", converted,
                             "there is no matrix 'token_embd.weight' of up to %d rows", 1 << 24);
     c->vocab = words->shape[0];
     c->tied = !find_tensor(r->g, "output.weight");
@@ -416,7 +416,7 @@ static es_status find_arch(const es_gguf *g, const char **out, es_error *err)
             *out = architectures[i];
             return ES_OK;
         }
-    return es_fail_file(err, ES_E_UNSUPPORTED, g->path, 0, "gguf.architecture",
+    return es_fail_file(err, ES_E_UNSUPPORTED, g->path, -1, "gguf.architecture",
                         "of GGUF files llama and qwen2 are read; of checkpoints in safetensors "
                         "more are",
                         "general.architecture is '%.*s'", name.size < 64 ? (int)name.size : 64,
@@ -462,7 +462,7 @@ static es_status check_there(const es_gguf *g, const char *pattern, int64_t laye
     char name[NAME_MOST];
     write_name(pattern, layer, end, name);
     return find_tensor(g, name) ? ES_OK
-                                : es_fail_file(err, ES_E_FORMAT, g->path, 0, "gguf.tensor",
+                                : es_fail_file(err, ES_E_FORMAT, g->path, -1, "gguf.tensor",
                                                converted, "there is no tensor '%s'", name);
 }
 
