@@ -207,23 +207,14 @@ static double tokenizer_bytes(const encode_job *job)
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
-    const double n = (double)c->positions, k = H / (double)c->heads;
+    const double H = (double)c->hidden, L = (double)c->layers, n = (double)c->positions;
     const double item = (double)es_dtype_size(job->precision);
-    const double layer = 4.0 * H * H + 2.0 * H * I + 9.0 * H + I;
-    const double weights =
-        ((double)(c->vocab + c->positions + c->types) + 3.0) * H + L * layer + H * H;
-    es_attend_plan plan = {0};
-    const es_exec one = {.threads = 1, .isa = job->session->exec.isa};
-    const es_attend_opts opts = {.precision = job->precision, .exec = &one};
-    es_error ignored;
-    es_attend_plan_for(c->positions, c->positions, (int64_t)k, (int64_t)k, &opts, false, &plan,
-                       &ignored);
-    return (es_cost){.flops = L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H),
-                     .input_bytes = weights * item + tokenizer_bytes(job),
+    const es_model_cost cost =
+        es_model_cost_of(c, job->precision, c->positions, job->session->exec.threads, false);
+    return (es_cost){.flops = cost.products + cost.attention,
+                     .input_bytes = cost.weights * item + tokenizer_bytes(job),
                      .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
-                     .work_bytes =
-                         n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + (double)plan.bytes + 1e6};
+                     .work_bytes = cost.bytes + 1e6};
 }
 
 /* ---- ids ---- */

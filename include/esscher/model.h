@@ -281,6 +281,7 @@ typedef struct es_model_cost {
     double products;  /* operations of its products with matrices, 2 per multiply-add */
     double attention; /* of attention, of the pairs that are seen */
     double bytes;     /* of memory on `threads` threads, sparse heads and results not counted */
+    double weights;   /* numbers that the model has, whatever runs; at most */
 } es_model_cost;
 
 /*! es_model_cost_of() : of a block of n tokens; `predict` counts logits of the next token, too.

@@ -83,18 +83,15 @@ double es_depth_bytes(const es_model *model, int64_t n)
     const double rows = (double)n * (double)c->hidden, heads = (double)(c->layers * c->heads);
     const double ours = (2.0 * (double)(c->layers + 1) + 3.0) * rows * item + 5.0 * rows * 8.0 +
                         (double)n * CHUNK * 8.0 + heads * 96.0 + 4096.0;
-    const double k = (double)(c->hidden / c->heads);
-    const double forward = (double)n * ((6.0 * (double)c->hidden + (double)c->intermediate) * item +
-                                        (4.0 * k + 256.0) * 8.0);
-    return ours + forward + 4e6; /* and what es_attend() takes */
+    const double sparse = (double)n * (3.0 * (double)c->head_dim + 256.0) * 8.0;
+    return ours + sparse + es_model_cost_of(c, es_model_precision(model), n, 1, false).bytes;
 }
 
 double es_depth_flops(const es_model *model, int64_t n, int64_t directions)
 {
     const es_model_config *c = es_model_config_of(model);
-    const double H = (double)c->hidden, I = (double)c->intermediate, tokens = (double)n;
-    const double pass = 2.0 * tokens * (double)c->layers * (4.0 * H * H + 2.0 * H * I) +
-                        4.0 * tokens * tokens * (double)c->layers * H;
+    const es_model_cost cost = es_model_cost_of(c, es_model_precision(model), n, 1, false);
+    const double pass = cost.products + cost.attention;
     const double passes = (double)(directions ? directions : DIRECTIONS) + 3.0 + 2.0 * 3.0;
     return 1.5 * passes * pass; /* as pools: slower than products alone; a sparse pass counts 3 */
 }

@@ -26,7 +26,7 @@ int64_t es_picture_channels(const es_picture_spec *spec)
     if (spec->law)
         return es_head_channels(spec->head, spec->law->dim);
     const es_model_config *c = es_model_config_of(spec->model);
-    return c->hidden / c->heads;
+    return c->head_dim;
 }
 
 /* A state of all queries that has met no token. */

@@ -23,7 +23,7 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
                                es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t H = c->hidden, k = H / c->heads;
+    const int64_t H = c->hidden, k = c->head_dim;
     *out = (es_probe_weights){.hidden = H, .heads = c->heads, .width = k};
     ES_TRY(es_mem_array(es_probe_budget(spec), 5 * H + 1, H, sizeof(float), "weights of a layer",
                         (void **)&out->wq, err));

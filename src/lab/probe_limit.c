@@ -89,7 +89,7 @@ typedef struct shape {
 static void shape_of(const es_probe_spec *spec, shape *out)
 {
     const es_model_config *c = es_model_config_of(spec->model);
-    const int64_t k = c->hidden / c->heads;
+    const int64_t k = c->head_dim;
     const double scale = 1.0 / sqrt((double)k);
     *out = (shape){.hidden = c->hidden,
                    .heads = c->heads,
@@ -136,7 +136,7 @@ static es_status prepare_walk(walk *w, es_error *err)
 {
     es_budget *budget = es_probe_budget(w->spec);
     const es_model_config *c = es_model_config_of(w->spec->model);
-    const int64_t H = c->hidden, k = H / c->heads;
+    const int64_t H = c->hidden, k = c->head_dim;
     ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
     ES_TRY(es_mem_array(budget, w->strip, 2 * H + k + 1, sizeof(float), "a strip of the pool",
                         (void **)&w->keys, err));

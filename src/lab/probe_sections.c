@@ -294,7 +294,7 @@ es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t
                   .layers = layers,
                   .tokens = es_pool_about(spec->pool).tokens,
                   .heads = c->heads,
-                  .width = c->hidden / c->heads};
+                  .width = c->head_dim};
     if (s.tokens < ES_PROBE_SECTIONS)
         return es_fail(err, ES_E_RANGE, "probe.sections", "a larger pool",
                        "a pool of %lld tokens has no %d sections", (long long)s.tokens,

@@ -300,7 +300,7 @@ es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_
                     .count = count,
                     .few = few_of(spec),
                     .strip = es_probe_strip(es_pool_about(spec->pool).tokens),
-                    .width = c->hidden / c->heads,
+                    .width = c->head_dim,
                     .hidden = c->hidden};
     es_status status = prepare(&w, first, numbers, out, err);
     if (status == ES_OK)

@@ -153,7 +153,6 @@ typedef struct es_arch {
     const char *model_type; /* of config.json */
     const char *classes; /* what names in "architectures" begin with, if model_type is not there */
     const char *title;   /* for people */
-    const char *relatives; /* well-known checkpoints of this type, for people */
 
     /* config.json */
     const es_field *fields;

@@ -52,7 +52,6 @@ const es_arch es_arch_bert = {
     .model_type = "bert",
     .classes = "Bert",
     .title = "BERT",
-    .relatives = "BERT, MiniLM, gte, bge, e5 and classifiers made from them",
     .fields = fields,
     .prefix = "bert.",
     .parts = parts,

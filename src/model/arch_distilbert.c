@@ -45,7 +45,6 @@ const es_arch es_arch_distilbert = {
     .model_type = "distilbert",
     .classes = "DistilBert",
     .title = "DistilBERT",
-    .relatives = "DistilBERT",
     .fields = fields,
     .defaults = {.layer_norm_eps = 1e-12},
     .prefix = "distilbert.",

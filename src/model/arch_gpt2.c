@@ -52,7 +52,6 @@ const es_arch es_arch_gpt2 = {
     .model_type = "gpt2",
     .classes = "GPT2",
     .title = "GPT-2",
-    .relatives = "GPT-2, DistilGPT2",
     .fields = fields,
     .defaults = {.causal = true, .tied = true, .layer_norm_eps = 1e-5, .activation = "gelu_new"},
     .prefix = "transformer.",

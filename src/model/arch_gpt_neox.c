@@ -52,7 +52,6 @@ const es_arch es_arch_gpt_neox = {
     .model_type = "gpt_neox",
     .classes = "GPTNeoX",
     .title = "GPT-NeoX",
-    .relatives = "Pythia, GPT-NeoX-20B",
     .fields = fields,
     .defaults =
         {.causal = true,

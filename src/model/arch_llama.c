@@ -20,7 +20,6 @@ const es_arch es_arch_llama = {
     .model_type = "llama",
     .classes = "Llama",
     .title = "Llama",
-    .relatives = "Llama 1 to 3, TinyLlama, SmolLM, Yi",
     .fields = fields,
     .defaults = {ES_LLAMA_DEFAULTS},
     .parts = parts,

@@ -14,7 +14,6 @@ const es_arch es_arch_mistral = {
     .model_type = "mistral",
     .classes = "Mistral",
     .title = "Mistral",
-    .relatives = "Mistral 7B, Zephyr",
     .fields = fields,
     /* The library that writes config.json takes a window of 4096 where the key is missing; null
      * says that there is none. */

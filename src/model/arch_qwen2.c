@@ -15,7 +15,6 @@ const es_arch es_arch_qwen2 = {
     .model_type = "qwen2",
     .classes = "Qwen2",
     .title = "Qwen2",
-    .relatives = "Qwen 2 and 2.5",
     .fields = fields,
     .defaults = {ES_LLAMA_DEFAULTS},
     .parts = parts,

@@ -22,7 +22,6 @@ const es_arch es_arch_qwen3 = {
     .model_type = "qwen3",
     .classes = "Qwen3",
     .title = "Qwen3",
-    .relatives = "Qwen 3, dense",
     .fields = fields,
     /* The library that writes config.json takes heads of 128 where the key is missing. */
     .defaults = {ES_LLAMA_DEFAULTS, .head_dim = 128},

@@ -87,12 +87,20 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
     const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
     const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
     const double pairs = (double)n * es_past_keys((es_past){c->causal, c->window}, n);
-    const double engine = 16e6; /* es_attend(), at most, on a thread */
+    const es_mask mask = {.causal = c->causal, .window = c->window};
+    const es_exec one = {.threads = 1};
+    const es_attend_opts opts = {
+        .precision = precision, .mask = c->causal ? &mask : NULL, .exec = &one};
+    es_attend_plan plan = {0};
+    es_error ignored;
+    es_attend_plan_for(n, n, c->head_dim, c->head_dim, &opts, false, &plan, &ignored);
     return (es_model_cost){
         .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
         .attention = 4.0 * L * pairs * (double)c->query_width,
-        .bytes = threads *
-                 (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) + engine)};
+        .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) +
+                            (double)plan.bytes),
+        .weights = H * ((double)(2 * c->vocab + c->positions + c->types) + H + 16.0) +
+                   L * (layer + 16.0 * H + 3.0 * I + (double)c->qkv_width)};
 }
 
 /* ---- one block ---- */

@@ -56,15 +56,13 @@ uint64_t es_pool_text_hash(const es_pool_text *text)
 
 static double forward_flops(const es_model *model, const es_blocks *blocks)
 {
-    const es_model_config *c = es_model_config_of(model);
-    const double H = (double)c->hidden, L = (double)c->layers;
-    double squares = 0.0, matrices = 0.0; /* tokens of blocks, squared; numbers of a layer */
-    for (es_stack s = {0}; es_stack_next(model->arch, c, true, &s);)
-        matrices += s.part->kind == ES_PART_NORM ? 0.0 : (double)(s.rows * s.cols);
-    for (int64_t i = 0; i < blocks->count; i++)
-        squares += pow((double)(blocks->start[i + 1] - blocks->start[i]), 2.0);
-    return SLOWNESS *
-           (2.0 * (double)blocks->start[blocks->count] * L * matrices + 4.0 * squares * L * H);
+    double flops = 0.0;
+    for (int64_t i = 0; i < blocks->count; i++) {
+        const int64_t n = blocks->start[i + 1] - blocks->start[i];
+        const es_model_cost cost = es_model_cost_of(es_model_config_of(model), ES_F32, n, 1, false);
+        flops += cost.products + cost.attention;
+    }
+    return SLOWNESS * flops;
 }
 
 /* Rows that are kept of all layers. */
@@ -98,7 +96,7 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
     const double n = (double)blocks->start[blocks->count];
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
     const double sums = spec->keep ? 1.0 : longest * ES_POOL_BATCH; /* of a batch and layer */
-    const double threads = exec && exec->threads ? exec->threads : es_threads_available();
+    const int threads = exec && exec->threads ? exec->threads : es_threads_available();
     double rows;
     ES_TRY(count_kept(spec, text, exec ? exec->budget : NULL, &rows, err));
     const double run = (double)es_pool_batches(blocks->count) * L *
@@ -111,11 +109,10 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
         .disk_bytes = rows * H * item + run,
         .run_bytes = run,
         .held_bytes = (spec->keep ? 16.0 : 8.0) * rows + (spec->keep ? 8.0 * n : 0.0),
-        /* hidden states and sums of a batch; per thread what a block needs, generously; ids, and
-         * what shuffling them takes */
+        /* hidden states and sums of a batch; what its blocks need; ids, and what shuffling takes */
         .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
-                          threads * longest * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 +
-                          16e6 * threads + (spec->shuffle ? 40.0 : 16.0) * n)};
+                          es_model_cost_of(c, ES_F32, c->positions, threads, false).bytes +
+                          (spec->shuffle ? 40.0 : 16.0) * n)};
     memcpy(out->parts, text->parts, sizeof out->parts);
     return es_blocks_facts(blocks, spec->tokenizer, &out->text, err);
 }

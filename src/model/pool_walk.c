@@ -216,7 +216,7 @@ double es_pool_walk_bytes(const es_model_config *c, const es_pool_range *r, bool
     if (!sparse)
         return 4.0 * (double)r->strip * H;
     return 4.0 * H * ((double)(r->layers * r->strip) + ES_POOL_BATCH * states * length) +
-           threads * length * (10.0 * H + 2.0 * (double)c->intermediate) * 4.0 + 16e6 * threads;
+           es_model_cost_of(c, ES_F32, c->positions, threads, false).bytes;
 }
 
 es_status es_pool_stream(es_pool *pool, const es_pool_spec *spec, es_error *err)

@@ -282,11 +282,12 @@ typedef struct work {
 static work work_of(const downstream_state *s)
 {
     const es_model_config *c = s->config;
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
     work w = {0};
     for (int64_t i = 0; i < s->count; i++) {
-        const double n = (double)(s->texts.blocks.start[i + 1] - s->texts.blocks.start[i]);
-        w.forward += SLOWNESS * L * n * (2.0 * (4.0 * H * H + 2.0 * H * I) + 4.0 * n * H);
+        const int64_t tokens = s->texts.blocks.start[i + 1] - s->texts.blocks.start[i];
+        const es_model_cost cost = es_model_cost_of(c, ES_F32, tokens, 1, false);
+        const double n = (double)tokens;
+        w.forward += SLOWNESS * (cost.products + cost.attention);
         w.head += SLOWNESS * (n * n * 1000.0 + n * 50000.0);
     }
     return w;
@@ -322,22 +323,17 @@ static double slice_bytes(const es_job *job, bool horizons)
 {
     const downstream_state *s = job->state;
     const es_model_config *c = s->config;
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
+    const double H = (double)c->hidden, L = (double)c->layers, k = (double)c->head_dim;
     const double n = (double)s->texts.longest, item = (double)es_dtype_size(job->precision);
-    const double k = H / (double)c->heads, slice = (double)s->slice;
-    const double scratch =
-        n * ((6.0 * H + I) * item + 8.0 * (k + 3.0)) + 8.0 * n * (3.0 * k + 80.0) + 96.0 * n;
+    const double slice = (double)s->slice, threads = (double)job->exec.threads;
+    const double sparse = 8.0 * n * (3.0 * k + 80.0) + 96.0 * n;
+    const es_model_cost cost =
+        es_model_cost_of(c, job->precision, s->texts.longest, job->exec.threads, false);
     const double texts = slice * ((double)s->heads * 64.0 + 512.0 + 16.0 * (double)s->outputs) +
                          (s->lab.embed ? slice * n * H * item : 0.0);
     const double walk =
         horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) + 8.0 * 8.0 * H * H : 0.0;
-    es_attend_plan plan = {0};
-    const es_exec one = {.threads = 1, .isa = job->exec.isa};
-    const es_attend_opts opts = {.precision = job->precision, .exec = &one};
-    es_error ignored;
-    es_attend_plan_for(s->texts.longest, s->texts.longest, (int64_t)k, (int64_t)k, &opts, false,
-                       &plan, &ignored);
-    return texts + walk + (scratch + (double)plan.bytes) * (double)job->exec.threads;
+    return texts + walk + sparse * threads + cost.bytes;
 }
 
 /* Neighbours of embeddings are looked for among all texts, three times in each setting; timed: a

@@ -164,7 +164,7 @@ static es_status open_model(es_job *job, es_error *err)
     s->contexts = p->contexts;
     p->pool.tokens = s->n * s->contexts;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
-    s->d = s->dv = config.hidden / config.heads;
+    s->d = s->dv = config.head_dim;
     s->scale = 1.0 / sqrt((double)s->d);
     if (s->n > config.positions)
         es_log(ES_LOG_WARN,

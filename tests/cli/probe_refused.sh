@@ -36,8 +36,8 @@ try --model model --text text --resume
 try --model model --text text --out there.run
 ls tmp
 # another model than those that are known: what works today, and it does
-mkdir llama
-echo '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64}' >llama/config.json
-esscher probe --model llama --text text; echo "rc=$?"
+mkdir falcon
+echo '{"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 64}' >falcon/config.json
+esscher probe --model falcon --text text; echo "rc=$?"
 for name in Q K V; do make_npy $name.npy f32 16x4 normal 1; done
 esscher measure --q Q.npy --k K.npy --v V.npy --quiet >nothing; echo "rc=$?"
