@@ -358,6 +358,29 @@ static void names_that_are_not_known_are_refused(void **state)
     json_decref(single);
 }
 
+/* A file that names the token that begins texts means it, unless it says that it is left out. */
+static void blocks_begin_with_what_the_file_names(void **state)
+{
+    (void)state;
+    json_t *merges = json_pack("[s]", "a b");
+    es_tokenizer *t;
+    write_few(&all);
+    for (int says = 0; says < 2; says++) {
+        more.size = 0;
+        put_u32(&more, "tokenizer.ggml.bos_token_id", 1);
+        if (says)
+            put_flag(&more, "tokenizer.ggml.add_bos_token", false);
+        assert_ok(es_tokenizer_open(write_tokenizer(&all, "gpt-2", merges, &more, 1 + says), NULL,
+                                    &t, &err));
+        assert_int_equal(es_tokenizer_describe(t).prefix_count, 0);
+        const es_tokenizer_info frame = es_tokenizer_frame(t);
+        assert_int_equal(frame.prefix_count, !says);
+        assert_true(says || frame.prefix[0] == 1);
+        es_tokenizer_free(t);
+    }
+    json_decref(merges);
+}
+
 static void GG07_tokenizers_that_do_not_fit_together(void **state)
 {
     (void)state;
@@ -394,6 +417,7 @@ int main(void)
         cmocka_unit_test(byte_pairs_give_the_ids_of_their_tokenizer_json),
         cmocka_unit_test(pieces_join_by_their_scores),
         cmocka_unit_test(names_that_are_not_known_are_refused),
+        cmocka_unit_test(blocks_begin_with_what_the_file_names),
         cmocka_unit_test(GG07_tokenizers_that_do_not_fit_together),
     };
     return cmocka_run_group_tests_name("gguf_tokenizer", tests, make_folder, remove_folder);

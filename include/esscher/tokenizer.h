@@ -77,7 +77,8 @@ typedef struct es_tokenizer_info {
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
     /* Of byte pairs without a special before a text: the token that begins one all the same where a
      * model is to read it (es_tokenizer_frame()). "bos_token" of the tokenizer_config.json beside
-     * tokenizer.json, null meaning none; where that says nothing, "bos_token_id" of config.json.
+     * tokenizer.json, null meaning none; where that says nothing, "bos_token_id" of config.json;
+     * of a GGUF its own, unless it says that none is added.
      * -1: there is none, or `prefix` does without it */
     int32_t begin;
     int64_t max_chars; /* a longer word is unknown; of WordPiece, as the next */

@@ -161,6 +161,19 @@ static es_status read_specials(const source *s, bool pieces, bool begins, es_tok
                         &rules->suffix_count, rules->suffix, err);
 }
 
+/* What begins a text that a model reads where nothing is put before it: a file that names such a
+ * token and does not say that it is left out means it. */
+static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
+{
+    int64_t id = -1;
+    const es_gguf_range range = {0, (double)t->info.size - 1, false};
+    if (t->info.prefix_count || es_gguf_find(s->h, KEY("add_bos_token")))
+        return ES_OK;
+    ES_TRY(es_gguf_whole(s->h, KEY("bos_token_id"), range, &id, err));
+    t->info.begin = (int32_t)id;
+    return ES_OK;
+}
+
 /* ---- merges that are listed ---- */
 
 /* "left right"; a piece may begin with a space, but has none behind that. */
@@ -190,8 +203,9 @@ static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
  * leftmost of equals. So every way to cut a piece in two is a merge, and its rank is that of the
  * piece's score among all scores. */
 
-/* A piece is cut at each of its characters, and each part is looked for. */
-enum { PIECE_MOST = 512 };
+/* A piece is cut at each of its characters, and each part is looked for, which takes the square of
+ * its length. Those of Llama 2 have up to 48 bytes. */
+enum { PIECE_MOST = 256 };
 
 typedef struct scored {
     double score;
@@ -400,5 +414,11 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_token
                         "tokenizer.json",
                         err);
     es_vocab_list_free(&list);
+    if (status == ES_OK)
+        status = find_begin(&s, *out, err);
+    if (status != ES_OK) {
+        es_tokenizer_free(*out);
+        *out = NULL;
+    }
     return status;
 }
