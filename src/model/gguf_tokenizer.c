@@ -269,8 +269,8 @@ static es_status cut_piece(es_tokenizer *t, const source *s, int64_t id, const i
 {
     const char *text = es_tokenizer_token(t, id);
     const size_t bytes = strlen(text);
-    if (type_of(s, id) != NORMAL || piece_of(t, text, bytes) != id)
-        return ES_OK; /* the latter: another token has this text */
+    if (bytes == 0 || type_of(s, id) != NORMAL || piece_of(t, text, bytes) != id)
+        return ES_OK; /* the last: another token has this text */
     if (bytes > PIECE_MOST)
         return es_fail_file(
             err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token", "use the model's tokenizer.json",

@@ -94,6 +94,7 @@ CORPUS = {
     "good_smollm": gguf(bpe("smollm")),
     "good_tekken": gguf(bpe("tekken")),
     "good_pieces": gguf(pieces()),
+    "good_empty_piece": gguf(pieces(tokens=["<unk>", "<s>", "a", ""], scores=[0.0] * 4, types=[2, 3, 1, 1])),
     "good_no_prefix": gguf(pieces(prefix=False)),
     "good_model": model(),
     "good_model_qwen2": model("qwen2"),
