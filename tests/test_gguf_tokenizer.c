@@ -384,7 +384,7 @@ static void blocks_begin_with_what_the_file_names(void **state)
 static void GG07_tokenizers_that_do_not_fit_together(void **state)
 {
     (void)state;
-    static char broken[] = "\xff", *const alone = few_texts[5];
+    static char broken[] = "\xff";
     write_few(&all);
     more.size = 0;
     put_u32(&more, "tokenizer.ggml.bos_token_id", 6);
@@ -404,7 +404,8 @@ static void GG07_tokenizers_that_do_not_fit_together(void **state)
     all.text[4] = broken;
     refuse_tokenizer(write_tokenizer(&all, NULL, NULL, NULL, 0), ES_E_FORMAT, "gguf.token",
                      "token 4");
-    all.text[4] = alone; /* "ab" twice is a remark, but without b it is made of what is none */
+    all.text[4] =
+        few_texts[5]; /* "ab" twice is a remark, but without b it is made of what is none */
     refuse_tokenizer(write_tokenizer(&all, NULL, NULL, NULL, 0), ES_E_UNSUPPORTED, "gguf.token",
                      "token 5");
     all.count = 0;
