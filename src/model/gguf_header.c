@@ -76,18 +76,10 @@ static es_status need(walk *w, uint64_t count)
     return ES_E_EMPTY;
 }
 
-static uint64_t little(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    while (bytes-- > 0)
-        value = value << 8 | p[bytes];
-    return value;
-}
-
 static es_status take(walk *w, int bytes, uint64_t *out)
 {
     ES_TRY(need(w, (uint64_t)bytes));
-    *out = little(w->bytes + w->at, bytes);
+    *out = es_gguf_little(w->bytes + w->at, bytes);
     w->at += (uint64_t)bytes;
     return ES_OK;
 }
@@ -124,13 +116,6 @@ static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text 
 
 /* ---- values ---- */
 
-/* Bytes of a value; 0: its length is its own. */
-static const int widths[ES_GGUF_TYPES] = {
-    [ES_GGUF_U8] = 1,  [ES_GGUF_I8] = 1,  [ES_GGUF_U16] = 2, [ES_GGUF_I16] = 2,
-    [ES_GGUF_U32] = 4, [ES_GGUF_I32] = 4, [ES_GGUF_F32] = 4, [ES_GGUF_BOOL] = 1,
-    [ES_GGUF_U64] = 8, [ES_GGUF_I64] = 8, [ES_GGUF_F64] = 8,
-};
-
 static es_status take_type(walk *w, es_gguf_type *out)
 {
     const uint64_t at = w->at;
@@ -152,7 +137,8 @@ static es_status take_items(walk *w, es_gguf_type type, int64_t count)
             ES_TRY(take_text(w, &text));
         return ES_OK;
     }
-    const uint64_t bytes = (uint64_t)count * (uint64_t)widths[type]; /* count is below the size */
+    const uint64_t bytes =
+        (uint64_t)count * (uint64_t)es_gguf_widths[type]; /* count is below the size */
     ES_TRY(need(w, bytes));
     for (int64_t i = 0; type == ES_GGUF_BOOL && i < count; i++)
         if (w->bytes[w->at + (uint64_t)i] > 1)
@@ -172,7 +158,7 @@ static es_status take_array(walk *w, es_gguf_value *v)
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.nested",
                             "no known key has such a value", "an array of arrays");
     ES_TRY(take(w, 8, &count));
-    const uint64_t least = v->item == ES_GGUF_STRING ? 8 : (uint64_t)widths[v->item];
+    const uint64_t least = v->item == ES_GGUF_STRING ? 8 : (uint64_t)es_gguf_widths[v->item];
     if (count > (w->size - w->at) / least)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)begin, "gguf.array", anew,
                             "an array of %llu items goes beyond the end of the file",
@@ -360,17 +346,11 @@ void es_gguf_header_free(es_gguf_header *h)
 
 /* ---- all of it together ---- */
 
-static int compare_texts(es_gguf_text a, es_gguf_text b)
-{
-    const int order = memcmp(a.at, b.at, a.size < b.size ? a.size : b.size);
-    return order ? order : a.size < b.size ? -1 : a.size > b.size;
-}
-
 /* Equal keys by where they stand, so that the second of two is the one in the message. */
 static int by_key(const void *a, const void *b)
 {
     const es_gguf_value *s = a, *t = b;
-    const int order = compare_texts(s->key, t->key);
+    const int order = es_gguf_compare(s->key, t->key);
     return order ? order : s->at < t->at ? -1 : s->at > t->at;
 }
 
@@ -379,7 +359,7 @@ static es_status check_keys(es_gguf_header *h, es_error *err)
     qsort(h->values, (size_t)h->values_count, sizeof *h->values, by_key);
     for (int64_t i = 1; i < h->values_count; i++) {
         const es_gguf_text key = h->values[i].key;
-        if (compare_texts(h->values[i - 1].key, key) == 0)
+        if (es_gguf_compare(h->values[i - 1].key, key) == 0)
             return es_fail_file(err, ES_E_FORMAT, h->file, (const unsigned char *)key.at - h->bytes,
                                 "gguf.duplicate", anew, "duplicate key '%.*s'",
                                 key.size < 100 ? (int)key.size : 100, key.at);
@@ -518,158 +498,4 @@ es_status es_gguf_parse(const unsigned char *bytes, size_t have, uint64_t size, 
     ES_TRY(check_keys(out, err));
     ES_TRY(check_names(out, err));
     return check_data(out, size, opts->allow_trailing, err);
-}
-
-/* ---- values ---- */
-
-bool es_gguf_text_is(es_gguf_text text, const char *word)
-{
-    return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;
-}
-
-static int key_against(const void *key, const void *value)
-{
-    return compare_texts(*(const es_gguf_text *)key, ((const es_gguf_value *)value)->key);
-}
-
-const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key)
-{
-    const es_gguf_text text = {key, strlen(key)};
-    return bsearch(&text, h->values, (size_t)h->values_count, sizeof *h->values, key_against);
-}
-
-static es_status missing(const es_gguf_header *h, const char *key, es_error *err)
-{
-    return es_fail_file(err, ES_E_FORMAT, h->file, -1, "gguf.missing",
-                        "convert the model with a newer program", "there is no key '%s'", key);
-}
-
-static es_status wrong(const es_gguf_header *h, const es_gguf_value *v, const char *wanted,
-                       es_error *err)
-{
-    return es_fail_file(err, ES_E_FORMAT, h->file, (int64_t)v->at, "gguf.value", anew,
-                        "'%.*s' is not %s", v->key.size < 100 ? (int)v->key.size : 100, v->key.at,
-                        wanted);
-}
-
-/* A number of any type as f64, which is exact below 2^53, and what is beyond is in no range. */
-static double number_at(const es_gguf_header *h, es_gguf_type type, size_t at)
-{
-    const uint64_t bits = little(h->bytes + at, widths[type]);
-    const uint32_t low = (uint32_t)bits;
-    float single;
-    double real;
-    memcpy(&single, &low, sizeof single);
-    memcpy(&real, &bits, sizeof real);
-    switch (type) {
-    case ES_GGUF_I8:
-        return (double)(int8_t)bits;
-    case ES_GGUF_I16:
-        return (double)(int16_t)bits;
-    case ES_GGUF_I32:
-        return (double)(int32_t)bits;
-    case ES_GGUF_I64:
-        return (double)(int64_t)bits;
-    case ES_GGUF_F32:
-        return (double)single;
-    case ES_GGUF_F64:
-        return real;
-    default:
-        return (double)bits;
-    }
-}
-
-static bool is_whole(es_gguf_type type)
-{
-    return type != ES_GGUF_F32 && type != ES_GGUF_F64 && type != ES_GGUF_BOOL &&
-           type != ES_GGUF_STRING && type != ES_GGUF_ARRAY;
-}
-
-/* *found is NULL where there is no such key and none is required. */
-static es_status find_number(const es_gguf_header *h, const char *key, es_gguf_range range,
-                             bool whole, const es_gguf_value **found, double *out, es_error *err)
-{
-    const es_gguf_value *v = es_gguf_find(h, key);
-    char wanted[80];
-    *found = v;
-    if (!v)
-        return range.required ? missing(h, key, err) : ES_OK;
-    snprintf(wanted, sizeof wanted, "a %snumber from %g to %g", whole ? "whole " : "", range.min,
-             range.max);
-    const bool real = v->type == ES_GGUF_F32 || v->type == ES_GGUF_F64;
-    if (!is_whole(v->type) && (whole || !real))
-        return wrong(h, v, wanted, err);
-    *out = number_at(h, v->type, v->at);
-    return *out >= range.min && *out <= range.max ? ES_OK : wrong(h, v, wanted, err);
-}
-
-es_status es_gguf_whole(const es_gguf_header *h, const char *key, es_gguf_range range, int64_t *out,
-                        es_error *err)
-{
-    const es_gguf_value *v;
-    double value = 0;
-    ES_TRY(find_number(h, key, range, true, &v, &value, err));
-    if (v)
-        *out = (int64_t)value;
-    return ES_OK;
-}
-
-es_status es_gguf_real(const es_gguf_header *h, const char *key, es_gguf_range range, double *out,
-                       es_error *err)
-{
-    const es_gguf_value *v;
-    double value = 0;
-    ES_TRY(find_number(h, key, range, false, &v, &value, err));
-    if (v)
-        *out = value;
-    return ES_OK;
-}
-
-es_status es_gguf_flag(const es_gguf_header *h, const char *key, bool *out, es_error *err)
-{
-    const es_gguf_value *v = es_gguf_find(h, key);
-    if (v && v->type != ES_GGUF_BOOL)
-        return wrong(h, v, "true or false", err);
-    if (v)
-        *out = h->bytes[v->at] != 0;
-    return ES_OK;
-}
-
-es_gguf_text es_gguf_next(const es_gguf_header *h, size_t *at)
-{
-    const es_gguf_text text = {(const char *)h->bytes + *at + 8, (size_t)little(h->bytes + *at, 8)};
-    *at += 8 + text.size;
-    return text;
-}
-
-es_status es_gguf_string(const es_gguf_header *h, const char *key, bool required, es_gguf_text *out,
-                         es_error *err)
-{
-    const es_gguf_value *v = es_gguf_find(h, key);
-    if (!v)
-        return required ? missing(h, key, err) : ES_OK;
-    if (v->type != ES_GGUF_STRING)
-        return wrong(h, v, "a string", err);
-    size_t at = v->at;
-    *out = es_gguf_next(h, &at);
-    return ES_OK;
-}
-
-es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required, es_gguf_type item,
-                        es_gguf_type other, const es_gguf_value **out, es_error *err)
-{
-    const es_gguf_value *v = es_gguf_find(h, key);
-    *out = v;
-    if (!v)
-        return required ? missing(h, key, err) : ES_OK;
-    if (v->type == ES_GGUF_ARRAY && (v->item == item || v->item == other))
-        return ES_OK;
-    return wrong(h, v,
-                 item == ES_GGUF_STRING ? "an array of strings" : "an array of numbers of its type",
-                 err);
-}
-
-double es_gguf_number(const es_gguf_header *h, const es_gguf_value *array, int64_t i)
-{
-    return number_at(h, array->item, array->at + (size_t)i * (size_t)widths[array->item]);
 }

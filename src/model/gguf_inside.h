@@ -106,7 +106,20 @@ es_status es_gguf_parse(const unsigned char *bytes, size_t have, uint64_t size, 
                         const es_st_opts *opts, es_gguf_header *out, uint64_t *want, es_error *err);
 void es_gguf_header_free(es_gguf_header *header);
 
-/* ---- values ---- */
+/* ---- values (gguf_values.c) ---- */
+
+/* Bytes of a value of each type; 0: its length is its own. */
+extern const int es_gguf_widths[ES_GGUF_TYPES];
+
+static inline uint64_t es_gguf_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    while (bytes-- > 0)
+        value = value << 8 | p[bytes];
+    return value;
+}
+
+int es_gguf_compare(es_gguf_text a, es_gguf_text b); /* their order, as of strcmp() */
 
 /*! es_gguf_find() : the value of a key, NULL if there is none. O(log values). */
 const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key);
