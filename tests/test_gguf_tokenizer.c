@@ -398,6 +398,13 @@ static void GG07_tokenizers_that_do_not_fit_together(void **state)
     put_flag(&more, "tokenizer.ggml.remove_extra_whitespaces", true);
     refuse_tokenizer(write_tokenizer(&all, NULL, NULL, &more, 1), ES_E_UNSUPPORTED,
                      "gguf.tokenizer", "remove_extra_whitespaces");
+    all.type[3] = -1;
+    refuse_tokenizer(write_tokenizer(&all, NULL, NULL, NULL, 0), ES_E_FORMAT, "gguf.value",
+                     "token 3 has type -1");
+    all.type[3] = 7;
+    refuse_tokenizer(write_tokenizer(&all, NULL, NULL, NULL, 0), ES_E_FORMAT, "gguf.value",
+                     "token 3 has type 7");
+    all.type[3] = 1;
     all.score[3] = NAN;
     refuse_tokenizer(write_tokenizer(&all, NULL, NULL, NULL, 0), ES_E_FORMAT, "gguf.value", "NaN");
     all.score[3] = 0;

@@ -95,6 +95,20 @@ static es_status fail_count(const source *s, const es_gguf_value *v, es_error *e
                         (long long)v->count, (long long)s->tokens->count);
 }
 
+/* Before one of them is used as a number of C. */
+static es_status check_types(const source *s, es_error *err)
+{
+    for (int64_t id = 0; id < s->types->count; id++) {
+        const double type = es_gguf_number(s->h, s->types, id);
+        if (!(type >= 0 && type <= BYTE))
+            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->types->at, "gguf.value",
+                                "write or download the file anew",
+                                "token %lld has type %.0f; 0 to %d are known", (long long)id, type,
+                                BYTE);
+    }
+    return ES_OK;
+}
+
 static es_status find_arrays(source *s, bool pieces, es_error *err)
 {
     ES_TRY(
@@ -110,7 +124,7 @@ static es_status find_arrays(source *s, bool pieces, es_error *err)
     if (s->tokens->count == 0)
         return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->tokens->at, "vocab.empty",
                             "write or download the file anew", "the vocabulary is empty");
-    return ES_OK;
+    return check_types(s, err);
 }
 
 /* Tokens that are no text of their own are looked for in the text as it stands, as those that a

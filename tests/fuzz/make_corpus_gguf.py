@@ -53,7 +53,7 @@ def pieces(**other):
     return [value("tokenizer.ggml.model", STRING, "llama"),
             value("tokenizer.ggml.tokens", STRING, other.get("tokens", tokens)),
             value("tokenizer.ggml.scores", F32, other.get("scores", scores)),
-            value("tokenizer.ggml.token_type", I32, other.get("types", types)),
+            value("tokenizer.ggml.token_type", other.get("kind", I32), other.get("types", types)),
             value("tokenizer.ggml.add_space_prefix", BOOL, other.get("prefix", True))]
 
 
@@ -129,6 +129,7 @@ CORPUS = {
     "bad_merge": gguf(bpe(merges=["a b", "ab c"])),
     "bad_bos": gguf(bpe(bos=9999)),
     "bad_scores": gguf(pieces(scores=[0.0, 1.0])),
+    "bad_token_type": gguf(pieces(tokens=["<unk>", "a"], scores=[0.0] * 2, kind=U32, types=[2, 0xFF000001])),
     "bad_nan": gguf(pieces(scores=[float("nan")] * 266)),
     "bad_piece": gguf(pieces(tokens=["<unk>", "ab"], scores=[0.0, 0.0], types=[2, 1])),
 }
