@@ -16,8 +16,8 @@
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a folder with config.json, model.safetensors and the tokenizer, or org/name in the hub's "
-     "cache",
+     "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
+     "hub's cache",
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
@@ -119,9 +119,7 @@ static es_status check_options(encode_job *job, es_error *err)
         status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
     if (status != ES_OK)
         return status;
-    char path[sizeof job->folder + 16];
-    snprintf(path, sizeof path, "%s/config.json", job->folder);
-    status = es_model_config_load(path, &job->config, err);
+    status = es_model_config_load(job->folder, &job->config, err);
     job->layer = -1;
     if (status == ES_OK)
         status = encode_ids_most(job, err);

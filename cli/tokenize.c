@@ -27,8 +27,8 @@ static const cli_option operand = {"text",
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a model's folder with tokenizer.json or vocab.txt, one of these files, or org/name in the "
-     "hub's cache",
+     "a model's folder with tokenizer.json or vocab.txt, one of these files, a GGUF, or org/name "
+     "in the hub's cache",
      .field = offsetof(tokenize_options, model)},
     {"no-special", 0, CLI_FLAG, NULL,
      "leave out the special tokens that the model expects around a text",

@@ -105,7 +105,8 @@ typedef struct es_model_config {
     char model_type[64];   /* which description it was read by: "bert" */
 } es_model_config;
 
-/*! es_model_config_load() : read a config.json. O(file). Thread-safe.
+/*! es_model_config_load() : read a config.json, by its path or that of its folder, or what a GGUF
+ *  says of itself. O(file), of a GGUF O(header). Thread-safe.
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT above a megabyte; ES_E_FORMAT with err->offset where there
  *  is one: config.json, config.utf8, config.depth (no JSON), config.missing (a field), config.range
  *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden

@@ -3,8 +3,8 @@
  * bytes to fall back on (Llama 2, Mistral).
  *
  * A tokenizer is read from a model's folder: from tokenizer.json, or from vocab.txt with the
- * tokenizer_config.json beside it. It never changes afterwards, so any number of threads may use
- * it. Text goes through it in one pass:
+ * tokenizer_config.json beside it; or from a GGUF file, which carries one with it. It never changes
+ * afterwards, so any number of threads may use it. Text goes through it in one pass:
  *
  *     bytes -> characters -> added tokens such as [MASK] or <|endoftext|> taken out
  *           -> the normalizer. WordPiece: clean, set ideographs apart, strip accents, lower case.
@@ -44,6 +44,12 @@
  * those of U+2B820..U+2B91F. Lower case is made character by character, as in Rust: a capital sigma
  * at the end of a word becomes U+03C3. Truncation and padding that a tokenizer.json may ask for are
  * left to the caller.
+ *
+ * Of a GGUF, ids are those of the model's own tokenizer.json as far as the file tells: how words
+ * are found it says by a name ("llama-bpe", "qwen2", "gpt-2", "smollm", "tekken", "default"), and
+ * any other is refused. Qwen's composes characters (NFC), which llama.cpp leaves out. Pieces with
+ * scores (SentencePiece's) are joined as SentencePiece does, the best score first and the leftmost
+ * of equals, where a tokenizer.json made from them orders equals by its list.
  */
 #ifndef ESSCHER_TOKENIZER_H
 #define ESSCHER_TOKENIZER_H
@@ -71,7 +77,8 @@ typedef struct es_tokenizer_info {
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
     /* Of byte pairs without a special before a text: the token that begins one all the same where a
      * model is to read it (es_tokenizer_frame()). "bos_token" of the tokenizer_config.json beside
-     * tokenizer.json, null meaning none; where that says nothing, "bos_token_id" of config.json.
+     * tokenizer.json, null meaning none; where that says nothing, "bos_token_id" of config.json;
+     * of a GGUF its own, unless it says that none is added.
      * -1: there is none, or `prefix` does without it */
     int32_t begin;
     int64_t max_chars; /* a longer word is unknown; of WordPiece, as the next */
@@ -82,10 +89,10 @@ typedef struct es_tokenizer_info {
 /* ---- a tokenizer ---- */
 
 /*! es_tokenizer_open() : read a model's folder (tokenizer.json if it is there, else vocab.txt), or
- *  one of these files by its path. On success release it with es_tokenizer_free(). Files over
- *  32 MiB are refused before they are read; memory is proportional to the file and counted against
- *  `budget` (may be NULL), which must outlive the tokenizer. Remarks on odd vocabularies (a token
- *  twice, a blank line, unused ids) go to the log. Thread-safe.
+ *  one of these files, or a GGUF, by its path. On success release it with es_tokenizer_free().
+ * Files over 32 MiB are refused before they are read; memory is proportional to the file and
+ * counted against `budget` (may be NULL), which must outlive the tokenizer. Remarks on odd
+ * vocabularies (a token twice, a blank line, unused ids) go to the log. Thread-safe.
  *  @return : ES_OK; ES_E_ARGUMENT without a path;
  *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing);
  *   ES_E_FORMAT: tokenizer.json (no JSON; err->offset), tokenizer.key (a key that is missing or of
@@ -93,7 +100,8 @@ typedef struct es_tokenizer_info {
  *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash, tokenizer.merge (of pieces,
  * or into one, that the vocabulary does not have); ES_E_UNSUPPORTED: tokenizer.model (Unigram,
  * ...), tokenizer.normalizer, tokenizer.pretokenizer, tokenizer.postprocessor, tokenizer.decoder,
- * tokenizer.pattern, tokenizer.added, tokenizer.word; ES_E_LIMIT (tokenizer.size, or over the
+ * tokenizer.pattern, tokenizer.added, tokenizer.word; of a GGUF also gguf.* (gguf_inside.h says
+ * which), gguf.tokenizer for what is not built in; ES_E_LIMIT (tokenizer.size, or over the
  * budget); ES_E_MEMORY. */
 ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out,
                                    es_error *err);

@@ -139,6 +139,10 @@ static void add_model(list *l, const char *key, const char *name)
     if (name && es_model_locate(name, folder, sizeof folder, NULL) != ES_OK)
         folder[0] = '\0'; /* whoever opens it complains */
     const int count = folder[0] ? scandir(folder, &entries, is_model_file, alphasort) : 0;
+    if (count < 0) {
+        add_file(l, key, folder); /* it is one */
+        return;
+    }
     const size_t room = (size_t)(count > 0 ? count : 0) * (NAME + FILE_TEXT + 4) + 1;
     char *all = calloc(1, room);
     l->full = l->full || !all;

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/gguf_model.h"
 #include "model/json.h"
 #include "model/model_inside.h"
 #include "store/file.h"
@@ -392,8 +394,8 @@ static es_status uneven(const es_arch *arch, const char *file, const es_model_co
 
 /* What the file leaves out has the value that it has in the library that wrote it: heads share the
  * hidden width evenly and have keys of their own, and what follows them is four times as wide. */
-static es_status complete_heads(const es_arch *arch, const char *file, es_model_config *c,
-                                es_error *err)
+es_status es_config_complete(const es_arch *arch, const char *file, es_model_config *c,
+                             es_error *err)
 {
     if (!c->head_dim && c->hidden % c->heads != 0)
         return uneven(arch, file, c, ES_CONFIG(hidden), ES_CONFIG(heads), err);
@@ -438,7 +440,7 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     ES_TRY(take_fields(&second));
     ES_TRY(check_values(&second));
     ES_TRY(check_complete(&second));
-    ES_TRY(complete_heads(arch, file, &c, err));
+    ES_TRY(es_config_complete(arch, file, &c, err));
     c.labels = about.labels;
     memcpy(c.label, about.label, sizeof c.label);
     snprintf(c.model_type, sizeof c.model_type, "%s", arch->model_type);
@@ -448,13 +450,35 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
 }
 
 /* Capped before it is read: a config.json of a megabyte is something else under its name. */
-es_status es_model_config_load(const char *path, es_model_config *out, es_error *err)
+static es_status load_json(const char *path, es_model_config *out, es_error *err)
 {
     void *text;
     size_t size;
-    *out = (es_model_config){0};
     ES_TRY(es_file_load(path, CONFIG_MOST, NULL, &text, &size, err));
     const es_status status = es_config_parse(text, size, path, out, err);
     es_mem_free(NULL, text);
     return status;
+}
+
+static es_status load_gguf(const char *path, es_model_config *out, es_error *err)
+{
+    const es_st_opts opts = {.allow_trailing = true};
+    es_gguf *g;
+    ES_TRY(es_gguf_open(path, &opts, &g, err));
+    const es_status status = es_gguf_config(g, out, err);
+    es_gguf_close(g);
+    return status;
+}
+
+es_status es_model_config_load(const char *path, es_model_config *out, es_error *err)
+{
+    char file[4096];
+    struct stat st;
+    *out = (es_model_config){0};
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return es_gguf_is(path) ? load_gguf(path, out, err) : load_json(path, out, err);
+    if ((size_t)snprintf(file, sizeof file, "%s/config.json", path) >= sizeof file)
+        return es_fail(err, ES_E_ARGUMENT, "config.path", "use a shorter path",
+                       "the path is too long");
+    return load_json(file, out, err);
 }

@@ -183,6 +183,12 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
 /*! es_word_among() : is `word` one of the words of `list`, which have '|' between them? */
 bool es_word_among(const char *word, const char *list);
 
+/*! es_config_complete() : fill in what a configuration leaves to rules (widths of heads, rotary
+ *  positions), and check that it fits together; `file` is for messages.
+ *  @return : ES_OK; ES_E_FORMAT: config.heads, config.rotary; ES_E_UNSUPPORTED (config.rotary). */
+es_status es_config_complete(const es_arch *arch, const char *file, es_model_config *config,
+                             es_error *err);
+
 /* ---- walking the parts ---- */
 
 static inline int64_t es_config_size(const es_model_config *config, size_t member)

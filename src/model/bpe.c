@@ -100,8 +100,9 @@ static void push_pair(es_cutting *work, int32_t left)
         push(work, (merge & ~(uint64_t)UINT32_MAX) | (uint32_t)left);
 }
 
-/* A pair that one of its sides has left since is no pair any more: its rank tells, for a rank is
- * that of one pair of pieces. */
+/* A pair that one of its sides has left since is no pair any more, and its rank tells. Where
+ * several pairs have one rank, another of them may have come to its place: it then waits there,
+ * too, and is as good now as later. */
 static void merge_all(es_cutting *work)
 {
     es_symbol *s = work->symbols;

@@ -58,6 +58,29 @@ static inline uint64_t es_pair(int32_t left, int32_t right)
  *  itself if it is printable in Latin-1, else one from U+0100 on. */
 int32_t es_byte_letter(unsigned char byte);
 
+/* ---- making one (bpe_json.c) ---- */
+
+/* Two pieces that become one. */
+typedef struct es_merge {
+    const char *left, *right;
+    size_t left_bytes, right_bytes;
+} es_merge;
+
+/* Puts all merges: es_bpe_room() for as many, then es_bpe_put() for each. */
+typedef es_status (*es_merge_source)(es_tokenizer *t, const void *from, es_error *err);
+
+es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err);
+
+/*! es_bpe_put() : one merge. Those of smaller rank go first, of equal ranks the leftmost in a word.
+ *  @return : ES_OK; ES_E_FORMAT (tokenizer.merge) if the vocabulary lacks a piece. */
+es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_merge *m,
+                     es_error *err);
+
+/*! es_bpe_build() : a tokenizer of byte pairs from a vocabulary, merges, and the rules of a
+ *  tokenizer.json: flags of its model, normalizer and pre_tokenizer. */
+es_status es_bpe_build(const es_settings *s, const es_vocab_list *list, es_merge_source merges,
+                       const void *from, es_tokenizer **out, es_error *err);
+
 /* ---- cutting words ---- */
 
 /* A piece of a word, and how many of its bytes it has. An id of -1 is no token: the bytes are left

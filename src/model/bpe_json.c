@@ -60,25 +60,20 @@ static es_status read_flags(const es_settings *s, const json_t *model, es_bpe *b
 
 /* ---- merges ---- */
 
-typedef struct merge {
-    const char *left, *right;
-    size_t left_bytes, right_bytes;
-} merge;
-
 /* "left right", or ["left", "right"], which newer files have because pieces may hold spaces. */
-static bool read_merge(const json_t *value, merge *out)
+static bool read_merge(const json_t *value, es_merge *out)
 {
     const json_t *left = json_array_get(value, 0), *right = json_array_get(value, 1);
     if (json_is_array(value) && json_array_size(value) == 2 && json_is_string(left) &&
         json_is_string(right)) {
-        *out = (merge){json_string_value(left), json_string_value(right), json_string_length(left),
-                       json_string_length(right)};
+        *out = (es_merge){json_string_value(left), json_string_value(right),
+                          json_string_length(left), json_string_length(right)};
         return out->left_bytes && out->right_bytes;
     }
     const char *text = json_string_value(value), *space = text ? strchr(text, ' ') : NULL;
     if (!space || space == text || !space[1] || strchr(space + 1, ' '))
         return false;
-    *out = (merge){text, space + 1, (size_t)(space - text), strlen(space + 1)};
+    *out = (es_merge){text, space + 1, (size_t)(space - text), strlen(space + 1)};
     return true;
 }
 
@@ -87,18 +82,19 @@ static int32_t id_at(const es_tokenizer *t, uint32_t node)
     return node == ES_TRIE_NOWHERE ? -1 : t->pieces.ids[node];
 }
 
-static es_status fail_merge(const es_settings *s, size_t rank, const merge *m, const char *what,
+static int shown(size_t bytes) { return bytes < 64 ? (int)bytes : 64; }
+
+static es_status fail_merge(const char *path, int64_t rank, const es_merge *m, const char *what,
                             es_error *err)
 {
-    const int left = m->left_bytes < 64 ? (int)m->left_bytes : 64;
-    return es_fail_file(err, ES_E_FORMAT, s->path, -1, "tokenizer.merge",
+    return es_fail_file(err, ES_E_FORMAT, path, -1, "tokenizer.merge",
                         "check that vocabulary and merges belong together",
-                        "merge %zu, \"%.*s\" and \"%.64s\": %s", rank, left, m->left, m->right,
-                        what);
+                        "merge %lld, \"%.*s\" and \"%.*s\": %s", (long long)rank,
+                        shown(m->left_bytes), m->left, shown(m->right_bytes), m->right, what);
 }
 
 /* The characters on the two sides of the seam are where a merge can join. */
-static void put_joint(es_bpe *bpe, const merge *m)
+static void put_joint(es_bpe *bpe, const es_merge *m)
 {
     int32_t left = 0, right;
     for (size_t at = 0; at < m->left_bytes;)
@@ -114,44 +110,49 @@ static bool is_byte_piece(const char *text, size_t bytes)
 }
 
 /* A merge of pieces that stand for other text than theirs joins what joints do not tell. */
-static bool is_plain(const es_tokenizer *t, const merge *m, int32_t left, int32_t right)
+static bool is_plain(const es_tokenizer *t, const es_merge *m, int32_t left, int32_t right)
 {
     return !is_byte_piece(m->left, m->left_bytes) && !is_byte_piece(m->right, m->right_bytes) &&
            left != t->info.unknown && right != t->info.unknown;
 }
 
-static es_status put_merge(es_tokenizer *t, const es_settings *s, size_t rank, const merge *m,
-                           es_error *err)
+es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err)
+{
+    ES_TRY(es_pair_table_open(&t->bpe->merges, count, t->budget, err));
+    return es_pair_table_open(&t->bpe->joints, count, t->budget, err);
+}
+
+es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_merge *m,
+                     es_error *err)
 {
     const uint32_t node = es_trie_walk(&t->pieces, ES_TRIE_ROOT, m->left, m->left_bytes);
     const int32_t left = id_at(t, node);
     const int32_t right =
         id_at(t, es_trie_walk(&t->pieces, ES_TRIE_ROOT, m->right, m->right_bytes));
     if (left < 0 || right < 0)
-        return fail_merge(s, rank, m, "a piece that is not in the vocabulary", err);
+        return fail_merge(path, rank, m, "a piece that is not in the vocabulary", err);
     const int32_t both = id_at(t, es_trie_walk(&t->pieces, node, m->right, m->right_bytes));
     if (both < 0)
-        return fail_merge(s, rank, m, "what they become is not in the vocabulary", err);
+        return fail_merge(path, rank, m, "what they become is not in the vocabulary", err);
     es_pair_table_put(&t->bpe->merges, es_pair(left, right), (uint64_t)rank << 32 | (uint32_t)both);
     put_joint(t->bpe, m);
     t->bpe->cuts = t->bpe->cuts && is_plain(t, m, left, right);
     return ES_OK;
 }
 
-static es_status read_merges(es_tokenizer *t, const es_settings *s, const json_t *model,
-                             es_error *err)
+static es_status read_merges(es_tokenizer *t, const void *from, es_error *err)
 {
-    const json_t *merges = json_object_get(model, "merges");
+    const es_settings *s = from;
+    const json_t *merges = json_object_get(json_object_get(s->root, "model"), "merges");
     const size_t count = json_array_size(merges);
     if (!json_is_array(merges))
         return es_settings_fail(s, "model.merges", "a list", err);
-    ES_TRY(es_pair_table_open(&t->bpe->merges, (int64_t)count, t->budget, err));
-    ES_TRY(es_pair_table_open(&t->bpe->joints, (int64_t)count, t->budget, err));
+    ES_TRY(es_bpe_room(t, (int64_t)count, err));
     for (size_t i = 0; i < count; i++) {
-        merge m;
+        es_merge m;
         if (!read_merge(json_array_get(merges, i), &m))
             return es_settings_fail(s, "model.merges", "made of pairs of pieces", err);
-        ES_TRY(put_merge(t, s, i, &m, err));
+        ES_TRY(es_bpe_put(t, s->path, (int64_t)i, &m, err));
     }
     return ES_OK;
 }
@@ -278,8 +279,9 @@ static es_status check_decoders(const es_settings *s, es_error *err)
 
 /* What needs the tables of the vocabulary. */
 static es_status complete(es_tokenizer *t, const es_settings *s, const es_vocab_list *list,
-                          const json_t *model, es_error *err)
+                          es_merge_source merges, const void *from, es_error *err)
 {
+    const json_t *model = json_object_get(s->root, "model");
     es_bpe *bpe = t->bpe;
     es_matcher *matcher = NULL;
     ES_TRY(es_normalizers_read(&bpe->normalizers, s, err));
@@ -287,7 +289,7 @@ static es_status complete(es_tokenizer *t, const es_settings *s, const es_vocab_
     ES_TRY(read_flags(s, model, bpe, err));
     bpe->byte_level = bpe->splitters.byte_level;
     bpe->cuts = true;
-    ES_TRY(read_merges(t, s, model, err));
+    ES_TRY(merges(t, from, err));
     find_symbols(t);
     ES_TRY(check_symbols(t, s, err));
     es_status status = es_matcher_open(t->budget, &matcher, err);
@@ -297,10 +299,23 @@ static es_status complete(es_tokenizer *t, const es_settings *s, const es_vocab_
     return status;
 }
 
+es_status es_bpe_build(const es_settings *s, const es_vocab_list *list, es_merge_source merges,
+                       const void *from, es_tokenizer **out, es_error *err)
+{
+    es_tokenizer *t;
+    ES_TRY(es_tokenizer_build(list, &t, err));
+    const es_status status = complete(t, s, list, merges, from, err);
+    if (status != ES_OK) {
+        es_tokenizer_free(t);
+        return status;
+    }
+    *out = t;
+    return ES_OK;
+}
+
 es_status es_bpe_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     json_t *model = json_object_get(s->root, "model");
-    es_tokenizer *t;
     ES_TRY(check_keys(s, model, err));
     ES_TRY(check_unsupported(s, model, err));
     ES_TRY(check_decoders(s, err));
@@ -308,12 +323,5 @@ es_status es_bpe_read(const es_settings *s, es_vocab_list *list, es_tokenizer **
     ES_TRY(es_settings_vocab(s, model, list, err));
     ES_TRY(es_settings_template(s, &list->rules, err));
     ES_TRY(es_settings_added(s, list, err));
-    ES_TRY(es_tokenizer_build(list, &t, err));
-    const es_status status = complete(t, s, list, model, err);
-    if (status != ES_OK) {
-        es_tokenizer_free(t);
-        return status;
-    }
-    *out = t;
-    return ES_OK;
+    return es_bpe_build(s, list, read_merges, s, out, err);
 }

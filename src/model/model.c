@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/gguf_model.h"
 #include "model/model_inside.h"
+#include "model/safetensors_inside.h"
 #include "store/file.h"
 
 enum { PATH_MOST = 4096, FILE_MOST = 64, NAME_MOST = 256 };
@@ -60,17 +62,37 @@ static es_status open_weights(const char *folder, const es_model_opts *opts, es_
     return no_weights(folder, err);
 }
 
+/* A GGUF holds both; what it says of itself is looked at before its tensors. */
+static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
+{
+    const es_st_opts st_opts = {.budget = opts->budget, .allow_trailing = opts->allow_trailing};
+    es_gguf *g;
+    ES_TRY(es_gguf_open(model->folder, &st_opts, &g, err));
+    es_status status = es_gguf_config(g, &model->config, err);
+    if (status == ES_OK)
+        status = es_gguf_adopt(g, &model->config, err);
+    if (status == ES_OK)
+        return es_st_of_gguf(g, out, err);
+    es_gguf_close(g);
+    return status;
+}
+
 /* config.json comes first: it is small, it says by which description the rest is read, and what
  * is no model of ours is refused before gigabytes are looked at. */
+static es_status open_both(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
+{
+    if (es_gguf_is(model->folder))
+        return open_gguf(model, opts, out, err);
+    ES_TRY(es_model_config_load(model->folder, &model->config, err));
+    return open_weights(model->folder, opts, out, err);
+}
+
 static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
 {
-    char path[PATH_MOST + FILE_MOST];
     es_st *st;
-    join(model->folder, "config.json", path);
-    ES_TRY(es_model_config_load(path, &model->config, err));
+    ES_TRY(open_both(model, opts, &st, err));
     model->arch = es_arch_find(model->config.model_type, "");
     model->activation = es_activation_find(model->config.activation);
-    ES_TRY(open_weights(model->folder, opts, &st, err));
     const es_status status = es_weights_load(model, st, opts, err);
     es_st_close(st);
     return status;
@@ -177,7 +199,7 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
 
 /* ---- where it lies ----
  *
- * A folder, or a name in the cache of the Hugging Face hub:
+ * A folder, a GGUF file, or a name in the cache of the Hugging Face hub:
  *
  *     $CACHE/models--org--name/refs/main          holds a commit
  *     $CACHE/models--org--name/snapshots/COMMIT/  holds config.json, model.safetensors, ...
@@ -317,7 +339,7 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
         return es_fail(err, ES_E_ARGUMENT, "model.name", "name a folder or a model",
                        "no name of a model");
     out[0] = '\0';
-    if (is_folder(name)) {
+    if (is_folder(name) || es_gguf_is(name)) {
         if ((size_t)snprintf(out, size, "%s", name) < size)
             return ES_OK;
         return es_fail(err, ES_E_ARGUMENT, "model.name", "use a shorter path",
@@ -326,7 +348,7 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
     if (stat(name, &st) == 0)
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
                             "name the folder that holds config.json and model.safetensors",
-                            "a model is a folder, this is a file");
+                            "a model is a folder or a GGUF, this is another file");
     if (!parse_name(name, &hub))
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
                             "name a folder, or a model as org/name", "there is no such folder");

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/gguf_inside.h"
 #include "model/json.h"
 #include "model/safetensors_inside.h"
 
@@ -128,9 +129,36 @@ void es_st_close(es_st *st)
         es_mem_free(st->budget, st->files[i].header);
         es_mem_free(st->budget, st->files[i].path);
     }
+    if (!st->gguf)
+        es_mem_free(st->budget, st->tensors);
+    es_gguf_close(st->gguf);
     es_mem_free(st->budget, st->files);
-    es_mem_free(st->budget, st->tensors);
     es_mem_free(st->budget, st);
+}
+
+/* Its path is that of the one file; nothing else of `files` is in use. */
+es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
+{
+    const size_t size = strlen(gguf->path) + 1;
+    void *path;
+    es_st *st;
+    es_status status = files_new(1, gguf->budget, out, err);
+    if (status != ES_OK) {
+        es_gguf_close(gguf);
+        return status;
+    }
+    st = *out;
+    st->gguf = gguf;
+    st->tensors = gguf->header.tensors;
+    st->count = gguf->header.count;
+    status = es_mem_new(st->budget, size, "a file name", &path, err);
+    if (status == ES_OK) {
+        st->files[0].path = memcpy(path, gguf->path, size);
+    } else {
+        es_st_close(st);
+        *out = NULL;
+    }
+    return status;
 }
 
 /* ---- what is there ---- */
@@ -191,6 +219,8 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
     enum { PIECE = 4096 };
     unsigned char raw[8 * PIECE];
     es_st_seen odd = {.first = -1};
+    if (st->gguf)
+        return es_gguf_read(st->gguf, tensor, dtype, out, seen, err);
     ES_TRY(check_readable(st, tensor, dtype, err));
     const size_t item = (size_t)es_st_kind_of(tensor->dtype)->bits / 8;
     for (int64_t i = 0; i < tensor->count; i += PIECE) {

@@ -69,8 +69,13 @@ struct es_st {
     int n_files;
     es_st_tensor *tensors; /* in order of their names */
     int64_t count;
+    struct es_gguf *gguf; /* where the tensors are, and who reads them, if not in `files` */
     es_budget *budget;
 };
+
+/*! es_st_of_gguf() : the tensors of an open GGUF (gguf_inside.h), which belongs to it from then on,
+ *  also after a failure. */
+es_status es_st_of_gguf(struct es_gguf *gguf, es_st **out, es_error *err);
 
 /* ---- model.safetensors.index.json, which says which shard holds which tensor ---- */
 

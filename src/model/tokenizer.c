@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/gguf_tokenizer.h"
 #include "model/tokenizer_inside.h"
 #include "store/file.h"
 
@@ -70,6 +71,17 @@ static es_status open_vocab(const char *path, const char *config_path, es_budget
     return status;
 }
 
+/* Of a GGUF the header alone is read, which has the vocabulary in it. */
+static es_status open_gguf(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
+{
+    const es_st_opts opts = {.allow_trailing = true, .budget = budget};
+    es_gguf *file;
+    ES_TRY(es_gguf_open(path, &opts, &file, err));
+    const es_status status = es_gguf_tokenizer(&file->header, budget, out, err);
+    es_gguf_close(file);
+    return status;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     const size_t a = strlen(text), b = strlen(end);
@@ -120,6 +132,8 @@ es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **
                        "no path, or nowhere to put the tokenizer");
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return open_folder(path, budget, out, err);
+    if (es_gguf_is(path))
+        return open_gguf(path, budget, out, err);
     if (ends_with(path, ".json"))
         return open_json(path, budget, out, err);
     const char *slash = strrchr(path, '/');

@@ -308,7 +308,7 @@ static const struct {
     {BYTES("PK\x03\x04"), {"a zip archive, perhaps an .npz, or a .bin or .pt of PyTorch", SAVE}},
     {BYTES("PK\x05\x06"), {"an empty zip archive", SAVE}},
     {BYTES("\x89HDF\r\n\x1a\n"), {"an HDF5 file, perhaps of Keras", SAVE}},
-    {BYTES("GGUF"), {"a GGUF model file", "use the checkpoint it was made from, in safetensors"}},
+    {BYTES("GGUF"), {"a GGUF model file", "it is a whole model: name it with --model"}},
     {BYTES("GGML"), {"a GGML model file", "use the checkpoint it was made from, in safetensors"}},
     {BYTES("\x93NUMPY"), {"an .npy file", "weights come as safetensors"}},
     {BYTES("\x1f\x8b"), {"gzip data", "unpack it with gunzip first"}},

@@ -177,7 +177,7 @@ static es_status open_model(es_job *job, es_error *err)
 {
     sparse_params *p = job->params;
     sparse_state *s = job->state;
-    char path[4096 + 16];
+    char path[4096];
     es_model_config config;
     s->source = SPARSE_MODEL;
     if (p->causal || p->positions)
@@ -185,8 +185,7 @@ static es_status open_model(es_job *job, es_error *err)
                          "--causal and --positions are for files: a model has its own");
     if (!p->pool.texts.count)
         return es_refuse(err, "sparse.options", "--text FILE", "a model needs a text");
-    ES_TRY(es_model_locate(p->pool.model, path, 4096, err));
-    memcpy(path + strlen(path), "/config.json", sizeof "/config.json");
+    ES_TRY(es_model_locate(p->pool.model, path, sizeof path, err));
     ES_TRY(es_model_config_load(path, &config, err));
     s->causal = config.causal;
     s->n = s->m = p->context             ? p->context

@@ -1,0 +1,18 @@
+/* gguf_tokenizer.h : the tokenizer that a GGUF carries with it. */
+#ifndef ES_MODEL_GGUF_TOKENIZER_H
+#define ES_MODEL_GGUF_TOKENIZER_H
+
+#include <esscher/tokenizer.h>
+
+#include "model/gguf_inside.h"
+
+/*! es_gguf_tokenizer() : made from the values "tokenizer.ggml.*" of a header, which is not needed
+ *  afterwards; release it with es_tokenizer_free(). O(bytes of tokens and merges), and of pieces
+ *  with scores O(bytes times their length).
+ *  @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value, gguf.token, vocab.empty,
+ *  tokenizer.merge, tokenizer.id.clash, tokenizer.special; ES_E_UNSUPPORTED: gguf.tokenizer (a
+ *  model or a pre-tokenizer by name), gguf.token, tokenizer.added; ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_tokenizer **out,
+                            es_error *err);
+
+#endif
