@@ -367,8 +367,8 @@ test("RP04 the keyboard reaches everything, in order, and sees where it is", asy
   await close();
 });
 
-// Contrast takes nearly all of axe's time. In the light every text of every figure is looked at; in the dark, where the same
-// few colours are others, those of the figures that are open at first; a narrow page has the light one's.
+// Contrast is a third of what axe takes. In the light every text of every figure is looked at; in the dark, where the same few
+// colours are others, those of the figures that are open at first; a narrow page has the light one's.
 const contrast = "color-contrast";
 for (const [what, name, options, rules] of [
   ["light", "all", { colorScheme: "light" }],

@@ -7,4 +7,4 @@ grep -A1 '"rows": 24' answer.json
 measure() { esscher measure --q one.npy --k index.npy --v v.npy --scale 0.7 --quiet --json "$@" >answer.json; echo "rc=$?"; }
 measure
 measure --precision f64
-grep -A2 '"rows": 24' answer.json
+grep -A2 '"rows": 20' answer.json
