@@ -149,7 +149,7 @@ static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, con
                                    .history = zeros,
                                    .observed = zeros};
     ES_TRY(es_policy_choose(spec, &query, plan->budget, choice, err));
-    *kept = es_choice_keys(choice);
+    *kept = floor(es_choice_keys(choice) + 0.5); /* a mean, where each key has its chance */
     return ES_OK;
 }
 
