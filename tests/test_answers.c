@@ -12,7 +12,8 @@
 
 /* ---- every study, small ---- */
 
-enum { MOST_GIVEN = 14 };
+enum { MOST_GIVEN = 16 };
+#define PEBBLE ES_TESTS_DIR "/../models/pebble"
 
 /* Options and their values; a value that begins with @ is a file of the folder. */
 typedef struct asked {
@@ -61,6 +62,13 @@ static const asked all[] = {
       NULL, "ablate", NULL}},
     {"downstream",
      {"model", "@.", "text", "@paragraphs", "least", "3", "policy", "top,window", "keys", "2,4"}},
+    {"loss", {"model", PEBBLE, "text", "@text", "block", "32", "blocks", "4"}},
+    {"loss",
+     {"model", PEBBLE, "text", "@text", "block", "32", "blocks", "4", "window", "2,4,8,16", "sinks",
+      "0,2", "score-scale", "none,log"}},
+    {"loss",
+     {"model", PEBBLE, "text", "@text", "block", "32", "blocks", "4", "policy", "top,random",
+      "keys", "2,4"}},
     {"measure",
      {"q", "@keys.npy", "k", "@keys.npy", "v", "@keys.npy", "moments", NULL, "error-bar", "4"}},
     {"sparse",

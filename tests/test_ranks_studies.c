@@ -94,7 +94,24 @@ static void MP04_studies_of_models_have_the_same_bits(void **state)
     check_study(depth);
     check_study(stream);
     check_study(tails);
+    const char *const loss[] = {"loss",
+                                "model",
+                                ES_TESTS_DIR "/../models/pebble",
+                                "text",
+                                text,
+                                "block",
+                                "48",
+                                "blocks",
+                                "3",
+                                "policy",
+                                "random,window",
+                                "keys",
+                                "8",
+                                "score-scale",
+                                "none,yarn",
+                                NULL};
     check_study(downstream);
+    check_study(loss);
 }
 
 /* ---- a disk that is full ---- */

@@ -41,6 +41,8 @@ typedef struct es_blocks {
     int64_t *start; /* (count + 1) */
     int64_t count;
     int64_t repeats; /* how often the texts were begun again because they were too short */
+    int64_t *bytes; /* (count) of the text that a block's ids stand for, its first not counted: what
+                       a model that predicts the next id is asked for. NULL unless `running` */
     es_budget *budget;
 } es_blocks;
 
@@ -67,6 +69,13 @@ typedef struct es_blocks_spec {
                                 reads the blocks for good */
     es_text_shuffle shuffle; /* a pure function of seed and text */
     uint64_t seed;
+    /* Pieces of running text, for models that predict what comes next: a block begins with the ids
+     * of `start` (n_start, at most ES_TOKENIZER_SPECIALS) instead of what the tokenizer puts before
+     * a text, and nothing ends it. Not with a shuffle. */
+    bool running;
+    const int32_t *start;
+    int64_t n_start;
+    int64_t most; /* blocks, the first so many; 0: all */
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.

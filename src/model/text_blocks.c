@@ -14,7 +14,8 @@ typedef struct cutter {
     const es_blocks_spec *spec;
     es_tokenizer_info info;
     es_blocks *out;
-    int64_t ids_room, starts_room;
+    int64_t ids_room, starts_room, bytes_room;
+    int64_t end;          /* bytes of the text that tokens have been taken from */
     bool open;            /* a block has been begun */
     bool full;            /* as many as were wanted */
     es_text_units *units; /* to be shuffled; NULL: none */
@@ -52,12 +53,15 @@ static int64_t room_of_block(const cutter *c)
 static es_status begin_block(cutter *c, es_error *err)
 {
     es_blocks *b = c->out;
-    if (room_of_block(c) <= specials_of(&c->info)) {
+    if (room_of_block(c) <= specials_of(&c->info) || (c->spec->most && b->count == c->spec->most)) {
         c->full = true;
         return ES_OK;
     }
     ES_TRY(es_mem_grow(b->budget, (void **)&b->start, &c->starts_room, b->count + 3,
                        sizeof *b->start, "blocks", err));
+    if (c->spec->running)
+        ES_TRY(es_mem_grow(b->budget, (void **)&b->bytes, &c->bytes_room, b->count + 1,
+                           sizeof *b->bytes, "blocks", err));
     b->start[b->count + 1] = b->start[b->count];
     c->open = true;
     for (int i = 0; i < c->info.prefix_count; i++)
@@ -76,6 +80,17 @@ static es_status end_block(cutter *c, es_error *err)
     return ES_OK;
 }
 
+/* A token stands for the bytes from the end of the one before to its own: so nothing is counted
+ * twice, not even of a character that is several tokens, and nothing is left out. */
+static void count_bytes(cutter *c, const es_token *token)
+{
+    es_blocks *b = c->out;
+    const int64_t end = token->end > c->end ? token->end : c->end;
+    if (b->bytes && b->start[b->count + 1] > b->start[b->count])
+        b->bytes[b->count] += end - c->end;
+    c->end = end;
+}
+
 /* Tokens come word by word; blocks are cut between tokens, in the middle of a word if it falls
  * so, as whoever fills a context does. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
@@ -88,6 +103,7 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
             ES_TRY(begin_block(c, err));
         if (c->full)
             break;
+        count_bytes(c, &tokens[i]);
         ES_TRY(push(c, tokens[i].id, err));
         if (c->units)
             ES_TRY(es_text_units_token(c->units, err));
@@ -110,6 +126,7 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     es_file file;
     ES_TRY(es_file_open(path, &file, err));
     es_status status = ES_OK;
+    c->end = 0;
     for (uint64_t at = 0; at < file.size && status == ES_OK && !c->full;) {
         const uint64_t left = file.size - at;
         const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
@@ -186,6 +203,23 @@ static es_status check_enough(const cutter *c, es_error *err)
     return ES_OK;
 }
 
+/* What begins and ends a block of running text is not the tokenizer's to say. */
+static es_status take_start(cutter *c, es_error *err)
+{
+    const es_blocks_spec *spec = c->spec;
+    if (!spec->running)
+        return ES_OK;
+    if (spec->shuffle || spec->n_start < 0 || spec->n_start > ES_TOKENIZER_SPECIALS)
+        return es_fail(err, ES_E_ARGUMENT, "pool.running",
+                       "no shuffle, and a few ids to begin with",
+                       "running text cannot be cut like this");
+    for (int64_t i = 0; i < spec->n_start; i++)
+        c->info.prefix[i] = spec->start[i];
+    c->info.prefix_count = (int)spec->n_start;
+    c->info.suffix_count = 0;
+    return ES_OK;
+}
+
 es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                          es_error *err)
 {
@@ -193,6 +227,7 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
     *out = (es_blocks){.budget = budget};
     cutter c = {.spec = spec, .info = es_tokenizer_frame(spec->tokenizer), .out = out};
     c.units = spec->shuffle ? &units : NULL;
+    ES_TRY(take_start(&c, err));
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
     if (spec->length <= specials_of(&c.info))
@@ -216,5 +251,6 @@ void es_blocks_free(es_blocks *blocks)
 {
     es_mem_free(blocks->budget, blocks->ids);
     es_mem_free(blocks->budget, blocks->start);
+    es_mem_free(blocks->budget, blocks->bytes);
     *blocks = (es_blocks){0};
 }

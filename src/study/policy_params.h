@@ -32,14 +32,7 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
     ES_POLICY_PARAMS_WITH(type, policy, standard_names,                                            \
                           "what the parts below say, or an eighth of them")
 #define ES_POLICY_PARAMS_WITH(type, policy, standard_names, standard_keys)                         \
-    {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
-     "policies, with commas between them: full, random, retention, window, stream, bigbird, "      \
-     "longformer, top, top-random, heavy, observe, strided, local, linformer, limit; NAME+inverse "\
-     "and NAME+none say for one of them what --correction says, NAME+with draws with replacement", \
-     .field = offsetof(type, policy.names), .standard = standard_names},                           \
-    {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
-     .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \
-     .increasing = true, .otherwise = standard_keys},                                              \
+    ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys),                            \
     {"window", 0, ES_PARAM_WHOLE, "W",                                                             \
      "keys j with |i - j| <= W are kept; in a causal model the last W, the query's own included",  \
      .field = offsetof(type, policy.window), .min = 0, .max = 1e12, .unit = "keys",                \
@@ -47,6 +40,19 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
     {"sinks", 0, ES_PARAM_WHOLE, "G", "the first G keys are kept",                                 \
      .field = offsetof(type, policy.sinks), .min = 0, .max = 1e12, .unit = "keys",                 \
      .otherwise = "what the policy is published with"},                                            \
+    ES_POLICY_PART_PARAMS(type, policy)
+/* The same in two lists, for a study whose --window and --sinks are its own; it sets these members
+ * before es_policies_make(). */
+#define ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys)                         \
+    {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
+     "policies, with commas between them: full, random, retention, window, stream, bigbird, "      \
+     "longformer, top, top-random, heavy, observe, strided, local, linformer, limit; NAME+inverse "\
+     "and NAME+none say for one of them what --correction says, NAME+with draws with replacement", \
+     .field = offsetof(type, policy.names), .standard = standard_names},                           \
+    {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
+     .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \
+     .increasing = true, .otherwise = standard_keys}
+#define ES_POLICY_PART_PARAMS(type, policy)                                                        \
     {"random", 0, ES_PARAM_WHOLE, "R", "keys that are kept by chance",                             \
      .field = offsetof(type, policy.random), .min = 0, .max = 1e12, .unit = "keys",                \
      .otherwise = "what --keys leaves"},                                                           \

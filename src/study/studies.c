@@ -23,6 +23,7 @@
     STUDY(sparse)                                                                                  \
     STUDY(depth)                                                                                   \
     STUDY(downstream)                                                                              \
+    STUDY(loss)                                                                                    \
     STUDY(picture)                                                                                 \
     STUDY(measure)                                                                                 \
     STUDY(compare)                                                                                 \

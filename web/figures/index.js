@@ -13,6 +13,7 @@ import { downstream } from "./downstream.js";
 import { exponent } from "./exponent.js";
 import { hardmax } from "./hardmax.js";
 import { heatFlow } from "./heat-flow.js";
+import { loss } from "./loss.js";
 import { measure } from "./measure.js";
 import { picture } from "./picture.js";
 import { probe } from "./probe.js";
@@ -35,6 +36,7 @@ export const registry = {
   exponent,
   hardmax,
   heat: heatFlow,
+  loss,
   measure,
   picture,
   probe,

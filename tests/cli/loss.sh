@@ -1,0 +1,36 @@
+# loss: a decoder's loss by position and by window; the same bytes for any number of threads; run files; the JSON that
+# DESIGN promises.
+model=$(dirname "$0")/../../models/pebble
+text=$(dirname "$0")/../golden/pebble/alice-line.txt
+ask() { esscher loss --model "$model" --text "$text" --block 96 --seed 3 --quiet "$@"; }
+ask --json >answer
+get_json answer command setting tokens start_id rows.0.from rows.0.to rows.0.count rows.1.from rows.1.to text.bytes text.blocks
+get_json answer nll nll_se bits_per_byte rows.0.nll rows.0.nll_se >/dev/null && echo numbers
+ask | head -1
+# one window: the answer is about it; several: about the model as it is, and each is a row
+ask --window 16 --sinks 4 --json >answer
+get_json answer setting settings.1.window settings.1.sinks settings.0.setting
+ask --window 4,8,16,32 --sinks 0,2 --json >answer
+get_json answer setting settings.8.setting enough.1.sinks fits.1.of fits.2.sinks positions.2.setting positions.2.from
+ask --window 4,8,16,32 | grep -c "Context beyond 4 tokens is worth"
+# threads, run files
+ask --window 8,16 --threads 1 --csv >one
+ask --window 8,16 --threads 3 --csv | cmp - one && echo same
+ask --window 8,16 --out l.run --csv | cmp - one && ask --window 8,16 --out l.run --resume --csv | cmp - one && echo again
+esscher export l.run --table settings --csv | cut -d, -f1
+head -1 one
+# policies and scales
+ask --policy top,random --keys 4,16 --score-scale none,log --json >answer
+get_json answer settings.1.setting settings.2.setting settings.8.setting settings.2.scale settings.1.keys_asked
+ask --score-scale yarn,1.5 | grep -c "Scores times"
+# the loss of every token; ids instead of text
+ask --per-token nll.npy --json >answer && esscher info >/dev/null && ls nll.npy
+ask --per-token nll.npy 2>/dev/null
+echo "rc=$?"
+make_npy ids.npy f64 2x40 index
+esscher loss --model "$model" --ids ids.npy --quiet --json >answer
+get_json answer tokens text.blocks rows.0.count
+get_json answer bits_per_byte 2>/dev/null || echo "no bytes"
+esscher loss --model "$model" --ids ids.npy --block 16 --quiet --json >answer
+get_json answer text.blocks tokens
+ask --dry-run --csv | head -1

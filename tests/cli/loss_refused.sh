@@ -1,0 +1,27 @@
+# loss: what cannot be done is refused with the right exit code, and why.
+model=$(dirname "$0")/../../models/pebble
+mkdir bert && make_model bert
+make_npy ids.npy f64 8 index
+try() {
+    esscher loss --quiet "$@" >/dev/null
+    echo "rc=$?"
+}
+try --ids ids.npy
+try --model "$model"
+try --model bert --ids ids.npy
+try --model "$model" --ids ids.npy --text ids.npy
+try --model "$model" --ids ids.npy --block 4096
+try --model "$model" --ids ids.npy --sinks 4
+try --model "$model" --ids ids.npy --keys 4
+try --model "$model" --ids ids.npy --policy topp
+try --model "$model" --ids ids.npy --policy window --window 2,4
+try --model "$model" --ids ids.npy --score-scale logn
+try --model "$model" --ids ids.npy --start 1
+try --model "$model" --text missing.txt
+make_npy bad.npy f64 8 constant 0.5 && try --model "$model" --ids bad.npy
+make_npy bad.npy f64 8 constant 4096 && try --model "$model" --ids bad.npy --window 2
+make_npy bad.npy f64 1 index && try --model "$model" --ids bad.npy
+make_npy bad.npy f64 2x2x2 index && try --model "$model" --ids bad.npy
+: >empty && try --model "$model" --text empty
+try --model "$model" --ids ids.npy --per-token ids.npy
+try --model "$model" --ids ids.npy --max-memory 1M

@@ -1,0 +1,403 @@
+/* test_loss.c : the study `loss` on models/pebble, against losses of plain loops in f64 that share
+ * no code with it (golden/pebble/loss.mjs): token by token with windows, sinks and scaled scores;
+ * text and ids, bits per byte; policies beside windows; refusals; any number of threads, run files.
+ * The losses of the checkpoint's own record are met on blocks of 2048 tokens. */
+#include "folder.h"
+#include "golden.h"
+#include "real.h"
+#include "tiny_model.h"
+
+#include <esscher/npy.h>
+#include <esscher/study.h>
+
+enum { BLOCKS = 3, LENGTH = 96, TOKENS = BLOCKS * (LENGTH - 1) };
+
+static const char model[] = ES_TESTS_DIR "/../models/pebble";
+static char ids_file[512], losses_file[512];
+static json_t *reference;
+
+static int make_inputs(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    double ids[BLOCKS * LENGTH];
+    const int64_t shape[] = {BLOCKS, LENGTH};
+    reference = golden_file("pebble/loss.json");
+    for (size_t i = 0; i < BLOCKS * LENGTH; i++)
+        ids[i] = json_number_value(json_array_get(
+            json_array_get(json_object_get(reference, "ids"), i / LENGTH), i % LENGTH));
+    snprintf(ids_file, sizeof ids_file, "%s", in_folder("ids.npy"));
+    snprintf(losses_file, sizeof losses_file, "%s", in_folder("nll.npy"));
+    return es_npy_save(ids_file, ES_F64, 2, shape, ids, false, &err) == ES_OK ? 0 : -1;
+}
+
+static int remove_inputs(void **state)
+{
+    json_decref(reference);
+    return remove_folder(state);
+}
+
+/* ---- the study ---- */
+
+static es_status ask_opts(const es_study_opts *opts, const char *const *given, es_answer **out)
+{
+    const es_study *study = es_study_find("loss");
+    es_params *p;
+    assert_non_null(study);
+    assert_ok(es_params_new(study->params, study->size, &p, &err));
+    for (; given[0]; given += 2)
+        assert_ok(es_params_set(p, given[0], given[1], &err));
+    const es_status status = es_study_run(study, p, opts, out, &err);
+    es_params_free(p);
+    return status;
+}
+
+#define GIVEN(...) ((const char *const[]){"model", model, __VA_ARGS__, NULL, NULL})
+#define ASK(precision_, ...)                                                                       \
+    ask(&(es_study_opts){.seed = 3, .precision = precision_, .force = true, .exec.threads = 2},    \
+        GIVEN(__VA_ARGS__))
+
+static es_answer *ask(const es_study_opts *opts, const char *const *given)
+{
+    es_answer *a;
+    assert_ok(ask_opts(opts, given, &a));
+    return a;
+}
+
+static double lone(const es_answer *a, const char *key)
+{
+    const char *name, *text;
+    char room[64];
+    for (int64_t i = 0; es_answer_lone(a, i, &name, room, sizeof room, &text); i++)
+        if (strcmp(name, key) == 0)
+            return atof(text);
+    return (double)NAN;
+}
+
+/* ---- the reference ---- */
+
+static const json_t *setting_of(const char *name)
+{
+    const json_t *found = json_object_get(json_object_get(reference, "settings"), name);
+    assert_non_null(found);
+    return found;
+}
+
+static double true_loss(const char *setting, int64_t block, int64_t place)
+{
+    return json_number_value(
+        json_array_get(json_array_get(json_object_get(setting_of(setting), "nll"), (size_t)block),
+                       (size_t)(place - 1)));
+}
+
+static double true_entropy(const char *setting)
+{
+    double sum = 0.0;
+    for (size_t b = 0; b < BLOCKS; b++)
+        sum +=
+            json_number_value(json_array_get(json_object_get(setting_of(setting), "entropy"), b));
+    return sum / BLOCKS;
+}
+
+/* Mean over places [from, to), less that of `base` (NULL: nothing), and its error over blocks. */
+static void true_mean(const char *setting, const char *base, int64_t from, int64_t to,
+                      double out[2])
+{
+    double blocks[BLOCKS] = {0}, mean = 0.0, squares = 0.0;
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        for (int64_t p = from; p < to; p++)
+            blocks[b] += (true_loss(setting, b, p) - (base ? true_loss(base, b, p) : 0.0)) /
+                         (double)(to - from);
+        mean += blocks[b] / BLOCKS;
+    }
+    for (int64_t b = 0; b < BLOCKS; b++)
+        squares += pow(blocks[b] - mean, 2.0);
+    out[0] = mean;
+    out[1] = sqrt(squares / (BLOCKS - 1) / BLOCKS);
+}
+
+/* f32 logits of size 10 or so are good to 1e-5; the reference is rounded to 1e-9. */
+static const double within[] = {[ES_F32] = 1e-4, [ES_F64] = 2e-8};
+
+/* ---- token by token ---- */
+
+static void check_tokens(const char *setting, es_dtype precision, const char *const *given)
+{
+    es_answer *a =
+        ask(&(es_study_opts){.precision = precision, .force = true, .exec.threads = 2}, given);
+    es_array found;
+    double mean[2];
+    assert_ok(es_npy_load(losses_file, NULL, &found, &err));
+    assert_int_equal(found.rank, 1);
+    assert_int_equal(found.shape[0], TOKENS);
+    for (int64_t i = 0; i < TOKENS; i++)
+        assert_near(((double *)found.data)[i],
+                    true_loss(setting, i / (LENGTH - 1), i % (LENGTH - 1) + 1), within[precision]);
+    true_mean(setting, NULL, 1, LENGTH, mean);
+    assert_near(lone(a, "tokens"), TOKENS, 0.0);
+    assert_near(lone(a, "nll"), mean[0], within[precision]);
+    assert_near(lone(a, "nll_se"), mean[1], within[precision]);
+    assert_true(isnan(lone(a, "bits_per_byte"))); /* of ids nobody knows their bytes */
+    es_array_free(&found);
+    es_answer_free(a);
+}
+
+#define TOKENS_OF(setting, precision, ...)                                                         \
+    check_tokens(setting, precision,                                                               \
+                 GIVEN("ids", ids_file, "per-token", losses_file, ##__VA_ARGS__))
+
+static void every_token_has_the_loss_of_plain_loops(void **state)
+{
+    (void)state;
+    static const es_dtype both[] = {ES_F32, ES_F64};
+    for (int i = 0; i < 2; i++) {
+        TOKENS_OF("full", both[i]);
+        TOKENS_OF("window 8", both[i], "window", "8");
+        TOKENS_OF("window 32 + 4 sinks", both[i], "window", "32", "sinks", "4");
+        TOKENS_OF("full, scores times log", both[i], "score-scale", "log");
+        TOKENS_OF("full, scores times yarn", both[i], "score-scale", "yarn");
+        TOKENS_OF("full, scores times 1.5", both[i], "score-scale", "1.5");
+    }
+}
+
+/* ---- tables ---- */
+
+static int64_t row_of(const es_table *t, const char *setting)
+{
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (strcmp(es_table_get_text(t, i, "setting"), setting) == 0)
+            return i;
+    fail_msg("there is no setting %s", setting);
+    return -1;
+}
+
+static void settings_and_positions_are_means_of_tokens(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"full", "window 8", "window 16"};
+    es_answer *a = ASK(ES_F64, "ids", ids_file, "window", "8,16");
+    const es_table *t = es_answer_find(a, "settings"), *all = es_answer_find(a, "positions");
+    double m[2];
+    assert_int_equal(es_table_rows(t), 3);
+    for (int i = 0; i < 3; i++) {
+        const int64_t row = row_of(t, names[i]), first = row_of(all, names[i]);
+        true_mean(names[i], NULL, 1, LENGTH, m);
+        assert_near(es_table_get(t, row, "nll"), m[0], 1e-8);
+        assert_near(es_table_get(t, row, "nll_se"), m[1], 1e-8);
+        assert_near(es_table_get(t, row, "entropy"), true_entropy(names[i]), 1e-8);
+        true_mean(names[i], NULL, 1, 64, m);
+        assert_near(es_table_get(all, first, "nll"), m[0], 1e-8);
+        assert_near(es_table_get(all, first, "count"), 63.0 * BLOCKS, 0.0);
+        if (!i)
+            continue;
+        true_mean(names[i], "full", 1, LENGTH, m);
+        assert_near(es_table_get(t, row, "cost"), m[0], 1e-8);
+        assert_near(es_table_get(t, row, "cost_se"), m[1], 1e-8);
+        true_mean(names[i], "full", LENGTH / 2, LENGTH, m);
+        assert_near(es_table_get(t, row, "late"), m[0], 1e-8);
+        true_mean(names[i], "full", 64, LENGTH, m);
+        assert_near(es_table_get(all, first + 1, "cost"), m[0], 1e-8);
+        assert_near(es_table_get(all, first + 1, "to"), LENGTH, 0.0);
+    }
+    assert_near(es_table_get(t, 1, "keys"), (1 + 2 + 3 + 4 + 5 + 6 + 7 + 89 * 8) / 96.0, 1e-12);
+    /* two windows were asked for: the answer itself is of the model as it is */
+    true_mean("full", NULL, 1, LENGTH, m);
+    assert_near(lone(a, "nll"), m[0], 1e-8);
+    es_answer_free(a);
+}
+
+/* The same keys, chosen by the engine's mask and by a policy for every query. */
+static void a_window_is_the_policy_of_that_name(void **state)
+{
+    (void)state;
+    es_answer *a = ASK(ES_F64, "ids", ids_file, "policy", "window", "window", "8");
+    es_answer *b = ASK(ES_F64, "ids", ids_file, "policy", "stream", "window", "32", "sinks", "4");
+    double m[2];
+    true_mean("window 8", NULL, 1, LENGTH, m);
+    assert_near(lone(a, "nll"), m[0], 1e-8);
+    assert_near(es_table_get(es_answer_find(a, "settings"), 1, "keys"),
+                (1 + 2 + 3 + 4 + 5 + 6 + 7 + 89 * 8) / 96.0, 1e-12);
+    true_mean("window 32 + 4 sinks", NULL, 1, LENGTH, m);
+    assert_near(lone(b, "nll"), m[0], 1e-8);
+    es_answer_free(a);
+    es_answer_free(b);
+}
+
+/* ---- text ---- */
+
+/* 362 tokens of 1090 bytes: three full blocks and one of 77, each begun with id 0. */
+static void text_begins_with_id_0_and_has_bytes(void **state)
+{
+    (void)state;
+    char text[4096];
+    double m[2];
+    snprintf(text, sizeof text, "%s", golden_path("pebble/alice-line.txt"));
+    es_answer *a = ASK(ES_F64, "text", text, "block", "96", "blocks", "3");
+    true_mean("full", NULL, 1, LENGTH, m);
+    assert_near(lone(a, "nll"), m[0], 1e-8);
+    assert_near(lone(a, "bits_per_byte"), m[0] * TOKENS / log(2.0) / 878.0, 1e-8);
+    es_answer_free(a);
+    a = ASK(ES_F64, "text", text, "block", "96");
+    assert_near(lone(a, "tokens"), 362.0, 0.0);
+    assert_near(es_table_get(es_answer_find(a, "text"), 0, "bytes"), 1090.0, 0.0);
+    assert_near(lone(a, "bits_per_byte"), lone(a, "nll") * 362.0 / log(2.0) / 1090.0, 1e-8);
+    es_answer_free(a);
+    a = ASK(ES_F32, "text", text, "text", text, "block", "200"); /* each text begins a block */
+    assert_near(lone(a, "tokens"), 724.0, 0.0);
+    assert_near(es_table_get(es_answer_find(a, "text"), 0, "blocks"), 4.0, 0.0);
+    assert_near(es_table_get(es_answer_find(a, "text"), 0, "bytes"), 2180.0, 0.0);
+    es_answer_free(a);
+    a = ASK(ES_F64, "text", text, "block", "96", "start", "none", "blocks", "1");
+    assert_near(lone(a, "tokens"), 95.0, 0.0); /* of 96: the first has nothing before it */
+    es_answer_free(a);
+}
+
+/* ---- refusals ---- */
+
+static void refuse(const char *const *given, es_status status, const char *rule)
+{
+    es_answer *a = NULL;
+    const es_study_opts opts = {.exec.threads = 1};
+    assert_int_equal(ask_opts(&opts, given, &a), status);
+    assert_string_equal(err.rule, rule);
+    assert_null(a);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    tiny encoder = tiny_default();
+    tiny_draw(&encoder);
+    tiny_write(&encoder);
+    tiny_write_vocab(&encoder);
+    refuse((const char *const[]){"model", folder, "ids", ids_file, NULL, NULL}, ES_E_UNSUPPORTED,
+           "loss.causal");
+    assert_non_null(strstr(err.message, "bert"));
+    tiny_free(&encoder);
+    refuse(GIVEN(NULL, NULL), ES_E_ARGUMENT, "loss.options");
+    refuse(GIVEN("ids", ids_file, "text", ids_file), ES_E_ARGUMENT, "loss.options");
+    refuse(GIVEN("ids", ids_file, "keys", "3"), ES_E_ARGUMENT, "loss.options");
+    refuse(GIVEN("ids", ids_file, "sinks", "3"), ES_E_ARGUMENT, "loss.options");
+    refuse(GIVEN("ids", ids_file, "start", "3"), ES_E_ARGUMENT, "loss.options");
+    refuse(GIVEN("ids", ids_file, "block", "4096"), ES_E_ARGUMENT, "loss.block");
+    refuse(GIVEN("ids", ids_file, "score-scale", "log,logg"), ES_E_ARGUMENT, "loss.scale");
+    refuse(GIVEN("ids", ids_file, "score-scale", "-1"), ES_E_ARGUMENT, "loss.scale");
+    refuse(GIVEN("ids", ids_file, "policy", "linformer", "keys", "4"), ES_E_UNSUPPORTED,
+           "policy.causal");
+    refuse(GIVEN("text", golden_path("pebble/alice-line.txt"), "start", "4096"), ES_E_ARGUMENT,
+           "loss.start");
+}
+
+static void ids_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    const double bad[] = {5.0, 4096.0, -1.0, 0.5, (double)NAN};
+    char file[512];
+    snprintf(file, sizeof file, "%s", in_folder("bad.npy"));
+    for (int i = 1; i < 5; i++) {
+        const double pair[] = {bad[0], bad[i]};
+        assert_ok(es_npy_save(file, ES_F64, 1, (const int64_t[]){2}, pair, true, &err));
+        refuse(GIVEN("ids", file), ES_E_FORMAT, "loss.ids");
+    }
+    assert_ok(es_npy_save(file, ES_F64, 1, (const int64_t[]){1}, bad, true, &err));
+    refuse(GIVEN("ids", file), ES_E_EMPTY, "loss.empty");
+    assert_ok(es_npy_save(file, ES_F64, 3, (const int64_t[]){1, 1, 1}, bad, true, &err));
+    refuse(GIVEN("ids", file), ES_E_SHAPE, "loss.shape");
+}
+
+/* ---- the same bits ---- */
+
+static bool into_memory(void *user, const char *bytes, size_t count)
+{
+    char *out = user;
+    memcpy(out + strlen(out), bytes, count);
+    return true;
+}
+
+static void csv_of(const es_study_opts *opts, const char *const *given, char out[65536])
+{
+    es_answer *a = ask(opts, given);
+    memset(out, 0, 65536);
+    assert_ok(es_answer_write(a, ES_ANSWER_CSV, &(es_answer_opts){.table = "settings"}, into_memory,
+                              out, &err));
+    es_answer_free(a);
+}
+
+static void threads_and_run_files_change_nothing(void **state)
+{
+    (void)state;
+    static char one[65536], other[65536];
+    char run[512];
+    const char *const *given =
+        GIVEN("ids", ids_file, "policy", "random,top", "keys", "8", "score-scale", "none,log");
+    snprintf(run, sizeof run, "%s", in_folder("loss.run"));
+    csv_of(&(es_study_opts){.seed = 3, .exec.threads = 1}, given, one);
+    csv_of(&(es_study_opts){.seed = 3, .exec.threads = 3}, given, other);
+    assert_string_equal(one, other);
+    csv_of(&(es_study_opts){.seed = 3, .exec.threads = 2, .out = run}, given, other);
+    assert_string_equal(one, other);
+    csv_of(&(es_study_opts){.seed = 3, .exec.threads = 2, .out = run, .resume = true}, given,
+           other);
+    assert_string_equal(one, other);
+    csv_of(&(es_study_opts){.seed = 4, .exec.threads = 2}, given, other);
+    assert_string_not_equal(one, other); /* random keys are others */
+}
+
+/* ---- the record that came with the checkpoint ---- */
+
+/* 4 blocks of id 0 and 2047 ids: by place, over all, the first 256 predictions. */
+static void check_record(const char *text, const char *path)
+{
+    json_t *all = golden_file("pebble/expected.json");
+    const json_t *want = json_object_get(all, text), *bins = json_object_get(want, "bins");
+    const json_t *first = json_object_get(want, "first_block_nll");
+    es_answer *a = ASK(ES_F32, "text", path, "blocks", "4", "per-token", losses_file);
+    const es_table *t = es_answer_find(a, "rows");
+    es_array found;
+    assert_near(lone(a, "nll"), golden_real(want, "nll"), 1e-4);
+    assert_int_equal(es_table_rows(t), json_array_size(bins));
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        const json_t *bin = json_array_get(bins, (size_t)i);
+        assert_near(es_table_get(t, i, "from"), json_number_value(json_array_get(bin, 0)), 0.0);
+        assert_near(es_table_get(t, i, "to"), json_number_value(json_array_get(bin, 1)), 0.0);
+        assert_near(es_table_get(t, i, "nll"), json_number_value(json_array_get(bin, 2)), 1e-4);
+    }
+    assert_ok(es_npy_load(losses_file, NULL, &found, &err));
+    for (size_t i = 0; i < json_array_size(first); i++) /* f32, of one token */
+        assert_near(((double *)found.data)[i], json_number_value(json_array_get(first, i)), 2e-4);
+    es_array_free(&found);
+    es_answer_free(a);
+    json_decref(all);
+}
+
+static void the_record_of_alice_is_met(void **state)
+{
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/alice.txt", model);
+    check_record("alice", path);
+}
+
+static void the_record_of_wikipedia_is_met(void **state)
+{
+    (void)state;
+    char path[REAL_PATH];
+    real_path("text/wiki-en-b.txt", NULL, path);
+    check_record("wiki-en-b", path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_token_has_the_loss_of_plain_loops),
+        cmocka_unit_test(settings_and_positions_are_means_of_tokens),
+        cmocka_unit_test(a_window_is_the_policy_of_that_name),
+        cmocka_unit_test(text_begins_with_id_0_and_has_bytes),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(ids_that_are_none_are_refused),
+        cmocka_unit_test(threads_and_run_files_change_nothing),
+        cmocka_unit_test(the_record_of_alice_is_met),
+        needy_test(the_record_of_wikipedia_is_met),
+    };
+    return cmocka_run_group_tests(tests, make_inputs, remove_inputs);
+}

@@ -1,0 +1,295 @@
+/* test_loss_numbers.c : what `loss` makes of losses, on made-up ones: means and errors over blocks
+ * of unequal length, bins, the window that is enough, the power law; factors and windows. */
+#include "testing.h"
+
+#include <esscher/context.h>
+
+#include "stats/special.h"
+#include "study/loss_study.h"
+
+/* ---- a job that has run ---- */
+
+enum { BLOCKS = 6, LENGTH = 128, LAYERS = 2, MOST = 16 };
+enum { ROWS = LENGTH - 1 + LAYERS + 1 };
+
+static int64_t starts[BLOCKS + 1];
+static double cells[MOST][BLOCKS][ROWS];
+static loss_setting settings[MOST];
+static es_model_config config;
+static loss_params params;
+static loss_state state_of;
+static es_job job;
+
+static double noise(int64_t a, int64_t b) /* in -1/2 .. 1/2, no law in particular */
+{
+    const double x = sin(12.9898 * (double)a + 78.233 * (double)b) * 43758.5453;
+    return x - floor(x) - 0.5;
+}
+
+/* Windows 2, 4, 8, ... with the loss that `loss` says; the first setting is the model as it is. */
+static void make_job(int windows, double (*loss)(int64_t window, int64_t place, int64_t block))
+{
+    config = (es_model_config){.layers = LAYERS};
+    params = (loss_params){.enough = 0.01};
+    state_of = (loss_state){.config = &config,
+                            .longest = LENGTH,
+                            .settings = settings,
+                            .count = windows + 1,
+                            .text = {.start = starts, .count = BLOCKS}};
+    job = (es_job){.study = es_study_find("loss"),
+                   .params = &params,
+                   .state = &state_of,
+                   .stages = {{.rows = ROWS, .cols = 1}},
+                   .cells = {&cells[0][0][0]}};
+    for (int64_t b = 0; b < BLOCKS; b++) /* the last is shorter, and has no late tokens */
+        starts[b + 1] = starts[b] + (b == BLOCKS - 1 ? 50 : LENGTH);
+    for (int64_t k = 0; k <= windows; k++) {
+        settings[k] = (loss_setting){.lab = {.window = k ? 1 << k : 0}, .scale = "none"};
+        snprintf(settings[k].name, sizeof settings[k].name, k ? "window %d" : "full", 1 << k);
+        for (int64_t b = 0; b < BLOCKS; b++)
+            for (int64_t p = 1; p < loss_length(&state_of, b); p++)
+                cells[k][b][p - 1] = loss(settings[k].lab.window, p, b);
+    }
+}
+
+static void free_job(void) { es_arena_free(&job.arena); }
+
+/* ---- means ---- */
+
+static double uneven(int64_t window, int64_t place, int64_t block)
+{
+    return 3.0 + noise(place, block) + (double)block * 0.1 +
+           (window ? 1.0 / (double)window + 0.01 * noise(block, window) : 0.0);
+}
+
+/* The mean over tokens [from, to), and the error of a ratio of sums over blocks. */
+static void plain_mean(int64_t k, int64_t base, int64_t from, int64_t to, double *mean, double *se,
+                       double *blocks)
+{
+    double sum = 0.0, count = 0.0, scatter = 0.0;
+    *blocks = 0.0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t b = 0; b < BLOCKS; b++) {
+            const int64_t n = starts[b + 1] - starts[b];
+            double own = 0.0, tokens = 0.0;
+            for (int64_t p = from; p < to && p < n; p++, tokens += 1.0)
+                own += cells[k][b][p - 1] - (base >= 0 ? cells[base][b][p - 1] : 0.0);
+            if (!pass) {
+                sum += own;
+                count += tokens;
+                *blocks += tokens > 0.0;
+            } else {
+                scatter += pow(own - tokens * sum / count, 2.0);
+            }
+        }
+    *mean = sum / count;
+    *se = sqrt(scatter * *blocks / (*blocks - 1.0)) / count;
+}
+
+static void means_and_errors_are_those_of_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t from, to;
+    } places[] = {{1, LENGTH}, {1, 64}, {64, LENGTH}, {40, 60}};
+    make_job(2, uneven);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        double mean, se, blocks;
+        const loss_mean m = loss_over(&job, 1, places[i].from, places[i].to);
+        plain_mean(1, -1, places[i].from, places[i].to, &mean, &se, &blocks);
+        assert_near(m.value, mean, 1e-13);
+        assert_near(m.se, se, 1e-13);
+        assert_near((double)m.blocks, blocks, 0.0);
+        assert_near(m.high - m.low, 2.0 * se * es_student_quantile(blocks - 1.0, 0.025), 1e-12);
+        const loss_mean cost = loss_cost(&job, 2, places[i].from, places[i].to);
+        plain_mean(2, 0, places[i].from, places[i].to, &mean, &se, &blocks);
+        assert_near(cost.value, mean, 1e-13);
+        assert_near(cost.se, se, 1e-13);
+    }
+    assert_int_equal(loss_over(&job, 0, 1, LENGTH).tokens, 5 * (LENGTH - 1) + 49);
+    assert_int_equal(loss_over(&job, 0, 64, LENGTH).blocks, 5); /* the short one has none */
+    free_job();
+}
+
+/* Paired: what blocks have in common is no error of the difference. */
+static double shifted(int64_t window, int64_t place, int64_t block)
+{
+    (void)window;
+    return (double)block + (place < 64 ? 2.0 : 1.0);
+}
+
+static void a_fall_is_paired_by_block(void **state)
+{
+    (void)state;
+    make_job(1, shifted);
+    starts[BLOCKS] = starts[BLOCKS - 1] + LENGTH; /* all of a length: pairs are complete */
+    for (int64_t p = 1; p < LENGTH; p++)
+        cells[0][BLOCKS - 1][p - 1] = shifted(0, p, BLOCKS - 1);
+    const loss_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
+    assert_near(m.value, 1.0, 1e-13);
+    assert_near(m.se, 0.0, 1e-13);
+    assert_true(loss_over(&job, 0, 1, 64).se > 0.5);
+    free_job();
+}
+
+static void bins_double_from_64_on(void **state)
+{
+    (void)state;
+    loss_bin bins[LOSS_BINS];
+    assert_int_equal(loss_bins(2048, bins), 6);
+    assert_int_equal(bins[0].from, 1);
+    assert_int_equal(bins[0].to, 64);
+    assert_int_equal(bins[5].from, 1024);
+    assert_int_equal(bins[5].to, 2048);
+    assert_int_equal(loss_bins(1000, bins), 5);
+    assert_int_equal(bins[4].from, 512);
+    assert_int_equal(bins[4].to, 1000);
+    assert_int_equal(loss_bins(2, bins), 1);
+    assert_int_equal(bins[0].to, 2);
+    assert_int_equal(loss_bins(65, bins), 2);
+    assert_int_equal(loss_bins(INT64_C(1) << 60, bins), 55);
+}
+
+/* ---- windows ---- */
+
+/* Windows of 2, 4, 8, 16, 32: 16 costs 0.009, to 0.004 or so; 32 nothing at all. */
+static double fading(int64_t window, int64_t place, int64_t block)
+{
+    static const double costs[] = {0.5, 0.2, 0.03, 0.009, 0.0};
+    double own = 4.0 + noise(place, block);
+    for (int i = 0; window && i < 5; i++)
+        if (window == 2 << i)
+            own += costs[i] + (costs[i] > 0.0 ? 0.003 * ((double)(block % 3) - 1.0) : 0.0);
+    return own;
+}
+
+static void the_smallest_window_that_is_enough(void **state)
+{
+    (void)state;
+    es_answer *a;
+    make_job(5, fading);
+    assert_ok(es_answer_new(NULL, &a, &err));
+    assert_ok(loss_put_context(&job, a, &err));
+    const es_table *t = es_answer_find(a, "enough");
+    assert_int_equal(es_table_rows(t), 1);
+    assert_near(es_table_get(t, 0, "window"), 16.0, 0.0);
+    /* blocks 0 to 4 have late tokens: -1, 0, 1, -1, 0 times 0.003 around costs, less 0.0006 */
+    assert_near(es_table_get(t, 0, "cost"), 0.009 - 0.0006, 1e-12);
+    assert_near(es_table_get(t, 0, "cost_se"), 0.003 * sqrt(2.8 / 4.0 / 5.0), 1e-12);
+    /* 8 is out of the question, 16 may be too small: 0.0084 + 2.78 * 0.0011 */
+    assert_near(es_table_get(t, 0, "window_ci.0"), 16.0, 0.0);
+    assert_near(es_table_get(t, 0, "window_ci.1"), 32.0, 0.0);
+    assert_non_null(strstr(es_answer_finding(a, 0), "Context beyond 2 tokens is worth"));
+    assert_non_null(strstr(es_answer_finding(a, 0), "places 64 to 127"));
+    assert_non_null(strstr(es_answer_finding(a, 1), "is 16 ("));
+    assert_non_null(strstr(es_answer_finding(a, 1), "from 16 to 32"));
+    es_answer_free(a);
+    free_job();
+}
+
+static double dear(int64_t window, int64_t place, int64_t block)
+{
+    return 4.0 + noise(place, block) + (window ? 1.0 / (double)window : 0.0);
+}
+
+static void no_window_is_enough(void **state)
+{
+    (void)state;
+    es_answer *a;
+    make_job(5, dear); /* 32 costs 0.03 */
+    assert_ok(es_answer_new(NULL, &a, &err));
+    assert_ok(loss_put_context(&job, a, &err));
+    assert_true(isnan(es_table_get(es_answer_find(a, "enough"), 0, "window")));
+    assert_non_null(strstr(es_answer_finding(a, 1), "None of these windows costs less than 0.01"));
+    es_answer_free(a);
+    free_job();
+}
+
+/* ---- the power law ---- */
+
+#define BETA  0.9
+#define GAMMA 2.0
+
+/* Every block is as hard as it likes; of the curve it knows little noise. */
+static double power(int64_t window, int64_t place, int64_t block)
+{
+    const double c = (double)(window && window < place ? window : place);
+    return GAMMA + 3.0 * pow(c, -BETA) + 0.5 * (double)(block % 3 - 1) +
+           0.001 * noise(block, window);
+}
+
+static void the_power_law_is_found_where_it_is_determined(void **state)
+{
+    (void)state;
+    es_answer *a;
+    make_job(6, power); /* 2 to 64: the excess falls by a factor of 23 */
+    assert_ok(es_answer_new(NULL, &a, &err));
+    assert_ok(loss_put_fits(&job, a, &err));
+    assert_ok(es_answer_status(a, &err));
+    const es_table *t = es_answer_find(a, "fits");
+    assert_int_equal(es_table_rows(t), 2);
+    assert_string_equal(es_table_get_text(t, 0, "of"), "position");
+    assert_true(isnan(es_table_get(t, 0, "beta"))); /* three octaves from 16 on are too few */
+    assert_true(strlen(es_table_get_text(t, 0, "why")) > 10);
+    assert_string_equal(es_table_get_text(t, 1, "of"), "window");
+    assert_near(es_table_get(t, 1, "points"), 6.0, 0.0);
+    assert_near(es_table_get(t, 1, "beta"), BETA, 0.01);
+    assert_true(fabs(es_table_get(t, 1, "beta") - BETA) < 4.0 * es_table_get(t, 1, "beta_se"));
+    /* block 5 has no late tokens; of the others -1, 0, 1, -1, 0 */
+    assert_near(es_table_get(t, 1, "gamma"), GAMMA - 0.1, 0.01);
+    /* of five blocks, whose difficulties have a standard deviation of sqrt(0.7/4) */
+    assert_near(es_table_get(t, 1, "gamma_se"), sqrt(0.7 / 4.0 / 5.0), 0.002);
+    assert_true(es_table_get(t, 1, "beta_se") < 0.01);
+    assert_near(es_table_get(t, 1, "doubling"), pow(2.0, -BETA), 0.01);
+    es_answer_free(a);
+    free_job();
+}
+
+/* ---- the lab's small functions ---- */
+
+static void factors_are_as_defined(void **state)
+{
+    (void)state;
+    es_loss_setting s = {.reference = 64.0};
+    assert_near(es_score_factor(&s, 5, 100), 1.0, 0.0);
+    s.scale = ES_SCALE_LOG;
+    assert_near(es_score_factor(&s, 0, 100), 0.0, 0.0);
+    assert_near(es_score_factor(&s, 63, 100), 1.0, 1e-15);
+    assert_near(es_score_factor(&s, 7, 100), 0.5, 1e-15);
+    s.scale = ES_SCALE_YARN;
+    assert_near(es_score_factor(&s, 3, 32), 1.0, 0.0);        /* within the reference */
+    assert_near(es_score_factor(&s, 3, 512), 1.459129, 1e-6); /* (1 + 0.1 ln 8)^2 */
+    s.scale = ES_SCALE_FACTOR;
+    s.factor = 1.5;
+    assert_near(es_score_factor(&s, 9, 10), 1.5, 0.0);
+}
+
+static void windows_show_so_many_keys(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n < 12; n++)
+        for (int64_t w = 0; w < 13; w++)
+            for (int64_t g = 0; g < 4; g++) {
+                double seen = 0.0;
+                for (int64_t i = 0; i < n; i++)
+                    for (int64_t j = 0; j <= i; j++)
+                        seen += !w || j > i - w || j < g;
+                assert_near(es_window_keys(&(es_loss_setting){.window = w, .sinks = g}, n),
+                            seen / (double)n, 1e-12);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_and_errors_are_those_of_blocks),
+        cmocka_unit_test(a_fall_is_paired_by_block),
+        cmocka_unit_test(bins_double_from_64_on),
+        cmocka_unit_test(the_smallest_window_that_is_enough),
+        cmocka_unit_test(no_window_is_enough),
+        cmocka_unit_test(the_power_law_is_found_where_it_is_determined),
+        cmocka_unit_test(factors_are_as_defined),
+        cmocka_unit_test(windows_show_so_many_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

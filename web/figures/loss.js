@@ -1,0 +1,167 @@
+// loss.js : a decoder's loss by position and by window, and what scaling its scores does.
+import { groupBy, isNumber, show } from "../tables.js";
+
+const Z = 2; // standard errors to either side
+
+// Bars are left out where one block gives no error.
+const barsOf = (rows, value, se) =>
+  rows
+    .filter((r) => isNumber(r[se]))
+    .map((r) => ({ ...r.at, lo: r[value] - Z * r[se], hi: r[value] + Z * r[se] }));
+
+// Each setting a line; places are the geometric centres of their bins.
+function positionFigure(groups, title) {
+  const each = groups.flatMap(([series, of]) =>
+    of.map((r) => ({ ...r, at: { series, x: Math.sqrt(r.from * (r.to - 1)) } })),
+  );
+  return {
+    title,
+    caption:
+      "Mean of −ln p over tokens at these places of their blocks, at the geometric centre of each bin, with two " +
+      "standard errors over blocks.",
+    table: groups.length === 1 ? "rows" : "positions",
+    x: { title: "place in the block", log: true },
+    y: { title: "loss, nats per token" },
+    series: groups.map(([name], i) => ({ name, colour: i })),
+    layers: [
+      { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.nll })) },
+      { kind: "bars", name: "two standard errors", rows: barsOf(each, "nll", "nll_se") },
+      {
+        kind: "points",
+        name: "mean of the bin",
+        rows: each.map((r) => ({
+          ...r.at,
+          y: r.nll,
+          tip: [
+            ["setting", r.setting],
+            ["places", `${r.from} to ${r.to - 1}`],
+            ["loss", show(r.nll, r.nll_se)],
+            ["tokens", show(r.count)],
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+// Many settings would hide each other: then one at a time, beside the model as it is.
+function byPosition(rows) {
+  if (!rows?.length) return [];
+  const groups = groupBy(
+    rows.map((r) => ({ ...r, setting: r.setting ?? "loss" })),
+    "setting",
+  );
+  if (groups.length <= 6) return [positionFigure(groups, "Loss by position")];
+  const [full, ...others] = groups;
+  return [
+    {
+      label: "Loss by position with",
+      options: others.map((one) => ({
+        name: one[0],
+        figure: () => positionFigure([full, one], `Loss by position, ${one[0]}`),
+      })),
+    },
+  ];
+}
+
+const linesOf = (r) => {
+  const sinks = r.sinks ? `${show(r.sinks)} sink${r.sinks === 1 ? "" : "s"}` : "no sinks";
+  return r.scale && r.scale !== "none" ? `${sinks}, scores × ${r.scale}` : sinks;
+};
+
+// What the context beyond a window is worth, for each number of sinks.
+function byWindow(settings) {
+  const windows = (settings ?? []).filter((r) => isNumber(r.window) && isNumber(r.late));
+  if (!windows.length) return [];
+  const groups = groupBy(
+    windows.map((r) => ({ ...r, line: linesOf(r) })),
+    "line",
+  );
+  const each = groups.flatMap(([series, of]) => of.map((r) => ({ ...r, at: { series, x: r.window } })));
+  return [
+    {
+      title: "What the context beyond a window is worth",
+      caption:
+        "Loss with the window less loss of the model as it is, on the tokens in the second half of their blocks; two " +
+        "standard errors over blocks.",
+      table: "settings",
+      x: { title: "window, keys", log: true },
+      y: { title: "cost, nats per token" },
+      series: groups.map(([name], i) => ({ name, colour: i })),
+      layers: [
+        { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.late })) },
+        { kind: "bars", name: "two standard errors", rows: barsOf(each, "late", "late_se") },
+        {
+          kind: "points",
+          name: "measured",
+          rows: each.map((r) => ({
+            ...r.at,
+            y: r.late,
+            tip: [
+              ["window", `${show(r.window)} keys, ${r.line}`],
+              ["cost", show(r.late, r.late_se)],
+              ["over all tokens", show(r.cost, r.cost_se)],
+            ],
+          })),
+        },
+      ],
+    },
+  ];
+}
+
+// Policies against the keys that they keep; and scores scaled, by their entropy.
+function byKeys(settings, pick, x, title, caption) {
+  const rows = (settings ?? []).filter((r) => pick(r) && isNumber(r.cost) && isNumber(r[x.key]));
+  if (!rows.length) return [];
+  const named = rows.map((r) => ({ ...r, line: x.line(r) }));
+  const groups = groupBy(named, "line");
+  const each = groups.flatMap(([series, of]) => of.map((r) => ({ ...r, at: { series, x: r[x.key] } })));
+  return [
+    {
+      title,
+      caption: `${caption} Two standard errors over blocks.`,
+      table: "settings",
+      x: { title: x.title, log: x.log },
+      y: { title: "cost, nats per token" },
+      series: groups.map(([name], i) => ({ name, colour: i })),
+      layers: [
+        { kind: "bars", name: "two standard errors", rows: barsOf(each, "cost", "cost_se") },
+        {
+          kind: "points",
+          name: "measured",
+          rows: each.map((r) => ({
+            ...r.at,
+            y: r.cost,
+            tip: [
+              ["setting", r.setting],
+              ["cost", show(r.cost, r.cost_se)],
+              ["entropy", show(r.entropy, r.entropy_se)],
+              ["keys", show(r.keys)],
+            ],
+          })),
+        },
+      ],
+    },
+  ];
+}
+
+export function loss({ tables: { rows, settings, positions } }) {
+  return [
+    ...byWindow(settings),
+    ...byPosition(positions ?? rows),
+    ...byKeys(
+      settings,
+      (r) => r.policy,
+      { key: "keys", title: "keys of a query, mean", log: true, line: (r) => r.policy },
+      "Loss against the keys that are kept",
+      "Loss less that with all keys, on the same tokens.",
+    ),
+    ...byKeys(
+      settings,
+      (r) => r.scale && r.scale !== "none",
+      { key: "entropy", title: "entropy of attention, nats, mean over heads", line: (r) => r.setting },
+      "Scores scaled: entropy and loss",
+      "Loss less that of the model as it is, against the mean entropy of its attention.",
+    ),
+  ];
+}
