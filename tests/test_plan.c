@@ -199,7 +199,7 @@ static void refuse_model(const es_plan *p, const es_model_config *c, const char 
                          const char *says)
 {
     const es_status got = es_plan_check(p, c, &err);
-    if (got != ES_E_ARGUMENT || strcmp(err.rule, rule) != 0 || !strstr(err.message, says))
+    if (got != ES_E_SHAPE || strcmp(err.rule, rule) != 0 || !strstr(err.message, says))
         fail_msg("%s %s (%s), expected %s (%s)", es_status_name(got), err.rule, err.message, rule,
                  says);
 }
@@ -277,7 +277,7 @@ static void PL02_keys_that_cannot_be(void **state)
     assert_non_null(strstr(err.hint, "random"));
     refuse(with("\"inverse\"", "\"invers\"", 0), bad, "plan.correction", "\"invers\"");
     refuse(with("\"keys\":8", "\"keys\":9", 0), bad, "plan.group", "shares keys and values with");
-    refuse(with("\"random\"", "\"linformer\"", -1), ES_E_ARGUMENT, "policy.part", "head 2");
+    refuse(with("\"random\"", "\"linformer\"", -1), bad, "policy.part", "head 2");
 }
 
 /* ---- PL03: numbers that are none, unknown keys, totals ---- */
@@ -319,7 +319,7 @@ static void PL03_totals_that_do_not_add_up(void **state)
            "layer 0, head 0: stream with these parts keeps 64 keys of 64, and keys says 24");
     refuse(with("\"window\":20", "\"window\":2", -1), bad, "plan.parts", "keeps 6 keys");
     refuse(with("\"sinks\":4", "\"sinks\":3", -1), bad, "plan.parts", "keeps 23 keys");
-    refuse(with("\"sinks\":4", "\"random\":4", -1), ES_E_ARGUMENT, "policy.part", "no random");
+    refuse(with("\"sinks\":4", "\"random\":4", -1), bad, "policy.part", "no random");
 }
 
 /* Every byte of a file flipped, and every beginning of it: refused, or a plan that holds together;
@@ -400,7 +400,7 @@ static void contexts_are_remarked_or_refused(void **state)
     assert_non_null(strstr(remark, "made for 64 tokens and is run on 128"));
     assert_ok(es_plan_check_context(p, 9, &err));
     assert_non_null(strstr(remark, "run on 9"));
-    assert_int_equal(es_plan_check_context(p, 8, &err), ES_E_ARGUMENT);
+    assert_int_equal(es_plan_check_context(p, 8, &err), ES_E_SHAPE);
     assert_string_equal(err.rule, "plan.context");
     es_log_set(NULL, NULL, ES_LOG_WARN);
     es_plan_free(p);

@@ -5,14 +5,6 @@
 
 #include "base/error.h"
 
-/* What is found wrong with a plan for this model was found in a file. */
-static es_status in_file(es_status status, const char *path, es_error *err)
-{
-    if (status != ES_OK && err && !err->file[0])
-        snprintf(err->file, sizeof err->file, "%s", path);
-    return status;
-}
-
 /* A plan says everything about keys: what would change it is no plan's any more. */
 static es_status check_alone(const es_job *job, es_error *err)
 {
@@ -32,7 +24,7 @@ es_status es_plan_open(es_job *job, const char *path, const es_model_config *con
     *out = NULL;
     ES_TRY(check_alone(job, err));
     ES_TRY(es_plan_load(path, job->exec.budget, out, err));
-    const es_status status = in_file(es_plan_check(*out, config, err), path, err);
+    const es_status status = es_blame_file(es_plan_check(*out, config, err), path, err);
     if (status != ES_OK) {
         es_plan_free(*out);
         *out = NULL;
@@ -42,7 +34,7 @@ es_status es_plan_open(es_job *job, const char *path, const es_model_config *con
 
 es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err)
 {
-    return in_file(es_plan_check_context(plan, n, err), path, err);
+    return es_blame_file(es_plan_check_context(plan, n, err), path, err);
 }
 
 static const char *name_of(const char *path)

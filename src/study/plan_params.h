@@ -23,8 +23,9 @@
 
 /*! es_plan_open() : read a plan and see that it is one of this model, and that nothing else was
  *  said about keys. *out is on the job's budget; release it with es_plan_free().
- *  @return : ES_OK; as es_plan_load(), es_plan_check(), with the file's name; ES_E_ARGUMENT
- *  (plan.options) for an option that the plan leaves nothing to. */
+ *  @return : ES_OK; as es_plan_load(), es_plan_check(), which the file is to blame for
+ *  (es_blame_file()); ES_E_ARGUMENT (plan.options) for an option that the plan leaves nothing to.
+ */
 es_status es_plan_open(es_job *job, const char *path, const es_model_config *config, es_plan **out,
                        es_error *err);
 
