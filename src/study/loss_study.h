@@ -11,10 +11,11 @@
 
 #include "driver/job.h"
 #include "lab/loss.h"
+#include "study/plan_params.h"
 #include "study/policy_params.h"
 
 typedef struct loss_params {
-    const char *model, *ids, *start, *score_scale, *per_token;
+    const char *model, *ids, *start, *plan, *score_scale, *per_token;
     es_texts texts;
     int64_t block, blocks, reference;
     es_grid window, sinks;
@@ -36,6 +37,7 @@ typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
     es_tokenizer *tokenizer; /* NULL of ids */
+    es_plan *plan;           /* NULL: none was given */
     es_blocks text;
     int64_t longest;        /* ids of the longest block */
     int64_t tokens, bytes;  /* that are predicted; bytes of the text they stand for, 0: not known */
