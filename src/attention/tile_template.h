@@ -9,6 +9,8 @@
  *     V_FMA(a, b, c)          a*b + c
  *     V_ADD V_SUB V_MUL V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
  *     V_EXP2I(p, t)           p * 2^n, p in [0.7, 1.42], t = n + V_MAGIC: n added to exponent bits
+ *     V_ROUND(x) V_SCALE(p, n, x)   instead of that, where a CPU has them: the nearest integer; and
+ *                             p * 2^n, exactly 0 where x is NaN or 2^x would be no normal number
  *     V_FMA_INTO(c, a, b)     c += a*b where c never moves: left to itself, gcc 12 destroys b
  *                             instead and spills c, which costs a quarter of the speed
  *     V_LOADU MASK V_MASK V_PART V_SUM4   see few_template.h
@@ -120,11 +122,13 @@ static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t 
     }
 }
 
-/* Elements of a register as doubles. */
+/* Elements of a register as doubles. The empty asm hides from gcc 12 that it could copy v, a double
+ * already, in parts: for that it would keep v in memory in all of the loop that makes it. */
 static inline void TILE(widen)(V v, double *out)
 {
     _Alignas(64) REAL element[WIDTH];
     V_STORE(element, v);
+    __asm__("" : "+m"(element));
     for (int i = 0; i < WIDTH; i++)
         out[i] = (double)element[i];
 }
@@ -146,9 +150,9 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
 
 /* 2^x for TILE_LOWEST <= x < 128 (1024): x = n + f with n the nearest integer, 2^f by a polynomial
  * with constant term exactly 1, so that x = TILE_LOWEST (n = -127 or -1023, f = 0) gives exponent
- * bits zero: an exact 0. Relative error of the polynomials over |f| <= 1/2, found by weighted least
- * squares driven to minimax: degree 5: 9.1e-8 (f32, where rounding is 6e-8), degree 11: 3.5e-18
- * (f64). */
+ * bits zero: an exact 0. V_SCALE() makes that zero itself. Relative error of the polynomials over
+ * |f| <= 1/2, found by weighted least squares driven to minimax: degree 5: 9.1e-8 (f32, where
+ * rounding is 6e-8), degree 11: 3.5e-18 (f64). */
 #ifdef TILE_F32
 #define TILE_LOWEST -127.0f
 #define TILE_ROOT   0x1p-63f
@@ -165,26 +169,36 @@ static const double TILE(series)[] = {
     0x1.c6b08d7049febp-5,  0x1.ebfbdff82c5a4p-3,  0x1.62e42fefa39efp-1,  1.0};
 #endif
 
+#ifdef V_ROUND
+#define TILE_NEAR(x)        V_ROUND(x)
+#define TILE_WHOLE(t)       (t)
+#define TILE_POWER(p, t, x) V_SCALE(p, t, x)
+#define TILE_CLAMP(x)       (plain ? (x) : V_MAX(x, lowest)) /* only sums of x care */
+#else
+#define TILE_NEAR(x)        V_ADD(x, V_ALL(V_MAGIC))
+#define TILE_WHOLE(t)       V_SUB(t, V_ALL(V_MAGIC))
+#define TILE_POWER(p, t, x) V_EXP2I(p, t)
+#define TILE_CLAMP(x)       V_MAX(x, lowest)
+#endif
+
 /* Two registers at once: the chains of dependent operations interleave. */
 static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
 {
-    const V magic = V_ALL(V_MAGIC);
-    const V t0 = V_ADD(x0, magic), t1 = V_ADD(x1, magic);
-    const V n0 = V_SUB(t0, magic), n1 = V_SUB(t1, magic);
-    const V f0 = V_SUB(x0, n0), f1 = V_SUB(x1, n1);
+    const V t0 = TILE_NEAR(x0), t1 = TILE_NEAR(x1);
+    const V f0 = V_SUB(x0, TILE_WHOLE(t0)), f1 = V_SUB(x1, TILE_WHOLE(t1));
     V p0 = V_ALL(TILE(series)[0]), p1 = p0;
     for (size_t i = 1; i < sizeof TILE(series) / sizeof TILE(series)[0]; i++) {
         p0 = V_FMA(p0, f0, V_ALL(TILE(series)[i]));
         p1 = V_FMA(p1, f1, V_ALL(TILE(series)[i]));
     }
-    *e0 = V_EXP2I(p0, t0);
-    *e1 = V_EXP2I(p1, t1);
+    *e0 = TILE_POWER(p0, t0, x0);
+    *e1 = TILE_POWER(p1, t1, x1);
 }
 
 /* x of one register of scores. The product is rounded before the offset is taken off, though a
  * multiply-add would be at hand: the offset is made from the rounded product of the largest score,
  * and what a multiply-add keeps beyond it, up to 2^-24 |c s|, is an exponent. */
-#define TILE_X(p) V_MAX(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift), lowest)
+#define TILE_X(p) TILE_CLAMP(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift))
 
 /* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */
 #define TILE_TILT_PAIR(X1, STORE1)                                                                 \
@@ -361,6 +375,10 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_CLOSE
 #undef TILE_PUT
 #undef TILE_X
+#undef TILE_NEAR
+#undef TILE_WHOLE
+#undef TILE_POWER
+#undef TILE_CLAMP
 #undef TILE_TILT_PAIR
 #undef TILE_LOWEST
 #undef TILE_ROOT
@@ -380,6 +398,8 @@ static double TILE(burn)(int64_t steps)
 #undef V_MUL
 #undef V_MAX
 #undef V_EXP2I
+#undef V_ROUND
+#undef V_SCALE
 #undef V_FMA_INTO
 #undef V_MAGIC
 #undef V_LOADU
