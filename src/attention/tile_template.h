@@ -55,15 +55,13 @@ enum { TILE(lanes) = 3 * WIDTH };
 /* Twelve named accumulators stay in registers over the whole depth; an array would be kept in
  * memory. They start at zero even when C is added to: a sum of sums loses less than one long sum.
  */
-static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t pitch,
+static void TILE(product)(const void *a_, const void *b_, int64_t stride, int64_t depth,
                           int64_t groups, bool add, void *c_)
 {
     enum { lanes = TILE(lanes) };
-    const REAL *b = b_;
-    const int64_t unused = (pitch - depth) * ES_GROUP;
     REAL *c = c_;
     for (int64_t g = 0; g < groups; g++) {
-        const REAL *a = a_;
+        const REAL *a = a_, *b = (const REAL *)b_ + g * ES_GROUP;
         TILE_OPEN(0);
         TILE_OPEN(1);
         TILE_OPEN(2);
@@ -71,25 +69,23 @@ static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t
         int64_t t = 0;
         for (; t + 2 <= depth; t += 2) {
             TILE_STEP(a, b[0], b[1], b[2], b[3]);
-            TILE_STEP(a + lanes, b[4], b[5], b[6], b[7]);
+            b += stride;
+            TILE_STEP(a + lanes, b[0], b[1], b[2], b[3]);
+            b += stride;
             a += 2 * lanes;
-            b += 2 * ES_GROUP;
         }
-        if (t < depth) {
+        if (t < depth)
             TILE_STEP(a, b[0], b[1], b[2], b[3]);
-            b += ES_GROUP;
-        }
         TILE_CLOSE(0);
         TILE_CLOSE(1);
         TILE_CLOSE(2);
         TILE_CLOSE(3);
-        b += unused;
         c += ES_GROUP * lanes;
     }
 }
 
-/* The same product with four keys where they lie: a key's elements are neighbours, so that four
- * rows are read from front to back and nothing is gained by packing them. */
+/* The same product with four keys: a key's elements are neighbours, so that four rows are read from
+ * front to back. */
 static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t stride,
                          int64_t keys, void *c_)
 {
@@ -297,32 +293,25 @@ static void TILE(square)(const void *w_, int64_t rows, void *out_)
         out[i] = w[i] < TILE_ROOT ? 0 : w[i] * w[i];
 }
 
-static void TILE(centre)(const void *values_, int64_t rows, int64_t channels, const double *centre,
-                         void *out_)
+static void TILE(centre)(const void *values_, int64_t stride, int64_t rows, int64_t channels,
+                         const double *centre, void *out_)
 {
     const REAL *values = values_;
     REAL *out = out_;
-    const int64_t groups = (channels + ES_GROUP - 1) / ES_GROUP, last = channels % ES_GROUP;
-    REAL *length =
-        out + channels / ES_GROUP * rows * ES_GROUP; /* its group, then its place there */
-    for (int64_t i = 0; i < rows * ES_GROUP; i++)
-        length[i] = 0;
-    length += last;
-    for (int64_t g = 0; g < groups; g++) {
-        const int64_t at = g * rows * ES_GROUP, here = channels - g * ES_GROUP;
-        REAL c[ES_GROUP];
-        for (int64_t k = 0; k < ES_GROUP; k++)
-            c[k] = k < here ? (REAL)centre[g * ES_GROUP + k] : 0;
-        for (int64_t r = at; r < at + rows * ES_GROUP; r += ES_GROUP) {
-            REAL x[ES_GROUP], sum = 0;
-            for (int64_t k = 0; k < ES_GROUP; k++) {
-                x[k] = values[r + k] - c[k]; /* beyond the channels both are zero */
-                sum += x[k] * x[k];
+    const int64_t width = (channels + ES_GROUP) / ES_GROUP * ES_GROUP;
+    for (int64_t r = 0; r < rows; r++, values += stride, out += width) {
+        REAL length = 0, sum = 0; /* the sum of sums of four */
+        for (int64_t c = 0; c < channels; c++) {
+            out[c] = values[c] - (REAL)centre[c];
+            sum += out[c] * out[c];
+            if (c % ES_GROUP == ES_GROUP - 1) {
+                length += sum;
+                sum = 0;
             }
-            for (int64_t k = 0; k < (here < ES_GROUP ? here : ES_GROUP); k++)
-                out[r + k] = x[k];
-            length[r - at] += sum;
         }
+        out[channels] = length + sum;
+        for (int64_t c = channels + 1; c < width; c++)
+            out[c] = 0;
     }
 }
 
