@@ -12,7 +12,7 @@
 #include "base/threads.h"
 
 enum {
-    MOST_QUERIES = 18,     /* from here on a panel is as fast, at d = 64 and whatever its lanes */
+    MOST_QUERIES = 24,     /* the smallest panel of a fast CPU: above, a second one is as fast */
     TILE_KEYS = 192,       /* its quarter is a multiple of every panel's lanes, and of 4 */
     TILE_BYTES = 64 * 1024 /* keys of a tile, or its values: near when they are read again */
 };

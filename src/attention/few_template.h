@@ -235,15 +235,17 @@ TILE(few_mix_columns)(const REAL *w, int64_t pitch, int cols, const REAL *v, int
                       int64_t keys, int64_t channels, int64_t ahead, V *squares, bool add,
                       REAL *out, int64_t out_pitch)
 {
-    if (channels >= 4 * WIDTH)
+    if (channels >= 4 * WIDTH) {
         TILE(few_mix)
         (w, pitch, cols, v, stride, keys, true, channels, ahead, squares, add, out, out_pitch);
-    else
+    } else {
         TILE(few_mix)
         (w, pitch, cols, v, stride, keys, false, channels, ahead, squares, add, out, out_pitch);
+    }
 }
 
-/* Some keys, as many as the nearest cache holds, meet all queries and channels. */
+/* Some keys, as many as the nearest cache holds, meet all queries and channels; then the next.
+ * Where a register block has all channels, those are all keys. */
 static double TILE(mix)(const void *w_, int64_t pitch, int64_t queries, const void *v_,
                         int64_t stride, int64_t keys, int64_t channels, void *out_,
                         int64_t out_pitch)
@@ -257,19 +259,21 @@ static double TILE(mix)(const void *w_, int64_t pitch, int64_t queries, const vo
         for (int64_t c = 0; c < channels; c += 4 * WIDTH) {
             const REAL *w = (const REAL *)w_ + key, *v = (const REAL *)v_ + key * stride + c;
             REAL *out = (REAL *)out_ + c;
-            if (queries % 3 == 0)
+            if (queries % 3 == 0) {
                 TILE(few_mix_columns)
                 (w, pitch, 0, v, stride, here, channels - c, ahead, squares, add, out, out_pitch);
-            else if (queries % 3 == 1)
+            } else if (queries % 3 == 1) {
                 TILE(few_mix_columns)
                 (w, pitch, 1, v, stride, here, channels - c, ahead, squares, add, out, out_pitch);
-            else
+            } else {
                 TILE(few_mix_columns)
                 (w, pitch, 2, v, stride, here, channels - c, ahead, squares, add, out, out_pitch);
-            for (int64_t row = queries % 3; row < queries; row += 3)
+            }
+            for (int64_t row = queries % 3; row < queries; row += 3) {
                 TILE(few_mix_columns)
                 (w + row * pitch, pitch, 3, v, stride, here, channels - c, 0, NULL, add,
                  out + row * out_pitch, out_pitch);
+            }
         }
     }
     return TILE(few_sum)(squares[0], squares[1], squares[2], squares[3]);

@@ -3,17 +3,15 @@
  * Queries live in SIMD lanes: a panel is `lanes` queries (three vector registers), stored
  * lane-contiguous, and elements of keys and values are broadcast against it. Nothing is ever summed
  * across lanes, so a query's result does not depend on its neighbours. Both matrix products of
- * attention are then the same tile:
+ * attention are then the same tile, with keys and values as they lie:
  *
  *     C (4 groups, lanes)  (+)=  sum over t < depth of  B (depth, 4)' A (depth, lanes)
  *
- *     scores:  A = packed queries (d, lanes),  B' = 4 keys,            C = scores (4 keys, lanes)
- *     output:  A = weights (keys, lanes),      B = 4 channels of keys, C = output (4 channels,
- * lanes)
+ *     scores:  A = packed queries (d, lanes),  B = 4 keys (d, 4),           C = scores
+ *     output:  A = weights (keys, lanes),      B = 4 channels of the keys,  C = output
  *
- * with keys and values as they lie, and what stands between them is the exponential tilt. The
- * algorithm (block.c) is written once; files named tiles_*.c contain only these functions, each
- * made from tile_template.h.
+ * and what stands between them is the exponential tilt. The algorithm (block.c) is written once;
+ * files named tiles_*.c contain only these functions, each made from tile_template.h.
  */
 #ifndef ES_ATTENTION_KERNELS_H
 #define ES_ATTENTION_KERNELS_H
