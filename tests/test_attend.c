@@ -91,6 +91,61 @@ static void threads_do_not_change_a_bit(void **state)
 
 /* ---- views ---- */
 
+/* Values are read as they lie where rows are near and make whole groups of channels, and copied
+ * where not: a gap, more than a page from row to row, backwards, of the other type, all of them the
+ * same bits, with spreads, too. NaN in the gaps is nobody's. */
+static void values_wherever_they_lie(void **state)
+{
+    (void)state;
+    enum { M = 60, N = 230, D = 6, MOST = 10, FAR = 1030 };
+    static const int64_t pitches[] = {MOST, MOST + 3, FAR};
+    state_of_rng = 17;
+    double *q = normals(M * D), *k = normals(N * D), *v = normals(N * MOST);
+    const es_view vq = es_view_f64(q, M, D), vk = es_view_f64(k, N, D);
+    double *plain = calloc(M * (MOST + 1), sizeof *plain), *other = calloc(M * (MOST + 1), 8);
+    float *memory = malloc(sizeof *memory * N * FAR);
+    for (int64_t dv = 8; dv <= MOST; dv++)
+        for (int with_spread = 0; with_spread <= 1; with_spread++) {
+            const es_attend_opts opts = {.precision = ES_F32, .spread = with_spread};
+            const es_view wide = {.data = v,
+                                  .dtype = ES_F64,
+                                  .rows = N,
+                                  .cols = dv,
+                                  .row_stride = 8 * MOST,
+                                  .col_stride = 8};
+            es_attend_out out = {.output = plain, .spread2 = with_spread ? plain + M * dv : NULL};
+            assert_ok(es_attend(&vq, &vk, &wide, &opts, &out, &err));
+            for (int way = 0; way < 6; way++) {
+                const int64_t pitch = pitches[way % 3];
+                es_view narrow = {.data = memory,
+                                  .dtype = ES_F32,
+                                  .rows = N,
+                                  .cols = dv,
+                                  .row_stride = 4 * pitch,
+                                  .col_stride = 4};
+                for (int64_t i = 0; i < N * FAR; i++)
+                    memory[i] = NAN;
+                if (way >= 3) {
+                    narrow.data = memory + (N - 1) * pitch;
+                    narrow.row_stride *= -1;
+                }
+                for (int64_t i = 0; i < N; i++)
+                    for (int64_t c = 0; c < dv; c++)
+                        es_view_set(&narrow, i, c, v[i * MOST + c]);
+                out.output = other;
+                out.spread2 = with_spread ? other + M * dv : NULL;
+                assert_ok(es_attend(&vq, &vk, &narrow, &opts, &out, &err));
+                assert_memory_equal(plain, other, sizeof *plain * (size_t)(M * (dv + with_spread)));
+            }
+        }
+    free(memory);
+    free(plain);
+    free(other);
+    free(q);
+    free(k);
+    free(v);
+}
+
 static void any_layout_gives_the_same_answer(void **state)
 {
     (void)state;
@@ -393,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_agrees_with_the_reference),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(values_wherever_they_lie),
         cmocka_unit_test(any_layout_gives_the_same_answer),
         cmocka_unit_test(blocks_of_keys_stay_whole),
         cmocka_unit_test(a_spread_far_from_zero_is_seen),

@@ -6,7 +6,7 @@
 
 #include "attend_problem.h"
 
-enum { MOST = 18, TOP = 2 }; /* queries that are few; sizes k of top_mass */
+enum { MOST = 24, TOP = 2 }; /* queries that are few; sizes k of top_mass */
 
 /* ---- results ---- */
 

@@ -60,6 +60,7 @@ static double at(const es_kernels *k, const void *memory, int64_t i)
 
 static double eps(const es_kernels *k) { return k->dtype == ES_F32 ? 0x1p-24 : 0x1p-53; }
 
+/* With values as they lie: rows with gaps. */
 static void product_is_a_matrix_product(void **state)
 {
     (void)state;
@@ -68,19 +69,19 @@ static void product_is_a_matrix_product(void **state)
     {
         for (size_t t = 0; t < sizeof depths / sizeof depths[0]; t++) {
             const int64_t depth = depths[t], groups = 3, lanes = k->lanes, rows = groups * ES_GROUP;
+            const int64_t stride = rows + 5;
             state_of_rng = 11 + t;
-            double *a = normals(depth * lanes), *b = normals(groups * depth * ES_GROUP),
+            double *a = normals(depth * lanes), *b = normals(depth * stride),
                    *c = normals(rows * lanes);
-            void *ka = buffer(k, a, depth * lanes), *kb = buffer(k, b, groups * depth * ES_GROUP);
+            void *ka = buffer(k, a, depth * lanes), *kb = buffer(k, b, depth * stride);
             for (int add = 0; add <= 1; add++) {
                 void *kc = buffer(k, c, rows * lanes);
-                k->product(ka, kb, depth, depth, groups, add, kc);
+                k->product(ka, kb, stride, depth, groups, add, kc);
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t l = 0; l < lanes; l++) {
                         double exact = add ? c[r * lanes + l] : 0.0, size = fabs(exact);
                         for (int64_t j = 0; j < depth; j++) {
-                            const double term =
-                                a[j * lanes + l] * b[(r / 4 * depth + j) * 4 + r % 4];
+                            const double term = a[j * lanes + l] * b[j * stride + r];
                             exact += term;
                             size += fabs(term);
                         }
@@ -136,7 +137,8 @@ static void scores_are_products_with_keys_as_they_lie(void **state)
 static void tiles_for_few_queries_are_products(void **state)
 {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 5, 3}, {3, 8, 16}, {7, 50, 64}, {4, 9, 131}};
+    static const int64_t shapes[][3] = {{1, 1, 1},   {2, 5, 3},   {3, 8, 16},
+                                        {7, 50, 64}, {4, 9, 131}, {6, 47, 70}};
     FOR_EACH_KERNEL(k)
     {
         for (size_t t = 0; t < sizeof shapes / sizeof shapes[0]; t++) {
@@ -147,8 +149,8 @@ static void tiles_for_few_queries_are_products(void **state)
             void *kq = buffer(k, q, m * d), *kx = buffer(k, x, keys * stride),
                  *kw = buffer(k, w, m * pitch), *s = buffer(k, NULL, m * pitch),
                  *y = buffer(k, NULL, m * out_pitch);
-            k->dots(kq, m, d, kx, stride, keys, s, pitch);
-            k->mix(kw, pitch, m, kx, stride, keys, d, y, out_pitch);
+            const double seen_k = k->dots(kq, m, d, kx, stride, keys, s, pitch);
+            const double seen_v = k->mix(kw, pitch, m, kx, stride, keys, d, y, out_pitch);
             for (int64_t i = 0; i < m; i++) {
                 for (int64_t j = 0; j < keys; j++) {
                     double exact = 0.0, size = 0.0;
@@ -168,12 +170,16 @@ static void tiles_for_few_queries_are_products(void **state)
                                 (double)keys * 2.0 * eps(k) * size);
                 }
             }
-            double squares = 0.0;
+            double squares = 0.0, last = 0.0;
             for (int64_t j = 0; j < keys; j++)
-                for (int64_t c = 0; c < d; c++)
+                for (int64_t c = 0; c < d; c++) {
                     squares += x[j * stride + c] * x[j * stride + c];
-            assert_close(k->squares(kx, stride, keys, d), squares,
-                         (double)(keys * d) * 2.0 * eps(k));
+                    last += j == keys - 1 ? x[j * stride + c] * x[j * stride + c] : 0.0;
+                }
+            const double bound = (double)(keys * d) * 2.0 * eps(k);
+            assert_close(k->squares(kx, stride, keys, d), squares, bound);
+            assert_close(seen_v, squares, bound);
+            assert_close(seen_k, squares + (double)(3 - (keys + 3) % 4) * last, 2.0 * bound);
             void *const all[] = {kq, kx, kw, s, y};
             for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
                 es_mem_free(NULL, all[i]);

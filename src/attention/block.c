@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attention/pack.h"
@@ -19,7 +20,7 @@ typedef struct block_buffer {
     size_t element;
 } block_buffer;
 
-enum { BUFFERS = 31 };
+enum { BUFFERS = 30 };
 
 static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
                          int64_t tile, block_buffer out[BUFFERS])
@@ -61,8 +62,7 @@ static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t
         {offsetof(es_block, raise), masks ? tile4 : 0, real},
         {offsetof(es_block, list_raise), lists ? tile4 : 0, real},
         {offsetof(es_block, listed), lists && p->block ? tile4 * lanes : 0, real},
-        {offsetof(es_block, numbers), lists ? tile4 : 0, sizeof(int64_t)},
-        {offsetof(es_block, gathered), lists ? tile4 * p->dv : 0, real}};
+        {offsetof(es_block, numbers), lists ? tile4 : 0, sizeof(int64_t)}};
     memcpy(out, list, sizeof list);
 }
 
@@ -136,6 +136,11 @@ static void real_set(const es_block *b, char *buffer, int64_t at, double value)
 static char *real_at(const es_block *b, char *buffer, int64_t at)
 {
     return buffer + at * (int64_t)b->real;
+}
+
+static const char *row_at(const es_block *b, const void *rows, int64_t row, int64_t stride)
+{
+    return (const char *)rows + row * stride * (int64_t)b->real;
 }
 
 /* ---- queries enter ---- */
@@ -271,7 +276,8 @@ static void add_tile_sums(es_block *b, int64_t at)
     for (int64_t lane = 0; lane < lanes; lane++) {
         es_sums *sums = &b->sums[at + lane];
         sums->weight += b->tile_sums[lane];
-        sums->open += b->tile_sums[lane];
+        if (b->p->block)
+            sums->open += b->tile_sums[lane];
         if (b->plain)
             continue;
         sums->tilted += b->tile_sums[lanes + lane];
@@ -289,20 +295,12 @@ static int64_t keys_together(const es_problem *p, int64_t at, int64_t end)
     return rest < end - at ? rest : end - at;
 }
 
-/* Packed values (groups of channels, keys, 4) from `key` on. Blocks of keys are packed one by one,
- * and met as a whole. */
-static char *packed_at(const es_block *b, char *values, int64_t channels, const es_keys *keys,
-                       int64_t key)
-{
-    return real_at(b, values, b->p->block ? key * channels : (keys->skip + key) * ES_GROUP);
-}
-
 /* spread += (weights^2)' (values around the centre). */
 static void add_spread(es_block *b, int64_t at, const char *weights, const char *values,
-                       int64_t keys, int64_t pitch)
+                       int64_t keys)
 {
     b->kernels->square(weights, keys, b->weights2);
-    b->kernels->product(b->weights2, values, keys, pitch, b->around4 / ES_GROUP, true,
+    b->kernels->product(b->weights2, values, b->around4, keys, b->around4 / ES_GROUP, true,
                         real_at(b, b->spread, at * b->around4));
 }
 
@@ -328,8 +326,8 @@ static void score(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
     const es_kernels *kernels = b->kernels;
     const int64_t lanes = kernels->lanes;
     kernels->scores(real_at(b, b->queries, panel * p->d * lanes), p->d,
-                    (const char *)b->tile_keys + keys->skip * b->tile_stride * (int64_t)b->real,
-                    b->tile_stride, keys->count, b->scores);
+                    row_at(b, b->tile_keys, keys->skip, b->keys_stride), b->keys_stride,
+                    keys->count, b->scores);
     if (b->raised)
         kernels->raise(b->scores, keys->count, real_at(b, b->raise, keys->skip), 0, lanes);
     if (seen == ES_SEEN_SOME)
@@ -349,7 +347,6 @@ static void weigh(es_block *b, int64_t panel, const es_keys *keys, int64_t s, ch
     move_offsets(b, panel, s, relative_scale);
     for (int64_t key = 0, some; key < keys->count; key += some) {
         some = keys_together(p, keys->row + key, keys->row + keys->count);
-        const int64_t pitch = p->block ? some : keys->packed;
         if (p->block && met_block >= 0 && met_block != (keys->row + key) / p->block)
             close_keys(b, at);
         met_block = p->block ? (keys->row + key) / p->block : -1;
@@ -357,11 +354,11 @@ static void weigh(es_block *b, int64_t panel, const es_keys *keys, int64_t s, ch
         kernels->tilt(real_at(b, b->scores, key * lanes), some, relative_scale,
                       real_at(b, b->offsets, at), b->plain, w, b->tile_sums);
         add_tile_sums(b, at);
-        kernels->product(w, packed_at(b, b->values, b->channels4, keys, key), some, pitch,
-                         b->channels4 / ES_GROUP, true, real_at(b, b->output, at * b->channels4));
+        kernels->product(w, row_at(b, b->tile_values, keys->skip + key, b->values_stride),
+                         b->values_stride, some, b->channels4 / ES_GROUP, true,
+                         real_at(b, b->output, at * b->channels4));
         if (p->spread)
-            add_spread(b, at, w, packed_at(b, b->values_around, b->around4, keys, key), some,
-                       pitch);
+            add_spread(b, at, w, row_at(b, b->values_around, keys->skip + key, b->around4), some);
     }
 }
 
@@ -402,44 +399,35 @@ static void meet(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
         fold(b, panel);
 }
 
-/* ---- keys are packed ---- */
+/* ---- keys come ---- */
 
-/* Some rows of a matrix, side by side in the kernel's precision. */
-static es_view gather(es_block *b, const es_view *x, const es_keys *keys, char *rows)
+/* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `room`. */
+static const void *take_rows(const es_block *b, const es_view *x, const es_keys *keys, bool copy,
+                             int64_t width, char *room, int64_t *stride)
 {
-    const bool f32 = b->kernels->dtype == ES_F32;
-    for (int64_t i = 0; i < keys->count; i++) {
-        char *to = real_at(b, rows, i * x->cols);
-        const char *from = (const char *)x->data + keys->numbers[i] * x->row_stride;
-        if (x->dtype == b->kernels->dtype && x->col_stride == (int64_t)b->real)
-            memcpy(to, from, (size_t)x->cols * b->real);
-        else
-            for (int64_t j = 0; j < x->cols; j++)
-                real_set(b, to, j, es_view_at(x, keys->numbers[i], j));
-    }
-    return f32 ? es_view_f32((float *)(void *)rows, keys->count, x->cols)
-               : es_view_f64((double *)(void *)rows, keys->count, x->cols);
+    const es_dtype dtype = b->kernels->dtype;
+    if (!keys->numbers && !copy)
+        return es_pack_rows(x, keys->row, keys->count, width, dtype, room, stride);
+    es_copy_rows(x, keys->row, keys->numbers, keys->count, width, dtype, room);
+    *stride = width;
+    return room;
 }
 
-/* Values, packed for the product, block of keys by block of keys. */
-static void pack_values(es_block *b, const es_keys *keys)
+/* Of values four channels of all keys are read, then the next four: rows each in a page of its own
+ * are better copied. So are rows that end within four channels. */
+static void take_values(es_block *b, const es_keys *keys)
 {
+    enum { PAGE = 4096 };
     const es_problem *p = b->p;
-    const es_view all = keys->numbers ? gather(b, p->v, keys, b->gathered)
-                                      : es_view_rows(p->v, keys->row, keys->count);
-    for (int64_t key = 0, some; key < keys->count; key += some) {
-        some = keys_together(p, keys->row + key, keys->row + keys->count);
-        const es_view v = es_view_rows(&all, key, some), channels = es_view_transpose(&v);
-        char *values = real_at(b, b->values, key * b->channels4);
-        es_pack(&channels, ES_GROUP, 1.0, b->kernels->dtype, values);
-        if (p->spread)
-            b->kernels->centre(values, some, p->dv, p->centre,
-                               real_at(b, b->values_around, key * b->around4));
-    }
+    b->tile_values = take_rows(b, p->v, keys, llabs(p->v->row_stride) >= PAGE, b->channels4,
+                               b->values, &b->values_stride);
+    if (p->spread)
+        b->kernels->centre(b->tile_values, b->values_stride, keys->count, p->dv, p->centre,
+                           b->values_around);
 }
 
 /* Factors of the keys' classes, in units of log 2. */
-static void pack_factors(es_block *b, const es_keys *keys)
+static void take_factors(es_block *b, const es_keys *keys)
 {
     const es_mask *mask = b->p->mask;
     b->raised = false;
@@ -450,18 +438,11 @@ static void pack_factors(es_block *b, const es_keys *keys)
     }
 }
 
-/* Keys are read where they lie; gathered ones lie in b->keys. */
-static void pack(es_block *b, const es_keys *keys)
+static void take(es_block *b, const es_keys *keys)
 {
-    if (keys->numbers) {
-        b->tile_keys = gather(b, b->p->k, keys, b->keys).data;
-        b->tile_stride = b->p->d;
-    } else {
-        b->tile_keys = es_pack_rows(b->p->k, keys->row, keys->count, b->kernels->dtype, b->keys,
-                                    &b->tile_stride);
-    }
-    pack_values(b, keys);
-    pack_factors(b, keys);
+    b->tile_keys = take_rows(b, b->p->k, keys, false, b->p->d, b->keys, &b->keys_stride);
+    take_values(b, keys);
+    take_factors(b, keys);
 }
 
 /* Keys of lists [list, list_end) meet panels [panel, panel_end). */
@@ -472,8 +453,7 @@ static void stream_list(es_block *b, int64_t list, int64_t list_end, int64_t pan
     es_keys keys = {.numbers = b->numbers, .list = list, .list_end = list_end};
     es_list_walk_begin(&walk, b, list, list_end, from, to);
     while ((keys.count = es_list_walk_next(&walk, b->tile, b->numbers)) > 0) {
-        keys.packed = keys.count;
-        pack(b, &keys);
+        take(b, &keys);
         for (int64_t i = panel; i < panel_end; i++)
             meet(b, i, &keys, ES_SEEN_SOME);
     }
@@ -510,8 +490,7 @@ static es_keys next_tile(const es_block *b, int64_t row, int64_t to, int64_t ind
     end = end < to ? end : to;
     if (b->p->mask)
         end = es_sight_end(b, index_base + row, index_base + end) - index_base;
-    return (es_keys){
-        .row = row, .first = index_base + row, .count = end - row, .packed = end - row};
+    return (es_keys){.row = row, .first = index_base + row, .count = end - row};
 }
 
 void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
@@ -519,7 +498,7 @@ void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
     const es_mask *mask = b->p->mask;
     es_keys keys = next_tile(b, from, to, index_base);
     for (; keys.count > 0; keys = next_tile(b, keys.row + keys.count, to, index_base)) {
-        pack(b, &keys);
+        take(b, &keys);
         for (int64_t panel = 0; panel < b->panels; panel++) {
             es_keys here = keys;
             const es_seen seen = mask ? es_sight_of(b, panel, &here) : ES_SEEN_ALL;

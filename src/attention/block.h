@@ -17,8 +17,7 @@ typedef struct es_keys {
     int64_t row;            /* of p->k, of the first, where they are consecutive */
     int64_t first;          /* its number among all keys */
     int64_t count;          /* at most a tile */
-    int64_t skip, packed;   /* of `packed` keys that were packed, they come after `skip`, a multiple
-                               of ES_GROUP */
+    int64_t skip;           /* they come after so many of the tile, a multiple of ES_GROUP */
     const int64_t *numbers; /* (count) increasing, of gathered keys; NULL: consecutive */
     int64_t list, list_end; /* lists they come from */
 } es_keys;
@@ -45,11 +44,11 @@ typedef struct es_block {
     int64_t *since_fold;  /* (panels) keys since the last fold */
     int64_t *met_block;   /* (panels) block of keys met last, where there are blocks; -1: none */
 
-    char *queries;         /* (panels, d, lanes) packed, times log2(e) and the largest scale */
-    char *keys, *values;   /* (tile, d) where keys must be copied; (channels4/4, tile, 4) packed */
-    const void *tile_keys; /* the tile's keys, rows tile_stride elements apart */
-    int64_t tile_stride;
-    char *scores;        /* (tile, lanes) */
+    char *queries;       /* (panels, d, lanes) packed, times log2(e) and the largest scale */
+    char *keys, *values; /* (tile, d), (tile, channels4): those that cannot be read as they lie */
+    const void *tile_keys, *tile_values; /* the tile's, wherever they lie */
+    int64_t keys_stride, values_stride;  /* elements from row to row */
+    char *scores;                        /* (tile, lanes) */
     char *weights;       /* (tile, lanes); the same buffer as scores when there is one scale */
     double *tile_top;    /* (lanes) */
     double *tile_sums;   /* (3, lanes) */
@@ -57,7 +56,7 @@ typedef struct es_block {
     char *output;        /* (scales, panels, channels4, lanes) since the last fold */
     double *folded;      /* (scales, panels, channels4, lanes) before it */
     char *weights2;      /* (tile, lanes) squared weights, where spreads are wanted */
-    char *values_around; /* values around the centre, and their squared lengths */
+    char *values_around; /* (tile, around4) values around the centre, and their squared lengths */
     char *spread; /* (scales, panels, around4, lanes) sum w^2 of those, since the last fold */
     double *spread_folded; /* before it */
     double *cross;       /* (scales, panels, channels4, lanes) sum_b Z_b N_b, if there are blocks of
@@ -78,7 +77,6 @@ typedef struct es_block {
     char *list_raise; /* (tile) of one list, NaN for keys that it does not have */
     char *listed;     /* (tile, lanes) scores of listed keys, where they are met in order */
     int64_t *numbers; /* (tile) keys gathered from lists */
-    char *gathered;   /* (tile, dv) their values; their keys are in `keys` */
 } es_block;
 
 /*! es_block_new() : memory for a block of at most `queries` queries and tiles of at most `tile`

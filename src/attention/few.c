@@ -12,7 +12,7 @@
 #include "base/threads.h"
 
 enum {
-    MOST_QUERIES = 18,     /* from here on a panel is as fast, at d = 64 and whatever its lanes */
+    MOST_QUERIES = 24,     /* the smallest panel of a fast CPU: above, a second one is as fast */
     TILE_KEYS = 192,       /* its quarter is a multiple of every panel's lanes, and of 4 */
     TILE_BYTES = 64 * 1024 /* keys of a tile, or its values: near when they are read again */
 };
@@ -200,8 +200,7 @@ static void score(few *f, es_partial *state, const void *k, int64_t stride, int6
 {
     const es_problem *p = f->p;
     const int64_t lanes = f->kernels->lanes, rows = (keys + lanes - 1) / lanes;
-    f->keys2 += f->kernels->squares(k, stride, keys, p->d);
-    f->kernels->dots(f->queries, p->m, p->d, k, stride, keys, f->scores, f->tile);
+    f->keys2 += f->kernels->dots(f->queries, p->m, p->d, k, stride, keys, f->scores, f->tile);
     for (int64_t query = 0; query < p->m; query++) {
         char *scores = row_of(f, f->scores, query);
         real_fill(f, scores, keys, rows * lanes, NAN);
@@ -242,11 +241,12 @@ static void weigh(few *f, es_partial *state, const void *v, int64_t stride, int6
     const es_problem *p = f->p;
     const int64_t lanes = f->kernels->lanes, rows = (keys + lanes - 1) / lanes;
     char *weights = p->n_scales > 1 ? f->weights : f->scores;
-    f->values2 += f->kernels->squares(v, stride, keys, p->dv);
     for (int64_t s = 0; s < p->n_scales; s++) {
         for (int64_t query = 0; query < p->m; query++)
             tilt(f, state, query, s * p->m + query, es_problem_relative_scale(p, s), rows, weights);
-        f->kernels->mix(weights, f->tile, p->m, v, stride, keys, p->dv, f->output, f->pitch);
+        const double squares =
+            f->kernels->mix(weights, f->tile, p->m, v, stride, keys, p->dv, f->output, f->pitch);
+        f->values2 += s == 0 ? squares : 0.0; /* every scale sees the same values */
         for (int64_t query = 0; query < p->m; query++)
             f->kernels->fold(f->output + query * f->pitch * (int64_t)f->real, p->dv,
                              state->output + (s * p->m + query) * p->dv);
@@ -287,9 +287,11 @@ static es_status meet_segment(void *job_, int64_t segment, int thread, es_error 
     for (int64_t key = es_plan_cut(j->p, j->plan, segment), keys; key < end; key += keys) {
         keys = end - key < f->tile ? end - key : f->tile;
         int64_t stride;
-        const void *k = es_pack_rows(j->p->k, key, keys, f->kernels->dtype, f->keys, &stride);
+        const void *k =
+            es_pack_rows(j->p->k, key, keys, j->p->d, f->kernels->dtype, f->keys, &stride);
         score(f, state, k, stride, keys, j->index_base + key);
-        const void *v = es_pack_rows(j->p->v, key, keys, f->kernels->dtype, f->values, &stride);
+        const void *v =
+            es_pack_rows(j->p->v, key, keys, j->p->dv, f->kernels->dtype, f->values, &stride);
         weigh(f, state, v, stride, keys);
     }
     if (!f->plain)

@@ -1,10 +1,10 @@
 /* few.h : few queries meet many keys, at the speed at which memory gives them.
  *
- * A panel costs the same for one query as for all its lanes, and packing values for it comes on
- * top. Queries that fill but a part of one are better met the other way round:
- * elements of a key lie in SIMD lanes, as they lie in memory, and so do channels of a value; scores
- * of a query lie side by side, so that the panels' `top` and `tilt` see a row of keys in their
- * lanes. Keys and values are read once, from front to back, and checked on the way. */
+ * A panel costs the same for one query as for all its lanes. Queries that fill but a part of one
+ * are better met the other way round: elements of a key lie in SIMD lanes, as they lie in memory,
+ * and so do channels of a value; scores of a query lie side by side, so that the panels' `top` and
+ * `tilt` see a row of keys in their lanes. Keys and values are read once, from front to back, and
+ * checked on the way. */
 #ifndef ES_ATTENTION_FEW_H
 #define ES_ATTENTION_FEW_H
 

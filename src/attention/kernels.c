@@ -28,7 +28,7 @@ double es_kernels_squares(const es_kernels *kernels, const es_view *v)
     const int64_t some = ELEMENTS / v->cols + 1;
     const int64_t rows = v->row_stride ? v->rows : 1; /* a broadcast row is the same every time */
     int64_t stride;
-    const char *x = es_pack_rows(v, 0, rows, kernels->dtype, NULL, &stride);
+    const char *x = es_pack_rows(v, 0, rows, v->cols, kernels->dtype, NULL, &stride);
     double sum = x ? 0.0 : NAN;
     for (int64_t row = 0; x && row < rows; row += some)
         sum += kernels->squares(x + row * v->row_stride, stride,

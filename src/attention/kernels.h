@@ -3,13 +3,12 @@
  * Queries live in SIMD lanes: a panel is `lanes` queries (three vector registers), stored
  * lane-contiguous, and elements of keys and values are broadcast against it. Nothing is ever summed
  * across lanes, so a query's result does not depend on its neighbours. Both matrix products of
- * attention are then the same tile:
+ * attention are then the same tile, with keys and values as they lie:
  *
  *     C (4 groups, lanes)  (+)=  sum over t < depth of  B (depth, 4)' A (depth, lanes)
  *
- *     scores:  A = packed queries (d, lanes),  B = 4 keys (d, 4), as they lie,      C = scores (4
- * keys, lanes) output:  A = weights (keys, lanes),      B = packed values (keys, 4 channels), C =
- * output (4 channels, lanes)
+ *     scores:  A = packed queries (d, lanes),  B = 4 keys (d, 4),           C = scores
+ *     output:  A = weights (keys, lanes),      B = 4 channels of the keys,  C = output
  *
  * and what stands between them is the exponential tilt. The algorithm (block.c) is written once;
  * files named tiles_*.c contain only these functions, each made from tile_template.h.
@@ -32,13 +31,13 @@ typedef struct es_kernels {
     es_dtype dtype;
     int lanes;
 
-    /* C (4*groups, lanes) = [C +] B'A as above. a (depth, lanes), b (groups, pitch, 4), of which
-     * the first `depth` of each group are used. */
-    void (*product)(const void *a, const void *b, int64_t depth, int64_t pitch, int64_t groups,
+    /* Output: c (4*groups, lanes) = [c +] v (depth, 4*groups)' a (depth, lanes), rows of v `stride`
+     * elements apart. */
+    void (*product)(const void *a, const void *v, int64_t stride, int64_t depth, int64_t groups,
                     bool add, void *c);
 
-    /* The same with B as it lies, for scores: s (keys rounded up to 4, lanes) = k (keys, d) times
-     * a (d, lanes), rows of k `stride` elements apart. */
+    /* Scores: s (keys rounded up to 4, lanes) = k (keys, d) a (d, lanes), rows of k `stride`
+     * elements apart. */
     void (*scores)(const void *a, int64_t d, const void *k, int64_t stride, int64_t keys, void *s);
 
     /* Largest score of each lane, ignoring masked (NaN) ones. s (rows, lanes) -> top (lanes);
@@ -67,12 +66,11 @@ typedef struct es_kernels {
      */
     void (*square)(const void *w, int64_t rows, void *out);
 
-    /* Values around a centre: values (., rows, 4) packed, channels in groups of 4, centre
-     * (channels)
-     * -> out (., rows, 4), channels v - centre and one more, its squared length; the rest of the
-     * last group is zero. */
-    void (*centre)(const void *values, int64_t rows, int64_t channels, const double *centre,
-                   void *out);
+    /* Values around a centre: values (rows, channels), rows `stride` elements apart, centre
+     * (channels) -> out (rows, channels + 1 rounded up to 4), channels v - centre and one more, its
+     * squared length; the rest is zero. */
+    void (*centre)(const void *values, int64_t stride, int64_t rows, int64_t channels,
+                   const double *centre, void *out);
 
     /* A block of keys ends: n (channels, lanes) of the kernel's precision, z (lanes) its weights;
      * all others (channels, lanes): wide += n, cross += z n, square += n^2, n = 0. */
@@ -81,14 +79,16 @@ typedef struct es_kernels {
 
     /* Few queries (few.c): keys and values as they lie in memory, rows `stride` elements apart, at
      * any alignment of an element. dots: s (queries, pitch) = q (queries, d) k (keys, d)'; up to
-     * the next multiple of 4 keys s is overwritten. */
-    void (*dots)(const void *q, int64_t queries, int64_t d, const void *k, int64_t stride,
-                 int64_t keys, void *s, int64_t pitch);
+     * the next multiple of 4 keys s is overwritten. Returns what squares() says of k, where the
+     * last key may count up to four times. */
+    double (*dots)(const void *q, int64_t queries, int64_t d, const void *k, int64_t stride,
+                   int64_t keys, void *s, int64_t pitch);
 
     /* out (queries, out_pitch) = w (queries, pitch) v (keys, channels); out_pitch is a multiple of
-     * ES_FEW_CHANNELS, and what is beyond the channels is zero. */
-    void (*mix)(const void *w, int64_t pitch, int64_t queries, const void *v, int64_t stride,
-                int64_t keys, int64_t channels, void *out, int64_t out_pitch);
+     * ES_FEW_CHANNELS, and what is beyond the channels is zero. Returns what squares() says of v.
+     */
+    double (*mix)(const void *w, int64_t pitch, int64_t queries, const void *v, int64_t stride,
+                  int64_t keys, int64_t channels, void *out, int64_t out_pitch);
 
     /* Sum of the squares of x (rows, cols): not finite where an element is not, nor where a square
      * overflows the dtype; never below the square of a row's length but by rounding. */

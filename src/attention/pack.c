@@ -4,106 +4,90 @@
 
 #include "base/view_at.h"
 
-typedef float v4f __attribute__((vector_size(16), aligned(4)));
-
-/* out (4, 4) = transpose of the 4 x 4 corner at x, whose rows are `row` floats apart. */
-static inline void transpose_4x4(const float *x, int64_t row, float *out)
+/* Are the columns of v neighbours, and elements where elements of a type may be? */
+static bool lies_in_rows(const es_view *v)
 {
-    const v4f a = *(const v4f *)x, b = *(const v4f *)(x + row), c = *(const v4f *)(x + 2 * row),
-              d = *(const v4f *)(x + 3 * row);
-    const v4f ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-              AB = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const v4f cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-              CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(v4f *)out = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(v4f *)(out + 4) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(v4f *)(out + 8) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
-    *(v4f *)(out + 12) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+    const int64_t size = (int64_t)es_dtype_size(v->dtype);
+    return v->col_stride == size && v->row_stride % size == 0 &&
+           (uintptr_t)v->data % (uintptr_t)size == 0;
 }
 
-/* out (4, 4) = the same corner as it is. */
-static inline void copy_4x4(const float *x, int64_t row, float *out)
+/* Column r of a group: row `row` of v times factor, zeros if there is none. The case of nearly
+ * every query has a loop of its own. */
+static void pack_row(const es_view *v, int64_t row, int64_t group, double factor, es_dtype dtype,
+                     void *out)
 {
-    const v4f a = *(const v4f *)x, b = *(const v4f *)(x + row), c = *(const v4f *)(x + 2 * row),
-              d = *(const v4f *)(x + 3 * row);
-    *(v4f *)out = a;
-    *(v4f *)(out + 4) = b;
-    *(v4f *)(out + 8) = c;
-    *(v4f *)(out + 12) = d;
-}
-
-/* Whole groups of 4 rows of aligned f32, the case of nearly every key and value. Either neighbours
- * in memory are neighbours in a row (keys) or they are neighbours in a column (values); both loops
- * read memory from front to back, because the rows come from far away and the packed copy is near.
- * Returns how many groups were done. */
-static int64_t pack_f32_groups_of_4(const es_view *v, float *out)
-{
-    const bool aligned =
-        (uintptr_t)v->data % sizeof(float) == 0 && v->row_stride % 4 == 0 && v->col_stride % 4 == 0;
-    if (v->dtype != ES_F32 || !aligned)
-        return 0;
-    const int64_t groups = v->rows / 4, row = v->row_stride / 4, col = v->col_stride / 4;
-    const float *x = v->data;
-    if (row == 1) {
-        int64_t j = 0;
-        for (; j + 4 <= v->cols; j += 4) /* a cache line of `out` at a time */
-            for (int64_t g = 0; g < groups; g++)
-                copy_4x4(x + j * col + 4 * g, col, out + (g * v->cols + j) * 4);
-        for (; j < v->cols; j++)
-            for (int64_t g = 0; g < groups; g++)
-                memcpy(out + (g * v->cols + j) * 4, x + j * col + 4 * g, 4 * sizeof *out);
-        return groups;
+    if (dtype == ES_F32 && v->dtype == ES_F32 && row < v->rows && lies_in_rows(v)) {
+        const float *x = (const float *)(const void *)((const char *)v->data + row * v->row_stride);
+        for (int64_t j = 0; j < v->cols; j++)
+            ((float *)out)[j * group] = (float)(factor * (double)x[j]);
+        return;
     }
-    if (col != 1)
-        return 0;
-    for (int64_t g = 0; g < groups; g++) {
-        const float *r0 = x + 4 * g * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;
-        int64_t j = 0;
-        for (; j + 4 <= v->cols; j += 4, out += 16)
-            transpose_4x4(r0 + j, row, out);
-        for (; j < v->cols; j++, out += 4) {
-            out[0] = r0[j];
-            out[1] = r1[j];
-            out[2] = r2[j];
-            out[3] = r3[j];
-        }
+    for (int64_t j = 0; j < v->cols; j++) {
+        const double x = row < v->rows ? factor * es_view_at(v, row, j) : 0.0;
+        if (dtype == ES_F32)
+            ((float *)out)[j * group] = (float)x;
+        else
+            ((double *)out)[j * group] = x;
     }
-    return groups;
 }
 
 void es_pack(const es_view *v, int64_t group, double factor, es_dtype dtype, void *out)
 {
-    const int64_t groups = (v->rows + group - 1) / group;
-    int64_t done = 0;
-    if (group == 4 && factor == 1.0 && dtype == ES_F32)
-        done = pack_f32_groups_of_4(v, out);
-    for (int64_t g = done; g < groups; g++) {
-        for (int64_t r = 0; r < group; r++) {
-            const int64_t row = g * group + r;
-            for (int64_t j = 0; j < v->cols; j++) {
-                const double x = row < v->rows ? factor * es_view_at(v, row, j) : 0.0;
-                const int64_t at = (g * v->cols + j) * group + r;
-                if (dtype == ES_F32)
-                    ((float *)out)[at] = (float)x;
-                else
-                    ((double *)out)[at] = x;
-            }
-        }
+    const int64_t real = (int64_t)es_dtype_size(dtype), groups = (v->rows + group - 1) / group;
+    for (int64_t row = 0; row < groups * group; row++)
+        pack_row(v, row, group, factor, dtype,
+                 (char *)out + (row / group * v->cols * group + row % group) * real);
+}
+
+/* One row, whose elements are neighbours. */
+static void copy_row(const void *row, es_dtype from, int64_t count, es_dtype dtype, void *out)
+{
+    if (from == dtype)
+        memcpy(out, row, (size_t)count * es_dtype_size(dtype));
+    else if (dtype == ES_F64)
+        for (int64_t j = 0; j < count; j++)
+            ((double *)out)[j] = (double)((const float *)row)[j];
+    else
+        for (int64_t j = 0; j < count; j++)
+            ((float *)out)[j] = (float)((const double *)row)[j];
+}
+
+static void copy_apart(const es_view *v, int64_t row, es_dtype dtype, void *out)
+{
+    for (int64_t j = 0; j < v->cols; j++) {
+        if (dtype == ES_F32)
+            ((float *)out)[j] = (float)es_view_at(v, row, j);
+        else
+            ((double *)out)[j] = es_view_at(v, row, j);
     }
 }
 
-const void *es_pack_rows(const es_view *v, int64_t first, int64_t count, es_dtype dtype, void *copy,
-                         int64_t *stride)
+void es_copy_rows(const es_view *v, int64_t first, const int64_t *numbers, int64_t count,
+                  int64_t width, es_dtype dtype, void *out)
 {
-    const es_view rows = es_view_rows(v, first, count);
-    const int64_t real = (int64_t)es_dtype_size(dtype);
-    if (v->dtype == dtype && v->col_stride == real && v->row_stride % real == 0 &&
-        (uintptr_t)v->data % (uintptr_t)real == 0) {
-        *stride = v->row_stride / real;
-        return rows.data;
+    const size_t real = es_dtype_size(dtype);
+    const bool in_rows = lies_in_rows(v);
+    char *to = out;
+    for (int64_t i = 0; i < count; i++, to += (size_t)width * real) {
+        const int64_t row = numbers ? numbers[i] : first + i;
+        if (in_rows)
+            copy_row((const char *)v->data + row * v->row_stride, v->dtype, v->cols, dtype, to);
+        else
+            copy_apart(v, row, dtype, to);
+        memset(to + (size_t)v->cols * real, 0, (size_t)(width - v->cols) * real);
     }
-    *stride = v->cols;
+}
+
+const void *es_pack_rows(const es_view *v, int64_t first, int64_t count, int64_t width,
+                         es_dtype dtype, void *copy, int64_t *stride)
+{
+    if (v->dtype == dtype && v->cols == width && lies_in_rows(v)) {
+        *stride = v->row_stride / (int64_t)es_dtype_size(dtype);
+        return (const char *)v->data + first * v->row_stride;
+    }
+    *stride = width;
     if (copy)
-        es_pack(&rows, 1, 1.0, dtype, copy);
+        es_copy_rows(v, first, NULL, count, width, dtype, copy);
     return copy;
 }

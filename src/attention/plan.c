@@ -8,7 +8,7 @@
 
 enum {
     TILE_BYTES = 18 * 1024,    /* scores and weights of a tile, in the first-level cache */
-    PACKED_BYTES = 96 * 1024,  /* packed keys and values of a tile, in the second level */
+    KEY_BYTES = 96 * 1024,     /* keys and values of a tile, in the second level */
     OUTPUT_BYTES = 192 * 1024, /* running outputs of a block, in the second level */
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
@@ -69,9 +69,9 @@ static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_
 {
     const int64_t real = (int64_t)es_dtype_size(kernels->dtype), buffers = p->n_scales > 1 ? 2 : 1;
     const int64_t by_scores = TILE_BYTES / (kernels->lanes * real * buffers);
-    const int64_t by_packing = PACKED_BYTES / ((p->d + p->dv) * real);
+    const int64_t by_keys = KEY_BYTES / ((p->d + p->dv) * real);
     plan->tile =
-        clamp(by_scores < by_packing ? by_scores : by_packing, 64, MOST_KEYS) / ES_GROUP * ES_GROUP;
+        clamp(by_scores < by_keys ? by_scores : by_keys, 64, MOST_KEYS) / ES_GROUP * ES_GROUP;
     if (p->block) /* a power of two: tiles and blocks nest */
         plan->tile = plan->tile >= 128 ? 128 : 64;
 }
@@ -89,7 +89,7 @@ static int64_t units_wanted(const es_problem *p)
     return p->mask && p->mask->causal ? 2 * UNITS : UNITS;
 }
 
-/* Blocks of about m*cuts/UNITS queries, but not so few that packing the keys for them would show.
+/* Blocks of about m*cuts/UNITS queries, but not so few that fetching the keys for them would show.
  */
 static void shrink_blocks(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
 {

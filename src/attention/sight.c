@@ -124,11 +124,8 @@ es_seen es_sight_of(const es_block *b, int64_t panel, es_keys *keys)
     if (b->p->block)
         return ES_SEEN_SOME;
     const int64_t skip = (first - from) / ES_GROUP * ES_GROUP;
-    *keys = (es_keys){.row = keys->row + skip,
-                      .first = from + skip,
-                      .count = last - from - skip,
-                      .skip = skip,
-                      .packed = keys->packed};
+    *keys = (es_keys){
+        .row = keys->row + skip, .first = from + skip, .count = last - from - skip, .skip = skip};
     return ES_SEEN_SOME;
 }
 

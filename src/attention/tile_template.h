@@ -9,6 +9,8 @@
  *     V_FMA(a, b, c)          a*b + c
  *     V_ADD V_SUB V_MUL V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
  *     V_EXP2I(p, t)           p * 2^n, p in [0.7, 1.42], t = n + V_MAGIC: n added to exponent bits
+ *     V_ROUND(x) V_SCALE(p, n, x)   instead of that, where a CPU has them: the nearest integer; and
+ *                             p * 2^n, exactly 0 where x is NaN or 2^x would be no normal number
  *     V_FMA_INTO(c, a, b)     c += a*b where c never moves: left to itself, gcc 12 destroys b
  *                             instead and spills c, which costs a quarter of the speed
  *     V_LOADU MASK V_MASK V_PART V_SUM4   see few_template.h
@@ -53,15 +55,13 @@ enum { TILE(lanes) = 3 * WIDTH };
 /* Twelve named accumulators stay in registers over the whole depth; an array would be kept in
  * memory. They start at zero even when C is added to: a sum of sums loses less than one long sum.
  */
-static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t pitch,
+static void TILE(product)(const void *a_, const void *b_, int64_t stride, int64_t depth,
                           int64_t groups, bool add, void *c_)
 {
     enum { lanes = TILE(lanes) };
-    const REAL *b = b_;
-    const int64_t unused = (pitch - depth) * ES_GROUP;
     REAL *c = c_;
     for (int64_t g = 0; g < groups; g++) {
-        const REAL *a = a_;
+        const REAL *a = a_, *b = (const REAL *)b_ + g * ES_GROUP;
         TILE_OPEN(0);
         TILE_OPEN(1);
         TILE_OPEN(2);
@@ -69,25 +69,23 @@ static void TILE(product)(const void *a_, const void *b_, int64_t depth, int64_t
         int64_t t = 0;
         for (; t + 2 <= depth; t += 2) {
             TILE_STEP(a, b[0], b[1], b[2], b[3]);
-            TILE_STEP(a + lanes, b[4], b[5], b[6], b[7]);
+            b += stride;
+            TILE_STEP(a + lanes, b[0], b[1], b[2], b[3]);
+            b += stride;
             a += 2 * lanes;
-            b += 2 * ES_GROUP;
         }
-        if (t < depth) {
+        if (t < depth)
             TILE_STEP(a, b[0], b[1], b[2], b[3]);
-            b += ES_GROUP;
-        }
         TILE_CLOSE(0);
         TILE_CLOSE(1);
         TILE_CLOSE(2);
         TILE_CLOSE(3);
-        b += unused;
         c += ES_GROUP * lanes;
     }
 }
 
-/* The same product with four keys where they lie: a key's elements are neighbours, so that four
- * rows are read from front to back and nothing is gained by packing them. */
+/* The same product with four keys: a key's elements are neighbours, so that four rows are read from
+ * front to back. */
 static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t stride,
                          int64_t keys, void *c_)
 {
@@ -120,11 +118,13 @@ static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t 
     }
 }
 
-/* Elements of a register as doubles. */
+/* Elements of a register as doubles. The empty asm hides from gcc 12 that it could copy v, a double
+ * already, in parts: for that it would keep v in memory in all of the loop that makes it. */
 static inline void TILE(widen)(V v, double *out)
 {
     _Alignas(64) REAL element[WIDTH];
     V_STORE(element, v);
+    __asm__("" : "+m"(element));
     for (int i = 0; i < WIDTH; i++)
         out[i] = (double)element[i];
 }
@@ -146,9 +146,9 @@ static void TILE(top)(const void *s_, int64_t rows, double *top)
 
 /* 2^x for TILE_LOWEST <= x < 128 (1024): x = n + f with n the nearest integer, 2^f by a polynomial
  * with constant term exactly 1, so that x = TILE_LOWEST (n = -127 or -1023, f = 0) gives exponent
- * bits zero: an exact 0. Relative error of the polynomials over |f| <= 1/2, found by weighted least
- * squares driven to minimax: degree 5: 9.1e-8 (f32, where rounding is 6e-8), degree 11: 3.5e-18
- * (f64). */
+ * bits zero: an exact 0. V_SCALE() makes that zero itself. Relative error of the polynomials over
+ * |f| <= 1/2, found by weighted least squares driven to minimax: degree 5: 9.1e-8 (f32, where
+ * rounding is 6e-8), degree 11: 3.5e-18 (f64). */
 #ifdef TILE_F32
 #define TILE_LOWEST -127.0f
 #define TILE_ROOT   0x1p-63f
@@ -165,26 +165,36 @@ static const double TILE(series)[] = {
     0x1.c6b08d7049febp-5,  0x1.ebfbdff82c5a4p-3,  0x1.62e42fefa39efp-1,  1.0};
 #endif
 
+#ifdef V_ROUND
+#define TILE_NEAR(x)        V_ROUND(x)
+#define TILE_WHOLE(t)       (t)
+#define TILE_POWER(p, t, x) V_SCALE(p, t, x)
+#define TILE_CLAMP(x)       (plain ? (x) : V_MAX(x, lowest)) /* only sums of x care */
+#else
+#define TILE_NEAR(x)        V_ADD(x, V_ALL(V_MAGIC))
+#define TILE_WHOLE(t)       V_SUB(t, V_ALL(V_MAGIC))
+#define TILE_POWER(p, t, x) V_EXP2I(p, t)
+#define TILE_CLAMP(x)       V_MAX(x, lowest)
+#endif
+
 /* Two registers at once: the chains of dependent operations interleave. */
 static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
 {
-    const V magic = V_ALL(V_MAGIC);
-    const V t0 = V_ADD(x0, magic), t1 = V_ADD(x1, magic);
-    const V n0 = V_SUB(t0, magic), n1 = V_SUB(t1, magic);
-    const V f0 = V_SUB(x0, n0), f1 = V_SUB(x1, n1);
+    const V t0 = TILE_NEAR(x0), t1 = TILE_NEAR(x1);
+    const V f0 = V_SUB(x0, TILE_WHOLE(t0)), f1 = V_SUB(x1, TILE_WHOLE(t1));
     V p0 = V_ALL(TILE(series)[0]), p1 = p0;
     for (size_t i = 1; i < sizeof TILE(series) / sizeof TILE(series)[0]; i++) {
         p0 = V_FMA(p0, f0, V_ALL(TILE(series)[i]));
         p1 = V_FMA(p1, f1, V_ALL(TILE(series)[i]));
     }
-    *e0 = V_EXP2I(p0, t0);
-    *e1 = V_EXP2I(p1, t1);
+    *e0 = TILE_POWER(p0, t0, x0);
+    *e1 = TILE_POWER(p1, t1, x1);
 }
 
 /* x of one register of scores. The product is rounded before the offset is taken off, though a
  * multiply-add would be at hand: the offset is made from the rounded product of the largest score,
  * and what a multiply-add keeps beyond it, up to 2^-24 |c s|, is an exponent. */
-#define TILE_X(p) V_MAX(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift), lowest)
+#define TILE_X(p) TILE_CLAMP(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift))
 
 /* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */
 #define TILE_TILT_PAIR(X1, STORE1)                                                                 \
@@ -283,32 +293,25 @@ static void TILE(square)(const void *w_, int64_t rows, void *out_)
         out[i] = w[i] < TILE_ROOT ? 0 : w[i] * w[i];
 }
 
-static void TILE(centre)(const void *values_, int64_t rows, int64_t channels, const double *centre,
-                         void *out_)
+static void TILE(centre)(const void *values_, int64_t stride, int64_t rows, int64_t channels,
+                         const double *centre, void *out_)
 {
     const REAL *values = values_;
     REAL *out = out_;
-    const int64_t groups = (channels + ES_GROUP - 1) / ES_GROUP, last = channels % ES_GROUP;
-    REAL *length =
-        out + channels / ES_GROUP * rows * ES_GROUP; /* its group, then its place there */
-    for (int64_t i = 0; i < rows * ES_GROUP; i++)
-        length[i] = 0;
-    length += last;
-    for (int64_t g = 0; g < groups; g++) {
-        const int64_t at = g * rows * ES_GROUP, here = channels - g * ES_GROUP;
-        REAL c[ES_GROUP];
-        for (int64_t k = 0; k < ES_GROUP; k++)
-            c[k] = k < here ? (REAL)centre[g * ES_GROUP + k] : 0;
-        for (int64_t r = at; r < at + rows * ES_GROUP; r += ES_GROUP) {
-            REAL x[ES_GROUP], sum = 0;
-            for (int64_t k = 0; k < ES_GROUP; k++) {
-                x[k] = values[r + k] - c[k]; /* beyond the channels both are zero */
-                sum += x[k] * x[k];
+    const int64_t width = (channels + ES_GROUP) / ES_GROUP * ES_GROUP;
+    for (int64_t r = 0; r < rows; r++, values += stride, out += width) {
+        REAL length = 0, sum = 0; /* the sum of sums of four */
+        for (int64_t c = 0; c < channels; c++) {
+            out[c] = values[c] - (REAL)centre[c];
+            sum += out[c] * out[c];
+            if (c % ES_GROUP == ES_GROUP - 1) {
+                length += sum;
+                sum = 0;
             }
-            for (int64_t k = 0; k < (here < ES_GROUP ? here : ES_GROUP); k++)
-                out[r + k] = x[k];
-            length[r - at] += sum;
         }
+        out[channels] = length + sum;
+        for (int64_t c = channels + 1; c < width; c++)
+            out[c] = 0;
     }
 }
 
@@ -361,6 +364,10 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_CLOSE
 #undef TILE_PUT
 #undef TILE_X
+#undef TILE_NEAR
+#undef TILE_WHOLE
+#undef TILE_POWER
+#undef TILE_CLAMP
 #undef TILE_TILT_PAIR
 #undef TILE_LOWEST
 #undef TILE_ROOT
@@ -380,6 +387,8 @@ static double TILE(burn)(int64_t steps)
 #undef V_MUL
 #undef V_MAX
 #undef V_EXP2I
+#undef V_ROUND
+#undef V_SCALE
 #undef V_FMA_INTO
 #undef V_MAGIC
 #undef V_LOADU

@@ -33,6 +33,16 @@ static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *
     _mm256_storeu_pd(out, _mm512_castpd512_pd256(_mm512_permutexvar_pd(each, sums)));
 }
 
+/* Not left to gcc, which sees that the chains of burn() are equal, computes a third of them, and
+ * has measured a peak three times as high as the CPU's. */
+#ifdef __AVX512F__
+#define FMA_PS(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+#define FMA_PD(c, a, b) __asm__("vfmadd231pd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+#else /* emulated, by a test */
+#define FMA_PS(c, a, b) ((c) = _mm512_fmadd_ps(a, b, c))
+#define FMA_PD(c, a, b) ((c) = _mm512_fmadd_pd(a, b, c))
+#endif
+
 #define TILE_F32
 #define TILE(name)          avx512_f32_##name
 #define REAL                float
@@ -43,14 +53,14 @@ static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *
 #define V_LOAD(p)           _mm512_load_ps(p)
 #define V_STORE(p, v)       _mm512_store_ps(p, v)
 #define V_FMA(a, b, c)      _mm512_fmadd_ps(a, b, c)
-#define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_ps(a, b, c)) /* 32 registers: nothing spills */
+#define V_FMA_INTO(c, a, b) FMA_PS(c, a, b)
 #define V_ADD(a, b)         _mm512_add_ps(a, b)
 #define V_SUB(a, b)         _mm512_sub_ps(a, b)
 #define V_MUL(a, b)         _mm512_mul_ps(a, b)
 #define V_MAX(a, b)         _mm512_max_ps(a, b)
-#define V_EXP2I(p, t)                                                                              \
-    _mm512_castsi512_ps(                                                                           \
-        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)))
+#define V_ROUND(x)          _mm512_roundscale_ps(x, 0)
+#define V_SCALE(p, n, x)                                                                           \
+    _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, V_ALL(-126.0f), _CMP_GE_OQ), p, n)
 #define V_LOADU(p)    _mm512_loadu_ps(p)
 #define MASK          __mmask16
 #define V_MASK(count) ((__mmask16)((1u << (count)) - 1u))
@@ -68,7 +78,7 @@ static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *
 #define V_LOAD(p)           _mm512_load_pd(p)
 #define V_STORE(p, v)       _mm512_store_pd(p, v)
 #define V_FMA(a, b, c)      _mm512_fmadd_pd(a, b, c)
-#define V_FMA_INTO(c, a, b) ((c) = _mm512_fmadd_pd(a, b, c))
+#define V_FMA_INTO(c, a, b) FMA_PD(c, a, b)
 #define V_ADD(a, b)         _mm512_add_pd(a, b)
 #define V_SUB(a, b)         _mm512_sub_pd(a, b)
 #define V_MUL(a, b)         _mm512_mul_pd(a, b)
