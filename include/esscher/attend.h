@@ -50,7 +50,7 @@ enum { ES_ATTEND_BLOCK = 1024 }; /* keys per block, at most: sums of a block are
  *   - every key, if neither window, sinks, local nor lists are given;
  *   - else each key that one of them lets it see. What several let it see it sees once.
  *
- * Keys that no query of a block sees are neither packed nor multiplied: time is that of the pairs
+ * Keys that no query of a block sees are neither read nor multiplied: time is that of the pairs
  * that are seen, rounded up to what some 48 neighbouring queries see together. For the same reason
  * a list is that of consecutive queries, best of a hundred or more: lists of single queries are
  * correct, but cost what the union of 48 of them costs. Where blocks of keys are asked for
