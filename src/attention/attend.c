@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "attention/few.h"
-#include "attention/plan.h"
+#include "attention/cut.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -85,7 +85,7 @@ static es_status attend_segment(void *job_, int64_t unit, int thread, es_error *
     es_block *b = &j->blocks[thread];
     (void)err;
     es_block_begin(b, first, block_queries(j, block));
-    es_block_stream(b, es_plan_cut(j->p, j->plan, segment), es_plan_cut(j->p, j->plan, segment + 1),
+    es_block_stream(b, es_cut_key(j->p, j->plan, segment), es_cut_key(j->p, j->plan, segment + 1),
                     0);
     es_block_store(b, &j->states[segment], first);
     return ES_OK;
@@ -106,7 +106,7 @@ static es_status merge_chunk(void *job_, int64_t chunk, int thread, es_error *er
         for (int64_t segment = 0; segment < j->plan->segments; segment++) {
             if (segment > 0)
                 es_partial_join(&j->states[0], first, &j->states[segment], first, count);
-            if (es_plan_cut(p, j->plan, segment + 1) != p->prefixes[prefix])
+            if (es_cut_key(p, j->plan, segment + 1) != p->prefixes[prefix])
                 continue;
             es_partial_emit(&j->states[0], p, first, count, first, prefix, j->out,
                             chunk_moments(j, chunk, prefix), &j->scratch[thread]);
@@ -303,7 +303,7 @@ es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
     ES_TRY(es_problem_wants(&p, out, err));
     if (es_mask_has_factors(p.mask) && p.n_scales > 1)
         return attend_apart(&p, opts, out, err);
-    ES_TRY(es_plan_make(&p, out->moments != NULL, &plan, &kernels, err));
+    ES_TRY(es_cut_make(&p, out->moments != NULL, &plan, &kernels, err));
     if (!plan.few) /* which looks while it reads */
         ES_TRY(es_problem_scan_bounds(&p, es_kernels_squares(kernels, p.q),
                                       es_kernels_squares(kernels, p.k),

@@ -6,7 +6,7 @@
 
 #include "attention/block.h"
 #include "attention/pack.h"
-#include "attention/plan.h"
+#include "attention/cut.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -282,9 +282,9 @@ static es_status meet_segment(void *job_, int64_t segment, int thread, es_error 
     const job *j = job_;
     few *f = &j->threads[thread];
     es_partial *state = &j->states[segment];
-    const int64_t end = es_plan_cut(j->p, j->plan, segment + 1);
+    const int64_t end = es_cut_key(j->p, j->plan, segment + 1);
     (void)err;
-    for (int64_t key = es_plan_cut(j->p, j->plan, segment), keys; key < end; key += keys) {
+    for (int64_t key = es_cut_key(j->p, j->plan, segment), keys; key < end; key += keys) {
         keys = end - key < f->tile ? end - key : f->tile;
         int64_t stride;
         const void *k =

@@ -7,7 +7,7 @@
 
 #include "attention/few.h"
 #include "attention/mask.h"
-#include "attention/plan.h"
+#include "attention/cut.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -170,7 +170,7 @@ es_status es_partial_attend(es_partial *partial, const es_view *q, const es_view
                        (long long)partial->queries, (long long)partial->channels, (long long)p.m,
                        (long long)p.dv);
     p.mask = es_mask_is_given(&partial->mask) ? &partial->mask : NULL;
-    ES_TRY(es_plan_make(&p, false, &plan, &kernels, err));
+    ES_TRY(es_cut_make(&p, false, &plan, &kernels, err));
     if (!plan.few) /* which looks while it reads */
         ES_TRY(es_problem_scan_bounds(&p, es_kernels_squares(kernels, p.q),
                                       es_kernels_squares(kernels, p.k),

@@ -1,4 +1,4 @@
-#include "attention/plan.h"
+#include "attention/cut.h"
 
 #include <math.h>
 
@@ -46,9 +46,9 @@ static int64_t count_segments(const es_problem *p, int64_t wanted)
     return count;
 }
 
-/* The number of segments asked for is remembered through their length, which es_plan_cut()
+/* The number of segments asked for is remembered through their length, which es_cut_key()
  * recomputes. */
-int64_t es_plan_cut(const es_problem *p, const es_attend_plan *plan, int64_t segment)
+int64_t es_cut_key(const es_problem *p, const es_attend_plan *plan, int64_t segment)
 {
     int64_t start = 0;
     for (int64_t i = 0; i < p->n_prefixes; i++) {
@@ -175,8 +175,8 @@ static double plan_bytes(const es_problem *p, const es_kernels *kernels, const e
     return bytes + 4096.0 * (double)(plan->threads + plan->chunks);
 }
 
-es_status es_plan_make(const es_problem *p, bool wants_moments, es_attend_plan *plan,
-                       const es_kernels **kernels, es_error *err)
+es_status es_cut_make(const es_problem *p, bool wants_moments, es_attend_plan *plan,
+                      const es_kernels **kernels, es_error *err)
 {
     *plan = (es_attend_plan){0};
     ES_TRY(es_isa_resolve(p->exec ? p->exec->isa : ES_ISA_AUTO, &plan->isa, err));
@@ -215,7 +215,7 @@ es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
     const int64_t scales = p.n_scales;
     if (es_mask_has_factors(p.mask))
         p.n_scales = 1; /* one after the other */
-    ES_TRY(es_plan_make(&p, wants_moments, plan, &kernels, err));
+    ES_TRY(es_cut_make(&p, wants_moments, plan, &kernels, err));
     plan->flops *= (double)(scales / p.n_scales);
     return ES_OK;
 }
