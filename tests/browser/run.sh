@@ -41,6 +41,8 @@ printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n409
 "$esscher" measure --q q.npy --k k.npy --v v.npy --scale 1 --output y.npy --quiet >/dev/null
 "$esscher" sparse --q q.npy --k k.npy --v v.npy --query-count 4 --simulations 4 --quiet --out sparse.run >/dev/null
 "$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out measure.run >/dev/null 2>&1 || [ $? = 1 ]
+"$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --look positions --block 256 \
+    --pool 1024 --quiet --out decoder.run >/dev/null
 page() {
     out=$1
     shift
@@ -48,6 +50,7 @@ page() {
 }
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
 page sparse sparse.run
+page decoder decoder.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare
