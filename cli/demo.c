@@ -18,7 +18,7 @@ typedef struct demo_options {
 static const cli_option options[] = {
     {"folder", 0, ES_PARAM_OUTPUT, "DIR", "where run files and report go",
      .field = offsetof(demo_options, folder), .standard = "demo"},
-    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: a BERT checkpoint's folder",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: its folder",
      .field = offsetof(demo_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
     {"decoder", 0, ES_PARAM_MODEL, "MODEL",

@@ -113,7 +113,7 @@ static void dense_free(dense *d)
 /* Squared error of the outputs over some keys, and their weight. */
 static double error_of(const dense *d, int64_t i, int64_t window, int64_t sinks, double *mass)
 {
-    double y[8] = {0}, error = 0.0;
+    double y[64] = {0}, error = 0.0;
     *mass = 0.0;
     for (int64_t j = 0; j <= i; j++) {
         if (i - j >= window && j >= sinks)

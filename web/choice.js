@@ -73,12 +73,15 @@ function mountList(place, { label, options, picks }, run, id) {
     if (!picks) return show();
     run.selection.set(options[select.selectedIndex].pick);
   });
-  if (picks)
-    run.selection.addEventListener("change", () => {
-      const index = options.findIndex(({ pick }) => pick === run.selection.pick);
-      if (index < 0) return; // nothing is selected: the curves stay
-      select.selectedIndex = index;
-      show();
-    });
+  // Is something selected that is among these? Where nothing is, the curves stay.
+  const follow = () => {
+    const index = options.findIndex(({ pick }) => pick === run.selection.pick);
+    if (index >= 0) select.selectedIndex = index;
+    return index >= 0;
+  };
+  if (picks) {
+    follow(); // figures that were folded may come after the selection
+    run.selection.addEventListener("change", () => follow() && show());
+  }
   show();
 }

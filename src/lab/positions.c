@@ -76,6 +76,12 @@ es_status es_positions_block(const es_positions_spec *spec, const int32_t *ids, 
 
 /* ---- cost ---- */
 
+/* Neighbouring queries go together and meet what one of them sees: so many keys more for each. */
+#define TOGETHER 64.0
+
+/* What a pair takes beside its products: an exponential, and masks at the edges of windows. */
+#define BESIDE 160.0
+
 /* Pairs of query and key that windows make, all of them. */
 static double pairs(const es_positions_spec *spec, const es_positions_grid *grid)
 {
@@ -83,9 +89,9 @@ static double pairs(const es_positions_spec *spec, const es_positions_grid *grid
     double sum = 0.0;
     for (int64_t c = 0; c < grid->windows; c++) {
         const double keys = (double)(grid->window[c] + ES_POSITIONS_SINKS);
-        sum += keys * fmax(n - keys, 0.0);
+        sum += (keys + TOGETHER) * fmax(n - keys, 0.0);
     }
-    return sum + n * fmin(n, ES_POSITIONS_LOCAL);
+    return sum + n * fmin(n, ES_POSITIONS_LOCAL + TOGETHER);
 }
 
 es_status es_positions_cost_of(const es_positions_spec *spec, es_positions_cost *out, es_error *err)
@@ -95,8 +101,8 @@ es_status es_positions_cost_of(const es_positions_spec *spec, es_positions_cost 
     es_positions_grid grid;
     ES_TRY(es_positions_grid_of(spec, &grid, err));
     /* products of windows; covariances, running squares of keys, sums of keys at all distances */
-    const double head =
-        4.0 * k * pairs(spec, &grid) + 10.0 * n * k * k + 4.0 * n * k * (double)(grid.windows + 2);
+    const double head = (4.0 * k + BESIDE) * pairs(spec, &grid) + 10.0 * n * k * k +
+                        4.0 * n * k * (double)(grid.windows + 2);
     const es_model_cost forward =
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     *out = (es_positions_cost){

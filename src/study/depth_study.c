@@ -10,7 +10,7 @@ static const char *const norms[] = {"none", "layer", "both", NULL};
 #define FIELD(member) .field = offsetof(depth_params, member)
 static const es_param params[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "
+     "folder of a model (config.json, model.safetensors, tokenizer), or org/name in the "
      "cache of the Hugging Face hub",
      FIELD(model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},

@@ -15,7 +15,7 @@
 #define FIELD(member) .field = offsetof(downstream_params, member)
 static const es_param params[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "folder of a BERT checkpoint (config.json, model.safetensors, tokenizer), or org/name in the "
+     "folder of a model (config.json, model.safetensors, tokenizer), or org/name in the "
      "cache of the Hugging Face hub; with a classifier for --tasks",
      FIELD(model)},
     {"tasks", 0, ES_PARAM_FILE, "T.tsv",

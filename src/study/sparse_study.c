@@ -37,7 +37,7 @@ static const es_param params[] = {
     {"bf16", 0, ES_PARAM_FLAG, NULL, "two-byte integers or raw bytes in .npy files are bfloat16",
      FIELD(bf16)},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "instead of files: folder of a BERT checkpoint, or org/name in the cache of the Hugging Face "
+     "instead of files: folder of a model, or org/name in the cache of the Hugging Face "
      "hub",
      FIELD(pool.model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times",

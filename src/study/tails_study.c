@@ -555,7 +555,7 @@ const es_study es_study_tails = {
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
         "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction [cited]. For every layer of a BERT checkpoint on real text, or for tokens "
+        "every direction [cited]. For every layer of a model on real text, or for tokens "
         "of your own, this measures the proxy, the psi2 norm and Hill's tail index in the "
         "directions that "
         "matter: principal components, the direction to which each head is most sensitive, scores "

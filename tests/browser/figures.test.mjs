@@ -139,6 +139,26 @@ test("downstream: a point for every policy, every third of the heads and every h
   await close();
 });
 
+test("decoders: a map of all heads, and every figure of the head that an address picks", async () => {
+  const { page, trouble, close } = await open("decoder", "#L2H4");
+  const tables = await tablesOf(page, "probe");
+  await unfold(page);
+  const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
+  assert.equal(await marksOf(figure("Heads by"), "cells"), tables.position_heads.rows);
+  const own = (name, keep = () => true) => {
+    const { columns } = tables[name];
+    return columns.layer.filter((layer, i) => layer === 2 && columns.head[i] === 4 && keep(columns, i)).length;
+  };
+  const rest = (columns, i) => columns.keys[i] === "rest";
+  assert.equal(await marksOf(figure("Where the weight is as the context grows: layer 2, head 4")), 4 * own("positions"));
+  assert.equal(await marksOf(figure("How many keys it uses as the context grows: layer 2, head 4")), 3 * own("positions"));
+  assert.equal(await marksOf(figure("What a window leaves out at the longest n: layer 2, head 4")), 2 * own("context_windows"));
+  assert.equal(await marksOf(figure("Mean score by distance: layer 2, head 4")), 3 * own("distances", rest));
+  assert.equal(await marksOf(figure("Effective context of every head")), tables.positions.rows);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
 test("a picture's slider goes through its sizes, by keys too, and every point is drawn", async () => {
   const { page, trouble, close } = await open("all");
   const { points, rows } = await tablesOf(page, "picture");

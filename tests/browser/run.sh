@@ -45,6 +45,8 @@ printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n409
 mkdir model && "$make_model" model
 awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "word%d ", 15 + (i * 5 + w * w * 3) % 16; print "\t" i % 2 } }' >tasks.tsv
 "$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25 --strata --ablate --quiet --out downstream.run >/dev/null
+"$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --look positions --block 256 \
+    --pool 1024 --quiet --out decoder.run >/dev/null
 page() {
     out=$1
     shift
@@ -53,6 +55,7 @@ page() {
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
 page sparse sparse.run
 page downstream downstream.run
+page decoder decoder.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null
 page both converge.run seed1.run --compare
