@@ -1,0 +1,120 @@
+/* plan.h : how many keys each head of a model keeps, and by which policy, as a file.
+ *
+ * A *plan* is a table: for every layer and head a policy (policy.h), a number of keys, a factor on
+ * keys that are kept by chance. `esscher budget` makes one, `loss`, `downstream` and `sparse` run a
+ * model by it, and other programs may read it: it is JSON of a stated version (docs/FILES.md).
+ *
+ *     es_plan *plan;
+ *     es_plan_load("pebble.plan.json", NULL, &plan, &err);
+ *     es_plan_check(plan, es_model_config_of(model), &err);        is it a plan of this model?
+ *     es_plan_specs(plan, n, specs);                               (layers, heads)
+ *     es_model_sparse sparse = {.heads = specs, .at = at};         what a block of n tokens is
+ * given es_plan_free(plan);
+ *
+ * To make one: es_plan_new(), set head[].spec and head[].risk, es_plan_count(), es_plan_save().
+ *
+ * A plan belongs to models of one shape: type, layers, heads, widths, vocabulary. Weights are not
+ * compared, so a plan can be tried on a fine-tuned copy; whether it holds there is for verification
+ * to say. Functions here only read the plan, unless said otherwise, and are thread-safe then.
+ */
+#ifndef ESSCHER_PLAN_H
+#define ESSCHER_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <esscher/exec.h>
+#include <esscher/model.h>
+#include <esscher/policy.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ES_PLAN_SCHEMA "esscher-plan/1"
+enum {
+    ES_PLAN_CONTEXT = 1 << 22, /* longest context that a plan may be for */
+    ES_PLAN_UNITS = 1 << 16,   /* most layers, and most heads of a layer */
+    ES_PLAN_TEXT = 256         /* bytes of `text`, its NUL included */
+};
+
+typedef struct es_plan_head {
+    es_policy_spec spec; /* policy NULL: keeps everything; else spec.keys says how many, and parts
+                            that are set hold so many at the plan's context */
+    double risk;         /* predicted E|Wo (y_S - y)|^2 of the head's output, as the study that made
+                            the plan defines it; NaN: unknown */
+} es_plan_head;
+
+typedef struct es_plan {
+    char model_type[64];
+    int64_t layers, heads, kv_heads, head_dim; /* of the model, as in es_model_config */
+    int64_t hidden, vocab;
+    int64_t window;  /* keys that a causal query of the model sees; 0: all of them */
+    int64_t context; /* tokens that the plan was made for */
+    bool causal;
+    double keys_kept, keys_all; /* sums over layers and key-value heads at `context`:
+                                   es_plan_count() */
+    char text[ES_PLAN_TEXT];    /* what it was calibrated on, for people; UTF-8 */
+    es_plan_head *head;         /* (layers, heads) */
+    es_budget *budget;
+} es_plan;
+
+/*! es_plan_new() : a plan for models like this one in which every head keeps everything and no risk
+ *  is known. O(layers heads) memory. Release with es_plan_free().
+ *  @return : ES_OK; ES_E_ARGUMENT (plan.null); ES_E_RANGE (plan.context) unless 1 <= context <=
+ *  positions and ES_PLAN_CONTEXT; ES_E_RANGE (plan.model) for a model beyond ES_PLAN_UNITS;
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_budget *budget,
+                             es_plan **out, es_error *err);
+ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
+
+/*! es_plan_sees() : keys that the last query of `n` tokens sees in the model: n, or its window. */
+ES_API int64_t es_plan_sees(const es_plan *plan, int64_t n);
+
+/*! es_plan_keys() : keys that head `head` of `layer` keeps of `n` tokens, at most what it sees. */
+ES_API int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n);
+
+/*! es_plan_count() : set keys_kept and keys_all from the heads. Heads that share keys and values
+ *  keep the same, so one of each group counts. */
+ES_API void es_plan_count(es_plan *plan);
+
+/*! es_plan_load() : read a plan file. Every number and name in it is checked, and nothing is
+ *  ignored: what this version does not know it cannot run by. O(file + keys that are kept) time.
+ *  @return : ES_OK; ES_E_IO; ES_E_LIMIT (file.size) beyond 16 MB, or over budget; ES_E_FORMAT with
+ *  err->offset where there is one: plan.json, plan.utf8, plan.depth (no JSON), plan.schema (of
+ *  another kind or version), plan.unknown (a key that there is not), plan.duplicate, plan.missing,
+ *  plan.range (a number that is none, or not of the size it should be), plan.layers, plan.heads
+ *  (not as many as it says, or not in order), plan.group (heads of a group that keep different
+ *  keys), plan.policy (no policy of that name), plan.keys (none, or more than the context has),
+ *  plan.parts (window, sinks and so on hold another number of keys than `keys` says), plan.total
+ *  (keys_kept or keys_all is not the sum); policy.part, policy.keys, policy.causal as
+ *  es_policy_spec_check(). The message names layer and head. */
+ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err);
+
+/*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
+ *  and risks have 15 digits. @return : ES_OK; ES_E_EXISTS unless `force`; ES_E_IO; rules of
+ *  es_plan_load() that the plan breaks, and then nothing is written. */
+ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err);
+
+/*! es_plan_check() : is it a plan for this model? @return : ES_OK; ES_E_ARGUMENT: plan.model (of
+ *  another type, width or vocabulary), plan.layers, plan.heads, plan.context (for blocks that are
+ *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
+ *  in a causal model. Both sides are named. */
+ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err);
+
+/*! es_plan_check_context() : does it make sense to run it on blocks of `n` tokens? Where n is not
+ *  what the plan was made for, that is a remark (es_log_set()): keys stay the numbers they are.
+ *  @return : ES_OK; ES_E_ARGUMENT (plan.context) if it drops keys at its own context and none at
+ *  this one: what would be measured is the full model. */
+ES_API es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err);
+
+/*! es_plan_specs() : what the heads keep of blocks of n tokens, out (layers, heads), for
+ *  es_model_sparse. Numbers of keys stay as they are; a head that would keep n or more keeps
+ *  everything, as one of policy NULL. */
+ES_API void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

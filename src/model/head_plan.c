@@ -1,0 +1,347 @@
+/* head_plan.c : plans in memory: new ones, what all of them must obey, whether one is of a model,
+ * and what a block is given. head_plan_file.c reads and writes them. */
+#include "model/head_plan.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- making one ---- */
+
+static es_status check_shape(const es_model_config *c, int64_t context, es_error *err)
+{
+    if (context < 1 || context > c->positions || context > ES_PLAN_CONTEXT)
+        return es_fail(err, ES_E_RANGE, "plan.context", "a length of blocks that the model takes",
+                       "a plan for %lld tokens of a model of %lld", (long long)context,
+                       (long long)c->positions);
+    if (c->layers > ES_PLAN_UNITS || c->heads > ES_PLAN_UNITS)
+        return es_fail(err, ES_E_RANGE, "plan.model", "at most 65536 layers of 65536 heads",
+                       "a plan for %lld layers of %lld heads", (long long)c->layers,
+                       (long long)c->heads);
+    return ES_OK;
+}
+
+static void copy_shape(es_plan *plan, const es_model_config *c)
+{
+    memcpy(plan->model_type, c->model_type, sizeof plan->model_type);
+    plan->layers = c->layers;
+    plan->heads = c->heads;
+    plan->kv_heads = c->kv_heads;
+    plan->head_dim = c->head_dim;
+    plan->hidden = c->hidden;
+    plan->vocab = c->vocab;
+    plan->window = c->window;
+    plan->causal = c->causal;
+}
+
+es_status es_plan_new(const es_model_config *config, int64_t context, es_budget *budget,
+                      es_plan **out, es_error *err)
+{
+    void *memory;
+    *out = NULL;
+    if (!config)
+        return es_fail(err, ES_E_ARGUMENT, "plan.null", "the model's configuration",
+                       "an argument is missing");
+    ES_TRY(check_shape(config, context, err));
+    ES_TRY(es_mem_new(budget, sizeof **out, "a plan", &memory, err));
+    es_plan *plan = memory;
+    plan->budget = budget;
+    plan->context = context;
+    copy_shape(plan, config);
+    const es_status status = es_mem_array(budget, plan->layers, plan->heads, sizeof *plan->head,
+                                          "heads of a plan", (void **)&plan->head, err);
+    if (status != ES_OK) {
+        es_plan_free(plan);
+        return status;
+    }
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
+        es_policy_spec_init(&plan->head[i].spec, NULL);
+        plan->head[i].risk = NAN;
+    }
+    es_plan_count(plan);
+    *out = plan;
+    return ES_OK;
+}
+
+void es_plan_free(es_plan *plan)
+{
+    if (!plan)
+        return;
+    es_mem_free(plan->budget, plan->head);
+    es_mem_free(plan->budget, plan);
+}
+
+/* ---- counting ---- */
+
+static bool is_full(const es_policy_spec *spec)
+{
+    return !spec->policy || spec->policy == es_policy_at(0);
+}
+
+static bool is_same(const es_policy_spec *a, const es_policy_spec *b)
+{
+    if (is_full(a) || is_full(b))
+        return is_full(a) && is_full(b);
+    return a->policy == b->policy && a->keys == b->keys && a->window == b->window &&
+           a->sinks == b->sinks && a->random == b->random && a->span == b->span &&
+           a->correction == b->correction && a->with_replacement == b->with_replacement;
+}
+
+int64_t es_plan_sees(const es_plan *plan, int64_t n)
+{
+    return plan->window > 0 && plan->window < n ? plan->window : n;
+}
+
+int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n)
+{
+    const es_policy_spec *spec = &plan->head[layer * plan->heads + head].spec;
+    const int64_t sees = es_plan_sees(plan, n);
+    return is_full(spec) || spec->keys > sees ? sees : spec->keys;
+}
+
+void es_plan_count(es_plan *plan)
+{
+    const int64_t group = plan->heads / plan->kv_heads;
+    plan->keys_kept = 0.0;
+    for (int64_t l = 0; l < plan->layers; l++)
+        for (int64_t h = 0; h < plan->heads; h += group)
+            plan->keys_kept += (double)es_plan_keys(plan, l, h, plan->context);
+    plan->keys_all =
+        (double)plan->layers * (double)plan->kv_heads * (double)es_plan_sees(plan, plan->context);
+}
+
+/* ---- what a plan must obey ---- */
+
+/* What is wrong with one head: where it stands comes before what is wrong with it. */
+static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i, es_status code,
+                           const char *rule, const char *hint, es_error *err, const char *fmt, ...)
+    ES_PRINTF(8, 9);
+
+static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i, es_status code,
+                           const char *rule, const char *hint, es_error *err, const char *fmt, ...)
+{
+    char what[sizeof err->message];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return es_fail_file(err, code, origin.file, origin.at ? origin.at[i] : -1, rule, hint,
+                        "layer %lld, head %lld: %s", (long long)(i / plan->heads),
+                        (long long)(i % plan->heads), what);
+}
+
+/* What a query at the context's end keeps, or in its middle where it sees both sides: the policy is
+ * asked, since nobody else knows what its parts mean. It needs weights and has none to look at;
+ * that it keeps as many whatever they are is what keeping a number of keys means. */
+static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, const double *zeros,
+                            es_choice *choice, double *kept, es_error *err)
+{
+    const int64_t n = es_plan_sees(plan, plan->context);
+    const es_policy_query query = {.n = n,
+                                   .position = plan->causal ? n - 1 : n / 2,
+                                   .causal = plan->causal,
+                                   .scores = zeros,
+                                   .reach = zeros,
+                                   .history = zeros,
+                                   .observed = zeros};
+    ES_TRY(es_policy_choose(spec, &query, plan->budget, choice, err));
+    *kept = es_choice_keys(choice);
+    return ES_OK;
+}
+
+static bool has_parts(const es_policy_spec *spec)
+{
+    return spec->window != ES_POLICY_UNSET || spec->sinks != ES_POLICY_UNSET ||
+           spec->random != ES_POLICY_UNSET || spec->span != ES_POLICY_UNSET;
+}
+
+/* A window of a query that sees both sides has an odd number of keys, and may meet the sinks. How
+ * many keys of a block, or of a stride, there are depends on where the query stands: no more than
+ * `keys` is all that can be asked there. */
+enum { SLACK = 2 };
+
+static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double kept)
+{
+    const double slack = plan->causal ? 0.0 : SLACK, keys = (double)spec->keys;
+    return kept <= keys + slack && (kept >= keys - slack || spec->span != ES_POLICY_UNSET);
+}
+
+/* Parts of heads that have some. Neighbours are often alike, and asked once. */
+static es_status check_parts(const es_plan *plan, es_plan_origin origin, const double *zeros,
+                             es_choice *choice, es_error *err)
+{
+    const es_policy_spec *last = NULL;
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
+        const es_policy_spec *spec = &plan->head[i].spec;
+        double kept;
+        if (is_full(spec) || !has_parts(spec) || (last && is_same(spec, last)))
+            continue;
+        ES_TRY(ask_policy(plan, spec, zeros, choice, &kept, err));
+        if (!parts_hold(plan, spec, kept))
+            return fail_head(plan, origin, i, ES_E_FORMAT, "plan.parts",
+                             "leave the parts out, or make them add up", err,
+                             "%s with these parts keeps %g keys of %lld, and keys says %lld",
+                             es_policy_name(spec->policy), kept,
+                             (long long)es_plan_sees(plan, plan->context), (long long)spec->keys);
+        last = spec;
+    }
+    return ES_OK;
+}
+
+static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
+{
+    const es_policy_spec *spec = &plan->head[i].spec;
+    const int64_t sees = es_plan_sees(plan, plan->context);
+    es_error why;
+    const es_status status = es_policy_spec_check(spec, plan->causal, &why);
+    if (status != ES_OK)
+        return fail_head(plan, origin, i, status, why.rule, why.hint, err, "%s", why.message);
+    if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED)
+        return fail_head(plan, origin, i, ES_E_UNSUPPORTED, "plan.policy", "use another policy",
+                         err, "policy %s keeps no set of keys", es_policy_name(spec->policy));
+    if (!is_full(spec) && (spec->keys < 1 || spec->keys > sees))
+        return fail_head(plan, origin, i, ES_E_FORMAT, "plan.keys",
+                         "a number of keys from 1 to what a query sees", err,
+                         "%lld keys of the %lld that a query sees at %lld tokens",
+                         (long long)spec->keys, (long long)sees, (long long)plan->context);
+    if (plan->head[i].risk < 0.0 || isinf(plan->head[i].risk))
+        return fail_head(plan, origin, i, ES_E_FORMAT, "plan.range", "a mean square, or null", err,
+                         "a risk of %g", plan->head[i].risk);
+    return ES_OK;
+}
+
+/* Heads that share keys and values share a cache, and what one of them needs cannot be dropped. */
+static es_status check_group(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
+{
+    const int64_t size = plan->heads / plan->kv_heads, first = i - i % plan->heads % size;
+    if (is_same(&plan->head[first].spec, &plan->head[i].spec))
+        return ES_OK;
+    return fail_head(plan, origin, i, ES_E_FORMAT, "plan.group",
+                     "heads of one group keep the same keys by the same policy", err,
+                     "it shares keys and values with head %lld, and keeps others than that",
+                     (long long)(first % plan->heads));
+}
+
+es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err)
+{
+    es_choice choice = {0};
+    void *zeros = NULL;
+    bool any = false;
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
+        ES_TRY(check_keys(plan, origin, i, err));
+        ES_TRY(check_group(plan, origin, i, err));
+        any = any || has_parts(&plan->head[i].spec);
+    }
+    if (!any)
+        return ES_OK;
+    es_status status = es_mem_array(plan->budget, es_plan_sees(plan, plan->context), 1,
+                                    sizeof(double), "weights", &zeros, err);
+    if (status == ES_OK)
+        status = check_parts(plan, origin, zeros, &choice, err);
+    es_choice_free(&choice);
+    es_mem_free(plan->budget, zeros);
+    return status;
+}
+
+/* ---- is it of this model? ---- */
+
+static es_status another(const char *rule, const char *what, int64_t planned, int64_t is,
+                         es_error *err)
+{
+    return es_fail(err, ES_E_ARGUMENT, rule, "make a plan for this model: esscher budget",
+                   "the plan is of a model with %lld %s, and this one has %lld", (long long)planned,
+                   what, (long long)is);
+}
+
+static es_status check_numbers(const es_plan *plan, const es_model_config *c, es_error *err)
+{
+    const struct {
+        const char *rule, *what;
+        int64_t planned, is;
+    } numbers[] = {{"plan.layers", "layers", plan->layers, c->layers},
+                   {"plan.heads", "heads in each layer", plan->heads, c->heads},
+                   {"plan.heads", "heads of keys and values", plan->kv_heads, c->kv_heads},
+                   {"plan.heads", "channels in each head", plan->head_dim, c->head_dim},
+                   {"plan.model", "channels", plan->hidden, c->hidden},
+                   {"plan.model", "tokens in its vocabulary", plan->vocab, c->vocab},
+                   {"plan.model", "keys in its window (0: all)", plan->window, c->window}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].planned != numbers[i].is)
+            return another(numbers[i].rule, numbers[i].what, numbers[i].planned, numbers[i].is,
+                           err);
+    return ES_OK;
+}
+
+es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err)
+{
+    if (!plan || !config)
+        return es_fail(err, ES_E_ARGUMENT, "plan.null", "a plan and a model's configuration",
+                       "an argument is missing");
+    if (strcmp(plan->model_type, config->model_type) != 0)
+        return es_fail(err, ES_E_ARGUMENT, "plan.model",
+                       "make a plan for this model: esscher budget",
+                       "the plan is of a model of type '%s', and this one is '%s'",
+                       plan->model_type, config->model_type);
+    ES_TRY(check_numbers(plan, config, err));
+    if (plan->causal != config->causal)
+        return es_fail(err, ES_E_ARGUMENT, "plan.model",
+                       "make a plan for this model: esscher budget",
+                       "the plan is of a model that is %scausal, and this one is%s",
+                       plan->causal ? "" : "not ", config->causal ? "" : " not");
+    if (plan->context > config->positions)
+        return es_fail(err, ES_E_ARGUMENT, "plan.context",
+                       "make a plan for this model: esscher budget",
+                       "the plan is for %lld tokens, and the model takes %lld at most",
+                       (long long)plan->context, (long long)config->positions);
+    return es_plan_obey(plan, (es_plan_origin){0}, err);
+}
+
+/* ---- running by it ---- */
+
+/* The fewest keys that a head keeps, of those that drop some at the plan's context; 0: none does.
+ */
+static int64_t fewest_keys(const es_plan *plan)
+{
+    int64_t fewest = 0;
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
+        const es_policy_spec *spec = &plan->head[i].spec;
+        const bool drops = !is_full(spec) && (spec->keys < es_plan_sees(plan, plan->context) ||
+                                              spec->with_replacement);
+        if (drops && (fewest == 0 || spec->keys < fewest))
+            fewest = spec->keys;
+    }
+    return fewest;
+}
+
+es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err)
+{
+    const int64_t fewest = fewest_keys(plan);
+    if (fewest > 0 && n <= fewest)
+        return es_fail(err, ES_E_ARGUMENT, "plan.context",
+                       "use longer blocks, or a plan that was made for short ones",
+                       "every head of the plan keeps %lld keys or more, and blocks have %lld "
+                       "tokens: nothing would be dropped",
+                       (long long)fewest, (long long)n);
+    if (n != plan->context)
+        es_log(ES_LOG_WARN,
+               "the plan was made for %lld tokens and is run on %lld; heads keep the numbers of "
+               "keys that it says",
+               (long long)plan->context, (long long)n);
+    return ES_OK;
+}
+
+void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out)
+{
+    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
+        const es_policy_spec *spec = &plan->head[i].spec;
+        out[i] = *spec;
+        if (is_full(spec) || (spec->keys >= n && !spec->with_replacement))
+            es_policy_spec_init(&out[i], NULL);
+        else if (spec->keys > n)
+            out[i].keys = n;
+    }
+}

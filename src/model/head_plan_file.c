@@ -1,0 +1,605 @@
+/* head_plan_file.c : plans as files: strict JSON in, the same JSON out.
+ *
+ * Objects are tables of fields: which keys there are, what stands there, and how large it may be.
+ * A key that no table has is refused, for a plan that is half understood would be run as another.
+ * Keys may come in any order, so what depends on several of them is checked at the end. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/head_plan.h"
+#include "model/json.h"
+#include "model/unicode.h"
+#include "store/file.h"
+
+enum { WORD_MOST = 64, FIELDS_MOST = 16 };
+
+static const char HINT[] = "plan files are described in docs/FILES.md";
+
+/* ---- reading: tables of fields ---- */
+
+typedef struct reading reading;
+
+typedef enum kind {
+    WHOLE, /* int64_t */
+    RISK,  /* double; null is NaN */
+    TOTAL, /* double, a whole number */
+    WORD,  /* char[WORD_MOST] */
+    TEXT,  /* char[ES_PLAN_TEXT] */
+    TRUTH, /* bool */
+    OBJECT /* whatever `take` makes of it */
+} kind;
+
+typedef struct field {
+    const char *key;
+    kind kind;
+    size_t at; /* in the struct that is filled */
+    double min, max;
+    const char *rule; /* of a number out of range; NULL: plan.range */
+    bool optional;
+    es_status (*take)(reading *r);
+} field;
+
+/* One head as it stands in the file. */
+typedef struct said {
+    int64_t head, group, keys, window, sinks, random, span;
+    char policy[WORD_MOST], correction[WORD_MOST];
+    bool with_replacement;
+    double risk;
+} said;
+
+/* A file being read. Heads are gathered as they come, at most as many as the file has bytes for. */
+struct reading {
+    es_json j;
+    char schema[WORD_MOST];
+    es_plan *plan;
+    int64_t count, room; /* heads so far */
+    int64_t *at, *group; /* (count) where they stand, which group they say */
+    int64_t room_at, room_group;
+    int64_t layers, in_layer; /* layers so far; heads of the present one */
+    int64_t layer;            /* the number it says */
+};
+
+static es_status fail_at(reading *r, int64_t at, const char *rule, const char *hint,
+                         const char *fmt, ...) ES_PRINTF(5, 6);
+
+static es_status fail_at(reading *r, int64_t at, const char *rule, const char *hint,
+                         const char *fmt, ...)
+{
+    char what[sizeof r->j.err->message];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, at, rule, hint, "%s", what);
+}
+
+/* "layer 3, head 2: ", or as much of it as is known already. */
+static const char *where(const reading *r, char out[WORD_MOST])
+{
+    out[0] = '\0';
+    if (r->in_layer >= 0)
+        snprintf(out, WORD_MOST, "layer %lld, head %lld: ", (long long)r->layers,
+                 (long long)r->in_layer);
+    return out;
+}
+
+static es_status bad_number(reading *r, size_t at, const field *f, const char *is)
+{
+    char place[WORD_MOST];
+    return fail_at(r, (int64_t)at, f->rule ? f->rule : "plan.range", HINT,
+                   "%s%s is %s; it should be a %snumber from %.15g to %.15g", where(r, place),
+                   f->key, is, f->kind == RISK ? "" : "whole ", f->min, f->max);
+}
+
+static es_status take_number(reading *r, const field *f, double *out)
+{
+    const unsigned char first = es_json_kind(&r->j);
+    const size_t at = r->j.at;
+    if (first == 'n' && f->kind == RISK) {
+        *out = NAN;
+        return es_json_skip(&r->j);
+    }
+    if (first != '-' && (first < '0' || first > '9'))
+        return bad_number(r, at, f, first == '"' ? "text" : first == 'n' ? "null" : "no number");
+    ES_TRY(es_json_number(&r->j, out));
+    const bool whole = f->kind == RISK || (fabs(*out) <= 9e15 && *out == floor(*out));
+    if (!whole || !(*out >= f->min && *out <= f->max))
+        return bad_number(r, at, f,
+                          *out < 0    ? "negative"
+                          : *out == 0 ? "0"
+                          : !whole    ? "not whole"
+                                      : "too large");
+    return ES_OK;
+}
+
+static es_status take_text(reading *r, char *out, size_t size)
+{
+    es_json_text text;
+    ES_TRY(es_json_string(&r->j, &text));
+    es_json_copy(&text, out, size);
+    return ES_OK;
+}
+
+static es_status take_value(reading *r, const field *f, void *into)
+{
+    void *out = (char *)into + f->at;
+    double number;
+    switch (f->kind) {
+    case WHOLE:
+        ES_TRY(take_number(r, f, &number));
+        *(int64_t *)out = (int64_t)number;
+        return ES_OK;
+    case RISK:
+    case TOTAL:
+        return take_number(r, f, out);
+    case WORD:
+        return take_text(r, out, WORD_MOST);
+    case TEXT:
+        return take_text(r, out, ES_PLAN_TEXT);
+    case TRUTH:
+        return es_json_boolean(&r->j, out);
+    default:
+        return f->take(r);
+    }
+}
+
+static es_status unknown_key(reading *r, const es_json_text *key)
+{
+    char word[WORD_MOST], place[WORD_MOST];
+    es_json_copy(key, word, sizeof word);
+    return fail_at(r, (int64_t)key->at, "plan.unknown", HINT, "%sthere is no key \"%s\" in %s",
+                   where(r, place), word, ES_PLAN_SCHEMA);
+}
+
+/* One object by its table. */
+static es_status take_object(reading *r, const field *fields, void *into)
+{
+    es_json_list list;
+    es_json_text key;
+    bool seen[FIELDS_MOST] = {0};
+    char place[WORD_MOST];
+    const size_t begin = (es_json_kind(&r->j), r->j.at);
+    ES_TRY(es_json_begin(&r->j, '{', &list));
+    for (;;) {
+        int which = 0;
+        ES_TRY(es_json_next(&r->j, &list, &key));
+        if (list.done)
+            break;
+        while (fields[which].key && !es_json_same(&key, fields[which].key))
+            which++;
+        if (!fields[which].key)
+            return unknown_key(r, &key);
+        if (seen[which])
+            return fail_at(r, (int64_t)key.at, "plan.duplicate", "keep one of them",
+                           "%sduplicate key %s", where(r, place), fields[which].key);
+        seen[which] = true;
+        ES_TRY(take_value(r, &fields[which], into));
+    }
+    for (int i = 0; fields[i].key; i++)
+        if (!seen[i] && !fields[i].optional)
+            return fail_at(r, (int64_t)begin, "plan.missing", HINT, "%sthere is no %s",
+                           where(r, place), fields[i].key);
+    return ES_OK;
+}
+
+/* ---- reading: heads ---- */
+
+#define SAID(member) offsetof(said, member)
+static const field head_fields[] = {
+    {"head", WHOLE, SAID(head), 0, ES_PLAN_UNITS, "plan.heads", false, NULL},
+    {"group", WHOLE, SAID(group), 0, ES_PLAN_UNITS, "plan.group", false, NULL},
+    {"policy", WORD, SAID(policy), 0, 0, NULL, false, NULL},
+    {"keys", WHOLE, SAID(keys), 1, ES_PLAN_CONTEXT, "plan.keys", false, NULL},
+    {"window", WHOLE, SAID(window), 0, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
+    {"sinks", WHOLE, SAID(sinks), 0, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
+    {"random", WHOLE, SAID(random), 0, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
+    {"span", WHOLE, SAID(span), 1, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
+    {"correction", WORD, SAID(correction), 0, 0, NULL, false, NULL},
+    {"with_replacement", TRUTH, SAID(with_replacement), 0, 0, NULL, true, NULL},
+    {"risk", RISK, SAID(risk), 0, 1e300, NULL, true, NULL},
+    {0}};
+
+static es_status unknown_policy(reading *r, size_t at, const char *name)
+{
+    char hint[sizeof r->j.err->hint] = "there are", place[WORD_MOST];
+    for (int64_t i = 0; es_policy_at(i); i++) {
+        const size_t used = strlen(hint);
+        snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "",
+                 es_policy_name(es_policy_at(i)));
+    }
+    return fail_at(r, (int64_t)at, "plan.policy", hint, "%sthere is no policy \"%s\"",
+                   where(r, place), name);
+}
+
+/* A policy that leaves nothing to chance has no factors: "none" says what is so. */
+static es_status take_correction(reading *r, size_t at, const char *word, es_policy_spec *spec)
+{
+    char place[WORD_MOST];
+    const bool chance = es_policy_parts(spec->policy) & ES_PART_CORRECTION;
+    if (strcmp(word, "own") == 0 || (strcmp(word, "none") == 0 && !chance))
+        spec->correction = ES_CORRECTION_OWN;
+    else if (strcmp(word, "none") == 0)
+        spec->correction = ES_CORRECTION_NONE;
+    else if (strcmp(word, "inverse") == 0)
+        spec->correction = ES_CORRECTION_INVERSE;
+    else
+        return fail_at(r, (int64_t)at, "plan.correction", "own, none or inverse",
+                       "%sthere is no correction \"%s\"", where(r, place), word);
+    return ES_OK;
+}
+
+/* "full" has as many keys as there are; how many that is, is seen at the end. */
+static es_status understand_head(reading *r, size_t at, const said *s, es_plan_head *out)
+{
+    const es_policy *policy = es_policy_find(s->policy);
+    if (!policy)
+        return unknown_policy(r, at, s->policy);
+    es_policy_spec_init(&out->spec, policy == es_policy_at(0) ? NULL : policy);
+    out->spec.keys = s->keys;
+    out->spec.window = s->window;
+    out->spec.sinks = s->sinks;
+    out->spec.random = s->random;
+    out->spec.span = s->span;
+    out->spec.with_replacement = s->with_replacement;
+    out->risk = s->risk;
+    return take_correction(r, at, s->correction, &out->spec);
+}
+
+static es_status make_room(reading *r)
+{
+    es_budget *b = r->plan->budget;
+    const int64_t needed = r->count + 1;
+    es_error *err = r->j.err;
+    ES_TRY(es_mem_grow(b, (void **)&r->plan->head, &r->room, needed, sizeof *r->plan->head,
+                       "heads of a plan", err));
+    ES_TRY(es_mem_grow(b, (void **)&r->at, &r->room_at, needed, sizeof *r->at, "places", err));
+    return es_mem_grow(b, (void **)&r->group, &r->room_group, needed, sizeof *r->group, "groups",
+                       err);
+}
+
+static es_status take_head(reading *r)
+{
+    said s = {.window = ES_POLICY_UNSET,
+              .sinks = ES_POLICY_UNSET,
+              .random = ES_POLICY_UNSET,
+              .span = ES_POLICY_UNSET,
+              .risk = NAN};
+    const size_t at = (es_json_kind(&r->j), r->j.at);
+    ES_TRY(take_object(r, head_fields, &s));
+    if (s.head != r->in_layer)
+        return fail_at(r, (int64_t)at, "plan.heads", "list every head once, in order",
+                       "layer %lld: head %lld stands where head %lld should be",
+                       (long long)r->layers, (long long)s.head, (long long)r->in_layer);
+    ES_TRY(make_room(r));
+    ES_TRY(understand_head(r, at, &s, &r->plan->head[r->count]));
+    r->at[r->count] = (int64_t)at;
+    r->group[r->count++] = s.group;
+    return ES_OK;
+}
+
+/* ---- reading: layers ---- */
+
+static es_status take_heads(reading *r)
+{
+    es_json_list list;
+    ES_TRY(es_json_begin(&r->j, '[', &list));
+    for (r->in_layer = 0;; r->in_layer++) {
+        ES_TRY(es_json_next(&r->j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(take_head(r));
+    }
+}
+
+static const field layer_fields[] = {
+    {"layer", WHOLE, offsetof(reading, layer), 0, ES_PLAN_UNITS, "plan.layers", false, NULL},
+    {"heads", OBJECT, 0, 0, 0, NULL, false, take_heads},
+    {0}};
+
+/* Layers have as many heads as the first: who belongs to which is their order. */
+static es_status take_layer(reading *r)
+{
+    const int64_t before = r->count;
+    const size_t at = (es_json_kind(&r->j), r->j.at);
+    r->in_layer = -1;
+    ES_TRY(take_object(r, layer_fields, r));
+    r->in_layer = -1;
+    if (r->layer != r->layers)
+        return fail_at(r, (int64_t)at, "plan.layers", "list every layer once, in order",
+                       "layer %lld stands where layer %lld should be", (long long)r->layer,
+                       (long long)r->layers);
+    const int64_t first = r->layers ? before / r->layers : r->count;
+    if (r->count == before || r->count - before != first)
+        return fail_at(r, (int64_t)at, "plan.heads", "list every head once, in order",
+                       "layer %lld has %lld heads, layer 0 %lld", (long long)r->layer,
+                       (long long)(r->count - before), (long long)first);
+    r->layers++;
+    return ES_OK;
+}
+
+static es_status take_layers(reading *r)
+{
+    es_json_list list;
+    ES_TRY(es_json_begin(&r->j, '[', &list));
+    for (;;) {
+        ES_TRY(es_json_next(&r->j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(take_layer(r));
+    }
+}
+
+/* ---- reading: the whole ---- */
+
+#define PLAN(member) offsetof(es_plan, member)
+static const field model_fields[] = {
+    {"model_type", WORD, PLAN(model_type), 0, 0, NULL, false, NULL},
+    {"layers", WHOLE, PLAN(layers), 1, ES_PLAN_UNITS, NULL, false, NULL},
+    {"heads", WHOLE, PLAN(heads), 1, ES_PLAN_UNITS, NULL, false, NULL},
+    {"kv_heads", WHOLE, PLAN(kv_heads), 1, ES_PLAN_UNITS, NULL, false, NULL},
+    {"head_dim", WHOLE, PLAN(head_dim), 1, 1 << 20, NULL, false, NULL},
+    {"hidden", WHOLE, PLAN(hidden), 1, 1 << 24, NULL, false, NULL},
+    {"vocab", WHOLE, PLAN(vocab), 1, 1 << 30, NULL, false, NULL},
+    {"window", WHOLE, PLAN(window), 0, 1 << 30, NULL, false, NULL},
+    {"causal", TRUTH, PLAN(causal), 0, 0, NULL, false, NULL},
+    {0}};
+
+static es_status take_model(reading *r) { return take_object(r, model_fields, r->plan); }
+
+static es_status take_schema(reading *r)
+{
+    const size_t at = (es_json_kind(&r->j), r->j.at);
+    ES_TRY(take_text(r, r->schema, sizeof r->schema));
+    if (strcmp(r->schema, ES_PLAN_SCHEMA) == 0)
+        return ES_OK;
+    return fail_at(r, (int64_t)at, "plan.schema", "this version reads " ES_PLAN_SCHEMA,
+                   "the schema is \"%s\"", r->schema);
+}
+
+static const field plan_fields[] = {
+    {"schema", OBJECT, 0, 0, 0, NULL, false, take_schema},
+    {"model", OBJECT, 0, 0, 0, NULL, false, take_model},
+    {"context", WHOLE, PLAN(context), 1, ES_PLAN_CONTEXT, "plan.context", false, NULL},
+    {"text", TEXT, PLAN(text), 0, 0, NULL, true, NULL},
+    {"keys_kept", TOTAL, PLAN(keys_kept), 0, 9e15, "plan.total", false, NULL},
+    {"keys_all", TOTAL, PLAN(keys_all), 0, 9e15, "plan.total", false, NULL},
+    {"layers", OBJECT, 0, 0, 0, NULL, false, take_layers},
+    {0}};
+
+static es_status check_counts(reading *r)
+{
+    const es_plan *p = r->plan;
+    if (r->layers != p->layers)
+        return fail_at(r, -1, "plan.layers", "list every layer once, in order",
+                       "the model has %lld layers, and %lld are listed", (long long)p->layers,
+                       (long long)r->layers);
+    if (r->count != p->layers * p->heads)
+        return fail_at(r, -1, "plan.heads", "list every head once, in order",
+                       "the model has %lld heads in each layer, and %lld are listed",
+                       (long long)p->heads, (long long)(r->count / r->layers));
+    if (p->heads % p->kv_heads)
+        return fail_at(r, -1, "plan.group", "groups of heads are of one size",
+                       "%lld heads share the keys and values of %lld", (long long)p->heads,
+                       (long long)p->kv_heads);
+    return ES_OK;
+}
+
+/* What each head says of its group, and of keys where it keeps all of them. */
+static es_status check_heads(reading *r)
+{
+    es_plan *p = r->plan;
+    const int64_t size = p->heads / p->kv_heads, sees = es_plan_sees(p, p->context);
+    for (int64_t i = 0; i < r->count; i++) {
+        es_policy_spec *spec = &p->head[i].spec;
+        const long long l = i / p->heads, h = i % p->heads;
+        if (r->group[i] != h / size)
+            return fail_at(r, r->at[i], "plan.group", "a group is head / (heads / kv_heads)",
+                           "layer %lld, head %lld: group %lld, and it should be %lld", l, h,
+                           (long long)r->group[i], (long long)(h / size));
+        if (spec->policy)
+            continue;
+        if (spec->keys != sees)
+            return fail_at(r, r->at[i], "plan.keys", "policy full keeps every key",
+                           "layer %lld, head %lld: full keeps %lld keys, and keys says %lld", l, h,
+                           (long long)sees, (long long)spec->keys);
+        spec->keys = ES_POLICY_UNSET;
+    }
+    return ES_OK;
+}
+
+static es_status check_totals(reading *r)
+{
+    es_plan *p = r->plan;
+    const double kept = p->keys_kept, all = p->keys_all;
+    es_plan_count(p);
+    if (kept != p->keys_kept || all != p->keys_all)
+        return fail_at(r, -1, "plan.total", "was the file edited? Totals are sums over groups",
+                       "%s is %.15g, and the heads have %.15g",
+                       kept != p->keys_kept ? "keys_kept" : "keys_all",
+                       kept != p->keys_kept ? kept : all,
+                       kept != p->keys_kept ? p->keys_kept : p->keys_all);
+    return ES_OK;
+}
+
+static es_status take_plan(reading *r)
+{
+    r->in_layer = -1;
+    ES_TRY(take_object(r, plan_fields, r->plan));
+    ES_TRY(es_json_end(&r->j));
+    ES_TRY(check_counts(r));
+    ES_TRY(check_heads(r));
+    ES_TRY(es_plan_obey(r->plan, (es_plan_origin){r->j.file, r->at}, r->j.err));
+    return check_totals(r);
+}
+
+es_status es_plan_parse(const void *text, size_t size, const char *file, es_budget *budget,
+                        es_plan **out, es_error *err)
+{
+    reading r = {.j = {.bytes = text, .end = size, .file = file, .rule = "plan", .err = err}};
+    void *memory;
+    *out = NULL;
+    ES_TRY(es_mem_new(budget, sizeof *r.plan, "a plan", &memory, err));
+    r.plan = memory;
+    r.plan->budget = budget;
+    const es_status status = take_plan(&r);
+    es_mem_free(budget, r.at);
+    es_mem_free(budget, r.group);
+    if (status != ES_OK)
+        es_plan_free(r.plan);
+    else
+        *out = r.plan;
+    return status;
+}
+
+es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err)
+{
+    void *text;
+    size_t size;
+    *out = NULL;
+    ES_TRY(es_file_load(path, ES_PLAN_BYTES, budget, &text, &size, err));
+    const es_status status = es_plan_parse(text, size, path, budget, out, err);
+    es_mem_free(budget, text);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* A draft with a buffer; after a failure nothing more is written. */
+typedef struct writing {
+    es_draft draft;
+    es_status status;
+    es_error *err;
+    size_t used;
+    char buffer[4096];
+} writing;
+
+static void flush(writing *w)
+{
+    if (w->status == ES_OK)
+        w->status = es_draft_write(&w->draft, w->buffer, w->used, w->err);
+    w->used = 0;
+}
+
+static void put(writing *w, const char *fmt, ...) ES_PRINTF(2, 3);
+
+/* Pieces are short: names, numbers. */
+static void put(writing *w, const char *fmt, ...)
+{
+    enum { PIECE = 512 };
+    va_list args;
+    if (sizeof w->buffer - w->used < PIECE)
+        flush(w);
+    va_start(args, fmt);
+    const int length = vsnprintf(w->buffer + w->used, PIECE, fmt, args);
+    va_end(args);
+    if (length > 0)
+        w->used += (size_t)length < PIECE ? (size_t)length : PIECE - 1;
+}
+
+/* What is no UTF-8 becomes U+FFFD: a text comes from file names, which may be anything. */
+static void put_text(writing *w, const char *text)
+{
+    size_t left = strlen(text);
+    put(w, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; left > 0;) {
+        int32_t c;
+        const size_t length = es_utf8_next(p, left, &c);
+        if (c < 0)
+            put(w, "\\ufffd");
+        else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+            put(w, "\\u%04x", (unsigned)c);
+        else
+            put(w, "%.*s", (int)length, (const char *)p);
+        p += length;
+        left -= length;
+    }
+    put(w, "\"");
+}
+
+static void put_part(writing *w, const char *key, int64_t value)
+{
+    if (value != ES_POLICY_UNSET)
+        put(w, ", \"%s\": %lld", key, (long long)value);
+}
+
+static const char *correction_of(const es_policy_spec *spec)
+{
+    if (!(es_policy_parts(spec->policy) & ES_PART_CORRECTION))
+        return "none";
+    return spec->correction == ES_CORRECTION_NONE      ? "none"
+           : spec->correction == ES_CORRECTION_INVERSE ? "inverse"
+                                                       : "own";
+}
+
+static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t head)
+{
+    const es_plan_head *one = &plan->head[layer * plan->heads + head];
+    const es_policy_spec *spec = &one->spec;
+    put(w, "      {\"head\": %lld, \"group\": %lld, \"policy\": \"%s\", \"keys\": %lld",
+        (long long)head, (long long)(head / (plan->heads / plan->kv_heads)),
+        es_policy_name(spec->policy), (long long)es_plan_keys(plan, layer, head, plan->context));
+    put_part(w, "sinks", spec->sinks);
+    put_part(w, "window", spec->window);
+    put_part(w, "random", spec->random);
+    put_part(w, "span", spec->span);
+    put(w, ", \"correction\": \"%s\"", correction_of(spec));
+    if (spec->with_replacement)
+        put(w, ", \"with_replacement\": true");
+    if (isnan(one->risk))
+        put(w, ", \"risk\": null}");
+    else
+        put(w, ", \"risk\": %.15g}", one->risk);
+}
+
+static void put_model(writing *w, const es_plan *p)
+{
+    put(w, "  \"model\": {\"model_type\": ");
+    put_text(w, p->model_type);
+    put(w,
+        ", \"layers\": %lld, \"heads\": %lld, \"kv_heads\": %lld, \"head_dim\": %lld, "
+        "\"hidden\": %lld, \"vocab\": %lld, \"window\": %lld, \"causal\": %s},\n",
+        (long long)p->layers, (long long)p->heads, (long long)p->kv_heads, (long long)p->head_dim,
+        (long long)p->hidden, (long long)p->vocab, (long long)p->window,
+        p->causal ? "true" : "false");
+}
+
+static void put_plan(writing *w, const es_plan *p)
+{
+    es_plan counted = *p;
+    es_plan_count(&counted);
+    put(w, "{\n  \"schema\": \"%s\",\n", ES_PLAN_SCHEMA);
+    put_model(w, p);
+    put(w, "  \"context\": %lld,\n  \"text\": ", (long long)p->context);
+    put_text(w, p->text);
+    put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
+        counted.keys_all);
+    for (int64_t l = 0; l < p->layers; l++) {
+        put(w, "    {\"layer\": %lld, \"heads\": [\n", (long long)l);
+        for (int64_t h = 0; h < p->heads; h++) {
+            put_head(w, p, l, h);
+            put(w, h + 1 < p->heads ? ",\n" : "\n");
+        }
+        put(w, l + 1 < p->layers ? "    ]},\n" : "    ]}\n");
+    }
+    put(w, "  ]\n}\n");
+    flush(w);
+}
+
+es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err)
+{
+    writing w = {.err = err};
+    if (!plan || !path)
+        return es_fail(err, ES_E_ARGUMENT, "plan.null", "a plan and a path",
+                       "an argument is missing");
+    ES_TRY(es_plan_obey(plan, (es_plan_origin){0}, err));
+    ES_TRY(es_draft_open(path, force, &w.draft, err));
+    put_plan(&w, plan);
+    if (w.status == ES_OK)
+        w.status = es_draft_publish(&w.draft, err);
+    es_draft_discard(&w.draft);
+    return w.status;
+}
