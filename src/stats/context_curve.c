@@ -10,7 +10,7 @@
 
 enum { GRID = 200, GOLDEN = 40, POLISH = 20, ROUNDS = 200 };
 
-double es_curve_residual(const es_points *p, const es_curve *c, int64_t i)
+double es_curve_residual(const es_points *p, const es_context_curve *c, int64_t i)
 {
     return p->base[i] * (p->L[i] - c->a * exp(-c->beta * p->x[i]) - c->gamma);
 }
@@ -24,14 +24,14 @@ static void fill_column(const es_points *p, double beta)
         p->r[i] = exp(-beta * p->x[i]);
 }
 
-static double residual_of(const es_points *p, const es_curve *c, int64_t i)
+static double residual_of(const es_points *p, const es_context_curve *c, int64_t i)
 {
     return p->base[i] * (p->L[i] - c->a * p->r[i] - c->gamma);
 }
 
 /* Weighted regression on (f, 1), f in p->r, centred so that it stays accurate when f is nearly
  * constant; `gamma` may be given. */
-static es_curve solve_column(const es_points *p, double beta, double gamma)
+static es_context_curve solve_column(const es_points *p, double beta, double gamma)
 {
     double sw = 0.0, sf = 0.0, sL = 0.0, ff = 0.0, fL = 0.0;
     for (int64_t i = 0; i < p->count; i++) {
@@ -47,11 +47,11 @@ static es_curve solve_column(const es_points *p, double beta, double gamma)
         fL += w * f * (p->L[i] - L0);
     }
     const double a = ff > 0.0 ? fL / ff : 0.0;
-    return (es_curve){.a = a, .beta = beta, .gamma = L0 - a * f0};
+    return (es_context_curve){.a = a, .beta = beta, .gamma = L0 - a * f0};
 }
 
 /* Returns the weighted sum of squares. */
-static double solve_linear(const es_points *p, double beta, es_curve *out)
+static double solve_linear(const es_points *p, double beta, es_context_curve *out)
 {
     double ss = 0.0;
     fill_column(p, beta);
@@ -66,7 +66,7 @@ static double solve_linear(const es_points *p, double beta, es_curve *out)
 /* ---- given beta and scale: Huber's objective ---- */
 
 /* 2 sum rho, and the weights for the next round. */
-static double huber_loss(const es_points *p, const es_curve *c, double scale)
+static double huber_loss(const es_points *p, const es_context_curve *c, double scale)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < p->count; i++) {
@@ -85,7 +85,7 @@ double es_curve_loss(const es_points *p, double beta, double gamma, double scale
         p->w[i] = 1.0;
     fill_column(p, beta);
     for (int round = 0; round < ROUNDS; round++) { /* the objective is convex here */
-        const es_curve c = solve_column(p, beta, gamma);
+        const es_context_curve c = solve_column(p, beta, gamma);
         const double loss = huber_loss(p, &c, scale);
         if (!(loss < before * (1.0 - 1e-10)))
             return fmin(loss, before);
@@ -119,13 +119,13 @@ double es_curve_loss_at_gamma(const es_points *p, double beta, double gamma, dou
 
 static double squares_of_log_beta(const void *context, double t)
 {
-    es_curve c;
+    es_context_curve c;
     return solve_linear(context, exp(t), &c);
 }
 
 /* J'WJ and J'Wr over (a, beta, gamma). */
-static void normal_equations(const es_points *p, const es_curve *c, int robust, double M[3][3],
-                             double v[3])
+static void normal_equations(const es_points *p, const es_context_curve *c, int robust,
+                             double M[3][3], double v[3])
 {
     memset(M, 0, 9 * sizeof(double));
     memset(v, 0, 3 * sizeof(double));
@@ -166,7 +166,7 @@ static int invert(const double M[3][3], double out[3][3])
     return 1;
 }
 
-int es_curve_covariance(const es_points *p, const es_curve *c, double cov[3][3])
+int es_curve_covariance(const es_points *p, const es_context_curve *c, double cov[3][3])
 {
     double M[3][3], v[3];
     normal_equations(p, c, 0, M, v);
@@ -175,11 +175,11 @@ int es_curve_covariance(const es_points *p, const es_curve *c, double cov[3][3])
 
 /* Golden section stops at the square root of rounding; Gauss-Newton goes on from there. A step is
  * taken while it lowers the sum of squares, or leaves it as it is. */
-static void polish(const es_points *p, es_curve *c)
+static void polish(const es_points *p, es_context_curve *c)
 {
     for (int step = 0; step < POLISH; step++) {
         double M[3][3], v[3], inverse[3][3];
-        es_curve next;
+        es_context_curve next;
         normal_equations(p, c, 1, M, v);
         if (!invert((const double(*)[3])M, inverse))
             return;
@@ -196,7 +196,7 @@ static void polish(const es_points *p, es_curve *c)
     }
 }
 
-static void fit_weighted(const es_points *p, es_curve *out)
+static void fit_weighted(const es_points *p, es_context_curve *out)
 {
     const double low = log(ES_CONTEXT_BETA_MIN), high = log(ES_CONTEXT_BETA_MAX);
     double least = INFINITY;
@@ -217,7 +217,7 @@ static void fit_weighted(const es_points *p, es_curve *out)
 /* ---- Huber's weights around it ---- */
 
 /* The median residual in units in which it is the standard deviation of a normal law. */
-static double median_scale(const es_points *p, const es_curve *c)
+static double median_scale(const es_points *p, const es_context_curve *c)
 {
     for (int64_t i = 0; i < p->count; i++)
         p->r[i] = fabs(es_curve_residual(p, c, i));
@@ -225,7 +225,7 @@ static double median_scale(const es_points *p, const es_curve *c)
     return es_median_of(p->r, p->count) / 0.6744897501960817;
 }
 
-void es_curve_fit(const es_points *p, es_curve *curve, double *scale)
+void es_curve_fit(const es_points *p, es_context_curve *curve, double *scale)
 {
     for (int64_t i = 0; i < p->count; i++)
         p->w[i] = 1.0;

@@ -23,13 +23,13 @@ typedef struct es_points {
 #define ES_CONTEXT_BETA_MAX 3.0
 
 /* L = a exp(-beta x) + gamma */
-typedef struct es_curve {
+typedef struct es_context_curve {
     double a, beta, gamma;
-} es_curve;
+} es_context_curve;
 
 /*! es_curve_fit() : the best curve and the scale of the residuals it leaves; weights into p->w.
  * The minimum may be at the edge of the range of beta. */
-void es_curve_fit(const es_points *p, es_curve *curve, double *scale);
+void es_curve_fit(const es_points *p, es_context_curve *curve, double *scale);
 
 /*! es_curve_loss() : 2 sum rho(r/scale), Huber's objective, of the best curve with this beta and,
  * unless it is NaN, this gamma; both other parameters are chosen for it. p->w is overwritten. For
@@ -40,10 +40,10 @@ double es_curve_loss(const es_points *p, double beta, double gamma, double scale
 double es_curve_loss_at_gamma(const es_points *p, double beta, double gamma, double scale);
 
 /*! es_curve_residual() : of point i, over its se. */
-double es_curve_residual(const es_points *p, const es_curve *curve, int64_t i);
+double es_curve_residual(const es_points *p, const es_context_curve *curve, int64_t i);
 
 /*! es_curve_covariance() : inverse of J'J over (a, beta, gamma), J the derivatives of the residuals
  * without robust weights; 0 if it is singular. */
-int es_curve_covariance(const es_points *p, const es_curve *curve, double cov[3][3]);
+int es_curve_covariance(const es_points *p, const es_context_curve *curve, double cov[3][3]);
 
 #endif

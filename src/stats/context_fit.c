@@ -75,7 +75,7 @@ static double student_quantile(double level, int64_t nu)
 /* A fit under way. */
 typedef struct fit_job {
     es_points p;
-    es_curve best;
+    es_context_curve best;
     double scale;   /* of the residuals, by their median; of least squares the root mean square */
     double spread2; /* variance of an estimate = spread2 (J'J)^-1 */
     double excess;  /* by which the loss may exceed its minimum within the interval */
@@ -162,7 +162,7 @@ static void find_intervals(const fit_job *f, es_context_fit *out)
  * gamma): ln A = ln a + beta ln mean. */
 static void translate(const fit_job *f, double log_mean, double cov[3][3], es_context_fit *out)
 {
-    const es_curve *c = &f->best;
+    const es_context_curve *c = &f->best;
     const double T[3][3] = {{1.0 / c->a, log_mean, 0.0}, {0.0, 1.0, 0.0}, {0.0, 0.0, 1.0}};
     for (int k = 0; k < 3; k++)
         for (int l = 0; l < 3; l++) {

@@ -195,6 +195,7 @@ static es_status make_settings(es_job *job, const budget_params *p, budget_state
     const int64_t ways = p->rivals ? BUDGET_WAYS : 1;
     if (!p->verify.count && !p->tasks)
         return ES_OK;
+    ES_TRY(es_job_array(job, 2, s->verify.count, sizeof *s->room, &s->room, err));
     ES_TRY(es_job_array(job, ways, 1 + p->frontier.count, sizeof *s->settings, &s->settings, err));
     for (int w = 0; w < ways; w++)
         add_setting(s, (budget_way)w, 0.0);

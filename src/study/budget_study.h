@@ -70,6 +70,7 @@ typedef struct budget_state {
     int64_t n_options;
     budget_setting *settings; /* (n_settings); the first is the plan */
     int64_t n_settings;
+    double *room; /* (2, blocks of verification) for summaries */
 } budget_state;
 
 /*! budget_block() : block `at` of a text, for the laboratory. */
@@ -178,8 +179,10 @@ es_measured budget_verified_end(const es_job *job, int64_t setting, int end);
  *  (1); NaN without labels. */
 es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
 
-/*! budget_put_verified() : record, positions; the verdict if a tolerance was asked for. */
-void budget_put_verified(es_job *job, const budget_known *k, es_answer *answer);
+/*! budget_put_ends() : what the model says in a setting, into columns loss, kl, agreement, accuracy.
+ *  budget_put_verified() : record, positions; the verdict if a tolerance was asked for. */
+void budget_put_ends(const es_job *job, int64_t setting, es_table *table, int64_t row);
+void budget_put_verified(es_job *job, es_answer *answer);
 
 extern const char *const budget_dtypes[];
 int64_t budget_dtype_bits(int dtype);

@@ -1,0 +1,97 @@
+/* allocate.h : a number of keys to share out among heads (THEORY 14).
+ *
+ * A *unit*, a head or a group of heads that share keys and values, has options: m keys kept leave
+ * the risk r(m). How should M keys be shared out so that the sum of weighted risks is least? Where
+ * every unit's risk falls equally for one more key. With options on a grid that is: on the lower
+ * convex hull of each unit's curve, steps are taken in the order of what they are worth,
+ *
+ *     weight (r(m) - r(m')) / (m' - m),
+ *
+ * until the keys are spent. At every total that this passes through no other choice of options has
+ * less risk: a smaller one would lie below a hull. Between two of them a step does not fit; what is
+ * left is then spent on smaller ones, and es_allocate_bound() says how much there could be to gain.
+ *
+ *     es_curve curves[] = {{3, keys, risk_a, 1.0}, {3, keys, risk_b, 2.0}};
+ *     int64_t chosen[2];
+ *     double used, risk;
+ *     es_allocate_keys(curves, 2, 128, chosen, &used, &risk, &err);
+ *     keys[chosen[1]]                                                   what unit 1 gets
+ *
+ * Then the rivals that are in use: the same for everybody, less with depth, in proportion to a
+ * need.
+ *
+ * All functions read curves and nothing else, are thread-safe and deterministic (of units that are
+ * alike the first comes first), and take O(options) memory of their own. Errors of all of them:
+ * ES_E_ARGUMENT (allocate.null); ES_E_RANGE (allocate.curve: no option, keys that do not increase
+ * or are negative, a risk or weight that is negative or no number; err->row is the unit);
+ * ES_E_MEMORY.
+ */
+#ifndef ESSCHER_ALLOCATE_H
+#define ESSCHER_ALLOCATE_H
+
+#include <stdint.h>
+
+#include <esscher/export.h>
+#include <esscher/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one unit may have. Risks need not fall, and curves need not be convex: what lies above the
+ * hull is passed over. */
+typedef struct es_curve {
+    int64_t count;
+    const double *keys; /* (count) increasing */
+    const double *risk; /* (count) >= 0 */
+    double weight;      /* how much its risk counts: a depth gain; >= 0 */
+} es_curve;
+
+/*! es_allocate_keys() : the least sum of weighted risks for at most `keys` keys. chosen (units) are
+ *  options; *used their keys, *risk their weighted risks (both may be NULL). Keys that help nobody
+ *  are left. O(N log N) for N options, and N for each step into what is left.
+ *  @return : ES_OK; ES_E_RANGE (allocate.keys) if the first options have more already. */
+ES_API es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys,
+                                  int64_t *chosen, double *used, double *risk, es_error *err);
+
+/*! es_allocate_risk() : the fewest keys for a sum of weighted risks of at most `most`; the reverse.
+ *  After the steps that it takes, units give back what is not needed.
+ *  @return : ES_OK; ES_E_RANGE (allocate.risk) if all keys leave more than that. */
+ES_API es_status es_allocate_risk(const es_curve *curves, int64_t units, double most,
+                                  int64_t *chosen, double *used, double *risk, es_error *err);
+
+/*! es_allocate_bound() : what no choice of options for `keys` keys can be below: hulls that may be
+ *  stopped anywhere. es_allocate_keys() meets it at every corner, and is above it by one step at
+ *  most. @return : as es_allocate_keys(). */
+ES_API es_status es_allocate_bound(const es_curve *curves, int64_t units, double keys, double *out,
+                                   es_error *err);
+
+/* ---- rivals ----
+ * Units are to have keys in proportion to their shares, at least their first option and at most
+ * their last; what those limits take or leave goes to the others, in proportion. Each is then given
+ * the largest option that is not above its part, and what is left over goes, option by option, to
+ * whoever is furthest below it. Risks are not looked at. */
+
+/*! es_allocate_mass() : in proportion to need (units), >= 0 and not all 0: how many keys hold a
+ *  given mass, or, as in Ada-KV, how many of a unit's keys are among the heaviest of its layer (one
+ *  layer at a time then, each with its own number of keys).
+ *  @return : ES_OK; ES_E_RANGE: allocate.keys, allocate.need. */
+ES_API es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys,
+                                  const double *need, int64_t *chosen, double *used, double *risk,
+                                  es_error *err);
+
+/*! es_allocate_uniform() : the same for all. */
+ES_API es_status es_allocate_uniform(const es_curve *curves, int64_t units, double keys,
+                                     int64_t *chosen, double *used, double *risk, es_error *err);
+
+/*! es_allocate_pyramid() : falling linearly with depth (PyramidKV): a unit of layer[i], 0 <= layer
+ * < layers, has 2 - last times the mean in the first layer and `last` times it, in (0, 1], in the
+ *  last. @return : also ES_E_RANGE (allocate.layer). */
+ES_API es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys,
+                                     const int64_t *layer, int64_t layers, double last,
+                                     int64_t *chosen, double *used, double *risk, es_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,400 @@
+/* allocate.c : keys shared out where they are worth most (THEORY 14). */
+#include <esscher/allocate.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- checks and sums ---- */
+
+static es_status bad_curve(int64_t unit, int64_t option, const char *what, es_error *err)
+{
+    return es_fail_at(err, ES_E_RANGE, unit, option, "allocate.curve",
+                      "options in increasing keys, risks and weights that are not negative",
+                      "unit %lld: %s", (long long)unit, what);
+}
+
+static es_status check_curve(const es_curve *c, int64_t unit, es_error *err)
+{
+    if (c->count < 1 || !c->keys || !c->risk)
+        return bad_curve(unit, -1, "there is no option", err);
+    if (!(c->weight >= 0.0 && c->weight <= 1e300))
+        return bad_curve(unit, -1, "its weight is negative or no number", err);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!(c->keys[i] >= 0.0 && c->keys[i] <= 1e15) || (i && !(c->keys[i] > c->keys[i - 1])))
+            return bad_curve(unit, i, "keys do not increase", err);
+        if (!(c->risk[i] >= 0.0 && c->weight * c->risk[i] <= 1e300))
+            return bad_curve(unit, i, "a risk is negative or no number", err);
+    }
+    return ES_OK;
+}
+
+static es_status check_curves(const es_curve *curves, int64_t units, const void *out, es_error *err)
+{
+    if (!curves || units < 1 || !out)
+        return es_fail(err, ES_E_ARGUMENT, "allocate.null", "curves, and where to put the choice",
+                       "an argument is missing");
+    for (int64_t u = 0; u < units; u++)
+        ES_TRY(check_curve(&curves[u], u, err));
+    return ES_OK;
+}
+
+static double keys_of(const es_curve *curves, int64_t units, const int64_t *chosen)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < units; u++)
+        sum += curves[u].keys[chosen[u]];
+    return sum;
+}
+
+static double risk_of(const es_curve *curves, int64_t units, const int64_t *chosen)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < units; u++)
+        sum += curves[u].weight * curves[u].risk[chosen[u]];
+    return sum;
+}
+
+static void tell(const es_curve *curves, int64_t units, const int64_t *chosen, double *used,
+                 double *risk)
+{
+    if (used)
+        *used = keys_of(curves, units, chosen);
+    if (risk)
+        *risk = risk_of(curves, units, chosen);
+}
+
+static es_status check_least(const es_curve *curves, int64_t units, double keys, es_error *err)
+{
+    double least = 0.0;
+    for (int64_t u = 0; u < units; u++)
+        least += curves[u].keys[0];
+    return keys >= least
+               ? ES_OK
+               : es_fail(err, ES_E_RANGE, "allocate.keys",
+                         "allow more keys, or bring options with fewer",
+                         "%g keys are allowed, and the smallest options have %g", keys, least);
+}
+
+/* ---- hulls ---- */
+
+/* A side of a unit's hull. */
+typedef struct step {
+    double worth; /* weighted risk that it takes off, for each of its keys */
+    double keys, drop;
+    int64_t unit, to;
+} step;
+
+/* From a corner of the hull the next one is where the line falls most steeply; of several on one
+ * line the last, so that what steps of a unit are worth falls strictly. */
+static bool next_step(const es_curve *c, int64_t unit, int64_t from, step *out)
+{
+    *out = (step){.unit = unit};
+    for (int64_t i = from + 1; i < c->count; i++) {
+        const double keys = c->keys[i] - c->keys[from];
+        const double drop = c->weight * (c->risk[from] - c->risk[i]), worth = drop / keys;
+        if (worth > 0.0 && worth >= out->worth)
+            *out = (step){worth, keys, drop, unit, i};
+    }
+    return out->worth > 0.0;
+}
+
+/* What is worth most first; units in their order, and steps of a unit in theirs, which rounding may
+ * have made alike. */
+static int by_worth(const void *a, const void *b)
+{
+    const step *x = a, *y = b;
+    if (x->worth != y->worth)
+        return x->worth > y->worth ? -1 : 1;
+    if (x->unit != y->unit)
+        return x->unit < y->unit ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* All sides of all hulls, in the order in which they are taken. Release with es_mem_free(). */
+static es_status make_steps(const es_curve *curves, int64_t units, step **out, int64_t *count,
+                            es_error *err)
+{
+    int64_t most = 0;
+    for (int64_t u = 0; u < units; u++)
+        most += curves[u].count - 1;
+    ES_TRY(es_mem_array(NULL, most, 1, sizeof **out, "steps", (void **)out, err));
+    *count = 0;
+    for (int64_t u = 0; u < units; u++) {
+        step s;
+        for (int64_t at = 0; next_step(&curves[u], u, at, &s); at = s.to)
+            (*out)[(*count)++] = s;
+    }
+    qsort(*out, (size_t)*count, sizeof **out, by_worth);
+    return ES_OK;
+}
+
+static void begin(int64_t units, int64_t *chosen)
+{
+    for (int64_t u = 0; u < units; u++)
+        chosen[u] = 0;
+}
+
+/* ---- so many keys ---- */
+
+/* Of all options that fit into what is left, on a hull or not, the one that is worth most per key;
+ * until none is. */
+static void spend(const es_curve *curves, int64_t units, double left, int64_t *chosen)
+{
+    for (;;) {
+        step best = {0};
+        for (int64_t u = 0; u < units; u++) {
+            const es_curve *c = &curves[u];
+            const int64_t from = chosen[u];
+            for (int64_t i = from + 1; i < c->count && c->keys[i] - c->keys[from] <= left; i++) {
+                const double keys = c->keys[i] - c->keys[from];
+                const double worth = c->weight * (c->risk[from] - c->risk[i]) / keys;
+                if (worth > best.worth)
+                    best = (step){.worth = worth, .keys = keys, .unit = u, .to = i};
+            }
+        }
+        if (!(best.worth > 0.0))
+            return;
+        chosen[best.unit] = best.to;
+        left -= best.keys;
+    }
+}
+
+/* Steps in their order, up to the first that does not fit. @return : the keys that are left. */
+static double climb(const step *steps, int64_t count, double left, int64_t *chosen)
+{
+    for (int64_t i = 0; i < count && steps[i].keys <= left; i++) {
+        chosen[steps[i].unit] = steps[i].to;
+        left -= steps[i].keys;
+    }
+    return left;
+}
+
+es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys, int64_t *chosen,
+                           double *used, double *risk, es_error *err)
+{
+    step *steps;
+    int64_t count;
+    ES_TRY(check_curves(curves, units, chosen, err));
+    ES_TRY(check_least(curves, units, keys, err));
+    ES_TRY(make_steps(curves, units, &steps, &count, err));
+    begin(units, chosen);
+    const double left = climb(steps, count, keys - keys_of(curves, units, chosen), chosen);
+    es_mem_free(NULL, steps);
+    spend(curves, units, left, chosen);
+    tell(curves, units, chosen, used, risk);
+    return ES_OK;
+}
+
+es_status es_allocate_bound(const es_curve *curves, int64_t units, double keys, double *out,
+                            es_error *err)
+{
+    step *steps;
+    int64_t count;
+    double left = keys, risk = 0.0;
+    ES_TRY(check_curves(curves, units, out, err));
+    ES_TRY(check_least(curves, units, keys, err));
+    ES_TRY(make_steps(curves, units, &steps, &count, err));
+    for (int64_t u = 0; u < units; u++) {
+        left -= curves[u].keys[0];
+        risk += curves[u].weight * curves[u].risk[0];
+    }
+    for (int64_t i = 0; i < count && left > 0.0; i++) {
+        risk -= steps[i].drop * fmin(1.0, left / steps[i].keys); /* a part of the last one */
+        left -= steps[i].keys;
+    }
+    es_mem_free(NULL, steps);
+    *out = fmax(0.0, risk);
+    return ES_OK;
+}
+
+/* ---- so much risk ---- */
+
+/* Of all options with fewer keys that stay within `most`, the one that gives back the most keys;
+ * until none does. Of several that give back as many, the one that costs least. */
+static void give_back(const es_curve *curves, int64_t units, double most, int64_t *chosen)
+{
+    for (;;) {
+        const double room = most - risk_of(curves, units, chosen);
+        step best = {0};
+        for (int64_t u = 0; u < units; u++)
+            for (int64_t i = 0; i < chosen[u]; i++) {
+                const es_curve *c = &curves[u];
+                const double keys = c->keys[chosen[u]] - c->keys[i];
+                const double cost = c->weight * (c->risk[i] - c->risk[chosen[u]]);
+                if (cost <= room && (keys > best.keys || (keys == best.keys && cost < best.drop)))
+                    best = (step){.keys = keys, .drop = cost, .unit = u, .to = i};
+            }
+        if (!(best.keys > 0.0))
+            return;
+        const int64_t before = chosen[best.unit];
+        chosen[best.unit] = best.to;
+        if (risk_of(curves, units, chosen) > most) { /* the last bit of a sum */
+            chosen[best.unit] = before;
+            return;
+        }
+    }
+}
+
+es_status es_allocate_risk(const es_curve *curves, int64_t units, double most, int64_t *chosen,
+                           double *used, double *risk, es_error *err)
+{
+    step *steps;
+    int64_t count, at = 0;
+    ES_TRY(check_curves(curves, units, chosen, err));
+    ES_TRY(make_steps(curves, units, &steps, &count, err));
+    begin(units, chosen);
+    double left = risk_of(curves, units, chosen);
+    for (; left > most && at < count; at++) {
+        chosen[steps[at].unit] = steps[at].to;
+        left = risk_of(curves, units, chosen); /* not less the drop, which would gather rounding */
+    }
+    es_mem_free(NULL, steps);
+    if (!(left <= most))
+        return es_fail(err, ES_E_RANGE, "allocate.risk", "allow more, or bring larger options",
+                       "a risk of %g is allowed, and all keys leave %g", most, left);
+    give_back(curves, units, most, chosen);
+    tell(curves, units, chosen, used, risk);
+    return ES_OK;
+}
+
+/* ---- rivals ---- */
+
+static double within(const es_curve *c, double keys)
+{
+    return fmin(c->keys[c->count - 1], fmax(c->keys[0], keys));
+}
+
+/* What a unit is to have, times `scale`. */
+static double part_of(const es_curve *c, double share, double scale)
+{
+    return within(c, share > 0.0 ? scale * share : 0.0);
+}
+
+static double parts_of(const es_curve *curves, int64_t units, const double *share, double scale)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < units; u++)
+        sum += part_of(&curves[u], share[u], scale);
+    return sum;
+}
+
+/* The scale at which all parts together have `keys`: their sum only grows with it, so halving finds
+ * it, between nothing and where every unit that has a share has its last option. */
+static double find_scale(const es_curve *curves, int64_t units, const double *share, double keys)
+{
+    enum { HALVINGS = 200 };
+    double low = 0.0, high = 0.0;
+    for (int64_t u = 0; u < units; u++)
+        if (share[u] > 0.0)
+            high = fmax(high, curves[u].keys[curves[u].count - 1] / share[u]);
+    if (parts_of(curves, units, share, high) <= keys)
+        return high;
+    for (int i = 0; i < HALVINGS; i++) {
+        const double middle = low + 0.5 * (high - low);
+        *(parts_of(curves, units, share, middle) <= keys ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* The unit that is furthest below its part among those whose next option fits; -1: none. */
+static int64_t furthest(const es_curve *curves, int64_t units, const double *share, double scale,
+                        double left, const int64_t *chosen)
+{
+    int64_t found = -1;
+    double most = -(double)INFINITY;
+    for (int64_t u = 0; u < units; u++) {
+        const es_curve *c = &curves[u];
+        const double has = c->keys[chosen[u]], below = part_of(c, share[u], scale) - has;
+        if (share[u] > 0.0 && chosen[u] + 1 < c->count && c->keys[chosen[u] + 1] - has <= left &&
+            below > most) {
+            most = below;
+            found = u;
+        }
+    }
+    return found;
+}
+
+/* Shares are numbers >= 0 of which one at least is not 0. */
+static es_status share_out(const es_curve *curves, int64_t units, double keys, const double *share,
+                           int64_t *chosen, double *used, double *risk, es_error *err)
+{
+    ES_TRY(check_least(curves, units, keys, err));
+    const double scale = find_scale(curves, units, share, keys);
+    begin(units, chosen);
+    for (int64_t u = 0; u < units; u++)
+        while (chosen[u] + 1 < curves[u].count &&
+               curves[u].keys[chosen[u] + 1] <= part_of(&curves[u], share[u], scale))
+            chosen[u]++;
+    for (;;) {
+        const double left = keys - keys_of(curves, units, chosen);
+        const int64_t u = furthest(curves, units, share, scale, left, chosen);
+        if (u < 0)
+            break;
+        chosen[u]++;
+    }
+    tell(curves, units, chosen, used, risk);
+    return ES_OK;
+}
+
+es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys, const double *need,
+                           int64_t *chosen, double *used, double *risk, es_error *err)
+{
+    double most = 0.0;
+    ES_TRY(check_curves(curves, units, chosen, err));
+    for (int64_t u = 0; need && u < units; u++) {
+        if (!(need[u] >= 0.0 && need[u] <= 1e300))
+            return es_fail_at(err, ES_E_RANGE, u, -1, "allocate.need", "numbers of keys",
+                              "unit %lld needs %g", (long long)u, need[u]);
+        most = fmax(most, need[u]);
+    }
+    if (!(most > 0.0))
+        return es_fail(err, ES_E_RANGE, "allocate.need", "what each unit needs",
+                       "no unit needs anything");
+    return share_out(curves, units, keys, need, chosen, used, risk, err);
+}
+
+/* With shares that are a line over the layers; layer NULL: the same for all. */
+static es_status by_layer(const es_curve *curves, int64_t units, double keys, const int64_t *layer,
+                          int64_t layers, double last, int64_t *chosen, double *used, double *risk,
+                          es_error *err)
+{
+    double *share;
+    ES_TRY(es_mem_array(NULL, units, 1, sizeof *share, "shares", (void **)&share, err));
+    for (int64_t u = 0; u < units; u++) {
+        const double depth = layer && layers > 1 ? (double)layer[u] / (double)(layers - 1) : 0.5;
+        share[u] = (2.0 - last) - 2.0 * (1.0 - last) * depth;
+    }
+    const es_status status = share_out(curves, units, keys, share, chosen, used, risk, err);
+    es_mem_free(NULL, share);
+    return status;
+}
+
+es_status es_allocate_uniform(const es_curve *curves, int64_t units, double keys, int64_t *chosen,
+                              double *used, double *risk, es_error *err)
+{
+    ES_TRY(check_curves(curves, units, chosen, err));
+    return by_layer(curves, units, keys, NULL, 1, 1.0, chosen, used, risk, err);
+}
+
+es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys,
+                              const int64_t *layer, int64_t layers, double last, int64_t *chosen,
+                              double *used, double *risk, es_error *err)
+{
+    ES_TRY(check_curves(curves, units, chosen, err));
+    if (!layer)
+        return es_fail(err, ES_E_ARGUMENT, "allocate.null", "the layer of each unit",
+                       "an argument is missing");
+    if (!(last > 0.0 && last <= 1.0))
+        return es_fail(err, ES_E_RANGE, "allocate.layer", "a share of the mean, 0 to 1",
+                       "the last layer is to have %g of the mean", last);
+    for (int64_t u = 0; u < units; u++)
+        if (layer[u] < 0 || layer[u] >= layers)
+            return es_fail_at(err, ES_E_RANGE, u, -1, "allocate.layer", "count layers from 0",
+                              "unit %lld is in layer %lld of %lld", (long long)u,
+                              (long long)layer[u], (long long)layers);
+    return by_layer(curves, units, keys, layer, layers, last, chosen, used, risk, err);
+}
