@@ -52,10 +52,10 @@ enum { ES_BUDGET_SINKS = 4 };
 
 /* Where the numbers go; all are written. Risks are E|Wo_h (y_S - y)|^2, means over the queries. */
 typedef struct es_curves {
-    double *risk;    /* (L, h, n_policies, n_keys); NaN: not looked at, because the policy leaves keys
-                        to chance, whose integral is dear and smooth: every other number of keys is */
-    double *limit;   /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h) */
-    double *facts;   /* (L, h, ES_FACTS) */
+    double *risk;  /* (L, h, n_policies, n_keys); NaN: not looked at, because the policy leaves keys
+                      to chance, whose integral is dear and smooth: every other number of keys is */
+    double *limit; /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h) */
+    double *facts; /* (L, h, ES_FACTS) */
     double *spread2; /* (L) of the layer's attention output, after Wo: mean |a - mean a|^2 */
 } es_curves;
 
@@ -98,11 +98,11 @@ es_status es_gains_block(const es_budget_block *block, const es_policy_spec *hea
 /* All layers keep fewer. */
 typedef struct es_trial {
     double *error2, *spread2; /* (L + 1) of every hidden state, as above */
-    double *own2, *out2;      /* (L) of the attention outputs, each layer from the full model's state:
-                                 |a_S - a|^2 and |a - mean a|^2; NULL: not wanted */
-    double *kept;             /* (L, h) keys of a query, mean over the block */
-    double *ends;             /* (ES_ENDS) */
-    double *logits;           /* (2, labels) full and sparse, of a classifier; NULL: not wanted */
+    double *own2, *out2; /* (L) of the attention outputs, each layer from the full model's state:
+                            |a_S - a|^2 and |a - mean a|^2; NULL: not wanted */
+    double *kept;        /* (L, h) keys of a query, mean over the block */
+    double *ends;        /* (ES_ENDS) */
+    double *logits;      /* (2, labels) full and sparse, of a classifier; NULL: not wanted */
 } es_trial;
 
 /*! es_trial_block() : a block under what heads (L, h) say. Next tokens' distributions are compared

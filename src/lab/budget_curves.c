@@ -30,14 +30,14 @@ typedef struct work {
     const es_curves *out;
     es_budget *budget;
     es_arena arena;
-    int64_t *chosen;   /* (queries) positions, increasing */
-    double *q, *k, *v; /* (n, dk) of a head; q times the scale; v through the root of G */
-    double *raw;       /* (n, dk) values as they are */
-    double *scores;    /* (STRIP, n) */
-    double *history;   /* (n) weight from the queries before */
-    double *recent;    /* (span, n) of the last of them, one by one */
-    double *observed;  /* (n) their sum */
-    double *sorted;    /* (n) */
+    int64_t *chosen;     /* (queries) positions, increasing */
+    double *q, *k, *v;   /* (n, dk) of a head; q times the scale; v through the root of G */
+    double *raw;         /* (n, dk) values as they are */
+    double *scores;      /* (STRIP, n) */
+    double *history;     /* (n) weight from the queries before */
+    double *recent;      /* (span, n) of the last of them, one by one */
+    double *observed;    /* (n) their sum */
+    double *sorted;      /* (n) */
     double *gram, *root; /* (dk, dk) */
     int64_t span;
     es_wo_sum sum;

@@ -87,15 +87,15 @@ typedef struct work {
     const es_model_config *c;
     const es_exec *exec;
     es_arena arena;
-    int64_t from, late; /* positions that count */
-    size_t state;       /* bytes of a hidden state */
-    char *full, *thin;  /* (L + 1, n, H) in the model's precision */
-    double *x, *y;      /* (late, H) of either */
-    double *nll[2];     /* (n - 1) full, thin */
-    char *tokens[2];    /* (n, vocab); NULL: too many, or not wanted */
-    double *logits[2];  /* (labels) */
-    double *row[2];     /* (vocab) */
-    es_wo_sum sum[2];   /* attention output of the layer that is looked at, full and thin */
+    int64_t from, late;    /* positions that count */
+    size_t state;          /* bytes of a hidden state */
+    char *full, *thin;     /* (L + 1, n, H) in the model's precision */
+    double *x, *y;         /* (late, H) of either */
+    double *nll[2];        /* (n - 1) full, thin */
+    char *tokens[2];       /* (n, vocab); NULL: too many, or not wanted */
+    double *logits[2];     /* (labels) */
+    double *row[2];        /* (vocab) */
+    es_wo_sum sum[2];      /* attention output of the layer that is looked at, full and thin */
     es_policy_spec *heads; /* (L, h) of the run */
 } work;
 
@@ -159,7 +159,11 @@ static void read_late(const work *w, const char *states, int64_t state, double *
     const es_dtype dtype = es_model_precision(w->block->model);
     const int64_t H = w->c->hidden, item = (int64_t)es_dtype_size(dtype);
     const es_view rows = {(void *)(uintptr_t)(states + (size_t)state * w->state),
-                          dtype, w->block->n, H, H * item, item};
+                          dtype,
+                          w->block->n,
+                          H,
+                          H * item,
+                          item};
     for (int64_t i = 0; i < w->late; i++)
         es_view_read_row(&rows, w->from + i, out + i * H);
 }

@@ -15,12 +15,10 @@
 
 const char *const budget_ways[BUDGET_WAYS] = {"ours", "uniform", "pyramid", "mass"};
 
-#define PYRAMID_LAST 0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size */
+#define PYRAMID_LAST 0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size   \
+                           */
 
-static int64_t layer_of(const budget_state *s, int64_t unit)
-{
-    return unit / s->config->kv_heads;
-}
+static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
 
 /* ---- means over blocks ---- */
 
@@ -233,7 +231,7 @@ static es_status allocate(const budget_state *s, const budget_means *a, budget_w
                                    PYRAMID_LAST, o->chosen, NULL, NULL, err);
     case BUDGET_MASS:
         share_by_mass(s, a, o->share);
-        return es_allocate_share(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
+        return es_allocate_mass(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
     default:
         return es_allocate_keys(o->curves, s->units, total, o->chosen, NULL, NULL, err);
     }

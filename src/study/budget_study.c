@@ -284,8 +284,8 @@ static es_status specs_of(const budget_state *s, const budget_pick *picks, es_ar
                           es_policy_spec **out, es_error *err)
 {
     void *m;
-    ES_TRY(es_arena_array(arena, s->config->layers, s->config->heads, sizeof **out, "specs", &m,
-                          err));
+    ES_TRY(
+        es_arena_array(arena, s->config->layers, s->config->heads, sizeof **out, "specs", &m, err));
     *out = m;
     budget_specs(s, picks, *out);
     return ES_OK;
@@ -386,9 +386,9 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 /* ---- what it takes ---- */
 
-/* Timed, as downstream has it: a thinned head takes 2 microseconds for each query and 40 ns for each
- * of its keys, an integral 60 nodes of 4 operations for each number of the values at a tenth of the
- * speed of products; the model does 25 operations in a nanosecond. */
+/* Timed, as downstream has it: a thinned head takes 2 microseconds for each query and 40 ns for
+ * each of its keys, an integral 60 nodes of 4 operations for each number of the values at a tenth
+ * of the speed of products; the model does 25 operations in a nanosecond. */
 typedef struct work {
     double curves, gains, trial;
 } work;
@@ -429,21 +429,20 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const work w = work_of(job);
     const double threads = (double)job->exec.threads;
     const double blocks = (double)s->text.count, trials = (double)(s->n_settings * s->verify.count);
-    const double cells =
-        8.0 * (blocks * (double)(budget_curves_rows(s) + budget_gains_rows(s)) +
-               trials * (double)budget_trial_rows(s));
+    const double cells = 8.0 * (blocks * (double)(budget_curves_rows(s) + budget_gains_rows(s)) +
+                                trials * (double)budget_trial_rows(s));
     const int64_t longest = s->verify.length > s->n ? s->verify.length : s->n;
     const double curves = es_curves_bytes(s->config, s->n) +
                           es_model_cost_of(s->config, job->precision, s->n, 1, false).bytes;
     const double means = 16.0 * (double)(s->units * (s->P + 2) * (s->K + s->n_options));
     (void)err;
-    *out = (es_cost){
-        .flops = blocks * (w.curves + w.gains) + trials * w.trial,
-        .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
-        .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
-        .work_bytes = 1.1 * cells +
-                      threads * (fmax(curves, es_trial_bytes(s->model, longest)) + 4.0 * means) +
-                      40.0 * means + 4e6};
+    *out = (es_cost){.flops = blocks * (w.curves + w.gains) + trials * w.trial,
+                     .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
+                     .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
+                     .work_bytes =
+                         1.1 * cells +
+                         threads * (fmax(curves, es_trial_bytes(s->model, longest)) + 4.0 * means) +
+                         40.0 * means + 4e6};
     return ES_OK;
 }
 
@@ -461,13 +460,13 @@ static es_status add_stages(es_job *job, es_error *err)
                                     .cols = 1, .columns = cell_columns, .alone = true,
                                     .shared = true, .flops = w.curves, .run = run_curves},
                         err));
-    ES_TRY(es_job_stage(job,
-                        &(es_stage){"gains", .phase = "following errors through the layers",
-                                    .noun = "blocks", .cells = s->text.count,
-                                    .rows = budget_gains_rows(s), .cols = 1,
-                                    .columns = cell_columns, .alone = true, .shared = true,
-                                    .flops = w.gains, .run = run_gains},
-                        err));
+    ES_TRY(
+        es_job_stage(job,
+                     &(es_stage){"gains", .phase = "following errors through the layers",
+                                 .noun = "blocks", .cells = s->text.count,
+                                 .rows = budget_gains_rows(s), .cols = 1, .columns = cell_columns,
+                                 .alone = true, .shared = true, .flops = w.gains, .run = run_gains},
+                     err));
     return es_job_stage(job,
                         &(es_stage){"trials", .phase = "verifying", .noun = "blocks and plans",
                                     .cells = s->n_settings * s->verify.count,

@@ -2,9 +2,9 @@
  * budget_texts.c, curves, plans and predictions in budget_plan.c, what becomes of them in
  * budget_summary.c, verification in budget_verified.c.
  *
- * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers make
- * of one layer's error (gains), the model under an allocation (trials). Everything that is said is
- * made of those. */
+ * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers
+ * make of one layer's error (gains), the model under an allocation (trials). Everything that is
+ * said is made of those. */
 #ifndef ES_STUDY_BUDGET_STUDY_H
 #define ES_STUDY_BUDGET_STUDY_H
 
@@ -138,8 +138,8 @@ es_status budget_share_limit(const budget_state *s, const budget_means *a, doubl
                              es_arena *arena, double *own2, es_error *err);
 
 /*! budget_make() : the plan that was asked for. */
-es_status budget_make(const es_job *job, const budget_means *a, es_arena *arena,
-                      budget_pick *picks, es_error *err);
+es_status budget_make(const es_job *job, const budget_means *a, es_arena *arena, budget_pick *picks,
+                      es_error *err);
 
 double budget_total(const budget_state *s, const budget_pick *picks);
 
@@ -165,12 +165,13 @@ es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
 typedef struct budget_known {
     es_arena *arena;
     budget_means all;
-    budget_pick *plan;                   /* (units) */
+    budget_pick *plan;                     /* (units) */
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
 } budget_known;
 
-/*! budget_verified_own() : of the plan's layer, in spreads; budget_verified_state() : of a setting's
- *  hidden state; budget_verified_end() : of ES_END_. Value and standard error over blocks. */
+/*! budget_verified_own() : of the plan's layer, in spreads; budget_verified_state() : of a
+ * setting's hidden state; budget_verified_end() : of ES_END_. Value and standard error over blocks.
+ */
 es_measured budget_verified_own(const es_job *job, int64_t setting, int64_t layer);
 es_measured budget_verified_state(const es_job *job, int64_t setting, int64_t state);
 es_measured budget_verified_end(const es_job *job, int64_t setting, int end);
@@ -179,8 +180,8 @@ es_measured budget_verified_end(const es_job *job, int64_t setting, int end);
  *  (1); NaN without labels. */
 es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
 
-/*! budget_put_ends() : what the model says in a setting, into columns loss, kl, agreement, accuracy.
- *  budget_put_verified() : record, positions; the verdict if a tolerance was asked for. */
+/*! budget_put_ends() : what the model says in a setting, into columns loss, kl, agreement,
+ * accuracy. budget_put_verified() : record, positions; the verdict if a tolerance was asked for. */
 void budget_put_ends(const es_job *job, int64_t setting, es_table *table, int64_t row);
 void budget_put_verified(es_job *job, es_answer *answer);
 

@@ -13,8 +13,7 @@
 static es_trial trial_of(const es_job *job, int64_t setting, int64_t block)
 {
     const budget_state *s = job->state;
-    return budget_trial_at(s,
-                           es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
+    return budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
 }
 
 /* sqrt(sum a / sum b) over blocks, and its error as that of a ratio. */
@@ -84,7 +83,10 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
 /* ---- tables ---- */
 
 #define END_COLUMNS                                                                                \
-    {"loss", "extra loss", "nats", ES_FORMAT_REAL,                                                 \
+    {"loss",                                                                                       \
+     "extra loss",                                                                                 \
+     "nats",                                                                                       \
+     ES_FORMAT_REAL,                                                                               \
      "nats per token over late positions, more than the full model's on the same tokens; a "       \
      "classifier: KL of its labels",                                                               \
      .error = "loss_se"},                                                                          \
@@ -107,7 +109,8 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
 
 static const es_column verified_columns[] = {
     {"error", "attention error", "", ES_FORMAT_REAL,
-     "the largest error of a layer's attention output, each from the full model's state, in spreads",
+     "the largest error of a layer's attention output, each from the full model's state, in "
+     "spreads",
      .error = "error_se"},
     {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
      .error = "state_se"},
@@ -214,8 +217,7 @@ static void put_record(const es_job *job, es_answer *a)
 /* Is it above what was allowed, beyond the 95 % interval? One block has no interval. */
 static bool breaks(const es_measured *m, double most, int64_t blocks)
 {
-    const double half =
-        blocks > 1 ? m->se * es_student_quantile((double)blocks - 1.0, 0.025) : 0.0;
+    const double half = blocks > 1 ? m->se * es_student_quantile((double)blocks - 1.0, 0.025) : 0.0;
     return m->value - half > most;
 }
 
