@@ -394,7 +394,6 @@ static void what_cannot_be_is_refused(void **state)
     refuse(GIVEN("ratio", "0.001"), ES_E_ARGUMENT, "budget.amount");
     refuse(GIVEN("keys", "100000"), ES_E_ARGUMENT, "budget.amount");
     refuse(GIVEN("ratio", "0.5", "policy", "linformer"), ES_E_UNSUPPORTED, "policy.measured");
-    refuse(GIVEN("ratio", "0.5", "policy", "longformer"), ES_E_UNSUPPORTED, "policy.causal");
     refuse(GIVEN("ratio", "0.5", "policy", "top", "deployable", NULL), ES_E_ARGUMENT,
            "budget.policy");
     refuse(GIVEN("ratio", "0.5", "rivals", NULL), ES_E_ARGUMENT, "budget.options");

@@ -15,8 +15,9 @@
 
 const char *const budget_ways[BUDGET_WAYS] = {"ours", "uniform", "pyramid", "mass"};
 
-#define PYRAMID_LAST 0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size   \
-                           */
+#define PYRAMID_LAST                                                                               \
+    0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size                    \
+          */
 
 static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
 

@@ -180,7 +180,7 @@ static es_status check_amount(const budget_params *p, const budget_state *s, es_
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
     return es_refuse(err, "budget.amount", "a share of the keys from 1/64 to 1",
-                     "%.0f keys in all: %lld key-value heads with %lld each have %.0f, and a plan "
+                     "%.15g keys in all: %lld key-value heads with %lld each have %.0f, and a plan "
                      "leaves them %.0f at least",
                      total, (long long)s->units, (long long)s->n, all, least);
 }

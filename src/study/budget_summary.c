@@ -60,7 +60,7 @@ static const es_column head_columns[] = {
      "factor on keys kept by chance: none, or inverse to the probability"},
     {"risk", "risk", "", ES_FORMAT_REAL,
      "mean square error of the head's part of the layer's output; error over blocks",
-     .error = "risk_se", .standing = ES_STANDING_PROVED},
+     .error = "risk_se", .standing = ES_STANDING_HEURISTIC},
     {"limit", "limit", "", ES_FORMAT_REAL,
      "risk below which no rule that keeps as many keys independently comes, first order",
      .standing = ES_STANDING_HEURISTIC},
@@ -317,6 +317,7 @@ static void put_head(const es_job *job, const budget_known *k, int64_t head, dou
            {"group", (double)(head % heads / size)}, {"risk", f.risk.value}, {"risk_se", f.risk.se},
            {"limit", f.limit}, {"spread", f.facts[ES_FACT_SPREAD]}, {"ess", f.facts[ES_FACT_ESS]},
            {"need", f.facts[ES_FACT_NEED]}, {"sinks", f.facts[ES_FACT_SINKS]});
+    es_table_text(t, row, "correction", "none"); /* unless chance has a say */
     if (pick->policy < 0) {
         es_table_text(t, row, "policy", "full");
         es_table_count(t, row, "keys", s->n);
@@ -343,8 +344,7 @@ static es_status save_plan(const es_job *job, const budget_known *k, es_error *e
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const int64_t heads = s->config->layers * s->config->heads,
-                  size = s->config->heads / s->config->kv_heads;
+    const int64_t heads = s->config->layers * s->config->heads;
     es_plan *plan;
     void *m;
     ES_TRY(es_arena_array(k->arena, heads, 1, sizeof(es_policy_spec), "specs", &m, err));
@@ -356,7 +356,6 @@ static es_status save_plan(const es_job *job, const budget_known *k, es_error *e
         plan->head[h].spec = specs[h];
         plan->head[h].risk = facts_of(job, k, h, m).risk.value;
     }
-    (void)size;
     const char *slash = strrchr(p->texts.at[0], '/');
     snprintf(plan->text, sizeof plan->text, "%lld blocks of %lld tokens of %.160s",
              (long long)s->text.count, (long long)s->n, slash ? slash + 1 : p->texts.at[0]);
