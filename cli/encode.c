@@ -1,4 +1,4 @@
-/* esscher encode : hidden states of one block of text. */
+/* esscher encode : hidden states of one block of text or of token ids, and a decoder's logits. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,18 +9,10 @@
 #include <esscher/attend.h>
 #include <esscher/model.h>
 #include <esscher/npy.h>
-#include <esscher/tokenizer.h>
 
-#include "command.h"
 #include "draft.h"
+#include "encode.h"
 #include "talk.h"
-#include "text.h"
-
-typedef struct encode_options {
-    const char *model, *text, *out, *layer;
-    int64_t block;
-    bool force, allow_nonfinite, allow_trailing;
-} encode_options;
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
@@ -29,8 +21,15 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
+    {"ids", 0, ES_PARAM_FILE, "I.npy",
+     "token ids instead of a text: whole numbers, (n) or (1, n); nothing is put around them, and "
+     "no tokenizer is needed",
+     .field = offsetof(encode_options, ids)},
     {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "where the hidden states go",
      .field = offsetof(encode_options, out)},
+    {"logits", 0, ES_PARAM_OUTPUT, "L.npy",
+     "where logits of the token after each go, (n, vocabulary), of a model that predicts it",
+     .field = offsetof(encode_options, logits)},
     {"layer", 0, CLI_STRING, "L",
      "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
      .field = offsetof(encode_options, layer), .standard = "all"},
@@ -74,92 +73,7 @@ static const es_column label_columns[] = {
 static const es_table_view label_views[] = {{"What the classifier says"}, {0}};
 static const es_table_spec labels_table = {"labels", label_columns, label_views};
 
-/* ---- the text ---- */
-
-/* The ids of one block, with the special tokens around it, and how many tokens the text has. */
-typedef struct block_ids {
-    int32_t *ids;
-    int64_t n;           /* ids so far */
-    int64_t first, last; /* tokens of the text that belong to the block */
-    int64_t total;       /* tokens of the text so far */
-} block_ids;
-
-static es_status take_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
-{
-    block_ids *b = user;
-    (void)err;
-    for (int64_t i = 0; i < count; i++, b->total++)
-        if (b->total >= b->first && b->total < b->last)
-            b->ids[b->n++] = tokens[i].id;
-    return ES_OK;
-}
-
-static es_status read_text(FILE *file, const char *name, es_token_stream *stream, es_error *err)
-{
-    static char piece[1 << 16];
-    es_status status = ES_OK;
-    for (bool first = true; status == ES_OK; first = false) {
-        size_t bytes;
-        status = cli_text_read(file, name, piece, sizeof piece, &bytes, err);
-        if (status == ES_OK && bytes == 0)
-            return es_token_stream_finish(stream, err);
-        if (status == ES_OK && first)
-            status = es_text_check(piece, bytes < 4096 ? bytes : 4096, name, err);
-        if (status == ES_OK)
-            status = es_token_stream_write(stream, piece, bytes, err);
-        if (status == ES_OK && cli_interrupted())
-            status = ES_E_INTERRUPTED;
-    }
-    return status;
-}
-
-static void tell_replaced(const cli_session *session, const es_token_stream *stream,
-                          const char *path)
-{
-    char shown[256];
-    int64_t at;
-    const int64_t count = es_token_stream_replaced(stream, NULL, &at);
-    if (count && !session->common.quiet)
-        fprintf(stderr,
-                "esscher encode: %s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in the "
-                "text\n",
-                cli_escape(path, shown, sizeof shown), (long long)at, (long long)count);
-}
-
-static es_status tokenize(const cli_session *session, const es_tokenizer *tokenizer,
-                          const char *path, block_ids *b, es_error *err)
-{
-    const es_encode_opts opts = {.no_specials = true};
-    es_token_stream *stream;
-    FILE *file;
-    es_status status = cli_text_open(path, &file, err);
-    if (status != ES_OK)
-        return status;
-    status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
-    if (status == ES_OK) {
-        status = read_text(file, path, stream, err);
-        tell_replaced(session, stream, path);
-        es_token_stream_close(stream);
-    }
-    fclose(file);
-    return status;
-}
-
 /* ---- one run ---- */
-
-typedef struct encode_job {
-    cli_session *session;
-    const encode_options *o;
-    char folder[4096];
-    es_model_config config;
-    es_dtype precision;
-    int64_t layer; /* -1: all */
-    int64_t room;  /* tokens of text in a block */
-    block_ids block;
-    void *hidden;
-    double *stats[3], *logits;
-    int64_t labels; /* of the classifier; 0: there is none */
-} encode_job;
 
 /* --layer N, digits alone. Returns why not, or NULL. */
 static const char *read_whole(const char *text, int64_t *out)
@@ -170,15 +84,37 @@ static const char *read_whole(const char *text, int64_t *out)
     return *end || end == text || errno ? "no whole number" : NULL;
 }
 
+static es_status refuse_options(const char *hint, const char *message, es_error *err)
+{
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", hint, "%s", message);
+}
+
+/* Options that contradict each other. */
+static es_status check_together(const encode_options *o, es_error *err)
+{
+    static const char usage[] = "esscher encode --model MODEL --text FILE --out H.npy";
+    if (!o->model || (!o->text && !o->ids))
+        return refuse_options(usage, o->model ? "no text is named" : "no model is named", err);
+    if (o->text && o->ids)
+        return refuse_options("name one of them", "--text and --ids at once", err);
+    if (o->ids && o->block)
+        return refuse_options("leave --block out", "--ids are a single block", err);
+    if (o->out && o->logits && strcmp(o->out, o->logits) == 0)
+        return refuse_options("give two names", "--out and --logits name the same file", err);
+    return ES_OK;
+}
+
+/* ---- what was asked ---- */
+
 static es_status check_options(encode_job *job, es_error *err)
 {
     const encode_options *o = job->o;
-    if (!o->model || !o->text)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options",
-                        "esscher encode --model MODEL --text FILE --out H.npy", "no %s is named",
-                        o->model ? "text" : "model");
+    es_status status = check_together(o, err);
     job->precision = cli_kernels(job->session);
-    es_status status = o->out ? cli_target_check(o->out, o->force, err) : ES_OK;
+    if (status == ES_OK && o->out)
+        status = cli_target_check(o->out, o->force, err);
+    if (status == ES_OK && o->logits)
+        status = cli_target_check(o->logits, o->force, err);
     if (status == ES_OK)
         status = es_model_locate(o->model, job->folder, sizeof job->folder, err);
     if (status != ES_OK)
@@ -187,6 +123,8 @@ static es_status check_options(encode_job *job, es_error *err)
     snprintf(path, sizeof path, "%s/config.json", job->folder);
     status = es_model_config_load(path, &job->config, err);
     job->layer = -1;
+    if (status == ES_OK)
+        status = encode_ids_most(job, err);
     if (status != ES_OK || strcmp(o->layer, "all") == 0)
         return status;
     const char *wrong = read_whole(o->layer, &job->layer);
@@ -209,51 +147,16 @@ static double tokenizer_bytes(const encode_job *job)
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
-    const double H = (double)c->hidden, L = (double)c->layers, n = (double)c->positions;
-    const double item = (double)es_dtype_size(job->precision);
-    const es_model_cost cost =
-        es_model_cost_of(c, job->precision, c->positions, job->session->exec.threads, false);
-    return (es_cost){.flops = cost.products + cost.attention,
-                     .input_bytes = cost.weights * item + tokenizer_bytes(job),
-                     .output_bytes = (L + 1.0) * n * H * item + 24.0 * L * (double)c->heads,
-                     .work_bytes = cost.bytes + 1e6};
-}
-
-/* ---- ids ---- */
-
-static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
-{
-    const es_tokenizer_info info = es_tokenizer_describe(tokenizer);
-    block_ids *b = &job->block;
-    job->room = job->config.positions - info.prefix_count - info.suffix_count;
-    if (job->room < 1)
-        return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions",
-                        "is max_position_embeddings of config.json right?",
-                        "the model has no position for a token of text");
-    b->ids = cli_alloc_array((size_t)job->config.positions, sizeof *b->ids);
-    b->first = job->o->block * job->room;
-    b->last = b->first + job->room;
-    for (int i = 0; i < info.prefix_count; i++)
-        b->ids[b->n++] = info.prefix[i];
-    const es_status status = tokenize(job->session, tokenizer, job->o->text, b, err);
-    if (status != ES_OK)
-        return status;
-    for (int i = 0; i < info.suffix_count; i++)
-        b->ids[b->n++] = info.suffix[i];
-    if (b->total == 0)
-        return cli_fail(err, ES_E_EMPTY, job->o->text, "text.empty", "give a text with words in it",
-                        "there are no tokens: the text is empty, or holds only white space and "
-                        "control characters");
-    const int64_t blocks = (b->total + job->room - 1) / job->room;
-    if (job->o->block >= blocks)
-        return cli_fail(err, ES_E_ARGUMENT, job->o->text, "encode.block", "blocks count from 0",
-                        "--block %lld: the text has %lld tokens, its last block is %lld",
-                        (long long)job->o->block, (long long)b->total, (long long)blocks - 1);
-    if (blocks > 1 && !job->session->common.quiet)
-        fprintf(stderr,
-                "esscher encode: the text has %lld tokens, %lld blocks; this is block %lld\n",
-                (long long)b->total, (long long)blocks, (long long)job->o->block);
-    return ES_OK;
+    const double n = (double)job->most, item = (double)es_dtype_size(job->precision);
+    const double states = job->o->out ? (double)(c->layers + 1) * (double)c->hidden : 0.0;
+    const double logits = job->o->logits ? (double)c->vocab : 0.0;
+    const es_model_cost run = es_model_cost_of(c, job->precision, job->most,
+                                               job->session->exec.threads, job->o->logits != NULL);
+    return (es_cost){
+        .flops = run.products + run.attention,
+        .input_bytes = run.weights * item + (job->o->text ? tokenizer_bytes(job) : 8.0 * n),
+        .output_bytes = n * (states + logits) * item + 24.0 * (double)(c->layers * c->heads),
+        .work_bytes = run.bytes + 4.0 * (double)c->positions + 1e6};
 }
 
 /* ---- the answer ---- */
@@ -326,10 +229,14 @@ static void put_question(const encode_job *job)
         ids[i] = b->ids[i];
     es_answer_fact(a, "precision", es_dtype_name(job->precision));
     es_answer_text(a, "model", job->o->model);
-    es_answer_text(a, "text", job->o->text);
-    es_answer_count(a, "text_tokens", b->total);
-    es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
-    es_answer_count(a, "block", job->o->block);
+    if (job->o->text) {
+        es_answer_text(a, "text", job->o->text);
+        es_answer_count(a, "text_tokens", b->total);
+        es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
+        es_answer_count(a, "block", job->o->block);
+    } else {
+        es_answer_text(a, "ids_file", job->o->ids);
+    }
     es_answer_counts(a, "ids", ids, b->n);
     free(ids);
 }
@@ -340,6 +247,14 @@ static es_status save(const encode_job *job, es_error *err)
     const int64_t shape[3] = {job->config.layers + 1, n, H};
     const char *from = job->hidden;
     es_answer_counts(cli_result(job->session), "shape", all ? shape : shape + 1, all ? 3 : 2);
+    if (job->o->logits) {
+        const int64_t each[2] = {n, job->config.vocab};
+        es_answer_text(cli_result(job->session), "logits_file", job->o->logits);
+        const es_status status = es_npy_save(job->o->logits, job->precision, 2, each,
+                                             job->token_logits, job->o->force, err);
+        if (status != ES_OK)
+            return status;
+    }
     if (!job->o->out)
         return ES_OK;
     es_answer_text(cli_result(job->session), "out", job->o->out);
@@ -351,12 +266,28 @@ static es_status save(const encode_job *job, es_error *err)
 
 /* ---- the command ---- */
 
+/* Whether there are logits of the next token only the weights tell. */
+static es_status check_predicts(const encode_job *job, const es_model *model, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    if (!job->o->logits || c->predicts)
+        return ES_OK;
+    return cli_fail(err, ES_E_ARGUMENT, job->folder, "encode.logits", "leave --logits out",
+                    "the model predicts no next token: %s",
+                    c->causal ? "its checkpoint has no matrix for it, and its embeddings are not "
+                                "tied"
+                              : "it is an encoder");
+}
+
 static es_status forward(encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
-    const size_t heads = (size_t)(c->layers * c->heads);
-    job->hidden = cli_alloc_array((size_t)((c->layers + 1) * job->block.n * c->hidden),
-                                  es_dtype_size(job->precision));
+    const size_t heads = (size_t)(c->layers * c->heads), item = es_dtype_size(job->precision);
+    const size_t n = (size_t)job->block.n;
+    if (job->o->out)
+        job->hidden = cli_alloc_array((size_t)(c->layers + 1) * n * (size_t)c->hidden, item);
+    if (job->o->logits)
+        job->token_logits = cli_alloc_array(n * (size_t)c->vocab, item);
     for (int s = 0; s < 3; s++)
         job->stats[s] = cli_alloc_array(heads, sizeof(double));
     job->labels = c->labels;
@@ -368,7 +299,8 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
                                   .entropy = job->stats[0],
                                   .top_weight = job->stats[1],
                                   .sum_squares = job->stats[2],
-                                  .logits = job->logits};
+                                  .logits = job->logits,
+                                  .token_logits = job->token_logits};
     es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
     if (status == ES_OK && job->logits)
         es_answer_reals(cli_result(job->session), "logits", job->logits, c->labels);
@@ -381,18 +313,15 @@ static es_status encode(encode_job *job, es_error *err)
                                 .allow_nonfinite = job->o->allow_nonfinite,
                                 .allow_trailing = job->o->allow_trailing,
                                 .budget = &job->session->budget};
-    es_tokenizer *tokenizer;
     es_model *model = NULL;
-    es_status status = es_tokenizer_open(job->folder, &job->session->budget, &tokenizer, err);
-    if (status != ES_OK)
-        return status;
-    const int64_t size = es_tokenizer_describe(tokenizer).size;
-    status = find_block(job, tokenizer, err);
-    es_tokenizer_free(tokenizer);
+    int64_t vocab = job->config.vocab;
+    es_status status = encode_ids_find(job, &vocab, err);
     if (status == ES_OK)
         status = es_model_open(job->folder, &opts, &model, err);
+    if (status == ES_OK && job->o->text)
+        status = es_model_check_vocab(model, vocab, err);
     if (status == ES_OK)
-        status = es_model_check_vocab(model, size, err);
+        status = check_predicts(job, model, err);
     if (status == ES_OK) {
         put_question(job);
         status = forward(job, model, err);
@@ -421,6 +350,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
         status = encode(&job, err);
     free(job.block.ids);
     free(job.hidden);
+    free(job.token_logits);
     for (int s = 0; s < 3; s++)
         free(job.stats[s]);
     free(job.logits);
@@ -431,21 +361,26 @@ static const char *const examples[] = {
     "esscher encode --model models/minilm --text page.txt --out H.npy",
     "esscher encode --model sentence-transformers/all-MiniLM-L6-v2 --text book.txt --block 3 "
     "--layer 6 --out last.npy",
+    "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
     NULL};
 
 const cli_command cli_encode = {
     .name = "encode",
-    .summary = "hidden states of a block of text in a BERT checkpoint",
-    .usage = "--model MODEL --text FILE [--out H.npy] [options]",
+    .summary = "hidden states of a block of text in a model on disk, and a decoder's logits",
+    .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
         "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "
-        "MiniLM, gte, bge, e5 and classifiers made from them. The text is one string; block B of "
-        "it stands between the special tokens ([CLS] and [SEP]), without padding.\n\n"
+        "MiniLM, gte, bge, e5 and classifiers made from them, or a decoder of the Llama, Mistral, "
+        "Qwen, GPT-2 or NeoX family. The text is one string; block B of it stands between what the "
+        "tokenizer puts around a text ([CLS] and [SEP], or a token that begins it), without "
+        "padding. --ids are run as they are, so that hidden states and logits can be held against "
+        "another program's: docs/MODELS.md says how.\n\n"
         "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
-        "them, (n, hidden), in the precision asked for. The answer holds the token ids and, for "
-        "every layer and head, entropy, largest weight and sum of squared weights, means over the "
-        "block's queries; and, where the model is a classifier, logits and probabilities of its "
-        "labels.",
+        "them, (n, hidden), in the precision asked for; those of a decoder are before its last "
+        "norm. L.npy gets logits of the token after each, (n, vocabulary). The answer holds the "
+        "token ids and, for every layer and head, entropy, largest weight and sum of squared "
+        "weights, means over the block's queries; and, where the model is a classifier, logits and "
+        "probabilities of its labels.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

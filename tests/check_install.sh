@@ -100,7 +100,7 @@ if [ -x "$program" ]; then
     fi
 fi
 find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
-for file in README.md config.json model.safetensors tokenizer.json tokenizer_config.json; do
+for file in README.md config.json model.safetensors tokenizer.json tokenizer_config.json alice.txt; do
     find "$work/moved/share/esscher/models/pebble" -name $file | grep -q . || fail "no $file of pebble was installed"
 done
 echo "headers: $headers; everything works from where it was moved to"

@@ -69,6 +69,11 @@ typedef struct es_tokenizer_info {
     int32_t unknown;                /* -1: there is none */
     int prefix_count, suffix_count; /* specials around a text: [CLS] ... [SEP] for BERT */
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
+    /* Of byte pairs without a special before a text: the token that begins one all the same where a
+     * model is to read it (es_tokenizer_frame()). "bos_token" of the tokenizer_config.json beside
+     * tokenizer.json, null meaning none; where that says nothing, "bos_token_id" of config.json.
+     * -1: there is none, or `prefix` does without it */
+    int32_t begin;
     int64_t max_chars; /* a longer word is unknown; of WordPiece, as the next */
     bool clean_text, split_chinese, strip_accents, lowercase;
     const char *model; /* the kind: "WordPiece" or "BPE" */
@@ -97,6 +102,12 @@ ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_token
 ES_API void es_tokenizer_free(es_tokenizer *tokenizer);
 
 ES_API es_tokenizer_info es_tokenizer_describe(const es_tokenizer *tokenizer);
+
+/*! es_tokenizer_frame() : the same, where prefix and suffix are what stands around a block that a
+ *  model reads: the template's specials, nothing that it does not have, and info.begin where it
+ * puts nothing first: <|endoftext|> of a GPT-2, whose template is empty although it was trained on
+ * texts that begin so. */
+ES_API es_tokenizer_info es_tokenizer_frame(const es_tokenizer *tokenizer);
 
 /*! es_tokenizer_token() : the text of an id, valid as long as the tokenizer; NULL for an id that
  *  has no token. O(1). */

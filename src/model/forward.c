@@ -78,6 +78,17 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
     strip->logits = strip->middle + rows * (m->arch->gated ? 2 : 1) * c->intermediate * item;
 }
 
+/* With every bias and norm that a layer may have. */
+static double weights_of(const es_model_config *c, bool gated)
+{
+    const double H = (double)c->hidden, I = (double)c->intermediate, Q = (double)c->qkv_width;
+    const double layer =
+        (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I + 16.0 * H + 2.0 * I + Q;
+    const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
+    const double places = c->rotary.width ? 0.0 : (double)c->positions;
+    return (words + places + (double)c->types + H + 16.0) * H + (double)c->layers * layer;
+}
+
 es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int64_t n, int threads,
                                bool predict)
 {
@@ -99,8 +110,7 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
         .attention = 4.0 * L * pairs * (double)c->query_width,
         .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) +
                             (double)plan.bytes),
-        .weights = H * ((double)(2 * c->vocab + c->positions + c->types) + H + 16.0) +
-                   L * (layer + 16.0 * H + 3.0 * I + (double)c->qkv_width)};
+        .weights = weights_of(c, gated)};
 }
 
 /* ---- one block ---- */

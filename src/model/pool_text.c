@@ -11,7 +11,7 @@
 es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool counted,
                             es_pool_text *out, es_error *err)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
                                  .n_texts = s->n_texts,

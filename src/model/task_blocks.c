@@ -226,7 +226,7 @@ static es_status make(maker *m, es_error *err)
 es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_budget *budget,
                           es_task_blocks *out, es_error *err)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(spec->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(spec->tokenizer);
     maker m = {.tasks = tasks,
                .spec = spec,
                .info = info,

@@ -1,4 +1,5 @@
-/* text_blocks.c : texts become blocks of token ids, [CLS] ... [SEP] each. */
+/* text_blocks.c : texts become blocks of token ids between what the tokenizer puts around each:
+ * [CLS] ... [SEP], <s> ..., <|endoftext|> ... */
 #include <esscher/pool.h>
 
 #include <string.h>
@@ -224,7 +225,7 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
 {
     es_text_units units = {.tokenizer = spec->tokenizer, .how = spec->shuffle, .budget = budget};
     *out = (es_blocks){.budget = budget};
-    cutter c = {.spec = spec, .info = es_tokenizer_describe(spec->tokenizer), .out = out};
+    cutter c = {.spec = spec, .info = es_tokenizer_frame(spec->tokenizer), .out = out};
     c.units = spec->shuffle ? &units : NULL;
     ES_TRY(take_start(&c, err));
     if (spec->n_texts < 1)

@@ -104,7 +104,7 @@ static void count(const es_blocks *b, const es_tokenizer_info *info, sketch *s, 
 es_status es_blocks_facts(const es_blocks *blocks, const es_tokenizer *tokenizer,
                           es_text_facts *out, es_error *err)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
     sketch s = {.room = 64};
     *out = (es_text_facts){0};
     while (s.room < 2 * MOST && s.room < 2 * blocks->start[blocks->count])

@@ -63,7 +63,7 @@ static es_status count_tokens(const es_blocks_spec *all, const es_text_part *par
 static es_status read_parts(const es_blocks_spec *all, const es_text_part *parts, int64_t count,
                             es_budget *budget, cut *cuts, es_error *err)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(all->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(all->tokenizer);
     const int64_t specials = info.prefix_count + info.suffix_count;
     int64_t tokens = all->tokens, before = 0;
     double sum = 0.0;

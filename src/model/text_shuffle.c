@@ -105,7 +105,7 @@ void es_text_units_free(es_text_units *u)
 /* Tokens of blocks between their specials, in order: to or from a list (kept). */
 static void move_inner(const es_text_units *u, es_blocks *b, int32_t *list, bool out)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(u->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(u->tokenizer);
     for (int64_t i = 0; i < b->count; i++) {
         int32_t *inner = b->ids + b->start[i] + info.prefix_count;
         const int64_t count = b->start[i + 1] - b->start[i] - info.prefix_count - info.suffix_count;

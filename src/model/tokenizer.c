@@ -43,6 +43,12 @@ static es_status open_json(const char *path, es_budget *budget, es_tokenizer **o
     if (status == ES_OK)
         status = es_tokenizer_read_json(data, bytes, path, budget, out, err);
     es_mem_free(budget, data);
+    if (status == ES_OK)
+        status = es_tokenizer_find_begin(*out, path, err);
+    if (status != ES_OK) {
+        es_tokenizer_free(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -138,6 +144,14 @@ void es_tokenizer_free(es_tokenizer *tokenizer)
 }
 
 es_tokenizer_info es_tokenizer_describe(const es_tokenizer *tokenizer) { return tokenizer->info; }
+
+es_tokenizer_info es_tokenizer_frame(const es_tokenizer *tokenizer)
+{
+    es_tokenizer_info info = tokenizer->info;
+    if (info.begin >= 0)
+        info.prefix[info.prefix_count++] = info.begin;
+    return info;
+}
 
 const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id)
 {

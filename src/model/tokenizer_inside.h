@@ -208,6 +208,11 @@ es_status es_settings_template(const es_settings *s, es_tokenizer_info *rules, e
 es_status es_tokenizer_read_json(const char *data, size_t bytes, const char *path,
                                  es_budget *budget, es_tokenizer **out, es_error *err);
 
+/*! es_tokenizer_find_begin() : info.begin, from the files beside the tokenizer.json of this path.
+ *  @return : ES_OK; ES_E_FORMAT (tokenizer.json, tokenizer.key) naming the file; ES_E_IO,
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_tokenizer_find_begin(es_tokenizer *t, const char *json, es_error *err);
+
 /* ---- kinds ---- */
 
 struct es_token_stream {

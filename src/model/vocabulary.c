@@ -266,6 +266,7 @@ es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_e
     t->budget = list->budget;
     t->info = list->rules;
     t->info.model = list->kind->type;
+    t->info.begin = -1;
     const es_status status = fill_tables(t, list, err);
     if (status != ES_OK) {
         es_tokenizer_free(t);

@@ -110,13 +110,14 @@ static es_status fit_width(compare_case *c, compare_variant *v, bool band, bool 
 {
     const int64_t keys = v->keys, shift = keys - measure_queries(c->s, 0);
     int64_t best;
-    *applies = enough(c) && keys > 2 && shift >= 0 && v->mask == COMPARE_ALL;
+    *applies = enough(c) && keys > 2 && shift >= 0 && compare_as_asked(c, v);
     if (!*applies)
         return ES_OK;
     v->shift = shift; /* the last query stands at the last key */
     ES_TRY(nearest_step(c, v, band ? COMPARE_AROUND : COMPARE_BACK, &best, err));
     v->mask = band ? COMPARE_BAND : COMPARE_WINDOW;
     v->width = band ? best : best + 1;
+    *applies = !compare_as_asked(c, v);
     snprintf(v->note, sizeof v->note, "%lld", (long long)v->width);
     return ES_OK;
 }

@@ -9,27 +9,47 @@
 
 /* ---- which keys are seen ---- */
 
+/* The first query stands at key `shift`, and no key behind a query's own is seen. */
+static es_status see_causally(compare_case *c, compare_variant *v, int64_t shift, bool *applies)
+{
+    v->mask = COMPARE_CAUSAL;
+    v->shift = shift;
+    v->width = 0;
+    *applies = v->keys > 1 && compare_queries(c, v) > 0 && !compare_as_asked(c, v);
+    return ES_OK;
+}
+
 static es_status causal(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
-    v->mask = COMPARE_CAUSAL;
-    *applies = v->keys > 1 && compare_queries(c, v) > 0;
-    return ES_OK;
+    return see_causally(c, v, 0, applies);
 }
 
 static es_status causal_end(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    v->shift = v->keys - compare_queries(c, v);
-    *applies = v->shift > 0 && !v->swapped; /* else the same as causal, or rows that see nothing */
-    return *applies ? causal(c, v, applies, err) : ES_OK;
+    const int64_t shift = v->keys - compare_queries(c, v);
+    (void)err;
+    *applies = shift > 0 && !v->swapped; /* else the same as causal, or rows that see nothing */
+    return *applies ? see_causally(c, v, shift, applies) : ES_OK;
 }
 
 static es_status causal_strict(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
-    const bool alone = v->mask == COMPARE_ALL;
-    v->shift--;
-    ES_TRY(causal(c, v, applies, err));
+    const bool alone = compare_as_asked(c, v) && !v->width;
+    (void)err;
+    ES_TRY(see_causally(c, v, v->shift - 1, applies));
     *applies = *applies && alone;
+    return ES_OK;
+}
+
+/* Every key, although only some were asked for. */
+static es_status unmasked(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = compare_as_asked(c, v) && v->mask != COMPARE_ALL;
+    v->mask = COMPARE_ALL;
+    v->shift = v->width = 0;
     return ES_OK;
 }
 
@@ -269,6 +289,7 @@ const compare_hypothesis compare_hypotheses[] = {
     {"causal-end", "causal attention, the last query at the last key,", causal_end,
      "causal with the last query at the last key"},
     {"causal-strict", "causal attention without a query's own key", causal_strict},
+    {"unmasked", "attention over all keys", unmasked},
     {"inputs-rounded", "attention of Q, K and V rounded to", inputs_rounded},
     {"scale-none", "attention without a scale", scale_none},
     {"scale-usual", "attention with the scale 1/sqrt(d) =", scale_usual},

@@ -70,9 +70,10 @@ typedef struct compare_variant {
     double scale;
     compare_mask mask;
     int64_t shift, width;
-    int64_t skipped;                 /* so many first keys are not seen */
-    int64_t keys;                    /* those after them do not exist */
-    bool exclude_self;               /* query i does not see key i */
+    int64_t skipped;   /* so many first keys are not seen */
+    int64_t keys;      /* those after them do not exist */
+    bool exclude_self; /* query i does not see key i + own */
+    int64_t own;
     bool tiled;                      /* query head h has key head h % kv_heads */
     bool swapped_output;             /* (m, heads) rows of outputs, taken for (heads, m) */
     bool flat_output;                /* the reverse: (heads, m) rows, taken for (m, heads) */
@@ -118,8 +119,10 @@ typedef struct compare_sum {
     double allowed;            /* squared norm of the expected errors */
 } compare_sum;
 
-/*! compare_asked() : attention as it was asked for. */
+/*! compare_asked() : attention as it was asked for. compare_as_asked() : does the variant see the
+ *  same keys? */
 compare_variant compare_asked(const compare_case *c);
+bool compare_as_asked(const compare_case *c, const compare_variant *v);
 
 /*! compare_rows() : `per_head` rows of every head, evenly spread (all if there are fewer), of the
  *  variant against their output. The same for any number of threads.

@@ -1,7 +1,7 @@
 /* compare_rows.c : rows of attention with something changed, against somebody's output.
  *
- * Plain f64 loops over one head at a time: the fast kernels know no masks, and a few rows are
- * enough to tell. Rows are computed side by side; whatever is added is added in their order. */
+ * Plain f64 loops over one head at a time: the fast kernels know few of the changes, and a few rows
+ * are enough to tell. Rows are computed side by side; whatever is added is added in their order. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +38,24 @@ double compare_row_flops(const compare_case *c)
 
 compare_variant compare_asked(const compare_case *c)
 {
+    const measure_params *p = c->s->p;
     return (compare_variant){.scale = c->s->opts.scales[0],
+                             .mask = p->causal   ? (p->window ? COMPARE_WINDOW : COMPARE_CAUSAL)
+                                     : p->window ? COMPARE_BAND
+                                                 : COMPARE_ALL,
+                             .shift = measure_shift(c->s),
+                             .width = p->window,
                              .keys = c->s->opts.prefixes[0],
                              .exclude_self = c->s->opts.exclude_self,
+                             .own = measure_shift(c->s),
                              .factor = 1.0};
+}
+
+bool compare_as_asked(const compare_case *c, const compare_variant *v)
+{
+    const compare_variant asked = compare_asked(c);
+    return v->mask == asked.mask && v->shift == asked.shift && v->width == asked.width &&
+           v->keys == asked.keys && v->skipped == asked.skipped;
 }
 
 /* Row `at` of `count` that are spread evenly over `rows`. */
@@ -198,12 +212,12 @@ static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t la
 {
     double most = -INFINITY, total = 0.0;
     for (int64_t j = first; j < last; j++)
-        if (!(v->exclude_self && j == i))
+        if (!(v->exclude_self && j == i + v->own))
             most = fmax(most, w[j]);
     if (most == -INFINITY)
         return false;
     for (int64_t j = first; j < last; j++) {
-        w[j] = v->exclude_self && j == i ? 0.0 : exp(w[j] - most);
+        w[j] = v->exclude_self && j == i + v->own ? 0.0 : exp(w[j] - most);
         total += w[j];
     }
     total += v->sink > 0.0 ? v->sink * exp(-most) : 0.0;
@@ -466,7 +480,7 @@ static void add_widths(const head_rows *h, int64_t i, compare_growth growth, dou
     for (int64_t step = 0; step < h->keys; step++) {
         for (int side = 0; side < (growth == COMPARE_AROUND && step ? 2 : 1); side++) {
             const int64_t j = at + (side ? step : way * step);
-            if (j < 0 || j >= h->keys || (h->v->exclude_self && j == i))
+            if (j < 0 || j >= h->keys || (h->v->exclude_self && j == i + h->v->own))
                 continue;
             const double p = exp(w[j] - most);
             total += p;

@@ -104,7 +104,7 @@ static double row_length(const es_view *v, int64_t row)
 
 void compare_head(const measure_state *s, int64_t head, const es_attend_out *out, double *cell)
 {
-    const int64_t queries = measure_queries(s, 0), keys = s->opts.prefixes[0];
+    const int64_t queries = measure_queries(s, 0);
     const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
     const ulp_format f = format_of(s->info[MEASURE_Y].descr);
     const double z = compare_quantile(s->heads * queries);
@@ -112,10 +112,11 @@ void compare_head(const measure_state *s, int64_t head, const es_attend_out *out
     tally t = {0};
     es_view views[3];
     measure_views(s, head, views);
-    for (int64_t j = 0; j < keys; j++)
+    for (int64_t j = 0; j < s->opts.prefixes[0]; j++)
         longest = fmax(longest, row_length(&views[MEASURE_K], j));
     for (int64_t i = 0; i < queries; i++) {
         const double *ours = out->output + i * s->dv;
+        const int64_t keys = measure_seen(s, i, 0);
         const compare_row row = {.length = sqrt(squares_of(ours, s->dv)),
                                  .spread = sqrt(fmax(out->spread2[i], 0.0)),
                                  .share = sqrt(out->sum_squares[i]),

@@ -62,13 +62,13 @@ es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_are
     ES_TRY(es_arena_array(scratch, s->m, 1, sizeof(double), "error bars", &values, err));
     *bars = memory;
     for (int64_t at = 0; at < s->S * s->P; at++) {
-        const int64_t count = measure_queries(s, at % s->P), n = s->opts.prefixes[at % s->P];
+        const int64_t count = measure_queries(s, at % s->P);
         double *here = *bars + at * s->m * MEASURE_BARS;
         for (int64_t i = 0; i < s->m; i++)
             for (int bar = 0; bar < MEASURE_BARS; bar++)
                 here[i * MEASURE_BARS + bar] = (double)NAN;
         for (int64_t i = 0; i < count; i++)
-            bars_of(s, ours, at * s->m + i, n, here + i * MEASURE_BARS);
+            bars_of(s, ours, at * s->m + i, measure_seen(s, i, at % s->P), here + i * MEASURE_BARS);
         put_medians(here, count, values, cell + at * s->numbers + MEASURE_FIRST_BAR);
     }
     return ES_OK;

@@ -36,6 +36,8 @@ typedef struct sample {
     double *lse, *entropy; /* of the judge (S, rows) */
     es_view q, k, v;
     es_attend_opts opts;
+    es_mask mask; /* that of the run, for these queries */
+    int64_t places[ROWS];
     es_arena scratch; /* a few rows: not counted */
 } sample;
 
@@ -116,6 +118,11 @@ static es_status start_sample(const measure_state *s, int64_t head, const es_exe
     c->opts.block = 0;
     c->opts.self = false; /* the tokens of a prefix see exactly the keys of the prefix */
     c->opts.exec = exec;
+    c->mask = s->mask;
+    for (int64_t i = 0; i < c->rows; i++)
+        c->places[i] = i * c->stride + measure_shift(s);
+    c->mask.positions = c->places;
+    c->opts.mask = s->opts.mask ? &c->mask : NULL;
     const int64_t cells = s->S * c->rows;
     ES_TRY(room_for_check(&c->scratch, cells * s->dv, &c->ours, err));
     ES_TRY(room_for_check(&c->scratch, cells * s->dv, &c->theirs, err));

@@ -208,6 +208,11 @@ double measure_horizon_plan(measure_state *s, double attention)
     const double flops = flops_of(s);
     const double d = (double)s->d, D = s->p->tokens ? (double)s->tokens.info.shape[1] : 0.0;
     const double wide = fmax(d, D), tall = fmin(wide, (double)(s->m > s->n ? s->m : s->n));
+    if (s->p->window) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
+                 "left out: a window sees no more keys, however many there are");
+        return 0.0;
+    }
     if (s->n < 2) {
         snprintf(s->horizon_reason, sizeof s->horizon_reason, "one key has no covariance");
         return 0.0;

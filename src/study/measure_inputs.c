@@ -281,6 +281,15 @@ static es_status check_shapes(measure_state *s, es_error *err)
     if (s->p->self && s->m != s->n)
         return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.self",
                          "with --self the queries are the tokens: as many rows as keys", err);
+    if (measure_masked(s->p) && s->m > s->n)
+        return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.mask",
+                         "with --causal and --window each query stands at a key: no more than keys",
+                         err);
+    if (measure_masked(s->p) && s->p->prefixes.count && s->m != s->n)
+        return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.mask",
+                         "--prefixes with --causal or --window are of tokens that are queries and "
+                         "keys: as many of both",
+                         err);
     return ES_OK;
 }
 
@@ -360,7 +369,7 @@ static void choose_grids(es_job *job)
                          .n_scales = s->S,
                          .prefixes = p->prefixes.count ? p->prefixes.counts : &s->default_prefix,
                          .n_prefixes = s->P,
-                         .self = p->self || p->tokens,
+                         .self = p->self || p->tokens || (measure_masked(p) && p->prefixes.count),
                          .exclude_self = p->exclude_self,
                          .top_k = p->top_k.counts,
                          .n_top_k = s->K,
@@ -392,7 +401,8 @@ static es_status estimate(measure_state *s, es_error *err)
     s->cost.work_bytes = (double)(plan.bytes > check_bytes ? plan.bytes : check_bytes) +
                          cells * (double)es_moments_bytes(s->dv) +
                          8.0 * heads * cells * (double)(s->numbers + MEASURE_HORIZON_NUMBERS) +
-                         64.0 * (double)s->numbers; /* their names */
+                         64.0 * (double)s->numbers + /* their names */
+                         (measure_masked(s->p) ? 8.0 * (double)s->m : 0.0);
     if (s->p->compare) /* a head in f64 and rows of it, should it not be what was asked for */
         s->cost.work_bytes +=
             8.0 * ((double)s->n * (double)(s->d + s->dv + 3 * s->opts.exec->threads) +
@@ -411,6 +421,7 @@ es_status measure_inspect(es_job *job, es_error *err)
         ES_TRY(measure_tokens_inspect(job, err));
     ES_TRY(choose_layout(job, err));
     choose_grids(job);
+    ES_TRY(measure_mask_start(job, err));
     if (s->kv_heads != s->heads)
         es_log(ES_LOG_WARN, "grouped queries: %lld query heads share %lld key heads, %lld to 1",
                (long long)s->heads, (long long)s->kv_heads, (long long)(s->heads / s->kv_heads));

@@ -57,7 +57,18 @@ static const es_param params[] = {
      "the queries are the tokens: with prefix n only the first n of them ask; rows of the others "
      "are NaN in files",
      FIELD(self)},
-    {"exclude-self", 0, ES_PARAM_FLAG, NULL, "query i does not see key i", FIELD(exclude_self)},
+    {"exclude-self", 0, ES_PARAM_FLAG, NULL,
+     "query i does not see key i, or the key it stands at with --causal or --window",
+     FIELD(exclude_self)},
+    {"causal", 0, ES_PARAM_FLAG, NULL,
+     "a query sees its own key and those before it. The last query stands at the last key: fewer "
+     "queries than keys are those of the last keys, as with a cache. With --prefixes implies "
+     "--self",
+     FIELD(causal)},
+    {"window", 0, ES_PARAM_WHOLE, "W",
+     "a query sees the W keys to either side of its own; with --causal the last W, its own "
+     "included. It stands where --causal says",
+     FIELD(window), .min = 1, .max = 0x1p40, .otherwise = "all keys", .unit = "keys"},
     {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
     {"error-bar", 0, ES_PARAM_WHOLE, "B",
@@ -127,6 +138,9 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
         return refuse("name their output with --compare", "--tolerance without --compare", err);
     if (p->block & (p->block - 1))
         return refuse("use 16, 64, 256 ...", "--error-bar takes a power of two", err);
+    if (p->block && p->window)
+        return refuse("leave --window out",
+                      "--error-bar asks for infinitely many keys, --window never has them", err);
     return ES_OK;
 }
 
@@ -148,6 +162,7 @@ static void put_question(const measure_state *s, es_answer *a)
     es_put(t, row, {"heads", (double)s->heads}, {"kv_heads", (double)s->kv_heads},
            {"queries", (double)s->m}, {"keys", (double)s->n}, {"dim", (double)s->d},
            {"value_dim", (double)s->dv});
+    measure_mask_put(s, a);
     if (s->K)
         es_answer_counts(a, "top_k", s->opts.top_k, s->K);
 }
@@ -263,6 +278,7 @@ static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
     "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --causal --window 4096 --compare Y.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
     NULL};
@@ -271,7 +287,8 @@ const es_study es_study_measure = {
     "measure",
     .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
-    .about = "Computes exact softmax attention of every query against every key, streamed, and "
+    .about = "Computes exact softmax attention of every query against every key, or with "
+             "--causal and --window those that it sees, streamed, and "
              "reports per head, score scale and prefix of the keys: entropy, effective number of "
              "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
              "the horizon that covariances of queries and keys imply, the exponents that it stands "
@@ -281,7 +298,7 @@ const es_study es_study_measure = {
              "--compare says whether an output of another program is this attention: every row is "
              "held against the error that a kernel of its number format may have [heuristic], one "
              "that rounds scores before the softmax included, which is then said. If it is not, "
-             "what it is instead is looked for: causal, a window, another or no scale, "
+             "what it is instead is looked for: causal or not, a window, another or no scale, "
              "not divided, heads elsewhere, wrong groups, padding that is seen, first or last keys "
              "that are not, and more; exit "
              "code 1. Where the format's error is larger than the values themselves nothing can be "

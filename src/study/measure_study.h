@@ -1,6 +1,7 @@
 /* measure_study.h : the parts of the study `measure`.
  *
  *     measure_study.c    parameters, stages, files that are written, the order of things
+ *     measure_mask.c     which keys queries see
  *     measure_layout.c   which numbers of an array are a head's rows
  *     measure_inputs.c   what the files hold, whether it fits together, loading it
  *     measure_files.c    outputs and statistics of queries, as files
@@ -25,6 +26,8 @@ typedef struct measure_params {
     double scale;           /* NaN: not given */
     es_grid scales, prefixes, top_k;
     bool self, exclude_self, moments, bf16;
+    bool causal;
+    int64_t window; /* 0: none */
     const char *output, *per_query, *compare;
     int layout, compare_layout; /* measure_order; -1: not given */
     int compare_dtype;          /* of measure_dtypes; -1: not given */
@@ -138,6 +141,7 @@ typedef struct measure_state {
     double default_scale;
     int64_t default_prefix;
     es_attend_opts opts; /* exec is a cell's */
+    es_mask mask;        /* of opts, unless every query sees every key */
     es_cost cost;
     double attention_flops, horizon_flops; /* of a head */
     double start;                          /* of the first cell, by the clock */
@@ -160,6 +164,19 @@ typedef struct measure_state {
 /*! measure_queries() : queries that exist at prefix p: in self mode only the tokens of the prefix
  *  are queries. */
 int64_t measure_queries(const measure_state *s, int64_t p);
+
+/*! measure_masked() : are there keys that a query does not see? measure_shift() : then query i
+ *  stands at key i + shift. measure_mask_start() : the mask of s->opts. measure_mask_put() : a
+ * table of it, where there is one. */
+bool measure_masked(const measure_params *p);
+int64_t measure_shift(const measure_state *s);
+es_status measure_mask_start(es_job *job, es_error *err);
+void measure_mask_put(const measure_state *s, es_answer *a);
+
+/*! measure_seen() : keys that a query sees at prefix p; its own is counted, whether excluded or
+ *  not. measure_mean_seen() : mean over the queries of f(keys), NULL: of their number. */
+int64_t measure_seen(const measure_state *s, int64_t query, int64_t p);
+double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double));
 
 /*! measure_views() : head `head` as views into the loaded arrays. */
 void measure_views(const measure_state *s, int64_t head, es_view views[3]);

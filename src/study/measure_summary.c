@@ -126,7 +126,8 @@ static const es_column head_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by 1/(mean sum w^2): averages (100 keys or more, or two thirds of them where n is below 150, "
+     "by 1/(mean sum w^2), by the mean ESS where a mask gives queries unequal numbers of keys: "
+     "averages (100 keys or more, or two thirds of them where n is below 150, "
      "share the weight), selects a few, frozen (fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
@@ -166,13 +167,15 @@ static const double *main_of(const es_job *job, int64_t head)
     return numbers_of(job, head, ((const measure_state *)job->state)->P - 1);
 }
 
+/* Under a mask queries see more or fewer keys, and a mean of sum w^2 would be that of the few which
+ * see hardly any: of equal weights (ln n)/n, as if they were not. There the mean of ESS counts. */
 static es_regime regime_of(const es_job *job, int64_t head)
 {
     const measure_state *s = job->state;
     const double *x = main_of(job, head);
     es_regime_finding found;
-    es_regime_of((double)s->opts.prefixes[s->P - 1], x[MEASURE_TOP_WEIGHT], x[MEASURE_SUM_SQUARES],
-                 &found);
+    const double squares = measure_masked(s->p) ? 1.0 / x[MEASURE_ESS] : x[MEASURE_SUM_SQUARES];
+    es_regime_of(measure_mean_seen(s, s->P - 1, NULL), x[MEASURE_TOP_WEIGHT], squares, &found);
     return found.regime;
 }
 
@@ -376,27 +379,37 @@ static double told_error(double value, double se)
     return se > 1e-9 * fabs(value) ? se : (double)NAN;
 }
 
+/* "90 keys", or "the 45.5 keys that it sees in the mean". */
+static const char *say_keys(const measure_state *s, char out[ES_FORMAT_ROOM])
+{
+    const int64_t n = s->opts.prefixes[s->P - 1];
+    if (measure_masked(s->p))
+        snprintf(out, ES_FORMAT_ROOM, "the %.4g keys that it sees in the mean",
+                 measure_mean_seen(s, s->P - 1, NULL));
+    else
+        snprintf(out, ES_FORMAT_ROOM, "%lld key%s", (long long)n, n == 1 ? "" : "s");
+    return out;
+}
+
 /* How many keys the heads really use. */
 static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
     const int64_t heads = s->heads;
-    const long long n = (long long)s->opts.prefixes[s->P - 1];
-    char scale[ES_FORMAT_ROOM];
+    char scale[ES_FORMAT_ROOM], keys[ES_FORMAT_ROOM];
     double *ess, *top;
     int64_t fewest = 0, most = 0;
     if (heads == 1) {
         const double *x = main_of(job, 0);
         char used[ES_FORMAT_ROOM], weight[ES_FORMAT_ROOM];
-        es_answer_tell(a, "A query%s uses %s of %lld key%s (ESS); its largest weight is %s.",
-                       at_scale(s, scale),
-                       es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS],
-                                        told_error(x[MEASURE_ESS], x[MEASURE_ESS_SE]), used,
-                                        sizeof used),
-                       n, n == 1 ? "" : "s",
-                       es_format_number(ES_FORMAT_REAL, x[MEASURE_TOP_WEIGHT],
-                                        told_error(x[MEASURE_TOP_WEIGHT], x[MEASURE_TOP_WEIGHT_SE]),
-                                        weight, sizeof weight));
+        es_answer_tell(
+            a, "A query%s uses %s of %s (ESS); its largest weight is %s.", at_scale(s, scale),
+            es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS],
+                             told_error(x[MEASURE_ESS], x[MEASURE_ESS_SE]), used, sizeof used),
+            say_keys(s, keys),
+            es_format_number(ES_FORMAT_REAL, x[MEASURE_TOP_WEIGHT],
+                             told_error(x[MEASURE_TOP_WEIGHT], x[MEASURE_TOP_WEIGHT_SE]), weight,
+                             sizeof weight));
         return ES_OK;
     }
     ES_TRY(es_job_array(job, heads, 1, sizeof *ess, &ess, err));
@@ -409,13 +422,12 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(ess, heads);
     es_sort_reals(top, heads);
-    es_answer_tell(
-        a,
-        "Of %lld key%s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
-        "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
-        n, n == 1 ? "" : "s", at_scale(s, scale), es_median_of(ess, heads), ess[0],
-        (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads), top[0],
-        top[heads - 1]);
+    es_answer_tell(a,
+                   "Of %s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
+                   "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
+                   say_keys(s, keys), at_scale(s, scale), es_median_of(ess, heads), ess[0],
+                   (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads),
+                   top[0], top[heads - 1]);
     return ES_OK;
 }
 
@@ -423,7 +435,7 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
 static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
-    const double n = (double)s->opts.prefixes[s->P - 1], many = 1.0 / es_averages_squares(n);
+    const double n = measure_mean_seen(s, s->P - 1, NULL), many = 1.0 / es_averages_squares(n);
     char scale[ES_FORMAT_ROOM];
     long long count[ES_REGIME_FROZEN + 1] = {0};
     double *entropy;
@@ -442,7 +454,7 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
                    many < ES_AVERAGES_KEYS ? ", two thirds of them," : "", count[ES_REGIME_SELECTS],
                    count[ES_REGIME_SELECTS] == 1 ? "s" : "", count[ES_REGIME_FROZEN],
                    count[ES_REGIME_FROZEN] == 1 ? "is" : "are", es_median_of(entropy, s->heads),
-                   log(n));
+                   measure_mean_seen(s, s->P - 1, log));
     return ES_OK;
 }
 

@@ -297,7 +297,7 @@ static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (
 /* Rows of a part: its tokens, less specials that were left out. */
 static int64_t rows_of_part(const es_pools *p, int64_t part)
 {
-    const es_tokenizer_info info = es_tokenizer_describe(p->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(p->tokenizer);
     const int64_t specials = p->asked->special == 1 ? info.prefix_count + info.suffix_count : 0;
     return p->cost.parts[part].tokens - specials * p->cost.parts[part].blocks;
 }

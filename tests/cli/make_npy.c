@@ -8,6 +8,8 @@
  *     make_npy FILE swap x IN                         (a, b, c) of IN as (b, a, c)
  *     make_npy FILE bf16 DESCR IN                     f32 IN cut to bfloat16, with the dtype DESCR,
  * e.g. <u2
+ *     make_npy FILE whole DESCR SHAPE X...            whole numbers, <i8, <i4, <u2 and so on; 0
+ * where there are fewer
  *
  * Shapes may have more dimensions: 2x300x16.
  */
@@ -69,30 +71,53 @@ static int swap(const char *path, const char *from)
     return status == ES_OK ? 0 : fail(path);
 }
 
-/* What NumPy writes for an array of ml_dtypes, or for its bits; its own header says no more. */
-static int bf16(const char *path, const char *descr, const char *from)
+/* What NumPy writes of a dtype that es_npy_save() does not know. NULL: it cannot be written. */
+static FILE *begin_file(const char *path, const char *descr, int rank, const int64_t *shape)
 {
-    es_array a;
     char text[112] = "", header[128];
-    if (es_npy_load(from, NULL, &a, &err) != ES_OK || a.dtype != ES_F32)
-        return fail(from);
     int used =
         snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
-    int64_t count = 1;
-    for (int i = 0; i < a.rank; i++) {
-        used += snprintf(text + used, sizeof text - (size_t)used, "%lld, ", (long long)a.shape[i]);
-        count *= a.shape[i];
-    }
+    for (int i = 0; i < rank; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%lld, ", (long long)shape[i]);
     snprintf(text + used, sizeof text - (size_t)used, "), }");
     snprintf(header, sizeof header, "%-117s\n", text);
     FILE *f = fopen(path, "wb");
     if (!f)
-        return fail(path);
+        return NULL;
     fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, f);
     fwrite(header, 1, 118, f);
+    return f;
+}
+
+static int bf16(const char *path, const char *descr, const char *from)
+{
+    es_array a;
+    int64_t count = 1;
+    if (es_npy_load(from, NULL, &a, &err) != ES_OK || a.dtype != ES_F32)
+        return fail(from);
+    for (int i = 0; i < a.rank; i++)
+        count *= a.shape[i];
+    FILE *f = begin_file(path, descr, a.rank, a.shape);
+    if (!f)
+        return fail(path);
     for (int64_t i = 0; i < count; i++)
         fwrite((char *)a.data + 4 * i + 2, 1, 2, f); /* the upper half, little endian */
     es_array_free(&a);
+    return fclose(f) == 0 ? 0 : fail(path);
+}
+
+static int whole(const char *path, const char *descr, const char *shape, char **numbers)
+{
+    int64_t now[ES_ARRAY_RANK], count;
+    const size_t size = (size_t)(descr[2] - '0');
+    const int rank = shape_of(shape, now, &count);
+    FILE *f = begin_file(path, descr, rank, now);
+    if (!f)
+        return fail(path);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t value = *numbers ? strtoll(*numbers++, NULL, 10) : 0;
+        fwrite(&value, 1, size, f); /* the lower bytes, little endian */
+    }
     return fclose(f) == 0 ? 0 : fail(path);
 }
 
@@ -136,6 +161,8 @@ int main(int argc, char **argv)
         return swap(argv[1], argv[4]);
     if (argc == 5 && strcmp(argv[2], "bf16") == 0)
         return bf16(argv[1], argv[3], argv[4]);
+    if (argc >= 5 && strcmp(argv[2], "whole") == 0)
+        return whole(argv[1], argv[3], argv[4], argv + 5);
     if (argc < 5)
         return fail("usage: see make_npy.c");
     int64_t shape[ES_ARRAY_RANK], count;

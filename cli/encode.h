@@ -1,0 +1,50 @@
+/* encode.h : the parts of esscher encode.
+ *
+ *     encode.c      what is asked, running the model, the answer and its files
+ *     encode_ids.c  the ids of the block: of a text, or from a file
+ */
+#ifndef CLI_ENCODE_H
+#define CLI_ENCODE_H
+
+#include <esscher/model.h>
+
+#include "command.h"
+
+typedef struct encode_options {
+    const char *model, *text, *ids, *out, *logits, *layer;
+    int64_t block;
+    bool force, allow_nonfinite, allow_trailing;
+} encode_options;
+
+/* The ids of one block, with the special tokens around it, and how many tokens the text has. */
+typedef struct block_ids {
+    int32_t *ids;
+    int64_t n;           /* ids so far */
+    int64_t first, last; /* tokens of the text that belong to the block */
+    int64_t total;       /* tokens of the text so far */
+} block_ids;
+
+typedef struct encode_job {
+    cli_session *session;
+    const encode_options *o;
+    char folder[4096];
+    es_model_config config;
+    es_dtype precision;
+    int64_t layer; /* -1: all */
+    int64_t most;  /* ids that the block may have */
+    int64_t room;  /* tokens of text in a block */
+    block_ids block;
+    void *hidden, *token_logits;
+    double *stats[3], *logits;
+    int64_t labels; /* of the classifier; 0: there is none */
+} encode_job;
+
+/* encode_ids_most() : job->most, ids that the block may have, before anything is read. Needs
+ * job->config. */
+es_status encode_ids_most(encode_job *job, es_error *err);
+
+/* encode_ids_find() : job->block. *vocab becomes the number of ids that the tokenizer of a text
+ * has. */
+es_status encode_ids_find(encode_job *job, int64_t *vocab, es_error *err);
+
+#endif

@@ -1,0 +1,165 @@
+/* test_text_frame.c : what stands around a block of text that a model reads: the specials of the
+ * tokenizer's template, or the token that begins texts where the template has none; nothing else.
+ */
+#include "golden.h"
+#include "tiny_bpe.h"
+
+#include <esscher/pool.h>
+
+#define PEBBLE ES_TESTS_DIR "/../models/pebble"
+
+/* a 0, b 1, <s> 2, </s> 3 */
+#define LETTERS "\"a\":0,\"b\":1,\"<s>\":2,\"</s>\":3"
+#define TEMPLATE(single)                                                                           \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single                      \
+    "],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[2]},\"</s>\":{\"id\":\"</s>\","        \
+    "\"ids\":[3]}}},"
+#define BOS  "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}"
+#define EOS  "{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}"
+#define TEXT "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+
+static const char gpt2_like[] = BPE(LETTERS, "", "", "");
+static const char llama_like[] = BPE(LETTERS, "", "", TEMPLATE(BOS "," TEXT));
+static const char both[] = BPE(LETTERS, "", "", TEMPLATE(BOS "," TEXT "," EOS));
+static const char after[] = BPE(LETTERS, "", "", TEMPLATE(TEXT "," EOS));
+
+/* A tokenizer of three files in the test's folder; NULL: there is no such file. */
+static es_status open_files(const char *json, const char *tokenizer_config, const char *config,
+                            es_budget *budget, es_tokenizer **out)
+{
+    count_files(true);
+    write_file("tokenizer.json", json, strlen(json));
+    if (tokenizer_config)
+        write_file("tokenizer_config.json", tokenizer_config, strlen(tokenizer_config));
+    if (config)
+        write_file("config.json", config, strlen(config));
+    return es_tokenizer_open(folder, budget, out, &err);
+}
+
+/* Blocks of four ids of the text "ababa", one behind the other. */
+static void check_blocks(const es_tokenizer *t, const int *want, int64_t count)
+{
+    char path[512];
+    const char *const texts[] = {path};
+    es_blocks b;
+    write_file("text", "ababa", 5);
+    snprintf(path, sizeof path, "%s/text", folder);
+    const es_blocks_spec spec = {.tokenizer = t, .texts = texts, .n_texts = 1, .length = 4};
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    assert_int_equal(b.start[b.count], count);
+    for (int64_t i = 0; i < count; i++)
+        assert_int_equal(b.ids[i], want[i]);
+    es_blocks_free(&b);
+}
+
+#define assert_blocks(json, tokenizer_config, config, ...)                                         \
+    do {                                                                                           \
+        static const int want_[] = {__VA_ARGS__};                                                  \
+        es_tokenizer *t_;                                                                          \
+        assert_ok(open_files(json, tokenizer_config, config, NULL, &t_));                          \
+        check_blocks(t_, want_, sizeof want_ / sizeof want_[0]);                                   \
+        es_tokenizer_free(t_);                                                                     \
+    } while (0)
+
+static void blocks_have_the_specials_of_the_template_and_no_others(void **state)
+{
+    (void)state;
+    assert_blocks(gpt2_like, NULL, NULL, 0, 1, 0, 1, 0);
+    assert_blocks(llama_like, NULL, NULL, 2, 0, 1, 0, 2, 1, 0);
+    assert_blocks(both, NULL, NULL, 2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 3);
+    assert_blocks(after, NULL, NULL, 0, 1, 0, 3, 1, 0, 3);
+}
+
+static void without_a_template_blocks_begin_as_the_other_files_say(void **state)
+{
+    (void)state;
+    assert_blocks(gpt2_like, "{\"bos_token\":\"<s>\"}", NULL, 2, 0, 1, 0, 2, 1, 0);
+    assert_blocks(gpt2_like, "{\"bos_token\":{\"content\":\"<s>\"}}", NULL, 2, 0, 1, 0, 2, 1, 0);
+    assert_blocks(gpt2_like, NULL, "{\"bos_token_id\":2}", 2, 0, 1, 0, 2, 1, 0);
+    assert_blocks(gpt2_like, "{\"model_max_length\":8}", "{\"bos_token_id\":2}", 2, 0, 1, 0, 2, 1,
+                  0);
+    /* null says that there is none, whatever id the model has for it: Qwen */
+    assert_blocks(gpt2_like, "{\"bos_token\":null}", "{\"bos_token_id\":2}", 0, 1, 0, 1, 0);
+    assert_blocks(gpt2_like, NULL, "{\"bos_token_id\":null}", 0, 1, 0, 1, 0);
+    /* no token of the vocabulary: a remark */
+    assert_blocks(gpt2_like, "{\"bos_token\":\"<t>\"}", "{\"bos_token_id\":2}", 0, 1, 0, 1, 0);
+    assert_blocks(gpt2_like, NULL, "{\"bos_token_id\":4}", 0, 1, 0, 1, 0);
+    assert_blocks(gpt2_like, NULL, "{\"bos_token_id\":-1}", 0, 1, 0, 1, 0);
+    /* a template that puts something first is asked alone; one that does not is helped */
+    assert_blocks(llama_like, "{\"bos_token\":\"</s>\"}", "{\"bos_token_id\":3}", 2, 0, 1, 0, 2, 1,
+                  0);
+    assert_blocks(after, "{\"bos_token\":\"<s>\"}", NULL, 2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 3);
+}
+
+/* What `esscher tokenize` shows is the template's alone, as Hugging Face's tokenizers have it. */
+static void texts_that_nobody_reads_do_not_begin_so(void **state)
+{
+    (void)state;
+    es_tokenizer *t;
+    assert_ok(open_files(gpt2_like, "{\"bos_token\":\"<s>\"}", NULL, NULL, &t));
+    assert_int_equal(es_tokenizer_describe(t).begin, 2);
+    assert_int_equal(es_tokenizer_describe(t).prefix_count, 0);
+    assert_int_equal(es_tokenizer_frame(t).prefix_count, 1);
+    assert_ids(t, "ab", 0, 1);
+    es_tokenizer_free(t);
+}
+
+static void BP08_files_beside_the_tokenizer_are_distrusted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tokenizer_config, *config, *rule;
+    } bad[] = {{"{", NULL, "tokenizer.json"},
+               {"[]", NULL, "tokenizer.json"},
+               {"{\"bos_token\":7}", NULL, "tokenizer.key"},
+               {"{\"bos_token\":{\"content\":7}}", NULL, "tokenizer.key"},
+               {NULL, "{\"bos_token_id\":\"<s>\"}", "tokenizer.key"},
+               {NULL, "{\"bos_token_id\":1.5}", "tokenizer.key"},
+               {NULL, "{\"bos_token_id\":2,\"bos_token_id\":2}", "tokenizer.json"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        es_budget budget = {0};
+        es_tokenizer *t;
+        assert_int_equal(open_files(gpt2_like, bad[i].tokenizer_config, bad[i].config, &budget, &t),
+                         ES_E_FORMAT);
+        assert_string_equal(err.rule, bad[i].rule);
+        assert_non_null(strstr(err.file, bad[i].config ? "/config.json" : "tokenizer_config.json"));
+        assert_null(t);
+        assert_int_equal(budget.used, 0);
+    }
+}
+
+/* id 0 stands before each block of the decoder in the box, whose template is empty; the ids of the
+ * novel are those that its makers give. */
+static void pebble_reads_what_its_makers_had_it_read(void **state)
+{
+    (void)state;
+    const char *const texts[] = {PEBBLE "/alice.txt"};
+    json_t *all = golden_file("pebble/expected.json");
+    const json_t *want = json_object_get(json_object_get(all, "alice"), "first_ids");
+    es_tokenizer *t;
+    es_blocks b;
+    assert_ok(es_tokenizer_open(PEBBLE, NULL, &t, &err));
+    const es_blocks_spec spec = {
+        .tokenizer = t, .texts = texts, .n_texts = 1, .length = 65, .tokens = 65};
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    assert_int_equal(json_array_size(want), 64);
+    assert_int_equal(b.start[1], 65);
+    assert_int_equal(b.ids[0], 0);
+    for (size_t i = 0; i < 64; i++)
+        assert_int_equal(b.ids[i + 1], json_integer_value(json_array_get(want, i)));
+    es_blocks_free(&b);
+    es_tokenizer_free(t);
+    json_decref(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_have_the_specials_of_the_template_and_no_others),
+        cmocka_unit_test(without_a_template_blocks_begin_as_the_other_files_say),
+        cmocka_unit_test(texts_that_nobody_reads_do_not_begin_so),
+        cmocka_unit_test(BP08_files_beside_the_tokenizer_are_distrusted),
+        cmocka_unit_test(pebble_reads_what_its_makers_had_it_read),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
