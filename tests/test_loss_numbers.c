@@ -237,6 +237,9 @@ static void the_power_law_is_found_where_it_is_determined(void **state)
     assert_true(fabs(es_table_get(t, 1, "beta") - BETA) < 4.0 * es_table_get(t, 1, "beta_se"));
     /* block 5 has no late tokens; of the others -1, 0, 1, -1, 0 */
     assert_near(es_table_get(t, 1, "gamma"), GAMMA - 0.1, 0.01);
+    /* of five blocks, whose difficulties have a standard deviation of sqrt(0.7/4) */
+    assert_near(es_table_get(t, 1, "gamma_se"), sqrt(0.7 / 4.0 / 5.0), 0.002);
+    assert_true(es_table_get(t, 1, "beta_se") < 0.01);
     assert_near(es_table_get(t, 1, "doubling"), pow(2.0, -BETA), 0.01);
     es_answer_free(a);
     free_job();

@@ -61,7 +61,7 @@ static void check_blocks(const es_tokenizer *t, const int *want, int64_t count)
         es_tokenizer_free(t_);                                                                     \
     } while (0)
 
-static void blocks_have_the_specials_of_the_template_and_no_others(void **state)
+static void TX03_blocks_have_the_specials_of_the_template_and_no_others(void **state)
 {
     (void)state;
     assert_blocks(gpt2_like, NULL, NULL, 0, 1, 0, 1, 0);
@@ -89,6 +89,32 @@ static void without_a_template_blocks_begin_as_the_other_files_say(void **state)
     assert_blocks(llama_like, "{\"bos_token\":\"</s>\"}", "{\"bos_token_id\":3}", 2, 0, 1, 0, 2, 1,
                   0);
     assert_blocks(after, "{\"bos_token\":\"<s>\"}", NULL, 2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 3);
+}
+
+/* Specials count as tokens of a text that is asked for, the one that begins a block included. */
+static void TX01_texts_shorter_than_asked_for(void **state)
+{
+    (void)state;
+    char path[512];
+    const char *const texts[] = {path};
+    es_tokenizer *t;
+    es_blocks b;
+    assert_ok(open_files(gpt2_like, "{\"bos_token\":\"<s>\"}", NULL, NULL, &t));
+    write_file("text", "ababa", 5);
+    snprintf(path, sizeof path, "%s/text", folder);
+    es_blocks_spec spec = {.tokenizer = t, .texts = texts, .n_texts = 1, .length = 4, .tokens = 7};
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err)); /* 5 of text, 2 that begin blocks */
+    assert_int_equal(b.start[b.count], 7);
+    es_blocks_free(&b);
+    spec.tokens = 9;
+    assert_int_equal(es_blocks_read(&spec, NULL, &b, &err), ES_E_EMPTY);
+    assert_string_equal(err.rule, "pool.short");
+    spec.repeat = true;
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    assert_true(b.repeats == 1 && b.start[b.count] == 9);
+    assert_true(b.ids[7] == 2 && b.ids[8] == 0); /* from the first letter again */
+    es_blocks_free(&b);
+    es_tokenizer_free(t);
 }
 
 /* What `esscher tokenize` shows is the template's alone, as Hugging Face's tokenizers have it. */
@@ -155,8 +181,9 @@ static void pebble_reads_what_its_makers_had_it_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_have_the_specials_of_the_template_and_no_others),
+        cmocka_unit_test(TX03_blocks_have_the_specials_of_the_template_and_no_others),
         cmocka_unit_test(without_a_template_blocks_begin_as_the_other_files_say),
+        cmocka_unit_test(TX01_texts_shorter_than_asked_for),
         cmocka_unit_test(texts_that_nobody_reads_do_not_begin_so),
         cmocka_unit_test(BP08_files_beside_the_tokenizer_are_distrusted),
         cmocka_unit_test(pebble_reads_what_its_makers_had_it_read),

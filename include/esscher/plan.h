@@ -88,8 +88,9 @@ ES_API void es_plan_count(es_plan *plan);
  *  (not as many as it says, or not in order), plan.group (heads of a group that keep different
  *  keys), plan.policy (no policy of that name), plan.keys (none, or more than the context has),
  *  plan.parts (window, sinks and so on hold another number of keys than `keys` says), plan.total
- *  (keys_kept or keys_all is not the sum); policy.part, policy.keys, policy.causal as
- *  es_policy_spec_check(). The message names layer and head. */
+ *  (keys_kept or keys_all is not the sum); policy.part, policy.keys of es_policy_spec_check();
+ *  ES_E_UNSUPPORTED: policy.causal, plan.policy (one that keeps no set of keys). Messages name
+ * layer and head. */
 ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err);
 
 /*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
@@ -97,7 +98,7 @@ ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out
  *  es_plan_load() that the plan breaks, and then nothing is written. */
 ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err);
 
-/*! es_plan_check() : is it a plan for this model? @return : ES_OK; ES_E_ARGUMENT: plan.model (of
+/*! es_plan_check() : is it a plan for this model? @return : ES_OK; ES_E_SHAPE: plan.model (of
  *  another type, width or vocabulary), plan.layers, plan.heads, plan.context (for blocks that are
  *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
  *  in a causal model. Both sides are named. */
@@ -105,7 +106,7 @@ ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *confi
 
 /*! es_plan_check_context() : does it make sense to run it on blocks of `n` tokens? Where n is not
  *  what the plan was made for, that is a remark (es_log_set()): keys stay the numbers they are.
- *  @return : ES_OK; ES_E_ARGUMENT (plan.context) if it drops keys at its own context and none at
+ *  @return : ES_OK; ES_E_SHAPE (plan.context) if it drops keys at its own context and none at
  *  this one: what would be measured is the full model. */
 ES_API es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err);
 

@@ -72,8 +72,12 @@ static void thin_text(const slice *s, int64_t i, int64_t n)
     const es_thinning *t = s->thinning;
     const int64_t cells = es_model_sparse_cells(s->d->model);
     es_policy_spec *specs = s->specs + i * s->heads;
+    if (t->plan)
+        es_plan_specs(t->plan, n, specs);
     for (int64_t h = 0; h < s->heads; h++)
-        if (!t->heads || t->heads[h]) { /* the others are zeros: no policy */
+        if (t->heads && !t->heads[h]) {
+            specs[h] = (es_policy_spec){0}; /* no policy */
+        } else if (!t->plan) {
             specs[h] = t->spec;
             specs[h].keys = es_thinning_keys(t, n);
         }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include <esscher/model.h>
+#include <esscher/plan.h>
 #include <esscher/pool.h>
 
 typedef struct es_downstream {
@@ -19,6 +20,7 @@ typedef struct es_downstream {
 typedef struct es_thinning {
     es_policy_spec spec;        /* keys: of every text, unless `share` says otherwise */
     double share;               /* of each text's own number of tokens; 0: not by share */
+    const es_plan *plan;        /* what each head keeps, instead of both; NULL: none */
     const unsigned char *heads; /* (L, h) not 0: thinned; NULL: all are */
 } es_thinning;
 

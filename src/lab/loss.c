@@ -55,14 +55,16 @@ static es_status take(work *w, int64_t count, size_t element, void *out, es_erro
 }
 
 /* Draws have the cells of the block, whatever is kept: settings are compared on equal chance. */
-static es_status make_sparse(work *w, const es_loss_block *b, const es_policy_spec *spec,
+static es_status make_sparse(work *w, const es_loss_block *b, const es_loss_setting *setting,
                              es_error *err)
 {
     const es_model_config *c = es_model_config_of(b->model);
     es_policy_spec *heads;
     ES_TRY(take(w, c->layers * c->heads, sizeof *heads, &heads, err));
     for (int64_t h = 0; h < c->layers * c->heads; h++)
-        heads[h] = *spec;
+        heads[h] = setting->policy;
+    if (setting->plan)
+        es_plan_specs(setting->plan, b->n, heads);
     w->sparse =
         (es_model_sparse){.heads = heads,
                           .at = {.seed = b->seed,
@@ -97,8 +99,8 @@ static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting 
         w->mask = (es_mask){.causal = true, .window = setting->window, .sinks = setting->sinks};
         w->block.mask = &w->mask;
     }
-    if (setting->policy.policy)
-        ES_TRY(make_sparse(w, b, &setting->policy, err));
+    if (setting->policy.policy || setting->plan)
+        ES_TRY(make_sparse(w, b, setting, err));
     return setting->scale ? make_factors(w, setting, err) : ES_OK;
 }
 
@@ -124,8 +126,8 @@ es_status es_loss_run(const es_loss_block *b, const es_loss_setting *setting, co
             seen.window = c->window; /* what the model itself sees */
         for (int64_t l = 0; l < c->layers; l++)
             entropy[l] = mean_of(w.entropy + l * c->heads, c->heads);
-        *keys = setting->policy.policy ? mean_of(w.kept, c->layers * c->heads)
-                                       : es_window_keys(&seen, b->n);
+        *keys =
+            w.block.sparse ? mean_of(w.kept, c->layers * c->heads) : es_window_keys(&seen, b->n);
     }
     es_arena_free(&w.arena);
     return status;

@@ -4,6 +4,7 @@
 #define ES_LAB_LOSS_H
 
 #include <esscher/model.h>
+#include <esscher/plan.h>
 
 /* Factors on the scores of the query at place i, counted from 0, which sees i + 1 keys. */
 typedef enum es_score_scale {
@@ -18,6 +19,7 @@ typedef struct es_loss_setting {
     int64_t window;        /* the last `window` keys, the query's own included; 0: all */
     int64_t sinks;         /* the first keys, beside a window */
     es_policy_spec policy; /* what every head keeps, instead of a window; policy NULL: all */
+    const es_plan *plan;   /* what each head keeps, instead of both; NULL: none */
     es_score_scale scale;
     double factor;    /* of ES_SCALE_FACTOR */
     double reference; /* context at which ES_SCALE_LOG is 1 and up to which ES_SCALE_YARN is; > 1 */

@@ -149,7 +149,7 @@ static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, con
                                    .history = zeros,
                                    .observed = zeros};
     ES_TRY(es_policy_choose(spec, &query, plan->budget, choice, err));
-    *kept = es_choice_keys(choice);
+    *kept = floor(es_choice_keys(choice) + 0.5); /* a mean, where each key has its chance */
     return ES_OK;
 }
 
@@ -199,7 +199,9 @@ static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t 
     es_error why;
     const es_status status = es_policy_spec_check(spec, plan->causal, &why);
     if (status != ES_OK)
-        return fail_head(plan, origin, i, status, why.rule, why.hint, err, "%s", why.message);
+        return fail_head(plan, origin, i,
+                         status == ES_E_UNSUPPORTED ? ES_E_UNSUPPORTED : ES_E_FORMAT, why.rule,
+                         why.hint, err, "%s", why.message);
     if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED)
         return fail_head(plan, origin, i, ES_E_UNSUPPORTED, "plan.policy", "use another policy",
                          err, "policy %s keeps no set of keys", es_policy_name(spec->policy));
@@ -252,7 +254,7 @@ es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err
 static es_status another(const char *rule, const char *what, int64_t planned, int64_t is,
                          es_error *err)
 {
-    return es_fail(err, ES_E_ARGUMENT, rule, "make a plan for this model: esscher budget",
+    return es_fail(err, ES_E_SHAPE, rule, "make a plan for this model: esscher budget",
                    "the plan is of a model with %lld %s, and this one has %lld", (long long)planned,
                    what, (long long)is);
 }
@@ -282,18 +284,16 @@ es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_e
         return es_fail(err, ES_E_ARGUMENT, "plan.null", "a plan and a model's configuration",
                        "an argument is missing");
     if (strcmp(plan->model_type, config->model_type) != 0)
-        return es_fail(err, ES_E_ARGUMENT, "plan.model",
-                       "make a plan for this model: esscher budget",
+        return es_fail(err, ES_E_SHAPE, "plan.model", "make a plan for this model: esscher budget",
                        "the plan is of a model of type '%s', and this one is '%s'",
                        plan->model_type, config->model_type);
     ES_TRY(check_numbers(plan, config, err));
     if (plan->causal != config->causal)
-        return es_fail(err, ES_E_ARGUMENT, "plan.model",
-                       "make a plan for this model: esscher budget",
+        return es_fail(err, ES_E_SHAPE, "plan.model", "make a plan for this model: esscher budget",
                        "the plan is of a model that is %scausal, and this one is%s",
                        plan->causal ? "" : "not ", config->causal ? "" : " not");
     if (plan->context > config->positions)
-        return es_fail(err, ES_E_ARGUMENT, "plan.context",
+        return es_fail(err, ES_E_SHAPE, "plan.context",
                        "make a plan for this model: esscher budget",
                        "the plan is for %lld tokens, and the model takes %lld at most",
                        (long long)plan->context, (long long)config->positions);
@@ -321,7 +321,7 @@ es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err)
 {
     const int64_t fewest = fewest_keys(plan);
     if (fewest > 0 && n <= fewest)
-        return es_fail(err, ES_E_ARGUMENT, "plan.context",
+        return es_fail(err, ES_E_SHAPE, "plan.context",
                        "use longer blocks, or a plan that was made for short ones",
                        "every head of the plan keeps %lld keys or more, and blocks have %lld "
                        "tokens: nothing would be dropped",

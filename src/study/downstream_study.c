@@ -35,6 +35,7 @@ static const es_param params[] = {
      .min = 1, .max = 1e6, .standard = "32", .unit = "tokens"},
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
                           "what --keep or the parts below say"),
+    ES_PLAN_PARAM(downstream_params, plan),
     {"keep", 0, ES_PARAM_REALS, "GRID",
      "keys that a query keeps as shares of its text's tokens, specials included; 1 key at least",
      FIELD(keep), .min = 1e-9, .max = 1.0,
@@ -138,6 +139,17 @@ static void add_rows(const downstream_params *p, const es_grid *keep, const es_p
         row.spec.keys = p->policy.keys.counts[i];
         s->rows[s->n_rows++] = row;
     }
+}
+
+/* The one row of a plan. */
+static es_status plan_row(es_job *job, const char *path, downstream_state *s, es_error *err)
+{
+    ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
+    s->plan_path = path;
+    ES_TRY(es_job_array(job, 1, 1, sizeof *s->rows, &s->rows, err));
+    s->rows[s->n_rows] = (es_thinning){.plan = s->plan};
+    es_policy_spec_init(&s->rows[s->n_rows++].spec, NULL);
+    return ES_OK;
 }
 
 /* The policies of the list with the parts that were given; how many keys is ours to say. `full` is
@@ -402,9 +414,11 @@ static es_status open_study(es_job *job, es_error *err)
     s->only = es_params_given(job->given, "layer") ? p->layer : -1;
     s->heads = s->config->layers * s->config->heads;
     s->in_scope = s->only < 0 ? s->heads : s->config->heads;
-    ES_TRY(make_rows(job, p, s, err));
+    ES_TRY(p->plan ? plan_row(job, p->plan, s, err) : make_rows(job, p, s, err));
     ES_TRY(make_settings(job, p, s, err));
     ES_TRY(open_texts(job, p, s, err));
+    if (s->plan)
+        ES_TRY(es_plan_fits(s->plan, p->plan, s->texts.longest, err));
     s->lab = (es_downstream){
         .model = s->model, .texts = &s->texts.blocks, .embed = !p->tasks, .seed = job->seed};
     s->outputs = es_downstream_outputs(&s->lab);
@@ -419,6 +433,7 @@ static es_status open_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     downstream_state *s = job->state;
+    es_plan_free(s->plan);
     es_task_blocks_free(&s->texts);
     es_tasks_free(&s->tasks);
     es_tokenizer_free(s->tokenizer);
@@ -429,7 +444,9 @@ static const char *const examples[] = {
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --concat 16 --policy random,top",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy top --keep 0.125 --strata",
-    "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125", NULL};
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv --plan sst2.plan.json",
+    "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125",
+    NULL};
 
 const es_study es_study_downstream = {
     .name = "downstream",
@@ -439,7 +456,8 @@ const es_study es_study_downstream = {
         "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "
         "policy, and sets beside the full model: accuracy, how often both give the same label, and "
         "the divergence of their distributions over labels, each with its interval over texts. "
-        "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys)."
+        "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
+        "plan (--plan) has a policy and a number of keys for every head."
         "\n\n"
         "--strata thins only a third of the heads, by their horizon; --ablate heads one by one, "
         "and asks whether those with large horizons cost more (Spearman). --concat makes long "

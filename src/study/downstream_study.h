@@ -9,10 +9,11 @@
 #include "model/tasks.h"
 #include "stats/average.h"
 #include "stats/proportion.h"
+#include "study/plan_params.h"
 #include "study/policy_params.h"
 
 typedef struct downstream_params {
-    const char *model, *tasks, *text;
+    const char *model, *tasks, *text, *plan;
     es_policy_params policy;
     es_grid keep;
     int64_t concat, most, least, layer;
@@ -36,6 +37,8 @@ typedef struct downstream_state {
     es_model *model;
     const es_model_config *config;
     es_tokenizer *tokenizer;
+    const char *plan_path;
+    es_plan *plan; /* NULL: none was given */
     es_tasks tasks;
     es_task_blocks texts;
     es_downstream lab;
@@ -84,6 +87,9 @@ void downstream_put_cost(const es_job *job, const downstream_found *found, es_ta
 enum { DOWNSTREAM_ROOM = 128 };
 const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM]);
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM]);
+
+/*! downstream_word() : "bigbird+inverse", "plan p.json", as it would be asked for. Returns out. */
+const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_POLICY_ROOM]);
 
 #define DOWNSTREAM_SETTING_COLUMNS                                                                 \
     {"policy", "policy", "", ES_FORMAT_TEXT,                                                       \

@@ -123,7 +123,7 @@ void downstream_put_setting(const es_job *job, const downstream_setting *setting
         return;
     }
     const es_thinning *t = &s->rows[setting->row];
-    es_table_text(table, row, "policy", es_policy_word(&t->spec, word));
+    es_table_text(table, row, "policy", downstream_word(s, setting->row, word));
     if (t->share > 0.0)
         es_table_real(table, row, "keep", t->share);
     else if (t->spec.keys != ES_POLICY_UNSET)
@@ -155,11 +155,20 @@ void downstream_put_cost(const es_job *job, const downstream_found *f, es_table 
 
 /* ---- sentences ---- */
 
+const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_POLICY_ROOM])
+{
+    return s->rows[row].plan ? es_plan_word(s->plan_path, out)
+                             : es_policy_word(&s->rows[row].spec, out);
+}
+
 /* A share that is one by a whole number is said so. */
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
 {
     const double one_by = t->share > 0.0 ? 1.0 / t->share : 0.0;
-    if (one_by == 1.0)
+    if (t->plan)
+        snprintf(out, DOWNSTREAM_ROOM, "%.3g %% of the keys of %lld tokens",
+                 100.0 * t->plan->keys_kept / t->plan->keys_all, (long long)t->plan->context);
+    else if (one_by == 1.0)
         snprintf(out, DOWNSTREAM_ROOM, "all of the keys");
     else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)
         snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of the keys", one_by);
@@ -175,7 +184,7 @@ const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
 const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
 {
     char word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
-    snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", es_policy_word(&s->rows[row].spec, word),
+    snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", downstream_word(s, row, word),
              downstream_say_keep(&s->rows[row], keep));
     return out;
 }
@@ -201,7 +210,7 @@ static void say_found(const downstream_state *s, int64_t row, const downstream_f
 {
     char word[ES_POLICY_ROOM], number[ES_SAY_ROOM], cost[ES_SAY_ROOM];
     const size_t used = strlen(out);
-    es_policy_word(&s->rows[row].spec, word);
+    downstream_word(s, row, word);
     if (s->lab.embed)
         snprintf(out + used, size - used, "%s%s %s (neighbours kept: %s %%)", first ? "" : ", ",
                  word, es_say_number(1.0 - f->cost.value, f->cost.se, number),
@@ -273,8 +282,7 @@ static void tell_enough(const es_job *job, const downstream_found *found, es_ans
                     found[1 + q].keys >= found[1 + r].keys || !is_enough(s, found, q);
         if (least)
             snprintf(list + used, sizeof list - used, "%s%s down to %s", used ? ", " : "",
-                     es_policy_word(&s->rows[r].spec, word),
-                     downstream_say_keep(&s->rows[r], keep));
+                     downstream_word(s, r, word), downstream_say_keep(&s->rows[r], keep));
     }
     if (*list)
         es_answer_tell(a, "With 95 %% confidence less than %.0f points of accuracy are lost by %s.",

@@ -11,6 +11,7 @@
 #include <esscher/context.h>
 
 #include "base/error.h"
+#include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/loss_study.h"
 
@@ -41,14 +42,15 @@ static const es_table_spec enough_table = {
 static const es_column fit_columns[] = {
     {"of", "loss against", "", ES_FORMAT_TEXT,
      "position: loss by place in the block, octaves from 16 on, centres geometric. window: loss of "
-     "tokens in the second half of their block by window, errors those of the difference to the "
-     "model as it is"},
+     "tokens in the second half of their block by window, weighed by the error of the difference "
+     "to the model as it is"},
     {"sinks", "sinks", "keys", ES_FORMAT_COUNT},
     {"scale", "scale", "", ES_FORMAT_TEXT},
     {"points", "points", "", ES_FORMAT_COUNT},
-    {"beta", "beta", "", ES_FORMAT_REAL, "exponent of L(c) = A c^-beta + gamma",
+    {"beta", "beta", "", ES_FORMAT_REAL,
+     "exponent of L(c) = A c^-beta + gamma; errors by leaving blocks out in turn",
      .error = "beta_se"},
-    {"beta_ci.0", "beta from", "", ES_FORMAT_REAL, "95 % interval"},
+    {"beta_ci.0", "beta from", "", ES_FORMAT_REAL, "95 % interval, Student's t over blocks"},
     {"beta_ci.1", "beta to", "", ES_FORMAT_REAL},
     {"gamma", "gamma", "nats", ES_FORMAT_REAL, "loss that no context removes", .error = "gamma_se"},
     {"A", "A", "", ES_FORMAT_REAL, "alpha^beta", .error = "A_se"},
@@ -91,18 +93,19 @@ static loss_mean late_cost(const es_job *job, int64_t setting)
 
 /* ---- what it is worth ---- */
 
-/* "With the first 4 tokens in sight and scores x log, context", or "Context". */
+/* "With the first 4 tokens in sight and scores times log, context", or "Context". */
 static void say_beginning(const group *g, char out[LOSS_ROOM])
 {
     const long long sinks = g->like->lab.sinks;
     if (sinks && g->like->lab.scale)
-        snprintf(out, LOSS_ROOM, "With the first %lld tokens in sight and scores x %.40s, context",
-                 sinks, g->like->scale);
+        snprintf(out, LOSS_ROOM,
+                 "With the first %lld tokens in sight and scores times %.40s, context", sinks,
+                 g->like->scale);
     else if (sinks)
         snprintf(out, LOSS_ROOM, "With the first %lld token%s in sight, context", sinks,
                  sinks == 1 ? "" : "s");
     else if (g->like->lab.scale)
-        snprintf(out, LOSS_ROOM, "With scores x %.40s, context", g->like->scale);
+        snprintf(out, LOSS_ROOM, "With scores times %.40s, context", g->like->scale);
     else
         snprintf(out, LOSS_ROOM, "Context");
 }
@@ -222,7 +225,7 @@ es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
 
 /* ---- the power law ---- */
 
-enum { POINTS = MOST_WINDOWS, FIRST_PLACE = 16 };
+enum { POINTS = MOST_WINDOWS, FIRST_PLACE = 16, FEWEST_POINTS = 5 };
 
 typedef struct curve {
     double c[POINTS], L[POINTS], se[POINTS];
@@ -238,31 +241,98 @@ static void add_point(curve *x, double c, double L, double se)
     x->se[x->count++] = se;
 }
 
-/* Octaves are narrow enough: the mean of c^-1/2 over one is its value at the centre to 2 %. */
-static void curve_of_positions(const es_job *job, curve *out)
+/* By place in the block, without block `skip`. Octaves are narrow enough: the mean of c^-1/2 over
+ * one is its value at the centre to 2 %. */
+static void curve_of_positions(const es_job *job, int64_t skip, curve *out)
 {
     const loss_state *s = job->state;
-    out->count = 0;
     for (int64_t from = FIRST_PLACE; from < s->longest; from *= 2) {
         const int64_t to = 2 * from < s->longest ? 2 * from : s->longest;
-        const loss_mean m = loss_over(job, s->asked, from, to);
-        if (2 * (to - from) > from &&
-            m.tokens) /* half an octave, or it is no place for its centre */
+        const loss_mean m = loss_without(job, skip, s->asked, -1, from, to);
+        if (2 * (to - from) > from && m.tokens) /* half an octave, or the centre is none */
             add_point(out, sqrt((double)from * (double)to), m.value, m.se);
     }
 }
 
 /* The text is as hard in every window: what is uncertain of the curve is the difference. */
-static void curve_of_windows(const es_job *job, const group *g, curve *out)
+static void curve_of_windows(const es_job *job, int64_t skip, const group *g, curve *out)
 {
     const loss_state *s = job->state;
-    out->count = 0;
+    const int64_t from = s->longest / 2, to = s->longest;
     for (int64_t i = 0; i < g->count; i++) {
         const int64_t W = window_at(s, g, i);
         if (2 * W <= s->longest)
-            add_point(out, (double)W, loss_over(job, g->at[i], s->longest / 2, s->longest).value,
-                      late_cost(job, g->at[i]).se);
+            add_point(out, (double)W, loss_without(job, skip, g->at[i], -1, from, to).value,
+                      loss_without(job, skip, g->at[i], 0, from, to).se);
     }
+}
+
+/* The curve of a group of windows, or of positions (g NULL). Its points have no errors where there
+ * is one block. @return : as es_context_fit_points(). */
+static es_status fit_without(const es_job *job, int64_t skip, const group *g, curve *x,
+                             es_context_fit *out, es_error *err)
+{
+    const loss_state *s = job->state;
+    x->count = 0;
+    if (g)
+        curve_of_windows(job, skip, g, x);
+    else
+        curve_of_positions(job, skip, x);
+    if (x->count < FEWEST_POINTS)
+        return es_fail(err, ES_E_EMPTY, "loss.points", "ask for more windows, or longer blocks",
+                       "%lld contexts are too few for a curve of three parameters and its error",
+                       (long long)x->count);
+    return es_context_fit_points(x->c, x->L, s->text.count - (skip >= 0) > 1 ? x->se : NULL,
+                                 x->count, NULL, job->exec.budget, NULL, out, err);
+}
+
+/* Points share their text, so that their errors are not those of independent numbers: blocks are
+ * left out in turn, and what that does to A, beta and gamma are their errors, (B - 1)/B times the
+ * sum of squares. @return : false if there are fewer than three blocks, or the law is not
+ * determined without one of them: then it hangs on that block. */
+static bool jackknife(const es_job *job, const group *g, curve *x, es_context_fit *fit)
+{
+    const loss_state *s = job->state;
+    const int64_t least = g ? s->longest / 2 : FIRST_PLACE; /* ids of a block that has a say */
+    double sums[3] = {0.0}, squares[3] = {0.0}, se[3], B = 0.0;
+    es_error ignored;
+    for (int64_t b = 0; b < s->text.count; b++) {
+        es_context_fit part;
+        if (loss_length(s, b) <= least)
+            continue;
+        B += 1.0;
+        if (s->text.count < 3 || fit_without(job, b, g, x, &part, &ignored) != ES_OK)
+            return false;
+        const double off[] = {part.A - fit->A, part.beta - fit->beta, part.gamma - fit->gamma};
+        for (int i = 0; i < 3; i++) {
+            sums[i] += off[i];
+            squares[i] += off[i] * off[i];
+        }
+    }
+    if (B < 3.0)
+        return false;
+    for (int i = 0; i < 3; i++)
+        se[i] = sqrt(fmax(0.0, squares[i] - sums[i] * sums[i] / B) * (B - 1.0) / B);
+    const double half = se[1] * es_student_quantile(B - 1.0, 0.025);
+    fit->A_se = se[0];
+    fit->beta_se = se[1];
+    fit->gamma_se = se[2];
+    fit->beta_low = fit->beta - half;
+    fit->beta_high = fit->beta + half;
+    return true;
+}
+
+/* "the window with 4 sinks, scores times log" */
+static void say_group(const group *g, char out[LOSS_ROOM])
+{
+    const long long sinks = g->like->lab.sinks;
+    snprintf(out, LOSS_ROOM, "the window");
+    if (sinks)
+        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), " with %lld sink%s", sinks,
+                 sinks == 1 ? "" : "s");
+    if (g->like->lab.scale)
+        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), ", scores times %.40s",
+                 g->like->scale);
 }
 
 static void put_fit(const es_context_fit *f, es_table *t, int64_t row)
@@ -283,33 +353,44 @@ static void tell_fit(const es_context_fit *f, const char *of, es_answer *a)
         100.0 * f->halving);
 }
 
+/* Columns that say what a row is about, and the same in words. */
+static int64_t put_curve(const group *g, int64_t points, es_table *t, char what[LOSS_ROOM])
+{
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "of", g ? "window" : "position");
+    es_table_count(t, row, "points", points);
+    snprintf(what, LOSS_ROOM, "the position");
+    if (!g)
+        return row;
+    es_table_count(t, row, "sinks", g->like->lab.sinks);
+    es_table_text(t, row, "scale", g->like->scale);
+    say_group(g, what);
+    return row;
+}
+
 /* A curve that the losses do not determine is said to be that, with the reason; anything else that
  * goes wrong is wrong. */
-static es_status fit_curve(es_job *job, const curve *x, const char *of, const group *g,
-                           es_answer *a, es_error *err)
+static es_status put_law(es_job *job, const group *g, curve *x, es_answer *a, es_error *err)
 {
-    const loss_state *s = job->state;
     es_table *t = es_answer_table(a, &fits_table);
-    const int64_t row = es_table_row(t);
     es_context_fit fit;
-    es_table_text(t, row, "of", of);
-    es_table_count(t, row, "points", x->count);
-    if (g) {
-        es_table_count(t, row, "sinks", g->like->lab.sinks);
-        es_table_text(t, row, "scale", g->like->scale);
-    }
-    const es_status status =
-        es_context_fit_points(x->c, x->L, s->text.count > 1 ? x->se : NULL, x->count, NULL,
-                              job->exec.budget, NULL, &fit, err);
-    if (status == ES_OK) {
+    char what[LOSS_ROOM];
+    const es_status status = fit_without(job, -1, g, x, &fit, err);
+    const int64_t row = put_curve(g, x->count, t, what);
+    const char *why = err ? err->message : "";
+    if (status == ES_OK && jackknife(job, g, x, &fit)) {
         put_fit(&fit, t, row);
-        tell_fit(&fit, of, a);
+        tell_fit(&fit, what, a);
         return ES_OK;
     }
-    if (status != ES_E_NUMERIC && status != ES_E_EMPTY && status != ES_E_RANGE)
+    if (status == ES_OK)
+        why = ((const loss_state *)job->state)->text.count < 3
+                  ? "it takes three blocks to tell its error"
+                  : "with all blocks it is determined, without one of them it is not";
+    else if (status != ES_E_NUMERIC && status != ES_E_EMPTY && status != ES_E_RANGE)
         return status;
-    es_table_text(t, row, "why", err->message);
-    es_answer_tell(a, "No power law of loss against %s: %s.", of, err->message);
+    es_table_text(t, row, "why", why);
+    es_answer_tell(a, "No power law of loss against %s: %s.", what, why);
     return ES_OK;
 }
 
@@ -320,14 +401,10 @@ es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err)
     group *g;
     ES_TRY(es_job_array(job, 1, 1, sizeof *x, &x, err));
     ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
-    curve_of_positions(job, x);
-    if (x->count > 1)
-        ES_TRY(fit_curve(job, x, "position", NULL, answer, err));
+    if (s->longest > 2 * FIRST_PLACE)
+        ES_TRY(put_law(job, NULL, x, answer, err));
     for (int64_t k = 1; k < s->count; k++)
-        if (find_group(s, k, g)) {
-            curve_of_windows(job, g, x);
-            if (x->count > 1)
-                ES_TRY(fit_curve(job, x, "window", g, answer, err));
-        }
+        if (find_group(s, k, g) && g->count > 1)
+            ES_TRY(put_law(job, g, x, answer, err));
     return ES_OK;
 }

@@ -42,6 +42,7 @@ static const es_param params[] = {
      .otherwise = "0; with --policy what it is published with"},
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
+    ES_PLAN_PARAM(loss_params, plan),
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
      "factors on the scores of the query at place i, counted from 1, with commas between them: "
      "none; log, ln i / ln R; yarn, (1 + 0.1 ln(N/R))^2 of a block of N; or a number",
@@ -69,10 +70,10 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
     if (p->ids && p->start)
         return es_refuse(err, "loss.options", "leave it out",
                          "--start is for text: ids are taken as they are");
-    if (!p->policy.names && es_params_given(job->given, "keys"))
+    if (!p->policy.names && !p->plan && es_params_given(job->given, "keys"))
         return es_refuse(err, "loss.options", "--policy top --keys 64, or --window 64",
                          "--keys is for --policy");
-    if (!p->policy.names && p->sinks.count && !p->window.count)
+    if (!p->policy.names && !p->plan && p->sinks.count && !p->window.count)
         return es_refuse(err, "loss.options", "--window 256 --sinks 4",
                          "--sinks stand beside --window or --policy");
     if (p->policy.names && (p->window.count > 1 || p->sinks.count > 1))
@@ -158,11 +159,13 @@ static es_status read_scales(const es_job *job, scales *out, es_error *err)
                       : es_refuse(err, "loss.scale", "--score-scale log", "there is no scale");
 }
 
-/* "window 256 + 4 sinks", "top, 64 keys", "full". */
-static void name_keys(const es_loss_setting *lab, char out[LOSS_ROOM])
+/* "window 256 + 4 sinks", "top, 64 keys", "plan p.json", "full". */
+static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
 {
     char word[ES_POLICY_ROOM];
-    if (lab->policy.policy)
+    if (lab->plan)
+        snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
+    else if (lab->policy.policy)
         snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
     else if (lab->window && lab->sinks)
         snprintf(out, LOSS_ROOM, "window %lld + %lld sink%s", (long long)lab->window,
@@ -174,22 +177,24 @@ static void name_keys(const es_loss_setting *lab, char out[LOSS_ROOM])
 }
 
 /* Everything that is seen, at each scale; what nothing is done to is there already. */
-static void add_settings(loss_state *s, const es_loss_setting *keys, const scales *list)
+static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
 {
+    const loss_params *p = job->params;
+    loss_state *s = job->state;
     for (int64_t i = 0; i < list->count; i++) {
         loss_setting *new = &s->settings[s->count];
         const es_loss_setting *scale = &list->at[i];
-        if (!keys->window && !keys->policy.policy && !scale->scale && s->count)
+        if (!keys->window && !keys->policy.policy && !keys->plan && !scale->scale && s->count)
             continue;
         new->lab = *keys;
         new->lab.scale = scale->scale;
         new->lab.factor = scale->factor;
         new->lab.reference = scale->reference;
-        name_keys(&new->lab, new->name);
+        name_keys(&new->lab, p->plan, new->name);
         snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
         if (scale->scale) {
             const size_t used = strlen(new->name);
-            snprintf(new->name + used, LOSS_ROOM - used, ", scores x %.60s", list->names[i]);
+            snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
         }
         s->count++;
     }
@@ -210,7 +215,7 @@ static es_status add_windows(es_job *job, const scales *list, es_error *err)
                 return es_refuse(err, "loss.window", "smaller windows",
                                  "--window %lld: the model itself sees the last %lld keys",
                                  (long long)keys.window, (long long)s->config->window);
-            add_settings(s, &keys, list);
+            add_settings(job, &keys, list);
         }
     return ES_OK;
 }
@@ -224,7 +229,7 @@ static es_status add_policies(es_job *job, const es_policies *policies, const sc
             return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
                            "policy %s keeps no set of keys", es_policy_name(keys.policy.policy));
         if (keys.policy.policy != es_policy_find("full")) /* which is there anyway */
-            add_settings(job->state, &keys, list);
+            add_settings(job, &keys, list);
     }
     return ES_OK;
 }
@@ -245,13 +250,15 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
     const int64_t windows = p->window.count * (p->sinks.count ? p->sinks.count : 1);
     ES_TRY(es_job_array(job, 2 + windows + policies.count, asked->count, sizeof *s->settings,
                         &s->settings, err));
-    add_settings(s, &full, &none);
-    if (p->policy.names)
+    add_settings(job, &full, &none);
+    if (s->plan)
+        add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
+    else if (p->policy.names)
         ES_TRY(add_policies(job, &policies, asked, err));
     else if (p->window.count)
         ES_TRY(add_windows(job, asked, err));
     else
-        add_settings(s, &full, asked);
+        add_settings(job, &full, asked);
     s->asked = s->count == 2 ? 1 : 0;
     return ES_OK;
 }
@@ -334,13 +341,15 @@ static void add_interval(loss_mean *m)
     m->high = m->value + half;
 }
 
-static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int64_t from,
-                           int64_t to)
+loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
+                       int64_t to)
 {
     const loss_state *s = job->state;
     loss_mean m = {0};
     double sum = 0.0, count = 0.0, scatter = 0.0;
     for (int64_t b = 0; b < s->text.count; b++) {
+        if (b == skip)
+            continue;
         const loss_sum t = sum_over(job, setting, base, b, from, to);
         sum += t.sum;
         count += t.count;
@@ -349,6 +358,8 @@ static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int
     m.tokens = (int64_t)count;
     m.value = sum / count;
     for (int64_t b = 0; b < s->text.count; b++) {
+        if (b == skip)
+            continue;
         const loss_sum t = sum_over(job, setting, base, b, from, to);
         scatter += pow(t.sum - t.count * m.value, 2.0);
     }
@@ -359,12 +370,12 @@ static loss_mean mean_over(const es_job *job, int64_t setting, int64_t base, int
 
 loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
-    return mean_over(job, setting, -1, from, to);
+    return loss_without(job, -1, setting, -1, from, to);
 }
 
 loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
-    return mean_over(job, setting, 0, from, to);
+    return loss_without(job, -1, setting, 0, from, to);
 }
 
 /* A difference of two ratios over the same blocks: to first order its error is that of the sum of
@@ -412,7 +423,8 @@ static double block_flops(const loss_state *s, const es_loss_setting *lab, int64
         es_model_cost_of(s->config, es_model_precision(s->model), n, 1, true);
     const double keys = es_window_keys(lab, n) / es_window_keys(&full, n), N = (double)n;
     const double heads = (double)(s->config->layers * s->config->heads);
-    const double policy = lab->policy.policy ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
+    const double policy =
+        lab->policy.policy || lab->plan ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
     return SLOWNESS * (cost.products + keys * cost.attention) + policy;
 }
 
@@ -475,7 +487,11 @@ static es_status open_study(es_job *job, es_error *err)
     loss_state *s = job->state;
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
+    if (p->plan)
+        ES_TRY(es_plan_open(job, p->plan, s->config, &s->plan, err));
     ES_TRY(loss_read_text(job, err));
+    if (s->plan)
+        ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
     ES_TRY(make_settings(job, p, s, err));
     return es_job_stage(
         job,
@@ -490,6 +506,7 @@ static es_status open_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     loss_state *s = job->state;
+    es_plan_free(s->plan);
     es_blocks_free(&s->text);
     es_tokenizer_free(s->tokenizer);
     es_model_close(s->model);
@@ -500,6 +517,7 @@ static const char *const examples[] = {
     "esscher loss --model models/pebble --text book.txt --window 16,64,256,1024 --sinks 0,4",
     "esscher loss --model models/pebble --text book.txt --policy top,heavy --keys 32,128 --blocks "
     "4",
+    "esscher loss --model models/pebble --text book.txt --plan pebble.plan.json",
     "esscher loss --model models/pebble --text book.txt --score-scale log,yarn",
     "esscher loss --model models/pebble --ids ids.npy --per-token nll.npy --json",
     NULL};
@@ -517,7 +535,8 @@ const es_study es_study_loss = {
         "\n\n"
         "--window lets every query see its last W keys alone (and the first G, --sinks): what is "
         "lost is what the context beyond W is worth to this model on this text. Any other policy "
-        "of sparse attention goes by --policy and --keys, as in `sparse`. Where losses determine "
+        "of sparse attention goes by --policy and --keys, as in `sparse`, and a plan that says for "
+        "every head which keys it keeps by --plan. Where losses determine "
         "it, L(c) = A c^-beta + gamma is fitted [numerical], as in context-fit; else the reason "
         "is given why not."
         "\n\n"

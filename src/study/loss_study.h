@@ -11,10 +11,11 @@
 
 #include "driver/job.h"
 #include "lab/loss.h"
+#include "study/plan_params.h"
 #include "study/policy_params.h"
 
 typedef struct loss_params {
-    const char *model, *ids, *start, *score_scale, *per_token;
+    const char *model, *ids, *start, *plan, *score_scale, *per_token;
     es_texts texts;
     int64_t block, blocks, reference;
     es_grid window, sinks;
@@ -28,7 +29,7 @@ enum { LOSS_ROOM = 128 };
 /* What is done to the model, and how people call it. */
 typedef struct loss_setting {
     es_loss_setting lab;
-    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores x log" */
+    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores times log" */
     char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
 } loss_setting;
 
@@ -36,6 +37,7 @@ typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
     es_tokenizer *tokenizer; /* NULL of ids */
+    es_plan *plan;           /* NULL: none was given */
     es_blocks text;
     int64_t longest;        /* ids of the longest block */
     int64_t tokens, bytes;  /* that are predicted; bytes of the text they stand for, 0: not known */
@@ -74,6 +76,11 @@ typedef struct loss_mean {
  *  same less the loss of the model as it is, token by token. */
 loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to);
 loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to);
+
+/*! loss_without() : the same of all blocks but `skip` (-1: of all), less setting `base` (-1:
+ * nothing); for jackknives. */
+loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
+                       int64_t to);
 
 /*! loss_fall() : the loss at places [from, to) less that at [then, end), of the same blocks. */
 loss_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,

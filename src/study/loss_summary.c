@@ -178,6 +178,8 @@ static void put_what(const loss_setting *setting, es_table *t, int64_t row)
         es_table_count(t, row, "window", lab->window);
         es_table_count(t, row, "sinks", lab->sinks);
     }
+    if (lab->plan)
+        es_table_text(t, row, "policy", "plan");
     if (lab->policy.policy)
         es_table_text(t, row, "policy", es_policy_word(&lab->policy, word));
     if (lab->policy.policy && lab->policy.keys >= 0)
@@ -291,6 +293,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     const loss_setting *x = &s->settings[k];
     const loss_mean m = loss_cost(job, k, 1, s->longest);
     const es_measured was = entropy_of(job, 0, -1), is = entropy_of(job, k, -1);
+    const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
     char what[LOSS_ROOM], cost[ES_SAY_ROOM];
     if (x->lab.scale == ES_SCALE_LOG)
         snprintf(what, sizeof what, "ln i / ln %.6g", x->lab.reference);
@@ -299,7 +302,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     es_answer_tell(a,
                    "Scores times %s (%s) %s the loss by %s nats per token%s; the mean entropy of "
                    "attention goes from %.4g to %.4g nats.",
-                   what, x->name, m.value > 0.0 ? "raise" : "lower",
+                   what, full ? x->scale : x->name, m.value > 0.0 ? "raise" : "lower",
                    es_say_number(fabs(m.value), m.se, cost),
                    may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
 }
@@ -325,6 +328,22 @@ static void tell_policy(const es_job *job, int64_t first, es_answer *a)
     }
     es_answer_tell(a, "%s costs, in nats per token: %s (means over queries).",
                    es_policy_word(own, word), list);
+}
+
+static void tell_plan(const es_job *job, int64_t k, es_answer *a)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    const loss_mean m = loss_cost(job, k, 1, s->longest);
+    const loss_mean late = loss_cost(job, k, s->longest / 2, s->longest);
+    char plan[ES_PLAN_ROOM], cost[ES_SAY_ROOM], rest[ES_SAY_ROOM];
+    es_answer_tell(a,
+                   "By %s, the loss is %s nats per token %s%s; %s in the second half of a block. A "
+                   "query has %.4g keys on average.",
+                   es_plan_say(s->plan, p->plan, plan), es_say_number(fabs(m.value), m.se, cost),
+                   m.value > 0.0 ? "higher" : "lower",
+                   may_be_chance(&m) ? ", which may be chance" : "",
+                   es_say_number(late.value, late.se, rest), keys_of(job, k));
 }
 
 static void tell_cautions(const es_job *job, es_answer *a)
@@ -373,6 +392,8 @@ es_status loss_summarise(es_job *job, es_answer *answer, es_error *err)
     for (int64_t k = 1; k < s->count; k++)
         if (s->settings[k].lab.scale)
             tell_scale(job, k, answer);
+        else if (s->settings[k].lab.plan)
+            tell_plan(job, k, answer);
         else if (s->settings[k].lab.policy.policy)
             tell_policy(job, k, answer);
     tell_positions(job, answer);

@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "study/loss_study.h"
 
-#define es_tokenizer_frame es_tokenizer_describe /* until h/house is here */
-
 /* ---- text ---- */
 
 /* What begins a block, unless --start says: as the tokenizer and the model's own files have it. */

@@ -34,7 +34,7 @@ int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
 /* Could anybody want it? All keys are no saving, and the limit is nobody's to run. */
 static bool competes(const sparse_state *s, int64_t plan, int64_t at, bool deployable)
 {
-    const es_policy *policy = s->specs[plan].policy;
+    const es_policy *policy = s->specs[plan].policy; /* of a plan file: some head's, at no number */
     return s->plans[plan].keys == s->grid[at] && policy != es_policy_at(0) &&
            !(es_policy_needs(policy) & ES_POLICY_REACH) &&
            (s->plans[plan].deployable || !deployable);

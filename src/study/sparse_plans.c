@@ -53,7 +53,8 @@ static void add_plan(sparse_state *s, const es_policy_asked *a, int64_t word, in
         spec->keys = keys;
 }
 
-es_status sparse_plans_read(es_job *job, es_error *err)
+/* Policies of the list, at each number of keys. */
+static es_status read_list(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
     const sparse_params *p = job->params;
@@ -72,4 +73,58 @@ es_status sparse_plans_read(es_job *job, es_error *err)
     for (int64_t i = 0; i < s->n_plans; i++)
         ES_TRY(es_policy_spec_check(&s->specs[i], p->causal, err));
     return ES_OK;
+}
+
+/* ---- a plan file ---- */
+
+/* One plan, under which every head has a policy of its own. There is no number of keys that all
+ * share, so heads are not compared at any: the grid is empty. */
+static es_status read_file(es_job *job, es_error *err)
+{
+    sparse_state *s = job->state;
+    const char *path = s->p->plan;
+    es_policy_spec *all;
+    char *word;
+    if (s->source != SPARSE_MODEL)
+        return es_refuse(err, "sparse.options", "--model MODEL --text FILE",
+                         "--plan is of a model's heads, and files say not which they are");
+    ES_TRY(es_plan_open(job, path, s->pools.config, &s->file, err));
+    ES_TRY(es_plan_fits(s->file, path, s->n, err));
+    ES_TRY(es_job_array(job, s->file->layers, s->file->heads, sizeof *all, &all, err));
+    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *s->specs, &s->specs, err));
+    ES_TRY(es_job_array(job, 1, 1, sizeof *s->plans, &s->plans, err));
+    ES_TRY(es_job_array(job, 1, 1, sizeof *s->grid, &s->grid, err));
+    ES_TRY(es_job_array(job, ES_POLICY_ROOM, 1, 1, &word, err));
+    es_plan_specs(s->file, s->n, all);
+    for (int64_t i = 0; i < s->n_places; i++)
+        s->specs[i] = all[s->places[i].layer * s->file->heads + s->places[i].head];
+    s->plans[0] = (sparse_plan){.word = es_plan_word(path, word)};
+    s->grid[0] = -1; /* nobody's number */
+    s->n_plans = s->n_words = 1;
+    return ES_OK;
+}
+
+/* ---- both ---- */
+
+es_status sparse_plans_read(es_job *job, es_error *err)
+{
+    const sparse_state *s = job->state;
+    return s->p->plan ? read_file(job, err) : read_list(job, err);
+}
+
+const es_policy_spec *sparse_spec_of(const sparse_state *s, int64_t place, int64_t plan)
+{
+    return &s->specs[s->file ? place : plan];
+}
+
+const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
+                         char out[ES_POLICY_ROOM])
+{
+    return s->file ? es_policy_word(sparse_spec_of(s, place, plan), out) : s->plans[plan].word;
+}
+
+int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan)
+{
+    return s->file ? es_plan_keys(s->file, s->places[place].layer, s->places[place].head, s->n)
+                   : s->plans[plan].keys;
 }

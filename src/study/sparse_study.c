@@ -67,6 +67,7 @@ static const es_param params[] = {
         "random,stream,bigbird,bigbird+inverse,top,top-random,heavy,observe,limit",
         "1/32, 1/16, 1/8, 1/4 and 1/2 of the context; none for policies whose "
         "parts say how many"),
+    ES_PLAN_PARAM(sparse_params, plan),
     {"simulations", 0, ES_PARAM_WHOLE, "R",
      "simulations of each query, where chance decides; 64 make a standard error of about 2 % over "
      "24 queries",
@@ -97,8 +98,8 @@ static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double
     const int64_t part = cell % s->groups, unit = cell / s->groups;
     const int64_t context = unit % s->contexts, first = part * s->group;
     const int64_t left = s->queries - first, count = left < s->group ? left : s->group;
-    const es_sparse_spec spec = {s->specs, .n_plans = s->n_plans, .draws = s->p->draws,
-                                 .seed = job->seed, .exec = exec};
+    const es_sparse_spec spec = {sparse_spec_of(s, unit / s->contexts, 0), .n_plans = s->n_plans,
+                                 .draws = s->p->draws, .seed = job->seed, .exec = exec};
     es_arena arena = {.budget = exec->budget};
     es_sparse_head head;
     es_status status = sparse_head_of(job, unit / s->contexts, context, &arena, &head, err);
@@ -116,9 +117,8 @@ static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double
  * draws are without replacement; all in plain f64 loops, at a few per cent of the speed of
  * attention. The factors are measured, 0.9 to 1.1 of the time for 12 to 64 dimensions and 400 to
  * 20000 keys. */
-static double plan_flops(const sparse_state *s, int64_t plan)
+static double plan_flops(const sparse_state *s, const es_policy_spec *spec)
 {
-    const es_policy_spec *spec = &s->specs[plan];
     const unsigned needs = es_policy_needs(spec->policy);
     const double look = (double)s->n * (double)(s->d + 2 * s->dv + 64);
     const double draws = (double)s->p->draws * (double)s->n * (double)s->dv;
@@ -129,9 +129,12 @@ static double plan_flops(const sparse_state *s, int64_t plan)
     return look + (needs & ES_POLICY_CHANCE ? draws + look * (turns ? 24000.0 : 3600.0) : 0.0);
 }
 
+/* Specs there are: of plans, or of places where each has its own. */
+static int64_t specs_of(const sparse_state *s) { return s->file ? s->n_places : s->n_plans; }
+
 static bool looks_back(const sparse_state *s)
 {
-    for (int64_t i = 0; i < s->n_plans; i++)
+    for (int64_t i = 0; i < specs_of(s); i++)
         if (es_policy_needs(s->specs[i].policy) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
             return true;
     return false;
@@ -140,8 +143,10 @@ static bool looks_back(const sparse_state *s)
 static double cell_flops(const sparse_state *s)
 {
     double flops = 0.0;
-    for (int64_t i = 0; i < s->n_plans; i++)
-        flops += plan_flops(s, i) * (double)s->group;
+    for (int64_t i = 0; i < specs_of(s); i++)
+        flops += plan_flops(s, &s->specs[i]) * (double)s->group;
+    if (s->file)
+        flops /= (double)s->n_places; /* a cell has one of them */
     if (looks_back(s))
         flops += 4.0 * (double)s->m * (double)s->n * (double)s->d;
     return flops + sparse_head_flops(s);
@@ -243,7 +248,12 @@ static es_status open_study(es_job *job, es_error *err)
     return sparse_add_paper(job, err);
 }
 
-static void close_study(es_job *job) { sparse_inputs_close(job->state); }
+static void close_study(es_job *job)
+{
+    sparse_state *s = job->state;
+    es_plan_free(s->file);
+    sparse_inputs_close(s);
+}
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
@@ -257,6 +267,7 @@ static const char *const examples[] = {
     "esscher sparse --q Q.npy --k K.npy --v V.npy --policy bigbird --window 10 --sinks 4 --random "
     "8",
     "esscher sparse --model MODEL --text FILE --keys 64 --policy top,random,bigbird+inverse",
+    "esscher sparse --model MODEL --text FILE --plan model.plan.json",
     "esscher sparse --model MODEL --text FILE --context 4096 --layer 0 --head 0,5 --json",
     "esscher sparse --preset paper",
     NULL};

@@ -16,6 +16,7 @@
 #include <esscher/sparse.h>
 
 #include "study/measure_study.h"
+#include "study/plan_params.h"
 #include "study/policy_params.h"
 #include "study/pool_params.h"
 
@@ -30,6 +31,7 @@ typedef struct sparse_params {
     int64_t context, contexts, queries; /* 0: not given */
     es_grid layers, heads;
     es_policy_params policy;
+    const char *plan;
     int64_t draws;
     bool per_query;
     int preset;
@@ -69,10 +71,11 @@ typedef struct sparse_state {
     int64_t n_places;
     int64_t contexts, m, n, d, dv; /* m queries over n keys in each context */
     double scale;
-    int64_t queries; /* of each context that are asked about */
-    int64_t *which;  /* (contexts, queries) their rows, increasing */
-    es_policy_spec *specs;
-    sparse_plan *plans;
+    int64_t queries;       /* of each context that are asked about */
+    int64_t *which;        /* (contexts, queries) their rows, increasing */
+    es_policy_spec *specs; /* (n_plans); of a plan file (n_places), one for each head */
+    sparse_plan *plans;    /* (n_plans); of a plan file one, without a number of keys */
+    es_plan *file;         /* the plan file; NULL: none was given */
     int64_t n_plans, n_words;
     int64_t *grid, n_grid; /* numbers of keys that plans share */
     int64_t group, groups; /* queries of a cell; cells of a (head, context) */
@@ -87,6 +90,13 @@ enum { SPARSE_NUMBERS = sizeof(es_sparse_cell) / sizeof(double) };
 /*! sparse_plans_read() : s->plans from what was asked, for n keys. @return : ES_OK; as
  *  es_policies_read(), es_policy_spec_check(); ES_E_ARGUMENT (sparse.keys). */
 es_status sparse_plans_read(es_job *job, es_error *err);
+
+/*! sparse_spec_of() : what the head at a place keeps under a plan. sparse_asked() : what it was
+ *  asked as, "bigbird+inverse". sparse_keys() : how many keys that are; 0: parts decide. */
+const es_policy_spec *sparse_spec_of(const sparse_state *s, int64_t place, int64_t plan);
+const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
+                         char out[ES_POLICY_ROOM]);
+int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
 /* ---- sparse_inputs.c ---- */
 

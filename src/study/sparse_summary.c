@@ -204,13 +204,14 @@ static const es_table_spec queries_table = {"per_query",
 static void name_row(const sparse_state *s, int64_t place, int64_t plan, const sparse_row *r,
                      es_table *t, int64_t row)
 {
+    char word[ES_POLICY_ROOM];
+    const int64_t asked = sparse_keys(s, place, plan);
     es_table_count(t, row, "layer", s->places[place].layer);
     es_table_count(t, row, "head", s->places[place].head);
-    es_table_text(t, row, "policy", es_policy_name(s->specs[plan].policy));
+    es_table_text(t, row, "policy", es_policy_name(sparse_spec_of(s, place, plan)->policy));
     es_table_text(t, row, "correction", r->corrected > 0.0 ? "inverse" : "none");
-    es_table_text(t, row, "asked", s->plans[plan].word);
-    const double keys = s->plans[plan].keys ? (double)s->plans[plan].keys : round(r->kept);
-    es_table_count(t, row, "keys", (int64_t)keys);
+    es_table_text(t, row, "asked", sparse_asked(s, place, plan, word));
+    es_table_count(t, row, "keys", asked ? asked : (int64_t)round(r->kept));
 }
 
 static void put_row(const sparse_state *s, int64_t place, int64_t plan, const sparse_row *r,

@@ -10,43 +10,56 @@ const barsOf = (rows, value, se) =>
     .map((r) => ({ ...r.at, lo: r[value] - Z * r[se], hi: r[value] + Z * r[se] }));
 
 // Each setting a line; places are the geometric centres of their bins.
+function positionFigure(groups, title) {
+  const each = groups.flatMap(([series, of]) =>
+    of.map((r) => ({ ...r, at: { series, x: Math.sqrt(r.from * (r.to - 1)) } })),
+  );
+  return {
+    title,
+    caption:
+      "Mean of −ln p over tokens at these places of their blocks, at the geometric centre of each bin, with two " +
+      "standard errors over blocks.",
+    table: groups.length === 1 ? "rows" : "positions",
+    x: { title: "place in the block", log: true },
+    y: { title: "loss, nats per token" },
+    series: groups.map(([name], i) => ({ name, colour: i })),
+    layers: [
+      { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.nll })) },
+      { kind: "bars", name: "two standard errors", rows: barsOf(each, "nll", "nll_se") },
+      {
+        kind: "points",
+        name: "mean of the bin",
+        rows: each.map((r) => ({
+          ...r.at,
+          y: r.nll,
+          tip: [
+            ["setting", r.setting],
+            ["places", `${r.from} to ${r.to - 1}`],
+            ["loss", show(r.nll, r.nll_se)],
+            ["tokens", show(r.count)],
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+// Many settings would hide each other: then one at a time, beside the model as it is.
 function byPosition(rows) {
   if (!rows?.length) return [];
   const groups = groupBy(
     rows.map((r) => ({ ...r, setting: r.setting ?? "loss" })),
     "setting",
   );
-  const each = groups.flatMap(([series, of]) =>
-    of.map((r) => ({ ...r, at: { series, x: Math.sqrt(r.from * (r.to - 1)) } })),
-  );
+  if (groups.length <= 6) return [positionFigure(groups, "Loss by position")];
+  const [full, ...others] = groups;
   return [
     {
-      title: "Loss by position",
-      caption:
-        "Mean of −ln p over tokens at these places of their blocks, at the geometric centre of each bin, with two " +
-        "standard errors over blocks.",
-      table: groups.length > 1 ? "positions" : "rows",
-      x: { title: "place in the block", log: true },
-      y: { title: "loss, nats per token" },
-      series: groups.map(([name], i) => ({ name, colour: i })),
-      layers: [
-        { kind: "line", name: "settings", aside: true, rows: each.map((r) => ({ ...r.at, y: r.nll })) },
-        { kind: "bars", name: "two standard errors", rows: barsOf(each, "nll", "nll_se") },
-        {
-          kind: "points",
-          name: "mean of the bin",
-          rows: each.map((r) => ({
-            ...r.at,
-            y: r.nll,
-            tip: [
-              ["setting", r.setting],
-              ["places", `${r.from} to ${r.to - 1}`],
-              ["loss", show(r.nll, r.nll_se)],
-              ["tokens", show(r.count)],
-            ],
-          })),
-        },
-      ],
+      label: "Loss by position with",
+      options: others.map((one) => ({
+        name: one[0],
+        figure: () => positionFigure([full, one], `Loss by position, ${one[0]}`),
+      })),
     },
   ];
 }
@@ -76,7 +89,7 @@ function byWindow(settings) {
       y: { title: "cost, nats per token" },
       series: groups.map(([name], i) => ({ name, colour: i })),
       layers: [
-        { kind: "line", name: "windows", aside: true, rows: each.map((r) => ({ ...r.at, y: r.late })) },
+        { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.late })) },
         { kind: "bars", name: "two standard errors", rows: barsOf(each, "late", "late_se") },
         {
           kind: "points",

@@ -133,9 +133,9 @@ const settings = {
   "window 8": { window: 8 },
   "window 16": { window: 16 },
   "window 32 + 4 sinks": { window: 32, sinks: 4 },
-  "full, scores x log": { factor: (i, n) => Math.log(i + 1) / Math.log(n) },
-  "full, scores x yarn": { factor: () => (1 + 0.1 * Math.log(8)) ** 2 },
-  "full, scores x 1.5": { factor: () => 1.5 },
+  "full, scores times log": { factor: (i, n) => Math.log(i + 1) / Math.log(n) },
+  "full, scores times yarn": { factor: () => (1 + 0.1 * Math.log(8)) ** 2 },
+  "full, scores times 1.5": { factor: () => 1.5 },
 };
 const answer = { ids: blocks.slice(0, most ?? blocks.length), settings: {} };
 for (const [name, setting] of Object.entries(settings)) {

@@ -1,0 +1,50 @@
+/* fuzz_plan.c : any bytes at all as a plan file. What is accepted is a plan that holds together and
+ * can be run by; what is refused says which rule, and leaves nothing behind. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "model/head_plan.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void require_specs(const es_plan *plan, int64_t n)
+{
+    const int64_t heads = plan->layers * plan->heads;
+    es_policy_spec *specs = malloc((size_t)heads * sizeof *specs);
+    require(specs != NULL);
+    es_plan_specs(plan, n, specs);
+    for (int64_t i = 0; i < heads; i++) {
+        require(es_policy_spec_check(&specs[i], plan->causal, NULL) == ES_OK);
+        require(!specs[i].policy || (specs[i].keys >= 1 && specs[i].keys <= n));
+    }
+    free(specs);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    es_error err = {0};
+    es_budget budget = {0};
+    es_plan *plan;
+    const es_status status = es_plan_parse(data, size, "fuzz", &budget, &plan, &err);
+    if (status != ES_OK) {
+        require(status == err.code && err.rule[0] && err.message[0] && err.hint[0] && !plan);
+        require(err.offset <= (int64_t)size);
+    } else {
+        const double kept = plan->keys_kept, all = plan->keys_all;
+        require(plan->layers >= 1 && plan->heads >= 1 && plan->heads % plan->kv_heads == 0);
+        require(kept >= 1.0 && kept <= all && all <= (double)plan->context * (double)size);
+        es_plan_count(plan);
+        require(plan->keys_kept == kept && plan->keys_all == all);
+        require_specs(plan, plan->context);
+        require_specs(plan, 1);
+        es_plan_free(plan);
+    }
+    require(budget.used == 0);
+    return 0;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Write the seeds of corpus_plan."""
+import copy
+import json
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def head(number, group, policy="stream", keys=8, correction="none", **more):
+    return dict({"head": number, "group": group, "policy": policy, "keys": keys, "correction": correction,
+                 "risk": 0.5}, **more)
+
+
+def plan(heads, kept, causal=True, kv_heads=1, window=0, context=16):
+    sees = min(context, window) if window else context
+    return {"schema": "esscher-plan/1",
+            "model": {"model_type": "llama", "layers": 1, "heads": len(heads), "kv_heads": kv_heads, "head_dim": 4,
+                      "hidden": 8, "vocab": 30, "window": window, "causal": causal},
+            "context": context, "text": "t", "keys_kept": kept, "keys_all": kv_heads * sees,
+            "layers": [{"layer": 0, "heads": heads}]}
+
+
+GOOD = plan([head(0, 0), head(1, 0)], 8)
+
+
+def edited(path, value):
+    """GOOD with one value replaced; None: left out."""
+    new = copy.deepcopy(GOOD)
+    at = new
+    for step in path[:-1]:
+        at = at[step]
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return new
+
+
+HEAD = ["layers", 0, "heads", 0]
+SEEDS = {
+    "good_stream": GOOD,
+    "good_parts": plan([head(0, 0, sinks=2, window=6), head(1, 0, sinks=2, window=6)], 8),
+    "good_kinds": plan([head(0, 0, "full", 16), head(1, 1, "bigbird", 9, "inverse", window=3, sinks=1),
+                        head(2, 2, "random", 4, "own", with_replacement=True), head(3, 3, "observe", 5, span=3)],
+                       34, kv_heads=4),
+    "good_both_sides": plan([head(0, 0, "local", 5, span=5), head(1, 1, "strided", 6)], 11, causal=False, kv_heads=2),
+    "good_window": plan([head(0, 0, "heavy", 3), head(1, 1, "full", 4)], 7, kv_heads=2, window=4),
+    "bad_total": edited(["keys_kept"], 9),
+    "bad_schema": edited(["schema"], "esscher-plan/9"),
+    "bad_unknown": edited(HEAD + ["sink"], 4),
+    "bad_missing": edited(["context"], None),
+    "bad_zero": edited(HEAD + ["keys"], 0),
+    "bad_negative": edited(HEAD + ["keys"], -1),
+    "bad_many": edited(HEAD + ["keys"], 17),
+    "bad_policy": edited(HEAD + ["policy"], "steam"),
+    "bad_group": edited(HEAD + ["group"], 1),
+    "bad_parts": edited(HEAD + ["window"], 8),
+    "bad_context": edited(["context"], 1 << 40),
+    "bad_future": plan([head(0, 0, "linformer")], 8),
+    "bad_array": [],
+}
+
+folder = os.path.join(HERE, "corpus_plan")
+os.makedirs(folder, exist_ok=True)
+for name, content in SEEDS.items():
+    with open(os.path.join(folder, name), "w", encoding="ascii") as out:
+        json.dump(content, out)
+with open(os.path.join(folder, "bad_nan"), "w", encoding="ascii") as out:
+    out.write(json.dumps(GOOD).replace("0.5", "NaN"))
