@@ -28,7 +28,7 @@ static es_status read_text(es_job *job, const es_texts *files, int64_t length, i
                            budget_text *t, es_error *err)
 {
     const budget_state *s = job->state;
-    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
+    const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = files->at,
                                  .n_texts = files->count,
