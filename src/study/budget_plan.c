@@ -40,6 +40,8 @@ static es_status means_new(const budget_state *s, es_arena *arena, budget_means 
     return take(arena, L, 1, &out->loss, err);
 }
 
+static double share_of(budget_subset of) { return 1.0 / (double)(of.count - (of.skip >= 0)); }
+
 static void add_all(double *to, const double *from, int64_t count, double share)
 {
     for (int64_t i = 0; i < count; i++)
@@ -61,8 +63,8 @@ static void add_curves(const budget_state *s, const double *cell, double share, 
 }
 
 /* Ratios of means: of error2 and loss to own2. own2 is the measured one, of the thinned layer. */
-static es_status add_gains(const es_job *job, int64_t skip, const es_exec *exec, es_arena *arena,
-                           budget_means *out, es_error *err)
+static es_status add_gains(const es_job *job, budget_subset of, const es_exec *exec,
+                           es_arena *arena, budget_means *out, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
@@ -72,12 +74,12 @@ static es_status add_gains(const es_job *job, int64_t skip, const es_exec *exec,
     ES_TRY(take(arena, L, 1, &own2, err));
     ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
     es_gain *g = gains;
-    for (int64_t b = 0; b < s->text.count; b++) {
-        if (b == skip)
+    for (int64_t b = 0; b < of.count; b++) {
+        if (b == of.skip)
             continue;
         ES_TRY(es_job_need(job, BUDGET_GAINS, b, exec, &cell, err));
         budget_gains_at(s, cell, g, &spread2);
-        const double share = 1.0 / (double)(s->text.count - (skip >= 0));
+        const double share = share_of(of);
         add_all(out->spread2, spread2, L + 1, share);
         for (int64_t l = 0; l < L; l++) {
             own2[l] += share * g[l].own2;
@@ -93,19 +95,21 @@ static es_status add_gains(const es_job *job, int64_t skip, const es_exec *exec,
     return ES_OK;
 }
 
-es_status budget_average(const es_job *job, int64_t skip, bool gains, const es_exec *exec,
+budget_subset budget_all(const budget_state *s) { return (budget_subset){s->text.count, -1}; }
+
+es_status budget_average(const es_job *job, budget_subset of, bool gains, const es_exec *exec,
                          es_arena *arena, budget_means *out, es_error *err)
 {
     const budget_state *s = job->state;
     const double *cell;
     ES_TRY(means_new(s, arena, out, err));
-    for (int64_t b = 0; b < s->text.count; b++) {
-        if (b == skip)
+    for (int64_t b = 0; b < of.count; b++) {
+        if (b == of.skip)
             continue;
         ES_TRY(es_job_need(job, BUDGET_CURVES, b, exec, &cell, err));
-        add_curves(s, cell, 1.0 / (double)(s->text.count - (skip >= 0)), out);
+        add_curves(s, cell, share_of(of), out);
     }
-    return gains ? add_gains(job, skip, exec, arena, out, err) : ES_OK;
+    return gains ? add_gains(job, of, exec, arena, out, err) : ES_OK;
 }
 
 /* ---- risks at any number of keys ---- */

@@ -303,7 +303,7 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
     budget_means means;
     void *picks;
     ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
-    ES_TRY(budget_average(job, -1, false, exec, arena, &means, err));
+    ES_TRY(budget_average(job, budget_all(s), false, exec, arena, &means, err));
     ES_TRY(budget_share(s, &means, BUDGET_UNIFORM, total, NULL, arena, picks, err));
     return specs_of(s, picks, arena, out, err);
 }
@@ -346,7 +346,7 @@ static es_status setting_picks(const es_job *job, const budget_setting *setting,
 {
     const budget_state *s = job->state;
     budget_means means;
-    ES_TRY(budget_average(job, -1, true, exec, arena, &means, err));
+    ES_TRY(budget_average(job, budget_all(s), true, exec, arena, &means, err));
     double total = setting->ratio * (double)(s->units * s->n);
     if (setting->ratio == 0.0) {
         ES_TRY(budget_make(job, &means, arena, picks, err));

@@ -104,9 +104,15 @@ typedef struct budget_means {
     double *loss;     /* (L) extra loss over own2 */
 } budget_means;
 
-/*! budget_average() : leaving block `skip` out (-1: none). `gains`: those, too. Memory is the
- *  arena's. */
-es_status budget_average(const es_job *job, int64_t skip, bool gains, const es_exec *exec,
+/* Which blocks: the first `count`, without block `skip` (-1: with all of them). */
+typedef struct budget_subset {
+    int64_t count, skip;
+} budget_subset;
+
+/*! budget_all() : all blocks. budget_average() : means over some. `gains`: those, too. Memory is
+ * the arena's. */
+budget_subset budget_all(const budget_state *s);
+es_status budget_average(const es_job *job, budget_subset of, bool gains, const es_exec *exec,
                          es_arena *arena, budget_means *out, es_error *err);
 
 /* What a unit keeps. */

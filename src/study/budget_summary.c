@@ -135,6 +135,20 @@ static const es_table_spec frontier_table = {"frontier", frontier_columns,
                                              ES_VIEW("Frontier: predicted error against keys"),
                                              .keys = "by asked"};
 
+static const es_column calibration_columns[] = {
+    {"blocks", "blocks", "", ES_FORMAT_COUNT, "of the calibration, the first so many"},
+    {"tokens", "tokens", "tokens", ES_FORMAT_COUNT, "that they have"},
+    {"moved", "moved", "", ES_FORMAT_REAL,
+     "share of the keys that a plan made from these alone gives to other heads than the plan does"},
+    {"policies", "other policy", "", ES_FORMAT_REAL, "share of the key-value heads"},
+    {"state", "state error", "", ES_FORMAT_REAL,
+     "of the last hidden state under that plan, as all blocks predict it",
+     .standing = ES_STANDING_HEURISTIC},
+    {"worse", "worse by", "", ES_FORMAT_REAL, "than the plan's, as a share of it"},
+    {0}};
+static const es_table_spec calibration_table = {
+    "calibration", calibration_columns, ES_VIEW("How much text the plan needs"), .keys = "blocks"};
+
 /* ---- predictions and their errors ---- */
 
 static es_status forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
@@ -161,7 +175,8 @@ static es_status jackknife(es_job *job, budget_known *k, es_error *err)
     for (int64_t b = 0; b < B && B > 1; b++) {
         es_arena arena = {.budget = job->exec.budget};
         budget_means means;
-        const es_status status = budget_average(job, b, true, &job->exec, &arena, &means, err);
+        const es_status status =
+            budget_average(job, (budget_subset){B, b}, true, &job->exec, &arena, &means, err);
         if (status == ES_OK)
             budget_predict(s, &means, k->plan, NULL, &f);
         es_arena_free(&arena);
@@ -185,7 +200,7 @@ static es_status know(es_job *job, budget_known *k, es_error *err)
 {
     const budget_state *s = job->state;
     void *m;
-    ES_TRY(budget_average(job, -1, true, &job->exec, k->arena, &k->all, err));
+    ES_TRY(budget_average(job, budget_all(s), true, &job->exec, k->arena, &k->all, err));
     ES_TRY(es_arena_array(k->arena, s->units, 1, sizeof *k->plan, "the plan", &m, err));
     k->plan = m;
     ES_TRY(budget_make(job, &k->all, k->arena, k->plan, err));
@@ -525,6 +540,50 @@ static es_status put_frontier(es_job *job, const budget_known *k, es_answer *a, 
     return ES_OK;
 }
 
+/* ---- how much text it takes ---- */
+
+/* The plan that the first `count` blocks alone would make, judged by all of them. The number of
+ * keys is that of the plan. */
+static es_status put_calibration_of(es_job *job, const budget_known *k, int64_t count,
+                                    es_arena *arena, es_table *t, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t L = s->config->layers;
+    const double total = budget_total(s, k->plan);
+    double moved = 0.0, others = 0.0;
+    budget_means means;
+    budget_forecast f;
+    void *m;
+    ES_TRY(forecast_new(s, arena, &f, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &m, err));
+    budget_pick *picks = m;
+    ES_TRY(budget_average(job, (budget_subset){count, -1}, true, &job->exec, arena, &means, err));
+    ES_TRY(budget_make(job, &means, arena, picks, err));
+    budget_predict(s, &k->all, picks, NULL, &f);
+    for (int64_t u = 0; u < s->units; u++) {
+        moved += 0.5 * fabs((double)(picks[u].keys - k->plan[u].keys)) / total;
+        others += (picks[u].policy != k->plan[u].policy) / (double)s->units;
+    }
+    const int64_t row = es_table_row(t);
+    es_put(t, row, {"blocks", (double)count}, {"tokens", (double)(count * s->n)}, {"moved", moved},
+           {"policies", others}, {"state", f.state[L]},
+           {"worse", f.state[L] / k->forecast.state[L] - 1.0});
+    return ES_OK;
+}
+
+static es_status put_calibration(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+{
+    const budget_state *s = job->state;
+    es_table *t = es_answer_table(a, &calibration_table);
+    for (int64_t count = 1; count < s->text.count; count *= 2) {
+        es_arena arena = {.budget = job->exec.budget};
+        const es_status status = put_calibration_of(job, k, count, &arena, t, err);
+        es_arena_free(&arena);
+        ES_TRY(status);
+    }
+    return ES_OK;
+}
+
 /* ---- sentences ---- */
 
 static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
@@ -633,6 +692,7 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
     ES_TRY(put_heads(job, k, a, err));
     ES_TRY(put_allocations(job, k, a, err));
     ES_TRY(put_frontier(job, k, a, err));
+    ES_TRY(put_calibration(job, k, a, err));
     if (s->n_settings)
         budget_put_verified(job, a);
     tell_groups(job, a);
