@@ -110,8 +110,27 @@ static void MP04_studies_of_models_have_the_same_bits(void **state)
                                 "score-scale",
                                 "none,yarn",
                                 NULL};
+    const char *const budget[] = {"budget",
+                                  "model",
+                                  ES_TESTS_DIR "/../models/pebble",
+                                  "text",
+                                  text,
+                                  "verify",
+                                  text,
+                                  "context",
+                                  "32",
+                                  "blocks",
+                                  "3",
+                                  "queries",
+                                  "4",
+                                  "ratio",
+                                  "0.25",
+                                  "policy",
+                                  "random,stream",
+                                  NULL};
     check_study(downstream);
     check_study(loss);
+    check_study(budget);
 }
 
 /* ---- a disk that is full ---- */

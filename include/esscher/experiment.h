@@ -38,6 +38,7 @@ typedef enum es_experiment {
         150,                     /* to 159; 150: keys kept by chance, 151: texts that go together */
     ES_EXPERIMENT_PICTURE = 160, /* to 164 */
     ES_EXPERIMENT_LOSS = 170,    /* keys kept by chance; cell: block, layer, head, query */
+    ES_EXPERIMENT_BUDGET = 180,  /* to 189 */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */
     ES_EXPERIMENT_CROWD = 0x7469,   /* more of them, one by one */
     ES_EXPERIMENT_FREE = 0x8000     /* from here on: programs that use the library */

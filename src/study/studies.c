@@ -24,6 +24,7 @@
     STUDY(depth)                                                                                   \
     STUDY(downstream)                                                                              \
     STUDY(loss)                                                                                    \
+    STUDY(budget)                                                                                  \
     STUDY(picture)                                                                                 \
     STUDY(measure)                                                                                 \
     STUDY(compare)                                                                                 \

@@ -3,6 +3,7 @@
 //
 // run: {command, answer, params, tables}; a table is an array of rows, and run.tables lacks those the run lacks.
 import { ball } from "./ball.js";
+import { budget } from "./budget.js";
 import { claims } from "./claims.js";
 import { collapse } from "./collapse.js";
 import { compare } from "./compare.js";
@@ -26,6 +27,7 @@ import { tails } from "./tails.js";
 
 export const registry = {
   ball,
+  budget,
   claims,
   collapse,
   compare,

@@ -1,0 +1,263 @@
+/* budget_verified.c : the plan on other text: errors by layer, what the model says, the verdict. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/downstream.h"
+#include "stats/special.h"
+#include "study/answer_kit.h"
+#include "study/budget_study.h"
+
+/* ---- numbers ---- */
+
+static es_trial trial_of(const es_job *job, int64_t setting, int64_t block)
+{
+    const budget_state *s = job->state;
+    return budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
+}
+
+/* sqrt(sum a / sum b) over blocks, and its error as that of a ratio. */
+static es_measured root_ratio(const es_job *job, const double *a, const double *b)
+{
+    const budget_state *s = job->state;
+    double above = 0.0, below = 0.0, scatter = 0.0;
+    for (int64_t i = 0; i < s->verify.count; i++) {
+        above += a[i];
+        below += b[i];
+    }
+    const double ratio = above / below;
+    for (int64_t i = 0; i < s->verify.count; i++)
+        scatter += (a[i] - ratio * b[i]) * (a[i] - ratio * b[i]);
+    const double se = es_block_se(scatter, below, s->verify.count), root = sqrt(ratio);
+    return (es_measured){root, root > 0.0 ? se / (2.0 * root) : se};
+}
+
+enum { OWN, STATE };
+
+/* error2 over spread2 of a layer or state. The arrays are the caller's (2, blocks). */
+static es_measured relative_of(const es_job *job, int64_t setting, int what, int64_t at,
+                               double *room)
+{
+    const budget_state *s = job->state;
+    double *a = room, *b = room + s->verify.count;
+    for (int64_t i = 0; i < s->verify.count; i++) {
+        const es_trial t = trial_of(job, setting, i);
+        a[i] = what == OWN ? t.own2[at] : t.error2[at];
+        b[i] = what == OWN ? t.out2[at] : t.spread2[at];
+    }
+    return root_ratio(job, a, b);
+}
+
+es_measured budget_verified_own(const es_job *job, int64_t setting, int64_t layer)
+{
+    const budget_state *s = job->state;
+    return relative_of(job, setting, OWN, layer, s->room);
+}
+
+es_measured budget_verified_state(const es_job *job, int64_t setting, int64_t state)
+{
+    const budget_state *s = job->state;
+    return relative_of(job, setting, STATE, state, s->room);
+}
+
+es_measured budget_verified_end(const es_job *job, int64_t setting, int end)
+{
+    const budget_state *s = job->state;
+    for (int64_t i = 0; i < s->verify.count; i++)
+        s->room[i] = trial_of(job, setting, i).ends[end];
+    return es_measured_mean(s->room, s->verify.count);
+}
+
+es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
+{
+    const budget_state *s = job->state;
+    const int64_t labels = s->config->labels;
+    if (!s->verify.tasks.labels)
+        return (es_measured){(double)NAN, (double)NAN};
+    for (int64_t i = 0; i < s->verify.count; i++)
+        s->room[i] = es_logits_best(trial_of(job, setting, i).logits + which * labels, labels) ==
+                     s->verify.tasks.labels[i];
+    return es_measured_mean(s->room, s->verify.count);
+}
+
+/* ---- tables ---- */
+
+#define END_COLUMNS                                                                                \
+    {"loss",                                                                                       \
+     "extra loss",                                                                                 \
+     "nats",                                                                                       \
+     ES_FORMAT_REAL,                                                                               \
+     "nats per token over late positions, more than the full model's on the same tokens; a "       \
+     "classifier: KL of its labels",                                                               \
+     .error = "loss_se"},                                                                          \
+        {"kl",                                                                                     \
+         "KL",                                                                                     \
+         "nats",                                                                                   \
+         ES_FORMAT_REAL,                                                                           \
+         "of the next token's distribution from the full model's, or of the labels'",              \
+         .error = "kl_se"},                                                                        \
+        {"agreement",                                                                              \
+         "agreement",                                                                              \
+         "",                                                                                       \
+         ES_FORMAT_REAL,                                                                           \
+         "share of most likely next tokens, or labels, that stay",                                 \
+         .error = "agreement_se"},                                                                 \
+    {                                                                                              \
+        "accuracy", "accuracy", "", ES_FORMAT_REAL, "share of labelled texts that are right",      \
+            .error = "accuracy_se"                                                                 \
+    }
+
+static const es_column verified_columns[] = {
+    {"error", "attention error", "", ES_FORMAT_REAL,
+     "the largest error of a layer's attention output, each from the full model's state, in "
+     "spreads",
+     .error = "error_se"},
+    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
+     .error = "state_se"},
+    END_COLUMNS,
+    {"loss_whole", "loss, all", "nats", ES_FORMAT_REAL, "extra loss over all positions",
+     .error = "loss_whole_se"},
+    {"accuracy_full", "full accuracy", "", ES_FORMAT_REAL, "of the model as it is",
+     .error = "accuracy_full_se"},
+    {"keys", "keys", "keys", ES_FORMAT_SHORT,
+     "that a query had, mean over heads, and over all positions of the blocks"},
+    {"context", "context", "tokens", ES_FORMAT_COUNT},
+    {"blocks", "blocks", "", ES_FORMAT_COUNT},
+    {0}};
+static const es_table_spec verified_table = {
+    "verified", verified_columns,
+    ES_VIEW("The plan on other text", "error state loss loss_whole kl agreement accuracy "
+                                      "accuracy_full keys blocks"),
+    .record = true};
+
+static const es_column position_columns[] = {
+    {"from", "from", "", ES_FORMAT_COUNT, "places [from, to) of a block"},
+    {"to", "to", "", ES_FORMAT_COUNT},
+    {"loss", "extra loss", "nats", ES_FORMAT_REAL, "of the plan, nats per token",
+     .error = "loss_se"},
+    {0}};
+static const es_table_spec positions_table = {
+    "positions", position_columns, ES_VIEW("Extra loss by position", .more = true), .keys = "from"};
+
+void budget_put_ends(const es_job *job, int64_t setting, es_table *t, int64_t row)
+{
+    static const struct {
+        const char *key;
+        int end;
+    } ends[] = {{"loss", ES_END_LOSS}, {"kl", ES_END_KL}, {"agreement", ES_END_AGREE}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const es_measured m = budget_verified_end(job, setting, ends[i].end);
+        if (!isnan(m.value))
+            es_put_under(t, row, ends[i].key, {"", m.value}, {"_se", m.se});
+    }
+    const es_measured right = budget_accuracy(job, setting, 1);
+    if (!isnan(right.value))
+        es_put_under(t, row, "accuracy", {"", right.value}, {"_se", right.se});
+}
+
+static double keys_of(const es_job *job)
+{
+    const budget_state *s = job->state;
+    const int64_t heads = s->config->layers * s->config->heads;
+    double sum = 0.0;
+    for (int64_t i = 0; i < s->verify.count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            sum += trial_of(job, 0, i).kept[h] / (double)(heads * s->verify.count);
+    return sum;
+}
+
+/* The layer whose attention is furthest off. */
+static int64_t worst_layer(const es_job *job)
+{
+    const budget_state *s = job->state;
+    int64_t worst = 0;
+    for (int64_t l = 1; l < s->config->layers; l++)
+        if (budget_verified_own(job, 0, l).value > budget_verified_own(job, 0, worst).value)
+            worst = l;
+    return worst;
+}
+
+static void put_positions(const es_job *job, es_answer *a)
+{
+    const budget_state *s = job->state;
+    if (!s->config->predicts)
+        return;
+    es_table *t = es_answer_table(a, &positions_table);
+    for (int64_t i = 0; i < ES_BUDGET_BINS; i++) {
+        const es_measured m = budget_verified_end(job, 0, ES_END_BINS + (int)i);
+        const int64_t row = es_table_row(t);
+        es_table_count(t, row, "from", s->verify.length * i / ES_BUDGET_BINS);
+        es_table_count(t, row, "to", s->verify.length * (i + 1) / ES_BUDGET_BINS);
+        es_put(t, row, {"loss", m.value}, {"loss_se", m.se});
+    }
+}
+
+static void put_record(const es_job *job, es_answer *a)
+{
+    const budget_state *s = job->state;
+    es_table *t = es_answer_table(a, &verified_table);
+    const int64_t row = es_table_row(t);
+    const es_measured own = budget_verified_own(job, 0, worst_layer(job));
+    const es_measured state = budget_verified_state(job, 0, s->config->layers);
+    es_put(t, row, {"error", own.value}, {"error_se", own.se}, {"state", state.value},
+           {"state_se", state.se}, {"keys", keys_of(job)});
+    budget_put_ends(job, 0, t, row);
+    const es_measured whole = budget_verified_end(job, 0, ES_END_WHOLE);
+    if (s->config->predicts)
+        es_put(t, row, {"loss_whole", whole.value}, {"loss_whole_se", whole.se});
+    const es_measured full = budget_accuracy(job, 0, 0);
+    if (!isnan(full.value))
+        es_put(t, row, {"accuracy_full", full.value}, {"accuracy_full_se", full.se});
+    es_table_count(t, row, "context", s->verify.length);
+    es_table_count(t, row, "blocks", s->verify.count);
+}
+
+/* ---- the verdict ---- */
+
+/* Is it above what was allowed, beyond the 95 % interval? One block has no interval. */
+static bool breaks(const es_measured *m, double most, int64_t blocks)
+{
+    const double half = blocks > 1 ? m->se * es_student_quantile((double)blocks - 1.0, 0.025) : 0.0;
+    return m->value - half > most;
+}
+
+static void tell_verdict(es_answer *a, bool broken, const char *what, const es_measured *m,
+                         double most)
+{
+    char said[ES_SAY_ROOM];
+    es_say_number(m->value, m->se, said);
+    if (!broken) {
+        es_answer_tell(a, "The tolerance holds: %s is %s, asked for at most %.3g.", what, said,
+                       most);
+        return;
+    }
+    es_answer_tell(a, "The tolerance is broken: %s is %s, asked for at most %.3g.", what, said,
+                   most);
+    es_answer_refute(a);
+    es_log(ES_LOG_ERROR, "check failed: %s is %s, above %.3g", what, said, most);
+}
+
+static void judge(const es_job *job, es_answer *a)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    char what[ES_SAY_ROOM];
+    if (!isnan(p->error)) {
+        const int64_t worst = worst_layer(job);
+        const es_measured m = budget_verified_own(job, 0, worst);
+        snprintf(what, sizeof what, "the attention error of layer %lld, the largest,",
+                 (long long)worst);
+        tell_verdict(a, breaks(&m, p->error, s->verify.count), what, &m, p->error);
+    }
+    if (!isnan(p->loss)) {
+        const es_measured m = budget_verified_end(job, 0, ES_END_LOSS);
+        tell_verdict(a, breaks(&m, p->loss, s->verify.count), "the extra loss", &m, p->loss);
+    }
+}
+
+void budget_put_verified(es_job *job, es_answer *answer)
+{
+    put_record(job, answer);
+    put_positions(job, answer);
+    judge(job, answer);
+}

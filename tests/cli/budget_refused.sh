@@ -1,0 +1,17 @@
+# budget: what contradicts itself, or cannot be.
+model=$(dirname "$0")/../../models/pebble
+text=$(dirname "$0")/../golden/pebble/alice-line.txt
+no() { esscher budget --model "$model" --text "$text" --context 64 --quiet "$@"; echo "rc=$?"; }
+no
+no --ratio 0.5 --loss 0.1
+no --ratio 0.001
+no --keys 99999
+no --ratio 0.5 --rivals
+no --ratio 0.5 --concat 4
+no --ratio 0.5 --policy linformer
+no --ratio 0.5 --policy top --deployable
+no --ratio 0.5 --policy toop
+no --ratio 0.5 --verify "$text" --verify-context 4096
+no --ratio 2
+esscher budget --ratio 0.5 --quiet
+echo "rc=$?"

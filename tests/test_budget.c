@@ -1,0 +1,455 @@
+/* test_budget.c : the study `budget` on models/pebble. Risks through Wo against the model's own
+ * sparse forward pass, whose code is another; the limit, facts and spreads against plain loops;
+ * gains and trials beside each other; plans: their totals, the file, tolerances; what is predicted
+ * against what is found; any number of threads. */
+#include "folder.h"
+#include "testing.h"
+
+#include <math.h>
+
+#include <esscher/plan.h>
+#include <esscher/study.h>
+
+#include "lab/budget.h"
+
+static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
+static const char text[] = ES_TESTS_DIR "/golden/pebble/alice-line.txt";
+
+enum { N = 48, LATE = N / 2, L = 4, HEADS = 6, DK = 32, H = 192, VOCAB = 4096 };
+static es_model *model;
+static int32_t ids[N];
+
+static int open_model(void **state)
+{
+    for (int i = 0; i < N; i++)
+        ids[i] = (int32_t)((uint32_t)i * 2654435761u % VOCAB);
+    if (make_folder(state) != 0)
+        return -1;
+    return es_model_open(pebble, &(es_model_opts){.precision = ES_F64}, &model, &err) == ES_OK ? 0
+                                                                                               : -1;
+}
+
+static int close_model(void **state)
+{
+    es_model_close(model);
+    return remove_folder(state);
+}
+
+static es_budget_block block_of(int64_t number)
+{
+    return (es_budget_block){.model = model, .ids = ids, .n = N, .number = number, .seed = 5};
+}
+
+/* ---- outputs of the heads of layer 0, whose input no policy changes ---- */
+
+static double outputs[2][HEADS][N][DK]; /* full, sparse */
+static double weights[HEADS][N][N];
+
+typedef struct collector {
+    int which;
+} collector;
+
+static es_status collect(void *context, const es_model_seen *seen, es_error *e)
+{
+    const collector *c = context;
+    double q[DK], k[DK];
+    (void)e;
+    if (seen->layer)
+        return ES_OK;
+    memcpy(outputs[c->which][seen->head], seen->output, sizeof outputs[0][0]);
+    for (int i = 0; i < N && !c->which; i++) {
+        double sum = 0.0, *w = weights[seen->head][i];
+        es_view_read_row(&seen->q, i, q);
+        for (int j = 0; j <= i; j++) {
+            double score = 0.0;
+            es_view_read_row(&seen->k, j, k);
+            for (int d = 0; d < DK; d++)
+                score += q[d] * k[d];
+            sum += w[j] = exp(seen->scale * score);
+        }
+        for (int j = 0; j <= i; j++)
+            w[j] /= sum;
+    }
+    return ES_OK;
+}
+
+static void run_model(int which, const es_policy_spec *spec)
+{
+    es_policy_spec heads[L * HEADS];
+    collector c = {which};
+    const es_model_visit visit = {.head = collect, .context = &c};
+    const es_model_sparse sparse = {.heads = heads, .at = {.seed = 1, .experiment = 0x8000}};
+    const es_model_block b = {
+        .ids = ids, .n = N, .states = 2, .sparse = spec ? &sparse : NULL, .visit = &visit};
+    for (int h = 0; h < L * HEADS && spec; h++)
+        heads[h] = *spec;
+    assert_ok(es_model_forward(model, &b, 1, NULL, &err));
+}
+
+/* Mean over late positions of |Wo_h (y_S - y)|^2, Wo as the checkpoint has it. */
+static double error2_of(int head)
+{
+    es_model_head m;
+    double row[DK], sum = 0.0;
+    assert_ok(es_model_head_of(model, 0, head, &m, &err));
+    for (int i = LATE; i < N; i++)
+        for (int r = 0; r < H; r++) {
+            double off = 0.0;
+            es_view_read_row(&m.wo, r, row);
+            for (int d = 0; d < DK; d++)
+                off += row[d] * (outputs[1][head][i][d] - outputs[0][head][i][d]);
+            sum += off * off / (N - LATE);
+        }
+    return sum;
+}
+
+/* ---- curves ---- */
+
+enum { KEYS = 2, POLICIES = 4 };
+static const int64_t grid[KEYS] = {6, 12};
+static const char *const names[POLICIES] = {"stream", "heavy", "observe", "top"};
+static double risk[L][HEADS][POLICIES][KEYS], limit[L][HEADS][KEYS], facts[L][HEADS][ES_FACTS],
+    spread2[L];
+
+static void make_curves(int64_t queries)
+{
+    es_policy_spec specs[POLICIES];
+    const es_budget_block block = block_of(0);
+    const es_curves out = {&risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0], spread2};
+    for (int p = 0; p < POLICIES; p++)
+        es_policy_spec_init(&specs[p], es_policy_find(names[p]));
+    const es_curves_spec spec = {specs, POLICIES, grid, KEYS, queries};
+    assert_ok(es_curves_block(&spec, &block, NULL, &out, &err));
+}
+
+/* With every late position a query, the mean risk is the mean square error that the model's own
+ * sparse heads make. Both are f64: 1e-9 is rounding. */
+static void risks_are_the_errors_of_sparse_heads(void **state)
+{
+    (void)state;
+    make_curves(N - LATE);
+    run_model(0, NULL);
+    for (int p = 0; p < POLICIES; p++)
+        for (int m = 0; m < KEYS; m++) {
+            es_policy_spec spec;
+            es_policy_spec_init(&spec, es_policy_find(names[p]));
+            spec.keys = grid[m];
+            run_model(1, &spec);
+            for (int h = 0; h < HEADS; h++) {
+                const double want = error2_of(h);
+                assert_true(want > 0.0);
+                assert_near(risk[0][h][p][m], want, 1e-9 * want);
+            }
+        }
+}
+
+static void facts_are_those_of_the_weights(void **state)
+{
+    (void)state;
+    make_curves(N - LATE);
+    run_model(0, NULL);
+    for (int h = 0; h < HEADS; h++) {
+        double ess = 0.0, sinks = 0.0;
+        for (int i = LATE; i < N; i++) {
+            double squares = 0.0;
+            for (int j = 0; j <= i; j++)
+                squares += weights[h][i][j] * weights[h][i][j];
+            for (int j = 0; j < ES_BUDGET_SINKS; j++)
+                sinks += weights[h][i][j] / (N - LATE);
+            ess += 1.0 / squares / (N - LATE);
+        }
+        assert_near(facts[0][h][ES_FACT_ESS], ess, 1e-9 * ess);
+        assert_near(facts[0][h][ES_FACT_SINKS], sinks, 1e-9);
+        assert_true(facts[0][h][ES_FACT_NEED] >= 1.0 && facts[0][h][ES_FACT_NEED] <= N);
+        assert_true(limit[0][h][0] > limit[0][h][1] && limit[0][h][1] > 0.0);
+        assert_true(facts[0][h][ES_FACT_SPREAD] > limit[0][h][0]);
+    }
+}
+
+static void the_layers_spread_is_that_of_the_summed_heads(void **state)
+{
+    (void)state;
+    static double sum[N][H];
+    double mean[H] = {0}, want = 0.0, row[DK];
+    make_curves(4);
+    run_model(0, NULL);
+    memset(sum, 0, sizeof sum);
+    for (int h = 0; h < HEADS; h++) {
+        es_model_head m;
+        assert_ok(es_model_head_of(model, 0, h, &m, &err));
+        for (int r = 0; r < H; r++) {
+            es_view_read_row(&m.wo, r, row);
+            for (int i = LATE; i < N; i++)
+                for (int d = 0; d < DK; d++)
+                    sum[i][r] += row[d] * outputs[0][h][i][d];
+        }
+    }
+    for (int r = 0; r < H; r++)
+        for (int i = LATE; i < N; i++)
+            mean[r] += sum[i][r] / (N - LATE);
+    for (int r = 0; r < H; r++)
+        for (int i = LATE; i < N; i++)
+            want += (sum[i][r] - mean[r]) * (sum[i][r] - mean[r]) / (N - LATE);
+    assert_near(spread2[0], want, 1e-9 * want);
+}
+
+/* Fewer queries are a sample of all of them: different blocks take others, the mean is near. */
+static void few_queries_are_a_sample(void **state)
+{
+    (void)state;
+    make_curves(N - LATE);
+    const double all = risk[1][0][3][0];
+    make_curves(8);
+    assert_true(risk[1][0][3][0] != all);
+    assert_true(risk[1][0][3][0] > all / 5.0 && risk[1][0][3][0] < 5.0 * all);
+}
+
+static void more_queries_than_positions_are_refused(void **state)
+{
+    (void)state;
+    es_policy_spec top;
+    const es_budget_block block = block_of(0);
+    const es_curves out = {&risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0], spread2};
+    es_policy_spec_init(&top, es_policy_find("top"));
+    assert_int_equal(
+        es_curves_block(&(es_curves_spec){&top, 1, grid, KEYS, N}, &block, NULL, &out, &err),
+        ES_E_RANGE);
+    assert_string_equal(err.rule, "budget.queries");
+}
+
+/* ---- runs ---- */
+
+static double errors2[L][L + 1], states2[L + 1];
+static es_gain gains[L];
+
+static void make_gains(const es_policy_spec *heads)
+{
+    const es_budget_block block = block_of(0);
+    for (int l = 0; l < L; l++)
+        gains[l].error2 = errors2[l];
+    assert_ok(es_gains_block(&block, heads, NULL, gains, states2, &err));
+}
+
+/* Nothing is dropped: nothing changes. The first layer alone: what later states lose is what a
+ * trial of that layer says. */
+static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
+{
+    (void)state;
+    const es_budget_block block = block_of(0);
+    es_policy_spec heads[L * HEADS] = {{0}};
+    double error2[L + 1], spreads[L + 1], own2[L], out2[L], kept[L * HEADS], ends[ES_ENDS];
+    const es_trial out = {error2, spreads, own2, out2, kept, ends, NULL};
+    assert_ok(es_trial_block(&block, heads, NULL, &out, &err));
+    for (int l = 0; l <= L; l++)
+        assert_true(error2[l] == 0.0 && spreads[l] > 0.0);
+    assert_true(ends[ES_END_LOSS] == 0.0 && ends[ES_END_AGREE] > 0.999 && ends[ES_END_KL] == 0.0);
+    for (int h = 0; h < HEADS; h++) {
+        es_policy_spec_init(&heads[h], es_policy_find("stream"));
+        heads[h].keys = 8;
+    }
+    make_gains(heads);
+    assert_ok(es_trial_block(&block, heads, NULL, &out, &err));
+    assert_near(gains[0].own2, own2[0], 1e-12 * own2[0]);
+    assert_near(gains[0].loss, ends[ES_END_LOSS], 1e-12);
+    assert_true(own2[1] == 0.0 && own2[0] > 0.0 && ends[ES_END_KL] > 0.0);
+    for (int l = 0; l <= L; l++)
+        assert_near(errors2[0][l], error2[l], 1e-12 * error2[l]);
+    assert_near(out2[0], spread2[0], 1e-9 * out2[0]);
+}
+
+/* ---- the study ---- */
+
+static es_status ask_opts(const es_study_opts *opts, const char *const *given, es_answer **out)
+{
+    const es_study *study = es_study_find("budget");
+    es_params *p;
+    assert_non_null(study);
+    assert_ok(es_params_new(study->params, study->size, &p, &err));
+    for (; given[0]; given += 2)
+        assert_ok(es_params_set(p, given[0], given[1], &err));
+    const es_status status = es_study_run(study, p, opts, out, &err);
+    es_params_free(p);
+    return status;
+}
+
+#define GIVEN(...)                                                                                 \
+    ((const char *const[]){"model", pebble, "text", text, "context", "64", "blocks", "3",          \
+                           "queries", "4", __VA_ARGS__, NULL, NULL})
+
+static es_answer *ask(int threads, const char *const *given)
+{
+    es_answer *a;
+    assert_ok(
+        ask_opts(&(es_study_opts){.seed = 3, .force = true, .exec.threads = threads}, given, &a));
+    return a;
+}
+
+static void plans_have_the_keys_that_were_asked_for(void **state)
+{
+    (void)state;
+    char file[512];
+    snprintf(file, sizeof file, "%s", in_folder("plan.json"));
+    es_answer *a = ask(2, GIVEN("ratio", "0.25", "out-plan", file, "policy", "stream,top"));
+    const es_table *plan = es_answer_find(a, "plan"), *heads = es_answer_find(a, "heads"),
+                   *layers = es_answer_find(a, "layers");
+    double sum = 0.0, by_layer = 0.0;
+    es_plan *loaded;
+    for (int64_t i = 0; i < es_table_rows(heads); i++)
+        if (i % 3 == 0) /* one of each group */
+            sum += es_table_get(heads, i, "keys");
+    for (int64_t i = 0; i < es_table_rows(layers); i++)
+        by_layer += es_table_get(layers, i, "keys");
+    const double kept = es_table_get(plan, 0, "keys_kept");
+    assert_true(sum == kept && by_layer == kept);
+    assert_true(kept <= 0.25 * L * 2 * 64 && kept > 0.23 * L * 2 * 64);
+    assert_near(es_table_get(plan, 0, "bytes_after"), kept * 2 * DK * 2, 0.0);
+    assert_ok(es_plan_load(file, NULL, &loaded, &err));
+    assert_ok(es_plan_check(loaded, es_model_config_of(model), &err));
+    assert_near(loaded->keys_kept, kept, 0.0);
+    assert_int_equal(loaded->context, 64);
+    for (int64_t i = 0; i < es_table_rows(heads); i++) {
+        const double want = es_table_get(heads, i, "risk");
+        assert_near(loaded->head[i].risk, want, 1e-12 * want);
+    }
+    es_plan_free(loaded);
+    es_answer_free(a);
+}
+
+/* Ours has the least weighted risk of all ways, by what is predicted; the limit is below it. */
+static void no_other_way_is_predicted_to_be_better(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, GIVEN("ratio", "0.25", "policy", "stream,observe,top"));
+    const es_table *t = es_answer_find(a, "allocations"), *f = es_answer_find(a, "frontier");
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        const double ours = es_table_get(t, i - i % 4, "state_predicted");
+        assert_true(es_table_get(t, i, "state_predicted") >= 0.99 * ours);
+    }
+    assert_int_equal(es_table_rows(f), 4 * 6); /* all, deployable, each alone, the limit */
+    es_answer_free(a);
+}
+
+static void a_tolerance_is_met_with_few_keys(void **state)
+{
+    (void)state;
+    double before = 1e9;
+    static const char *const errors[] = {"0.05", "0.2", "0.8"};
+    for (int i = 0; i < 3; i++) {
+        es_answer *a = ask(2, GIVEN("error", errors[i], "policy", "top,stream"));
+        const es_table *layers = es_answer_find(a, "layers");
+        for (int64_t l = 0; l < L; l++)
+            assert_true(es_table_get(layers, l, "predicted") <= atof(errors[i]));
+        const double kept = es_table_get(es_answer_find(a, "plan"), 0, "keys_kept");
+        assert_true(kept < before);
+        before = kept;
+        es_answer_free(a);
+    }
+    es_answer *a = ask(2, GIVEN("loss", "0.05", "policy", "top,stream"));
+    assert_true(es_table_get(es_answer_find(a, "predicted"), 0, "loss") <= 0.05);
+    es_answer_free(a);
+}
+
+/* On the text that it was made from, with every late position a query, what is predicted of single
+ * layers is what is found, but for two things: numbers of keys between those of the grid, and
+ * products of errors of different heads, which are left out (THEORY 14: 0.92 to 1.11). */
+static void predictions_are_found_on_the_same_text(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ((const char *const[]){
+                              "model",   pebble, "text",   text,         "verify",        text,
+                              "context", "64",   "blocks", "3",          "verify-blocks", "3",
+                              "queries", "32",   "policy", "top,stream", "ratio",         "0.25",
+                              NULL,      NULL}));
+    const es_table *t = es_answer_find(a, "layers");
+    for (int64_t l = 0; l < L; l++)
+        assert_near(es_table_get(t, l, "predicted") / es_table_get(t, l, "verified"), 1.0, 0.15);
+    assert_false(es_answer_refuted(a));
+    es_answer_free(a);
+}
+
+/* Numbers of keys stay what they are, so that a plan for 64 tokens drops most of 192: the error
+ * that was asked for at 64 is far below what is found there. */
+static void a_broken_tolerance_refutes(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, GIVEN("error", "0.05", "verify", text, "verify-blocks", "1",
+                                "verify-context", "192", "policy", "top"));
+    assert_true(es_table_get(es_answer_find(a, "verified"), 0, "error") > 0.05);
+    assert_true(es_answer_refuted(a));
+    es_answer_free(a);
+}
+
+static void refuse(const char *const *given, es_status status, const char *rule)
+{
+    es_answer *a = NULL;
+    assert_int_equal(ask_opts(&(es_study_opts){.seed = 3}, given, &a), status);
+    assert_string_equal(err.rule, rule);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    refuse(GIVEN("policy", "top"), ES_E_ARGUMENT, "budget.options");
+    refuse(GIVEN("ratio", "0.5", "error", "0.1"), ES_E_ARGUMENT, "budget.options");
+    refuse(GIVEN("ratio", "0.001"), ES_E_ARGUMENT, "budget.amount");
+    refuse(GIVEN("keys", "100000"), ES_E_ARGUMENT, "budget.amount");
+    refuse(GIVEN("ratio", "0.5", "policy", "linformer"), ES_E_UNSUPPORTED, "policy.measured");
+    refuse(GIVEN("ratio", "0.5", "policy", "top", "deployable", NULL), ES_E_ARGUMENT,
+           "budget.policy");
+    refuse(GIVEN("ratio", "0.5", "rivals", NULL), ES_E_ARGUMENT, "budget.options");
+    refuse(GIVEN("ratio", "0.5", "verify-tasks", text), ES_E_ARGUMENT, "budget.classifier");
+    refuse(GIVEN("ratio", "0.5", "verify", text, "verify-context", "4096"), ES_E_ARGUMENT,
+           "budget.context");
+}
+
+/* ---- the same bits ---- */
+
+static bool into_memory(void *user, const char *bytes, size_t count)
+{
+    char *out = user;
+    memcpy(out + strlen(out), bytes, count);
+    return true;
+}
+
+/* Three tables, one after the other. */
+static void csv_of(int threads, const char *const *given, char out[65536])
+{
+    static const char *const tables[] = {"heads", "layers", "allocations"};
+    es_answer *a = ask(threads, given);
+    memset(out, 0, 65536);
+    for (int i = 0; i < 3; i++)
+        assert_ok(es_answer_write(a, ES_ANSWER_CSV, &(es_answer_opts){.table = tables[i]},
+                                  into_memory, out, &err));
+    es_answer_free(a);
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    static char one[65536], other[65536];
+    const char *const *given =
+        GIVEN("ratio", "0.25", "policy", "random,stream", "verify", text, "verify-blocks", "2");
+    csv_of(1, given, one);
+    csv_of(3, given, other);
+    assert_string_equal(one, other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(risks_are_the_errors_of_sparse_heads),
+        cmocka_unit_test(facts_are_those_of_the_weights),
+        cmocka_unit_test(the_layers_spread_is_that_of_the_summed_heads),
+        cmocka_unit_test(few_queries_are_a_sample),
+        cmocka_unit_test(more_queries_than_positions_are_refused),
+        cmocka_unit_test(one_layer_thinned_is_a_trial_of_that_layer),
+        cmocka_unit_test(plans_have_the_keys_that_were_asked_for),
+        cmocka_unit_test(no_other_way_is_predicted_to_be_better),
+        cmocka_unit_test(a_tolerance_is_met_with_few_keys),
+        cmocka_unit_test(predictions_are_found_on_the_same_text),
+        cmocka_unit_test(a_broken_tolerance_refutes),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(threads_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
