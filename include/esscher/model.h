@@ -181,7 +181,8 @@ ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t 
  *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
  *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
  * k).
- *  @return : ES_OK; ES_E_RANGE (model.head, forward.length); as es_mat_multiply(). */
+ *  @return : ES_OK; ES_E_RANGE (model.head; forward.length for more tokens than a model whose
+ * queries turn has positions); as es_mat_multiply(). */
 ES_API es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
                                     const es_view *x, es_budget *budget, double *q, double *k,
                                     double *v, es_error *err);

@@ -41,7 +41,7 @@ es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
     es_model_head h;
     void *memory;
     ES_TRY(es_model_head_of(model, layer, head, &h, err));
-    if (n > c->positions)
+    if (half && n > c->positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "cut the text into blocks",
                        "a block has %lld tokens, the model positions for %lld", (long long)n,
                        (long long)c->positions);

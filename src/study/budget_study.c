@@ -26,7 +26,7 @@ static const es_param params[] = {
      FIELD(model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text to calibrate on, UTF-8; may be given several times",
      FIELD(texts)},
-    {"context", 'n', ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
+    {"context", 0, ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
      FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
      .otherwise = "as many as the model has positions"},
     {"ratio", 0, ES_PARAM_NUMBER, "R", "keep this share of all keys", FIELD(ratio), .min = 1e-6,

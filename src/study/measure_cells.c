@@ -27,7 +27,7 @@ bool measure_stop(const es_exec *exec)
  * spread evenly over the head, at the largest prefix and every scale. (With --exclude-self on the
  * first queries: a query's own key is found by its number, which a sample would change.) */
 
-enum { ROWS = 24 }; /* more than the engine calls few, or others kernels would be judged */
+enum { ROWS = 32 }; /* more than the engine calls few, or others kernels would be judged */
 
 /* The sample of one head and what was found for it. */
 typedef struct sample {
