@@ -49,6 +49,10 @@ static const es_column head_columns[] = {
     {"grows", "w", "", ES_FORMAT_TEXT,
      "grows: the 95 % interval of the slope is above 0.2; saturates: below; undecided: it has both "
      "sides"},
+    {"sensitivity", "w by error", "", ES_FORMAT_SHORT,
+     "effective context at the longest n for four fifths of the error over that for five fourths "
+     "of it: 1.6 where errors fall like 1/w; much more on a plateau, where w hangs on the error "
+     "that is asked for"},
     {"sink_mass", "sinks", "share", ES_FORMAT_REAL, "weight on the first 4 keys, " LAST,
      .error = "sink_mass_se"},
     {"local_mass", "local", "share", ES_FORMAT_REAL, "weight on the last 64 keys, likewise",
@@ -87,7 +91,7 @@ static const es_table_view head_views[] = {
                           "local_mass ess_typical sure"},
     {"Heads by position: scores",
      "domain layer head entropy top_weight frozen score_sd freezing gaussian_frozen horizon_rotary "
-     "horizon_plain decay decay_plain",
+     "horizon_plain decay decay_plain sensitivity",
      .more = true},
     {0}};
 const es_table_spec probe_position_heads_table = {"position_heads", head_columns, head_views,

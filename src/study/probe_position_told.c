@@ -159,8 +159,25 @@ static void tell_rotation(const telling *t)
 
 /* ---- what should not be believed ---- */
 
+/* Twice what errors that fall like 1/w^(1/2) would give. */
+#define PLATEAU 5.0
+
+static void caution_plateaus(const telling *t)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows_of(t); i++)
+        count += es_table_get(t->t->heads, i, "sensitivity") > PLATEAU;
+    if (count)
+        es_answer_tell(t->answer,
+                       "Caution: of %lld of %lld %s errors hardly fall over a wide range of "
+                       "windows near the longest n: their effective contexts, and how fast these "
+                       "grow, hang on the error that is asked for (--error %.3g).",
+                       (long long)count, (long long)rows_of(t), counted(t), t->p->error);
+}
+
 static void caution(const telling *t)
 {
+    caution_plateaus(t);
     if (t->s->pools.config->head_norms)
         es_answer_tell(t->answer,
                        "Caution: heads of this model norm their queries and keys, so that scores "

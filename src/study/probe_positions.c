@@ -357,6 +357,9 @@ static void put_head(const making *m)
     put(m->heads, row, "growth", growth);
     es_table_text(m->heads, row, "grows",
                   probe_growth_name(probe_growth_of(growth, m->track.blocks)));
+    es_table_real(m->heads, row, "sensitivity",
+                  exp(probe_track_context(&m->track, last, 0.8 * m->p->error).value -
+                      probe_track_context(&m->track, last, 1.25 * m->p->error).value));
     put_shared(m, m->heads, row, last);
     put(m->heads, row, "horizon_rotary", probe_track_horizon(&m->track, false));
     put(m->heads, row, "horizon_plain", probe_track_horizon(&m->track, true));
