@@ -274,7 +274,7 @@ static es_status ask_opts(const es_study_opts *opts, const char *const *given, e
 
 #define GIVEN(...)                                                                                 \
     ((const char *const[]){"model", pebble, "text", text, "context", "64", "blocks", "3",          \
-                           "queries", "4", __VA_ARGS__, NULL, NULL})
+                           "query-count", "4", __VA_ARGS__, NULL, NULL})
 
 static es_answer *ask(int threads, const char *const *given)
 {
@@ -355,11 +355,12 @@ static void a_tolerance_is_met_with_few_keys(void **state)
 static void predictions_are_found_on_the_same_text(void **state)
 {
     (void)state;
-    es_answer *a = ask(2, ((const char *const[]){
-                              "model",   pebble, "text",   text,         "verify",        text,
-                              "context", "64",   "blocks", "3",          "verify-blocks", "3",
-                              "queries", "32",   "policy", "top,stream", "ratio",         "0.25",
-                              NULL,      NULL}));
+    es_answer *a =
+        ask(2, ((const char *const[]){
+                   "model",       pebble, "text",   text,         "verify",        text,
+                   "context",     "64",   "blocks", "3",          "verify-blocks", "3",
+                   "query-count", "32",   "policy", "top,stream", "ratio",         "0.25",
+                   NULL,          NULL}));
     const es_table *t = es_answer_find(a, "layers");
     for (int64_t l = 0; l < L; l++)
         assert_near(es_table_get(t, l, "predicted") / es_table_get(t, l, "verified"), 1.0, 0.15);

@@ -48,10 +48,10 @@ static const es_param params[] = {
      "of these, only policies that a serving system can run: no future query, no score of the "
      "present one",
      FIELD(deployable)},
-    {"blocks", 'b', ES_PARAM_WHOLE, "B",
+    {"blocks", 0, ES_PARAM_WHOLE, "B",
      "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .standard = "8"},
-    {"queries", 'q', ES_PARAM_WHOLE, "Q", "queries of a piece whose risks are computed",
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "queries of a piece whose risks are computed",
      FIELD(queries), .min = 1, .max = 100000, .standard = "8"},
     {"verify", 0, ES_PARAM_FILES, "FILE",
      "other text: run the plan through the model on it, and set what was predicted beside what is",

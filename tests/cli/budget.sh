@@ -2,7 +2,7 @@
 # codes; the same bytes for any number of threads; run files.
 model=$(dirname "$0")/../../models/pebble
 text=$(dirname "$0")/../golden/pebble/alice-line.txt
-ask() { esscher budget --model "$model" --text "$text" --context 64 --blocks 3 --queries 4 --seed 3 --quiet "$@"; }
+ask() { esscher budget --model "$model" --text "$text" --context 64 --blocks 3 --query-count 4 --seed 3 --quiet "$@"; }
 ask --ratio 0.25 --out-plan p.json --json >answer
 get_json answer command plan.context plan.keys_all plan.layers.0.layer plan.layers.3.heads.5.head plan.layers.3.heads.5.group
 get_json answer plan.layers.0.heads.0.policy plan.layers.0.heads.0.keys plan.layers.0.heads.0.correction plan.layers.0.heads.0.risk keys_kept bytes_after \
