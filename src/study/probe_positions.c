@@ -385,7 +385,7 @@ static void sum_up_head(making *m)
 
 static const char *const meanings[PROBE_KINDS] = {
     "most weight rests on the first tokens: hardly any context is used",
-    "the last 64 tokens have most of the rest: a short window and the sinks will do",
+    "of the rest of the weight the last 64 tokens have most",
     "many tokens share the weight, wherever they are", "a few tokens far away have the weight"};
 
 static void put_class(const making *m, int kind, double *room)
