@@ -204,6 +204,11 @@ static void CF05_what_would_change_the_function(void **state)
                {"attention_multiplier", "0.0078125", "config.function"},
                {"add_cross_attention", "true", "config.function"},
                {"is_encoder_decoder", "true", "config.function"},
+               {"is_causal", "false", "config.function"},
+               {"use_bidirectional_attention", "true", "config.function"},
+               {"use_qk_norm", "true", "config.function"},
+               {"clip_qkv", "8.0", "config.function"},
+               {"use_logn_attn", "true", "config.function"},
                {"layer_types", "[\"full_attention\",\"sliding_attention\",\"full_attention\"]",
                 "config.window"},
                {"layer_types", "[\"linear_attention\"]", "config.window"}};
@@ -229,6 +234,31 @@ static void CF05_what_would_change_the_function(void **state)
     accept_value("gpt2", "scale_attn_weights", "true", &c);
 }
 
+/* What files leave open, or say twice. 256 positions, 64 of them original. */
+static void rotary_positions_by_rule(void **state)
+{
+    (void)state;
+    es_model_config c;
+    accept_value("llama-yarn", "rope_scaling/factor", NULL, &c);
+    assert_near(c.rotary.factor, 4.0, 0.0);
+    accept_value("llama-yarn", "rope_scaling/factor", "null", &c);
+    assert_near(c.rotary.factor, 4.0, 0.0);
+    /* A stated factor counts, as for checkpoints that state 40960 positions, 32768 original ones
+     * and a factor of 4. */
+    accept_value("llama-yarn", "max_position_embeddings", "80", &c);
+    assert_near(c.rotary.factor, 4.0, 0.0);
+    assert_int_equal(c.positions, 256);
+    accept_value("llama-linear", "rope_scaling/factor", "4.0", &c);
+    assert_int_equal(c.positions, 1024);
+    /* dynamic's base is what max_position_embeddings says */
+    accept_value("llama-yarn", "rope_scaling/rope_type", "\"dynamic\"", &c);
+    assert_near(c.rotary.original, 256.0, 0.0);
+    assert_int_equal(c.positions, 1024);
+    /* the newer name of the type wins, whichever comes last */
+    accept_value("llama-yarn", "rope_scaling/type", "\"linear\"", &c);
+    assert_string_equal(c.rotary.type, "yarn");
+}
+
 static void CF05_rotary_positions(void **state)
 {
     (void)state;
@@ -243,8 +273,10 @@ static void CF05_rotary_positions(void **state)
     /* without what the type needs */
     refuse_with_value("llama-linear", "rope_scaling/factor", NULL, ES_E_FORMAT, "config.rotary",
                       "factor");
-    refuse_with_value("llama-yarn", "rope_scaling/factor", NULL, ES_E_FORMAT, "config.rotary",
-                      "factor");
+    refuse_with_value("llama", "rope_scaling", "{\"factor\":8}", ES_E_FORMAT, "config.rotary",
+                      "no type");
+    refuse_with_value("llama", "rope_scaling", "{\"rope_type\":\"yarn\"}", ES_E_FORMAT,
+                      "config.rotary", "factor");
     refuse_with_value("llama3-rope", "rope_scaling/low_freq_factor", NULL, ES_E_FORMAT,
                       "config.rotary", "low_freq_factor");
     refuse_with_value("llama3-rope", "rope_scaling/high_freq_factor", "1.0", ES_E_FORMAT,
@@ -404,6 +436,26 @@ static void CF03_shapes_of_decoders_disagree(void **state)
     refuse_model("llama", with_bias, NULL, NULL, "model.tensor", "layers.1.");
 }
 
+static char *with_norm(const char *tensor)
+{
+    char *copy = same(tensor);
+    char *at = strstr(copy, "2.mlp.up_proj");
+    if (at)
+        memcpy(at, "2.mlp.up_norm", strlen("2.mlp.up_norm"));
+    return copy;
+}
+
+/* A tensor that its type does not have would change what is computed; buffers would not. */
+static void CF03_tensors_that_no_decoder_of_the_type_has(void **state)
+{
+    (void)state;
+    es_model *m = NULL;
+    assert_int_equal(open_with("llama", with_norm, NULL, NULL, &m), ES_E_UNSUPPORTED);
+    assert_string_equal(err.rule, "model.unknown");
+    assert_non_null(strstr(err.message, "layers.2.mlp.up_norm.weight"));
+    assert_null(m);
+}
+
 static void CF04_more_layers_than_a_decoder_has(void **state)
 {
     (void)state;
@@ -485,9 +537,11 @@ int main(void)
         cmocka_unit_test(CF02_numbers_of_decoders_that_make_no_sense),
         cmocka_unit_test(CF05_decoders_that_are_others),
         cmocka_unit_test(CF05_what_would_change_the_function),
+        cmocka_unit_test(rotary_positions_by_rule),
         cmocka_unit_test(CF05_rotary_positions),
         cmocka_unit_test(CF07_norms_of_decoders),
         cmocka_unit_test(CF03_shapes_of_decoders_disagree),
+        cmocka_unit_test(CF03_tensors_that_no_decoder_of_the_type_has),
         cmocka_unit_test(CF04_more_layers_than_a_decoder_has),
         cmocka_unit_test(CF06_tokenizer_of_another_decoder),
         cmocka_unit_test(CF08_names_with_and_without_a_prefix),

@@ -121,7 +121,7 @@ static void MP04_studies_of_models_have_the_same_bits(void **state)
                                   "32",
                                   "blocks",
                                   "3",
-                                  "queries",
+                                  "query-count",
                                   "4",
                                   "ratio",
                                   "0.25",

@@ -145,7 +145,8 @@ typedef struct es_model es_model;
  *  @return : ES_OK; as es_model_locate(), es_model_config_load(), es_st_open(); ES_E_FORMAT:
  *  model.shape (a tensor's shape is not what config.json says; both are named), model.layers (fewer
  *  layers than config.json says), model.tensor (one is missing), model.prefix (tensors with and
- *  without the prefix, or none of either); ES_E_IO (model.weights) if there are no weights,
+ *  without the prefix, or none of either); ES_E_UNSUPPORTED (model.unknown) for a tensor of a
+ *  decoder's layer that its type does not have; ES_E_IO (model.weights) if there are no weights,
  * ES_E_UNSUPPORTED if they are of another format, which is named; ES_E_NONFINITE (model.finite),
  * naming the tensor. */
 ES_API es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out,

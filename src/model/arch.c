@@ -340,11 +340,14 @@ static es_status check_complete(const reading *r)
 /* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. */
 static es_status take_rotary(es_json *j, es_model_config *config)
 {
+    enum { OLD_TYPE = 1 }; /* its place in the table */
     static const es_field fields[] = {
         {"rope_type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
-        {"type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
+        {"type", ES_FIELD_WORD, .only = "default|linear|dynamic|yarn|llama3",
+         .rule = "config.rotary", .hint = "supported are: default, linear, dynamic, yarn, llama3"},
         {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15},
-        {"factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.factor), .min = 1e-3, .max = 1e6},
+        {"factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.factor), .min = 1e-3, .max = 1e6,
+         .nullable = true},
         {"original_max_position_embeddings", ES_FIELD_REAL, .at = ES_CONFIG(rotary.original),
          .min = 1, .max = 1 << 24, .nullable = true},
         {"low_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.low), .min = 1e-6, .max = 1e6},
@@ -369,7 +372,10 @@ static es_status take_rotary(es_json *j, es_model_config *config)
     if (es_json_kind(j) == 'n')
         return es_json_skip(j);
     ES_TRY(take_fields(&r));
-    return check_values(&r);
+    ES_TRY(check_values(&r));
+    if (!*config->rotary.type) /* the older name of the key counts where the newer one is missing */
+        memcpy(config->rotary.type, r.word[OLD_TYPE], WORD_MOST);
+    return ES_OK;
 }
 
 /* What this architecture calls a member. */

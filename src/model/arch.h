@@ -68,6 +68,11 @@ enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
         {"logit_scale", ES_FIELD_NONE}, {"residual_multiplier", ES_FIELD_NONE},                    \
         {"embedding_multiplier", ES_FIELD_NONE}, {"attention_multiplier", ES_FIELD_NONE},          \
         {"add_cross_attention", ES_FIELD_NONE}, {"is_encoder_decoder", ES_FIELD_NONE},             \
+        {"is_causal", ES_FIELD_TRUE}, {"use_bidirectional_attention", ES_FIELD_NONE},              \
+        {"use_qk_norm", ES_FIELD_NONE}, {"qk_layernorm", ES_FIELD_NONE},                           \
+        {"clip_qkv", ES_FIELD_NONE}, {"use_logn_attn", ES_FIELD_NONE},                             \
+        {"use_mrope", ES_FIELD_NONE}, {"no_rope_layers", ES_FIELD_NONE},                           \
+        {"compression_config", ES_FIELD_NONE},                                                     \
     {                                                                                              \
         "layer_types", ES_FIELD_EACH, .only = "full_attention", .rule = "config.window",           \
                                       .hint = "supported are layers that all attend alike"         \

@@ -267,6 +267,56 @@ static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
     return any;
 }
 
+/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
+static bool is_buffer(const char *name)
+{
+    static const char *const endings[] = {".inv_freq", "attn.bias", "attn.masked_bias",
+                                          "attention.bias", "attention.masked_bias"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t size = strlen(endings[i]);
+        if (length >= size && strcmp(name + length - size, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is `rest`, which follows the number of a layer, a weight or bias that the description has? */
+static bool is_part(const es_arch *arch, const char *rest)
+{
+    static const char *const endings[] = {".weight", ".bias", ".gamma", ".beta"};
+    for (const es_arch_part *p = arch->parts; p->name; p++) {
+        const char *star = strchr(p->name, '*'), *own = star ? star + 1 : "";
+        const size_t size = strlen(own);
+        if (!star || !starts_with(rest, own, size))
+            continue;
+        for (int i = 0; i < 4; i++)
+            if (strcmp(rest + size, endings[i]) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* A tensor of a decoder's layer that its description does not have (norms of queries in a Llama,
+ * adapters, cross-attention) changes what is computed, whatever config.json says. */
+static es_status check_known(const loader *l, const char *name)
+{
+    const es_arch *arch = l->model->arch;
+    const es_arch_part *p = arch->parts;
+    while (p->name && !es_part_in_layer(p))
+        p++;
+    const size_t before = strcspn(p->name, "*");
+    if (!arch->defaults.causal || !starts_with(name, p->name, before) || is_buffer(name))
+        return ES_OK;
+    const char *number = name + before, *rest = number + strspn(number, "0123456789");
+    if (rest == number || strtoll(number, NULL, 10) >= l->model->config.layers ||
+        is_part(arch, rest))
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_UNSUPPORTED, l->model->folder, -1, "model.unknown",
+                        "supported are checkpoints that are exactly of their model_type",
+                        "tensor %.100s is no part of a %s", name, arch->title);
+}
+
 /* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
  * how they should be called, from the description. */
 static es_status no_body(const loader *l)
@@ -300,6 +350,7 @@ static es_status survey(loader *l, int64_t *layers)
         int64_t layer;
         if (!in_body(arch, prefixed ? name + length : name, &layer))
             continue;
+        ES_TRY(check_known(l, prefixed ? name + length : name));
         *(prefixed ? &with : &without) = true;
         *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
     }

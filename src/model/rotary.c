@@ -121,19 +121,29 @@ static double yarn_attention(const es_rotary *r)
     return sharpness(r->factor, 1.0);
 }
 
-/* How long a block may be. A file that states the original positions states the stretched ones as
- * the model's; one that does not states the original ones, except that linear's are often stated
- * stretched, which cannot be told apart: a block of factor times as many is then allowed. */
+/* What was the model's before it was stretched, and how long a block may be now. Unless the file
+ * states the original positions, its max_position_embeddings are those (linear's are often stated
+ * stretched, which cannot be told apart); dynamic's always are. YaRN's factor, where it is not
+ * stated, is the ratio of the two; one that is stated is taken at its word, as it is by those who
+ * serve such models: some releases of the library that writes the files took the ratio, and turned
+ * YaRN off for checkpoints that state both alike. */
 static void complete_positions(es_model_config *c)
 {
     es_rotary *r = &c->rotary;
     const double stated = (double)c->positions;
-    if (strcmp(r->type, "yarn") == 0 && r->original > 0.0)
+    if (strcmp(r->type, "llama3") == 0) /* states all of it */
+        return;
+    if (r->original > 0.0 && !(r->factor > 0.0) && strcmp(r->type, "yarn") == 0)
         r->factor = stated / r->original;
-    else if (!(r->original > 0.0)) {
+    if (!(r->original > 0.0) || strcmp(r->type, "dynamic") == 0)
         r->original = stated;
-        c->positions = (int64_t)fmin(stated * fmax(r->factor, 1.0), (double)(1 << 24));
-    }
+    const double ratio = stated / r->original, most = r->original * fmax(r->factor, 1.0);
+    if (ratio > 1.0 && fabs(ratio - r->factor) > 1e-6 * r->factor)
+        es_log(ES_LOG_WARN,
+               "rotary positions are stretched %g times, as stated, and not %g times, as "
+               "max_position_embeddings has it",
+               r->factor, ratio);
+    c->positions = (int64_t)fmin(fmax(stated, most), (double)(1 << 24));
 }
 
 es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err)
@@ -141,6 +151,10 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
     es_rotary *r = &c->rotary;
     if (!(r->theta > 0.0)) /* no rotary positions */
         return ES_OK;
+    if (!*r->type && r->factor > 0.0)
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
+                            "is this the config.json that came with the weights?",
+                            "rotary positions have a factor and no type");
     if (!*r->type)
         memcpy(r->type, "default", sizeof "default");
     const int kind = kind_of(r);
@@ -154,6 +168,7 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
                             "is this the config.json that came with the weights?",
                             "%lld channels of a head of %lld turn; it should be an even number",
                             (long long)r->width, (long long)c->head_dim);
+    complete_positions(c);
     if (kinds[kind].stretched && !(r->factor >= 1.0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
                             "is this the config.json that came with the weights?",
@@ -164,7 +179,6 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
                             "rotary positions of type '%s' need low_freq_factor below "
                             "high_freq_factor, and original_max_position_embeddings",
                             r->type);
-    complete_positions(c);
     r->attention = strcmp(r->type, "yarn") == 0 ? yarn_attention(r) : 1.0;
     return ES_OK;
 }

@@ -217,6 +217,12 @@ static es_status add_windows(es_job *job, const scales *list, es_error *err)
                 return es_refuse(err, "loss.window", "smaller windows",
                                  "--window %lld: the model itself sees the last %lld keys",
                                  (long long)keys.window, (long long)s->config->window);
+            if (s->config->window && s->config->window < s->longest && keys.sinks)
+                return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
+                                 "--sinks %lld: of blocks of %lld tokens the model itself sees the "
+                                 "last %lld only, and no first keys",
+                                 (long long)keys.sinks, (long long)s->longest,
+                                 (long long)s->config->window);
             add_settings(job, &keys, list);
         }
     return ES_OK;
