@@ -250,7 +250,7 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     make_gains(heads);
     assert_ok(es_trial_block(&block, heads, NULL, &out, &err));
     assert_near(gains[0].own2, own2[0], 1e-12 * own2[0]);
-    assert_near(gains[0].loss, ends[ES_END_LOSS], 1e-12);
+    assert_near(gains[0].loss, ends[ES_END_KL], 1e-12);
     assert_true(own2[1] == 0.0 && own2[0] > 0.0 && ends[ES_END_KL] > 0.0);
     for (int l = 0; l <= L; l++)
         assert_near(errors2[0][l], error2[l], 1e-12 * error2[l]);
