@@ -7,6 +7,7 @@
 #include "real.h"
 #include "tiny_model.h"
 
+#include <esscher/model.h>
 #include <esscher/npy.h>
 #include <esscher/study.h>
 
@@ -252,6 +253,36 @@ static void text_begins_with_id_0_and_has_bytes(void **state)
     es_answer_free(a);
 }
 
+/* ---- a model that has a window ---- */
+
+/* Up to its own window the model is as it is; beyond, it would be another. */
+static void a_model_with_a_window_of_its_own(void **state)
+{
+    (void)state;
+    char mistral[4096], ids[4096], own[32], more[32];
+    es_model_config config;
+    es_answer *a;
+    snprintf(ids, sizeof ids, "%s", golden_path("decoders/mistral-window/config.json"));
+    assert_ok(es_model_config_load(ids, &config, &err));
+    snprintf(mistral, sizeof mistral, "%s", golden_path("decoders/mistral-window"));
+    snprintf(ids, sizeof ids, "%s", golden_path("decoders/mistral-window/ids.npy"));
+    snprintf(own, sizeof own, "%d", (int)config.window);
+    snprintf(more, sizeof more, "%d", (int)config.window + 1);
+    const es_study_opts opts = {.precision = ES_F64, .exec.threads = 1};
+    assert_ok(ask_opts(
+        &opts, (const char *const[]){"model", mistral, "ids", ids, "window", own, NULL, NULL}, &a));
+    const es_table *t = es_answer_find(a, "settings");
+    assert_near(es_table_get(t, 1, "cost"), 0.0, 1e-12);
+    assert_near(es_table_get(t, 0, "keys"), es_table_get(t, 1, "keys"), 1e-12);
+    es_answer_free(a);
+    assert_int_equal(
+        ask_opts(&opts,
+                 (const char *const[]){"model", mistral, "ids", ids, "window", more, NULL, NULL},
+                 &a),
+        ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "loss.window");
+}
+
 /* ---- refusals ---- */
 
 static void refuse(const char *const *given, es_status status, const char *rule)
@@ -393,6 +424,7 @@ int main(void)
         cmocka_unit_test(settings_and_positions_are_means_of_tokens),
         cmocka_unit_test(a_window_is_the_policy_of_that_name),
         cmocka_unit_test(text_begins_with_id_0_and_has_bytes),
+        cmocka_unit_test(a_model_with_a_window_of_its_own),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(ids_that_are_none_are_refused),
         cmocka_unit_test(threads_and_run_files_change_nothing),

@@ -256,6 +256,9 @@ static void factors_are_as_defined(void **state)
     assert_near(es_score_factor(&s, 0, 100), 0.0, 0.0);
     assert_near(es_score_factor(&s, 63, 100), 1.0, 1e-15);
     assert_near(es_score_factor(&s, 7, 100), 0.5, 1e-15);
+    s.scale = ES_SCALE_LOGN;
+    assert_near(es_score_factor(&s, 7, 5000), 1.0, 0.0);
+    assert_near(es_score_factor(&s, 4095, 5000), 2.0, 1e-15);
     s.scale = ES_SCALE_YARN;
     assert_near(es_score_factor(&s, 3, 32), 1.0, 0.0);        /* within the reference */
     assert_near(es_score_factor(&s, 3, 512), 1.459129, 1e-6); /* (1 + 0.1 ln 8)^2 */

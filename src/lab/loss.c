@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include <esscher/attend.h>
+#include <esscher/equiangular.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -13,13 +14,14 @@
 
 double es_score_factor(const es_loss_setting *setting, int64_t i, int64_t n)
 {
-    const double stretch = fmax(1.0, (double)n / setting->reference);
-    const double root = 1.0 + 0.1 * log(stretch); /* YaRN's sqrt(1/t), on queries and on keys */
+    const double keys = (double)i + 1.0;
     switch (setting->scale) {
     case ES_SCALE_LOG:
-        return log((double)i + 1.0) / log(setting->reference);
+        return log(keys) / log(setting->reference);
+    case ES_SCALE_LOGN:
+        return es_scaling_logn(keys, setting->reference);
     case ES_SCALE_YARN:
-        return root * root;
+        return es_scaling_yarn((double)n, setting->reference, 0.1);
     case ES_SCALE_FACTOR:
         return setting->factor;
     default:

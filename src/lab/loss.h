@@ -10,8 +10,9 @@
 typedef enum es_score_scale {
     ES_SCALE_NONE = 0,  /* 1 */
     ES_SCALE_LOG = 1,   /* ln(i + 1) / ln(reference): THEORY 16 (S1) */
-    ES_SCALE_YARN = 2,  /* (1 + 0.1 ln max(1, n / reference))^2, n the block: THEORY 16 (S2) */
-    ES_SCALE_FACTOR = 3 /* the same number for all */
+    ES_SCALE_LOGN = 2,  /* the same, and 1 up to the reference: es_scaling_logn() */
+    ES_SCALE_YARN = 3,  /* (1 + 0.1 ln max(1, n / reference))^2, n the block: THEORY 16 (S2) */
+    ES_SCALE_FACTOR = 4 /* the same number for all */
 } es_score_scale;
 
 /* What is done to the model. Zeros: nothing. */
@@ -22,7 +23,7 @@ typedef struct es_loss_setting {
     const es_plan *plan;   /* what each head keeps, instead of both; NULL: none */
     es_score_scale scale;
     double factor;    /* of ES_SCALE_FACTOR */
-    double reference; /* context at which ES_SCALE_LOG is 1 and up to which ES_SCALE_YARN is; > 1 */
+    double reference; /* context at which ES_SCALE_LOG is 1, and up to which the others are; > 1 */
 } es_loss_setting;
 
 /*! es_score_factor() : of place i in a block of n. */

@@ -45,10 +45,12 @@ static const es_param params[] = {
     ES_PLAN_PARAM(loss_params, plan),
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
      "factors on the scores of the query at place i, counted from 1, with commas between them: "
-     "none; log, ln i / ln R; yarn, (1 + 0.1 ln(N/R))^2 of a block of N; or a number",
+     "none; log, ln i / ln R; logn, the same, but 1 up to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
+     "of N; or a number",
      FIELD(score_scale), .otherwise = "none"},
     {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
-     .max = 1e12, .unit = "tokens", .otherwise = "the block for log, an eighth of it for yarn"},
+     .max = 1e12, .unit = "tokens",
+     .otherwise = "the block for log, an eighth of it for logn and yarn"},
     {"enough", 0, ES_PARAM_NUMBER, "NATS",
      "a window is enough if it costs less than this, in nats per token", FIELD(enough), .min = 1e-9,
      .max = 100.0, .standard = "0.01"},
@@ -128,8 +130,8 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
         out->scale = ES_SCALE_LOG;
         return ES_OK;
     }
-    if (strcmp(word, "yarn") == 0) {
-        out->scale = ES_SCALE_YARN;
+    if (strcmp(word, "yarn") == 0 || strcmp(word, "logn") == 0) {
+        out->scale = *word == 'y' ? ES_SCALE_YARN : ES_SCALE_LOGN;
         if (!p->reference)
             out->reference = fmax(2.0, n / 8.0);
         return ES_OK;
@@ -137,7 +139,7 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
     out->scale = ES_SCALE_FACTOR;
     out->factor = strtod(word, &end);
     if (*end || end == word || !(out->factor > 0.0 && out->factor <= 1e6))
-        return es_refuse(err, "loss.scale", "none, log, yarn, or a factor above 0",
+        return es_refuse(err, "loss.scale", "none, log, logn, yarn, or a factor above 0",
                          "there is no score scale \"%s\"", word);
     return ES_OK;
 }

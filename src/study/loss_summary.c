@@ -295,7 +295,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     const es_measured was = entropy_of(job, 0, -1), is = entropy_of(job, k, -1);
     const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
     char what[LOSS_ROOM], cost[ES_SAY_ROOM];
-    if (x->lab.scale == ES_SCALE_LOG)
+    if (x->lab.scale == ES_SCALE_LOG || x->lab.scale == ES_SCALE_LOGN)
         snprintf(what, sizeof what, "ln i / ln %.6g", x->lab.reference);
     else
         snprintf(what, sizeof what, "%.4g", es_score_factor(&x->lab, s->longest - 1, s->longest));

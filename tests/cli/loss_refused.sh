@@ -15,7 +15,7 @@ try --model "$model" --ids ids.npy --sinks 4
 try --model "$model" --ids ids.npy --keys 4
 try --model "$model" --ids ids.npy --policy topp
 try --model "$model" --ids ids.npy --policy window --window 2,4
-try --model "$model" --ids ids.npy --score-scale logn
+try --model "$model" --ids ids.npy --score-scale logg
 try --model "$model" --ids ids.npy --start 1
 try --model "$model" --text missing.txt
 make_npy bad.npy f64 8 constant 0.5 && try --model "$model" --ids bad.npy
