@@ -85,8 +85,10 @@ enum {
 
 /* One layer kept fewer keys, given the full model's state. */
 typedef struct es_gain {
-    double own2;    /* |a_S - a|^2 of its attention output, after Wo */
-    double loss;    /* as ES_END_LOSS */
+    double own2; /* |a_S - a|^2 of its attention output, after Wo */
+    double loss; /* KL of the next token's distribution, or of the labels: what is lost in nats on
+                    text that is as the model expects it, with a fraction of the noise that losses
+                    of single tokens have. Where distributions do not fit: as ES_END_LOSS */
     double *error2; /* (L + 1) |x_S - x|^2 of every hidden state */
 } es_gain;
 

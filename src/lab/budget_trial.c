@@ -112,7 +112,7 @@ static double token_bytes(const es_model *model, int64_t n)
     return 2.0 * (double)n * (double)c->vocab * (double)es_dtype_size(es_model_precision(model));
 }
 
-static es_status work_new(work *w, bool tokens, es_error *err)
+static es_status work_new(work *w, es_error *err)
 {
     const es_model_config *c = w->c;
     const int64_t n = w->block->n, states = c->layers + 1;
@@ -131,7 +131,7 @@ static es_status work_new(work *w, bool tokens, es_error *err)
             ES_TRY(take(w, n, 1, sizeof(double), &w->nll[i], err));
         if (has_labels(c))
             ES_TRY(take(w, c->labels, 1, sizeof(double), &w->logits[i], err));
-        if (tokens && c->predicts && token_bytes(w->block->model, n) <= ES_TRIAL_BYTES) {
+        if (c->predicts && token_bytes(w->block->model, n) <= ES_TRIAL_BYTES) {
             ES_TRY(take(w, n, c->vocab, item, &w->tokens[i], err));
             ES_TRY(take(w, c->vocab, 1, sizeof(double), &w->row[i], err));
         }
@@ -302,6 +302,7 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
 {
     const int64_t h = w->c->heads, L = w->c->layers;
     listener l = {&w->sum[1], layer};
+    double agree;
     const es_model_visit visit = {.head = hear, .context = &l};
     es_model_block b = {.input = w->full + (size_t)layer * w->state,
                         .start = layer,
@@ -314,6 +315,8 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
     ES_TRY(run(w, &b, ES_BUDGET_GAINS, err));
     out->own2 = es_wo_sum_apart2(&w->sum[0], &w->sum[1]);
     out->loss = loss_of(w);
+    if (w->tokens[0])
+        compare_tokens(w, &out->loss, &agree);
     for (int64_t s = 0; s <= L; s++)
         out->error2[s] = s <= layer ? 0.0 : error2_of(w, s);
     return ES_OK;
@@ -326,7 +329,7 @@ es_status es_gains_block(const es_budget_block *block, const es_policy_spec *hea
               .c = es_model_config_of(block->model),
               .exec = exec,
               .arena = {.budget = exec ? exec->budget : NULL}};
-    es_status status = work_new(&w, false, err);
+    es_status status = work_new(&w, err);
     if (status == ES_OK)
         status = run_full(&w, err);
     if (status == ES_OK)
@@ -370,7 +373,7 @@ es_status es_trial_block(const es_budget_block *block, const es_policy_spec *hea
               .c = es_model_config_of(block->model),
               .exec = exec,
               .arena = {.budget = exec ? exec->budget : NULL}};
-    es_status status = work_new(&w, true, err);
+    es_status status = work_new(&w, err);
     if (status == ES_OK)
         status = try_all(&w, heads, out, err);
     es_arena_free(&w.arena);

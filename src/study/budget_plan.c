@@ -40,7 +40,10 @@ static es_status means_new(const budget_state *s, es_arena *arena, budget_means 
     return take(arena, L, 1, &out->loss, err);
 }
 
-static double share_of(budget_subset of) { return 1.0 / (double)(of.count - (of.skip >= 0)); }
+static double share_of(budget_subset of)
+{
+    return 1.0 / (double)(of.to - of.from - (of.skip >= 0));
+}
 
 static void add_all(double *to, const double *from, int64_t count, double share)
 {
@@ -74,7 +77,7 @@ static es_status add_gains(const es_job *job, budget_subset of, const es_exec *e
     ES_TRY(take(arena, L, 1, &own2, err));
     ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
     es_gain *g = gains;
-    for (int64_t b = 0; b < of.count; b++) {
+    for (int64_t b = of.from; b < of.to; b++) {
         if (b == of.skip)
             continue;
         ES_TRY(es_job_need(job, BUDGET_GAINS, b, exec, &cell, err));
@@ -95,7 +98,7 @@ static es_status add_gains(const es_job *job, budget_subset of, const es_exec *e
     return ES_OK;
 }
 
-budget_subset budget_all(const budget_state *s) { return (budget_subset){s->text.count, -1}; }
+budget_subset budget_all(const budget_state *s) { return (budget_subset){0, s->text.count, -1}; }
 
 es_status budget_average(const es_job *job, budget_subset of, bool gains, const es_exec *exec,
                          es_arena *arena, budget_means *out, es_error *err)
@@ -103,7 +106,7 @@ es_status budget_average(const es_job *job, budget_subset of, bool gains, const 
     const budget_state *s = job->state;
     const double *cell;
     ES_TRY(means_new(s, arena, out, err));
-    for (int64_t b = 0; b < of.count; b++) {
+    for (int64_t b = of.from; b < of.to; b++) {
         if (b == of.skip)
             continue;
         ES_TRY(es_job_need(job, BUDGET_CURVES, b, exec, &cell, err));
@@ -363,18 +366,27 @@ static double relative(double error2, double spread2)
     return spread2 > 0.0 ? sqrt(fmax(0.0, error2) / spread2) : (double)NAN;
 }
 
+double budget_own2(const budget_state *s, const budget_means *a, const budget_pick *picks,
+                   int64_t layer)
+{
+    const int64_t groups = s->config->kv_heads;
+    double sum = 0.0;
+    for (int64_t u = layer * groups; u < (layer + 1) * groups; u++)
+        if (picks[u].policy >= 0)
+            sum += budget_risk(s, a, u, picks[u].policy, (double)picks[u].keys);
+    return sum;
+}
+
 void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
-                    const double *own2, budget_forecast *out)
+                    const double *own2, const double *factor, budget_forecast *out)
 {
     const int64_t L = s->config->layers;
     out->loss = 0.0;
     for (int64_t j = 0; j <= L; j++)
         out->state[j] = 0.0;
     for (int64_t l = 0; l < L; l++) {
-        double own = own2 ? own2[l] : 0.0;
-        for (int64_t u = 0; u < s->units && !own2; u++)
-            if (layer_of(s, u) == l && picks[u].policy >= 0)
-                own += budget_risk(s, a, u, picks[u].policy, (double)picks[u].keys);
+        const double own =
+            (own2 ? own2[l] : budget_own2(s, a, picks, l)) * (factor ? factor[l] : 1.0);
         out->own[l] = relative(own, a->out2[l]);
         out->loss += a->loss[l] * own;
         for (int64_t j = 0; j <= L; j++)

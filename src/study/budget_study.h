@@ -104,9 +104,9 @@ typedef struct budget_means {
     double *loss;     /* (L) extra loss over own2 */
 } budget_means;
 
-/* Which blocks: the first `count`, without block `skip` (-1: with all of them). */
+/* Which blocks: [from, to), without block `skip` (-1: with all of them). */
 typedef struct budget_subset {
-    int64_t count, skip;
+    int64_t from, to, skip;
 } budget_subset;
 
 /*! budget_all() : all blocks. budget_average() : means over some. `gains`: those, too. Memory is
@@ -159,9 +159,12 @@ typedef struct budget_forecast {
     double loss;
 } budget_forecast;
 
-/*! budget_predict() : from means; own2 (L) NULL: of the picks. */
+/*! budget_own2() : a layer's risk under picks. budget_predict() : from means; own2 (L) NULL: of the
+ *  picks, times factor (L; NULL: 1). */
+double budget_own2(const budget_state *s, const budget_means *a, const budget_pick *picks,
+                   int64_t layer);
 void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
-                    const double *own2, budget_forecast *out);
+                    const double *own2, const double *factor, budget_forecast *out);
 
 /* ---- answer ---- */
 
@@ -171,6 +174,9 @@ es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
 typedef struct budget_known {
     es_arena *arena;
     budget_means all;
+    budget_means *without, *alone;         /* (folds) without block b; of block b alone */
+    int64_t folds;                         /* blocks, 0 if there is one */
+    double *optimism;                      /* (L) of the plan */
     budget_pick *plan;                     /* (units) */
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
 } budget_known;

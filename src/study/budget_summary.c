@@ -40,12 +40,16 @@ static const es_column layer_columns[] = {
      .error = "state_verified_se"},
     {"weight", "weight", "", ES_FORMAT_REAL,
      "mean square error of the last hidden state for one of the layer's attention output"},
+    {"optimism", "optimism", "", ES_FORMAT_REAL,
+     "mean square error of plans on a block that they were not made from, over that on the others: "
+     "predictions have this factor, risks of heads have not"},
     {0}};
 static const es_table_spec layers_table = {
     "layers",
     layer_columns,
     ES_VIEW("Predicted and verified, by layer",
-            "layer keys ratio predicted verified limit state_predicted state_verified weight"),
+            "layer keys ratio predicted verified limit state_predicted state_verified weight "
+            "optimism"),
     .inside = "plan",
     .nested = "layers",
     .keys = "layer"};
@@ -162,6 +166,73 @@ static es_status forecast_new(const budget_state *s, es_arena *arena, budget_for
     return ES_OK;
 }
 
+/* Means without each block, and of each alone. */
+static es_status make_folds(es_job *job, budget_known *k, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t B = s->text.count;
+    void *m;
+    k->folds = B > 1 ? B : 0;
+    ES_TRY(es_arena_array(k->arena, 2 * B, 1, sizeof *k->without, "folds", &m, err));
+    k->without = m;
+    k->alone = k->without + B;
+    for (int64_t b = 0; b < k->folds; b++) {
+        ES_TRY(budget_average(job, (budget_subset){0, B, b}, true, &job->exec, k->arena,
+                              &k->without[b], err));
+        ES_TRY(budget_average(job, (budget_subset){b, b + 1, -1}, false, &job->exec, k->arena,
+                              &k->alone[b], err));
+    }
+    return ES_OK;
+}
+
+/* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
+ */
+typedef struct recipe {
+    bool asked;
+    budget_way way;
+    double total;
+    const bool *only;
+} recipe;
+
+static es_status follow(es_job *job, const recipe *r, const budget_means *means, es_arena *arena,
+                        budget_pick *picks, es_error *err)
+{
+    return r->asked ? budget_make(job, means, arena, picks, err)
+                    : budget_share(job->state, means, r->way, r->total, r->only, arena, picks, err);
+}
+
+/* Plans are chosen for small risks on the blocks they are made from, so that there risks are
+ * smaller than elsewhere. A plan made without a block says by how much: factor (L), its risk on
+ * that block over that on the others, summed over the blocks in turn. */
+static es_status find_optimism(es_job *job, const budget_known *k, const recipe *r, double *factor,
+                               es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t L = s->config->layers;
+    es_arena arena = {.budget = job->exec.budget};
+    void *m;
+    es_status status = es_arena_array(&arena, s->units, 1, sizeof(budget_pick), "picks", &m, err);
+    budget_pick *picks = m;
+    double *out = NULL, *in = NULL;
+    if (status == ES_OK)
+        status = es_arena_array(&arena, 2, L, sizeof(double), "risks", &m, err);
+    if (status == ES_OK) {
+        out = m;
+        in = out + L;
+    }
+    for (int64_t b = 0; b < k->folds && status == ES_OK; b++) {
+        status = follow(job, r, &k->without[b], &arena, picks, err);
+        for (int64_t l = 0; l < L && status == ES_OK; l++) {
+            out[l] += budget_own2(s, &k->alone[b], picks, l);
+            in[l] += budget_own2(s, &k->without[b], picks, l);
+        }
+    }
+    for (int64_t l = 0; l < L && status == ES_OK; l++)
+        factor[l] = in[l] > 0.0 ? out[l] / in[l] : 1.0;
+    es_arena_free(&arena);
+    return status;
+}
+
 /* Leaving blocks out in turn, which policies and keys there are staying what they are. */
 static es_status jackknife(es_job *job, budget_known *k, es_error *err)
 {
@@ -172,15 +243,8 @@ static es_status jackknife(es_job *job, budget_known *k, es_error *err)
     ES_TRY(forecast_new(s, k->arena, &f, err));
     ES_TRY(forecast_new(s, k->arena, &k->forecast_se, err));
     ES_TRY(es_job_array(job, B, numbers, sizeof *all, &all, err));
-    for (int64_t b = 0; b < B && B > 1; b++) {
-        es_arena arena = {.budget = job->exec.budget};
-        budget_means means;
-        const es_status status =
-            budget_average(job, (budget_subset){B, b}, true, &job->exec, &arena, &means, err);
-        if (status == ES_OK)
-            budget_predict(s, &means, k->plan, NULL, &f);
-        es_arena_free(&arena);
-        ES_TRY(status);
+    for (int64_t b = 0; b < k->folds; b++) {
+        budget_predict(s, &k->without[b], k->plan, NULL, k->optimism, &f);
         memcpy(all + b * numbers, f.own, (size_t)(2 * L + 1) * sizeof *all);
         all[b * numbers + 2 * L + 1] = f.loss;
     }
@@ -205,7 +269,10 @@ static es_status know(es_job *job, budget_known *k, es_error *err)
     k->plan = m;
     ES_TRY(budget_make(job, &k->all, k->arena, k->plan, err));
     ES_TRY(forecast_new(s, k->arena, &k->forecast, err));
-    budget_predict(s, &k->all, k->plan, NULL, &k->forecast);
+    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *k->optimism, &k->optimism, err));
+    ES_TRY(make_folds(job, k, err));
+    ES_TRY(find_optimism(job, k, &(recipe){.asked = true}, k->optimism, err));
+    budget_predict(s, &k->all, k->plan, NULL, k->optimism, &k->forecast);
     return jackknife(job, k, err);
 }
 
@@ -271,7 +338,7 @@ static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
                {"predicted", k->forecast.own[l]}, {"predicted_se", k->forecast_se.own[l]},
                {"limit", limit_of_layer(s, k, l)}, {"state_predicted", k->forecast.state[l + 1]},
                {"state_predicted_se", k->forecast_se.state[l + 1]},
-               {"weight", budget_weight(s, &k->all, l)});
+               {"weight", budget_weight(s, &k->all, l)}, {"optimism", k->optimism[l]});
         if (!s->n_settings)
             continue;
         const es_measured own = budget_verified_own(job, 0, l);
@@ -426,13 +493,17 @@ static es_status put_amount(es_job *job, const budget_known *k, double ratio, es
     const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
     budget_forecast f;
     budget_pick *picks;
+    double *factor;
+    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *factor, &factor, err));
     ES_TRY(forecast_new(s, k->arena, &f, err));
     ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
     for (int w = 0; w < BUDGET_WAYS; w++) {
         ES_TRY(budget_share(s, &k->all, (budget_way)w, total, NULL, k->arena, picks, err));
-        if (w == BUDGET_OURS && ratio == 0.0)
+        const bool asked = w == BUDGET_OURS && ratio == 0.0;
+        if (asked)
             memcpy(picks, k->plan, (size_t)s->units * sizeof *picks);
-        budget_predict(s, &k->all, picks, NULL, &f);
+        ES_TRY(find_optimism(job, k, &(recipe){asked, (budget_way)w, total, NULL}, factor, err));
+        budget_predict(s, &k->all, picks, NULL, factor, &f);
         const int64_t row = es_table_row(t), tried = setting_of(s, (budget_way)w, ratio);
         es_table_text(t, row, "allocation", budget_ways[w]);
         es_put(t, row, {"asked", total / all}, {"ratio", budget_total(s, picks) / all},
@@ -487,10 +558,14 @@ static es_status put_policies(es_job *job, const budget_known *k, const char *by
     const double all = (double)(s->units * s->n);
     budget_forecast f;
     budget_pick *picks;
+    double *factor;
     ES_TRY(forecast_new(s, k->arena, &f, err));
     ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
-    ES_TRY(budget_share(s, &k->all, BUDGET_OURS, ratio * all, only, k->arena, picks, err));
-    budget_predict(s, &k->all, picks, NULL, &f);
+    const recipe r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
+    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *factor, &factor, err));
+    ES_TRY(follow(job, &r, &k->all, k->arena, picks, err));
+    ES_TRY(find_optimism(job, k, &r, factor, err));
+    budget_predict(s, &k->all, picks, NULL, factor, &f);
     put_point(job, by, ratio, budget_total(s, picks) / all, &f, t);
     return ES_OK;
 }
@@ -504,7 +579,7 @@ static es_status put_limit(es_job *job, const budget_known *k, double ratio, es_
     ES_TRY(forecast_new(s, k->arena, &f, err));
     ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *own2, &own2, err));
     ES_TRY(budget_share_limit(s, &k->all, ratio * (double)(s->units * s->n), k->arena, own2, err));
-    budget_predict(s, &k->all, NULL, own2, &f);
+    budget_predict(s, &k->all, NULL, own2, NULL, &f);
     put_point(job, "limit", ratio, ratio, &f, t);
     return ES_OK;
 }
@@ -552,22 +627,24 @@ static es_status put_calibration_of(es_job *job, const budget_known *k, int64_t 
     const double total = budget_total(s, k->plan);
     double moved = 0.0, others = 0.0;
     budget_means means;
-    budget_forecast f;
+    budget_forecast f, own;
     void *m;
     ES_TRY(forecast_new(s, arena, &f, err));
+    ES_TRY(forecast_new(s, arena, &own, err));
     ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &m, err));
     budget_pick *picks = m;
-    ES_TRY(budget_average(job, (budget_subset){count, -1}, true, &job->exec, arena, &means, err));
+    ES_TRY(
+        budget_average(job, (budget_subset){0, count, -1}, true, &job->exec, arena, &means, err));
     ES_TRY(budget_make(job, &means, arena, picks, err));
-    budget_predict(s, &k->all, picks, NULL, &f);
+    budget_predict(s, &k->all, picks, NULL, NULL, &f);
+    budget_predict(s, &k->all, k->plan, NULL, NULL, &own);
     for (int64_t u = 0; u < s->units; u++) {
         moved += 0.5 * fabs((double)(picks[u].keys - k->plan[u].keys)) / total;
         others += (picks[u].policy != k->plan[u].policy) / (double)s->units;
     }
     const int64_t row = es_table_row(t);
     es_put(t, row, {"blocks", (double)count}, {"tokens", (double)(count * s->n)}, {"moved", moved},
-           {"policies", others}, {"state", f.state[L]},
-           {"worse", f.state[L] / k->forecast.state[L] - 1.0});
+           {"policies", others}, {"state", f.state[L]}, {"worse", f.state[L] / own.state[L] - 1.0});
     return ES_OK;
 }
 

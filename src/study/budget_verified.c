@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "lab/downstream.h"
+#include "stats/proportion.h"
 #include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/budget_study.h"
@@ -60,9 +61,22 @@ es_measured budget_verified_state(const es_job *job, int64_t setting, int64_t st
     return relative_of(job, setting, STATE, state, s->room);
 }
 
+/* Labels that agree are counted. */
+static es_measured label_agreement(const es_job *job, int64_t setting)
+{
+    const budget_state *s = job->state;
+    int64_t same = 0;
+    for (int64_t i = 0; i < s->verify.count; i++)
+        same += trial_of(job, setting, i).ends[ES_END_AGREE] > 0.5;
+    const es_proportion p = es_proportion_of(same, s->verify.count);
+    return (es_measured){p.value, p.se};
+}
+
 es_measured budget_verified_end(const es_job *job, int64_t setting, int end)
 {
     const budget_state *s = job->state;
+    if (end == ES_END_AGREE && !s->config->causal && s->config->labels)
+        return label_agreement(job, setting);
     for (int64_t i = 0; i < s->verify.count; i++)
         s->room[i] = trial_of(job, setting, i).ends[end];
     return es_measured_mean(s->room, s->verify.count);
@@ -72,12 +86,14 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
 {
     const budget_state *s = job->state;
     const int64_t labels = s->config->labels;
+    int64_t right = 0;
     if (!s->verify.tasks.labels)
         return (es_measured){(double)NAN, (double)NAN};
     for (int64_t i = 0; i < s->verify.count; i++)
-        s->room[i] = es_logits_best(trial_of(job, setting, i).logits + which * labels, labels) ==
-                     s->verify.tasks.labels[i];
-    return es_measured_mean(s->room, s->verify.count);
+        right += es_logits_best(trial_of(job, setting, i).logits + which * labels, labels) ==
+                 s->verify.tasks.labels[i];
+    const es_proportion p = es_proportion_of(right, s->verify.count);
+    return (es_measured){p.value, p.se};
 }
 
 /* ---- tables ---- */
