@@ -3,28 +3,10 @@
 //     peers.mjs check                         succeeds if onnxruntime-node is there
 //     peers.mjs FOLDER THREADS REPS Y.npy     attention of FOLDER's Q.npy, K.npy, V.npy; one line of JSON with the time
 //
-// An operator runs only inside a model, and a model is a protobuf message. It is small enough to be written here.
+// An operator runs only inside a model, which is written by onnx.mjs.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-
-// ---- protobuf: a field is a number, a wire type and a value ----
-
-function varint(n) {
-  const bytes = [];
-  for (; n > 127; n = Math.floor(n / 128)) bytes.push((n % 128) | 128);
-  return Buffer.from([...bytes, n]);
-}
-const integer = (field, n) => Buffer.concat([varint(field * 8), varint(n)]);
-const bytes = (field, b) => Buffer.concat([varint(field * 8 + 2), varint(b.length), b]);
-const text = (field, s) => bytes(field, Buffer.from(s));
-const message = (field, ...parts) => bytes(field, Buffer.concat(parts));
-
-// ---- ONNX: field numbers of onnx.proto ----
-
-const FLOAT = 1, INT = 2; // TensorProto.DataType, AttributeProto.AttributeType
-
-const tensor = (field, name, shape) => message(field, text(1, name),
-  message(2, message(1, integer(1, FLOAT), message(2, ...shape.map((n) => message(1, integer(1, n)))))));
+import { INT, integer, message, tensor, text } from './onnx.mjs';
 
 function model(m, n, d) {
   const node = message(1, text(1, 'q'), text(1, 'k'), text(1, 'v'), text(2, 'y'), text(4, 'MultiHeadAttention'),
