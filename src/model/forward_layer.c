@@ -254,8 +254,7 @@ static es_status run_head(const pass *p, int64_t head, es_error *err)
     if (b->visit)
         ES_TRY(show(p, head, qkv, &out, err));
     p->f->rows->place(room->head, b->n, k, c->query_width,
-                      es_row_at(p->f, room->heads, 0, 1) +
-                          head * k * (int64_t)es_dtype_size(p->f->model->precision));
+                      es_row_at(p->f, room->heads, head * k, 1));
     keep_statistics(p, at);
     return ES_OK;
 }
