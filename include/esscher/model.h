@@ -59,7 +59,8 @@ extern "C" {
 enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have more */
 
 /* Rotary positions: channels c and c + width/2 of queries and keys are turned, as points of a
- * plane, by the angle place * f_c, f_c = theta^(-2c/width), changed as `type` says (THEORY 16). */
+ * plane, by the angle place * f_c, f_c = theta^(-2c/width), changed as `type` says (THEORY 16.2).
+ */
 typedef struct es_rotary {
     int64_t width;     /* channels of a head that turn; 0: the model has no rotary positions */
     double share;      /* width over head_dim, as config.json states it */
@@ -266,7 +267,8 @@ typedef struct es_model_block {
                            pieces and not stored */
     void *token_logits; /* (n, vocab) of the token after each, in the model's precision */
     /* What attention does otherwise than the model says: */
-    const es_mask *mask;        /* what queries see; NULL: the model's own causal mask and window */
+    const es_mask *mask; /* what queries see; NULL: the model's own causal mask and window. Heads
+                            with a policy see what the model lets them */
     const double *score_factor; /* (n) scores of query i are multiplied by it */
     const es_model_visit *visit;
 } es_model_block;

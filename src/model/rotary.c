@@ -1,4 +1,4 @@
-/* rotary.c : by how much queries and keys turn with their place (THEORY 16).
+/* rotary.c : by how much queries and keys turn with their place (THEORY 16.2).
  *
  * Channel c of width/2 turns by f_c = theta^(-2c/width) for each step. Models that were stretched
  * to longer texts change f_c, each kind by its own rule; rules are those of the libraries the
@@ -16,6 +16,7 @@
 /* Frequencies f (half) of a block of n tokens, in place. */
 typedef void (*stretch)(const es_model_config *c, int64_t n, int64_t half, double *f);
 
+/* THEORY 16.2 (R1). */
 static void plain(const es_rotary *r, double theta, int64_t half, double *f)
 {
     for (int64_t c = 0; c < half; c++)
@@ -28,7 +29,7 @@ static void stretch_none(const es_model_config *c, int64_t n, int64_t half, doub
     plain(&c->rotary, c->rotary.theta, half, f);
 }
 
-/* Positions are divided by the factor. */
+/* Positions are divided by the factor: THEORY 16.2 (R2). */
 static void stretch_linear(const es_model_config *c, int64_t n, int64_t half, double *f)
 {
     stretch_none(c, n, half, f);
@@ -36,7 +37,8 @@ static void stretch_linear(const es_model_config *c, int64_t n, int64_t half, do
         f[i] /= c->rotary.factor;
 }
 
-/* theta grows with the block once that is longer than what the model was trained on. */
+/* theta grows with the block once that is longer than what the model was trained on: THEORY 16.2
+ * (R3). */
 static void stretch_dynamic(const es_model_config *c, int64_t n, int64_t half, double *f)
 {
     const es_rotary *r = &c->rotary;
@@ -52,7 +54,7 @@ static double channel_of(const es_rotary *r, double turns)
 }
 
 /* Fast channels stay as they are, slow ones are divided by the factor, and those between go from
- * one to the other in a straight line. */
+ * one to the other in a straight line: THEORY 16.2 (R4). */
 static void stretch_yarn(const es_model_config *c, int64_t n, int64_t half, double *f)
 {
     const es_rotary *r = &c->rotary;
@@ -72,7 +74,7 @@ static void stretch_yarn(const es_model_config *c, int64_t n, int64_t half, doub
 }
 
 /* The same idea by wavelengths: `high` and `low` are how many of them fit into the original
- * positions where stretching begins, and where it is complete. */
+ * positions where stretching begins, and where it is complete: THEORY 16.2 (R5). */
 static void stretch_llama3(const es_model_config *c, int64_t n, int64_t half, double *f)
 {
     const es_rotary *r = &c->rotary;
