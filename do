@@ -5,13 +5,20 @@
 #   ./do check       build with warnings as errors, run every test; build with AddressSanitizer and UBSan, run the
 #                    quick ones; fuzz every parser for 10 s; say what was skipped and why
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
+#   ./do arm         build for 64-bit Arm with a cross compiler, run the tests under QEMU; an hour and more
 #   ./do format      which C files would clang-format 14 change?
 #   ./do claims      check the papers' claims at paper effort, half an hour on two cores, and write docs/CLAIMS.md; may be
 #                    interrupted and called again
 #   ./do calibration [OPTION...]  how often intervals, p-values and verdicts are right, 400 seeds, and write
 #                    docs/CALIBRATION.md; options are those of esscher selfcheck. May be interrupted and called again
 #   ./do gallery     draw the pictures of docs/GALLERY.md again, some minutes; those of a real model if one can be fetched
+#   ./do docs        documents, headers, man pages and Python's docstrings as a site, into build/site; read it from there
 #   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
+#   ./do dist        the release build/dist/esscher-VERSION.tar.xz of the last commit, made twice and compared, and built
+#                    where npm is not found
+#   ./do deb         Debian packages in build/deb, looked at by lintian; as root also installed in a bare system, tried and
+#                    purged
+#   ./do static      a program that needs no shared library, build/static/esscher, compared with the ordinary one
 #
 # Each command installs what is missing first (Debian 12, Ubuntu 24.04 and newer, through apt).
 set -eu
@@ -67,24 +74,43 @@ need_to_test() {
     need g++ c++ g++ clang++ # the headers are compiled as C++, too
     need binutils readelf    # symbols and SONAME are looked at
     need mandoc mandoc       # man pages are checked
-    need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 for its tiles' test
+    need libsimde-dev /usr/include/simde/x86/avx512.h # emulates AVX-512 and NEON for their tiles' tests
     wish chromium chromium chromium-browser google-chrome # reports are opened in it
     wish clang-format-14 clang-format-14
     wish zsh zsh   # completion is asked of the shells themselves
     wish fish fish
     wish python3-numpy '/usr/lib/python3*/*-packages/numpy' # reads and writes the same .npy files
+    for part in pip setuptools wheel; do # makes, installs and removes the wheel
+        wish python3-$part "/usr/lib/python3*/*-packages/$part"
+    done
+    wish python3-venv '/usr/lib/python3*/ensurepip'
     wish python3-pandas '/usr/lib/python3*/*-packages/pandas' # with R and sqlite3 reads what export writes
+    wish mypy mypy # types of the Python package
+    wish python3-torch '/usr/lib/python3*/*-packages/torch' # whose tensors it takes
     wish r-base-core Rscript
     wish sqlite3 sqlite3
     wish locales /usr/share/i18n/locales/de_DE # one with decimal commas
     wish openmpi-bin mpirun.openmpi # starts them
     wish mpich mpirun.mpich
+    wish mkdocs mkdocs # the site of ./do docs is built, and its links followed
+    wish mkdocs-material '/usr/share/mkdocs/themes/material/main.html'
+    wish jupyter-nbconvert jupyter-nbconvert # the notebook of examples/ is run
+    wish python3-ipykernel '/usr/lib/python3*/*-packages/ipykernel'
     wish clang clang # fuzzes, with its run-time library
     wish libclang-rt-dev '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a'
     if [ "$(id -u)" = 0 ]; then # a Slurm of one node, for the length of a test; nobody else may start one
         wish slurmctld slurmctld # with munge and srun
         wish slurmd slurmd
     fi
+}
+
+need_to_cross_build() {
+    need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    need cmake cmake
+    need ninja-build ninja
+    need pkg-config pkg-config
+    need qemu-user qemu-aarch64
+    need dpkg dpkg # unpacks the libraries, of which need_to_build has the list
 }
 
 install_missing() {
@@ -279,6 +305,24 @@ sanitize)
         ESSCHER_QUICK_TESTS=1 ctest --preset "$preset" --parallel 1
     done
     ;;
+arm)
+    need_to_cross_build
+    install_missing
+    # Of their own, whatever is installed here for this machine.
+    sh cmake/aarch64_root.sh build/arm-root libc6-dev libgomp1 libopenblas-dev liblapacke-dev librandom123-dev \
+        libsqlite3-dev libjansson-dev libutf8proc-dev libpcre2-dev libcmocka-dev
+    : >build/check.txt
+    # Not run: tests of the source (label house), hours of numbers (slow, NU05), what is about this machine's compiler,
+    # browser, shells, launchers and clocks.
+    if build arm; then
+        ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(house|slow)$' --exclude-regex \
+            '^(attend_edges.NU05.*|install|reproducible|files_.*|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*)$' \
+            "$@"
+    else
+        note "failed arm building"
+    fi
+    sum_up
+    ;;
 format)
     need clang-format-14 clang-format-14
     install_missing
@@ -357,11 +401,69 @@ gallery)
     # shellcheck disable=SC2086  # two words
     sh docs/gallery/make "$PWD/build/release/esscher" build/gallery $model
     ;;
+docs)
+    need_to_build
+    need mandoc mandoc
+    need mkdocs mkdocs
+    need mkdocs-material '/usr/share/mkdocs/themes/material/main.html'
+    install_missing
+    build release
+    sh docs/site/make build/release/esscher build/site
+    ;;
 bench)
     need_to_build
     install_missing
     build release
     sh bench/run "$@"
+    ;;
+dist)
+    need_to_build
+    need nodejs node
+    need npm npm
+    need git git
+    need xz-utils xz
+    install_missing
+    sh packaging/dist.sh build/dist
+    sh packaging/dist.sh build/dist/again
+    for tarball in build/dist/*.tar.xz; do
+        cmp "$tarball" "build/dist/again/${tarball##*/}"
+        sh packaging/check_dist.sh "$tarball"
+    done
+    ;;
+deb)
+    need_to_build
+    need nodejs node
+    need npm npm
+    need git git
+    need xz-utils xz
+    need libopenmpi-dev '/usr/lib/*/pkgconfig/ompi-c.pc'
+    need libmpich-dev '/usr/lib/*/pkgconfig/mpich.pc'
+    need build-essential /usr/share/build-essential/list # dpkg-buildpackage asks for it, whatever is built
+    need debhelper dh
+    need dh-python pybuild
+    need python3-all /var/lib/dpkg/info/python3-all.list # has no file of its own
+    for part in numpy setuptools wheel; do
+        need python3-$part "/usr/lib/python3*/*-packages/$part"
+    done
+    need lintian lintian
+    wish mmdebstrap mmdebstrap
+    install_missing
+    sh packaging/deb.sh build/deb
+    if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null 2>&1; then
+        sh packaging/check_deb.sh build/deb
+    else
+        say "the packages were not installed anywhere: that needs root and mmdebstrap"
+    fi
+    ;;
+static)
+    need_to_build
+    need gfortran '/usr/lib/gcc/*/*/libgfortran.a' # OpenBLAS and LAPACK call its run-time library
+    need zlib1g-dev '/usr/lib/*/libz.a' # and SQLite this
+    need binutils readelf
+    install_missing
+    build release --target esscher_program
+    build static
+    sh packaging/static.sh "$PWD/build/static/esscher" "$PWD/build/release/esscher"
     ;;
 *)
     sed -n '3,/^set/s/^# \{0,1\}//p' "$0" | sed 1d

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <esscher/machine.h>
 #include <esscher/report.h>
 
 #include "execute.h"
@@ -196,10 +196,8 @@ static bool find_pebble(char folder[PATH_ROOM])
 {
     static const char *const places[] = {"../share/esscher/models/pebble", "../../models/pebble"};
     char program[PATH_ROOM - 64];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0)
+    if (!es_program_path(program, sizeof program))
         return false;
-    program[length] = '\0';
     char *slash = strrchr(program, '/');
     if (!slash)
         return false;

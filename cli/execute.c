@@ -52,7 +52,7 @@ static void show_remark(void *user, es_log_level level, const char *message)
 /* Kernels, threads, memory and progress for the library, as the common options say. */
 static es_status start_session(cli_session *s, es_error *err)
 {
-    static const es_isa isas[] = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512};
+    static const es_isa isas[] = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512, ES_ISA_NEON};
     const es_isa wanted = s->common.isa < 0 ? ES_ISA_AUTO : isas[s->common.isa];
     es_isa isa;
     if (s->command->common == 0)

@@ -114,7 +114,7 @@ static const char program_end[] =
     "suffixes K, M, G and T (powers of 1024). A grid is one number, a list 64,128,256, or\n"
     "LOW..HIGH*POINTS, geometric: 1e3..3e4*12.\n"
     ".SH ENVIRONMENT\n"
-    ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2 or avx512\n"
+    ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2, avx512 or neon\n"
     ".TP\n.B ESSCHER_NO_MPI\nif not empty: each process for itself, as\n.B \\-\\-no\\-mpi\n"
     ".TP\n.B ESSCHER_MPI_PLUGIN\nthe library that speaks MPI, instead of the one that fits the "
     "launcher\n"

@@ -11,7 +11,7 @@
 static const char *const precisions[] = {"f32", "f64", NULL};
 static const char *const formats[] = {"text", "markdown", "csv", "json", "latex", NULL};
 static const char *const progresses[] = {"auto", "always", "never", NULL};
-const char *const cli_isa_choices[] = {"portable", "avx2", "avx512", NULL};
+const char *const cli_isa_choices[] = {"portable", "avx2", "avx512", "neon", NULL};
 
 /* The common options, each under the bit by which a command takes it. */
 static const struct {
@@ -28,7 +28,7 @@ static const struct {
       .field = offsetof(cli_common, precision), .choices = precisions}},
     {CLI_TAKES_ISA,
      {"isa", 0, CLI_CHOICE, "NAME",
-      "instruction set of the kernels: portable, avx2 or avx512 "
+      "instruction set of the kernels: portable, avx2, avx512 or neon "
       "(default: the best of this CPU, or the environment variable ESSCHER_ISA)",
       .field = offsetof(cli_common, isa), .choices = cli_isa_choices}},
     {CLI_TAKES_SEED,

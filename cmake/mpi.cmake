@@ -1,9 +1,14 @@
 # mpi.cmake : one plugin per MPI that is found, libesscher-mpi-openmpi.so and libesscher-mpi-mpich.so, and libesscher-mpi.so
-# for the first of them. Neither the library nor the program is linked with MPI: es_fabric_load() looks for these files.
+# for the first of them. Neither the library nor the program is linked with MPI: es_fabric_load() looks for these files. They
+# are no libraries to link with, and so are installed in a folder of their own.
 #
 # ESSCHER_MPIS is the list of those found: openmpi, mpich, or mpi for one that only CMake's own FindMPI knows.
 set(ESSCHER_MPIS "")
-if(ESSCHER_MPI)
+if(ESSCHER_MPI AND NOT CMAKE_SYSTEM_NAME STREQUAL "Linux") # docs/PORTING.md says what they lack
+  if(ESSCHER_MPI STREQUAL "ON")
+    message(FATAL_ERROR "ESSCHER_MPI=ON, but the plugins are written for Linux")
+  endif()
+elseif(ESSCHER_MPI)
   find_package(Threads REQUIRED)
   pkg_check_modules(OPENMPI IMPORTED_TARGET ompi-c)
   pkg_check_modules(MPICH IMPORTED_TARGET mpich)
@@ -40,7 +45,7 @@ foreach(mpi ${ESSCHER_MPIS})
   target_link_options(${plugin} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/mpi/exports.map)
   set_target_properties(${plugin} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/exports.map
                         INSTALL_RPATH_USE_LINK_PATH ON) # an MPI of /opt is found again
-  install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/esscher)
 endforeach()
 
 # The plain name is the first one's.
@@ -48,5 +53,5 @@ if(ESSCHER_MPIS AND NOT ESSCHER_MPIS STREQUAL "mpi")
   list(GET ESSCHER_MPIS 0 mpi)
   add_custom_target(esscher-mpi-plain ALL DEPENDS esscher-mpi-${mpi} VERBATIM COMMAND ${CMAKE_COMMAND} -E
                     create_symlink libesscher-mpi-${mpi}.so ${CMAKE_BINARY_DIR}/libesscher-mpi.so)
-  install(FILES ${CMAKE_BINARY_DIR}/libesscher-mpi.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${CMAKE_BINARY_DIR}/libesscher-mpi.so DESTINATION ${CMAKE_INSTALL_LIBDIR}/esscher)
 endif()

@@ -4,17 +4,31 @@
 # web/package-lock.json names, by its hashes, into the build folder; the source folder is never written to. After that a
 # change in web/ is bundled again without a network. Where npm or the network is missing and ESSCHER_REPORT is AUTO, the
 # program is built all the same, and `esscher report` says what it lacks.
+#
+# A release has the bundle in web/bundle, with the hash of what it was made from: no npm is needed while that holds.
+include(cmake/web_hash.cmake)
 
 set(ESSCHER_ASSETS ${CMAKE_BINARY_DIR}/report_assets.c)
 set(web ${CMAKE_SOURCE_DIR}/web)
 set(page ${CMAKE_BINARY_DIR}/web)
 file(GLOB_RECURSE web_sources CONFIGURE_DEPENDS ${web}/*.js ${web}/*.mjs ${web}/*.css ${web}/*.html)
-list(FILTER web_sources EXCLUDE REGEX node_modules)
+list(FILTER web_sources EXCLUDE REGEX "node_modules|/web/bundle/")
 set(figures_missing "")
+set(bundled OFF)
+if(EXISTS ${web}/bundle/made-from)
+  file(STRINGS ${web}/bundle/made-from made_from)
+  web_hash(${web} hash)
+  if(made_from STREQUAL hash)
+    set(bundled ON)
+  else()
+    message(STATUS "web/bundle was made from other files than those of web/, and is not used")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${web_sources} ${web}/bundle/made-from)
+endif()
 
 if(ESSCHER_REPORT STREQUAL OFF)
   set(figures_missing "ESSCHER_REPORT was OFF")
-else()
+elseif(NOT bundled)
   find_program(NODE node)
   find_program(NPM npm)
   if(NOT NODE OR NOT NPM)
@@ -45,6 +59,11 @@ set(stills "")
 set(notices "")
 if(figures_missing)
   message(STATUS "Reports without figures: ${figures_missing}")
+elseif(bundled)
+  message(STATUS "Figures of reports: web/bundle")
+  set(script ${web}/bundle/page.js)
+  set(stills ${web}/bundle/stills.js)
+  set(notices ${web}/bundle/notices.txt)
 else()
   set(script ${page}/page.js)
   set(stills ${page}/stills.js)
@@ -52,6 +71,7 @@ else()
   add_custom_command(OUTPUT ${script} ${stills} ${notices}
                      COMMAND ${NODE} ${web}/build.mjs ${page} DEPENDS ${web_sources} VERBATIM
                      COMMENT "Bundling the report page")
+  add_custom_target(page_bundle DEPENDS ${script} ${stills} ${notices}) # for packaging/dist.sh
 endif()
 add_custom_command(OUTPUT ${ESSCHER_ASSETS}
                    COMMAND ${CMAKE_COMMAND} -DOUT=${ESSCHER_ASSETS} -DWEB=${web} -DSCRIPT=${script} -DSTILLS=${stills}

@@ -7,7 +7,7 @@
 #include "testing.h"
 
 static const es_isa every_isa[]
-    __attribute__((unused)) = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512};
+    __attribute__((unused)) = {ES_ISA_PORTABLE, ES_ISA_AVX2, ES_ISA_AVX512, ES_ISA_NEON};
 
 /* ---- results of one run ---- */
 

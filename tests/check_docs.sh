@@ -3,7 +3,8 @@
 #
 # 1. Files that a document links to exist.
 # 2. docs/GALLERY.md shows every picture of docs/gallery.
-# 3. A key of docs/GLOSSARY.md, second column of its tables of words, is the key of a column somewhere in the source.
+# 3. No line begins with ">" or "+": broken there by chance, a sentence becomes a quotation or a list.
+# 4. A key of docs/GLOSSARY.md, second column of its tables of words, is the key of a column somewhere in the source.
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 bad=$(mktemp)
@@ -20,6 +21,8 @@ done
 for picture in docs/gallery/*.svg; do
     grep -qF "(gallery/${picture##*/})" docs/GALLERY.md || echo "docs/GALLERY.md does not show $picture" >>"$bad"
 done
+
+grep -nE '^ {0,3}[>+] ' ./*.md docs/*.md | sed 's/$/ : a line must not begin so/' >>"$bad" || :
 
 # shellcheck disable=SC2016  # backquotes of Markdown
 keys=$(awk -F'|' '/^\| word \| key \|/ { on = 1 } !/^\|/ { on = 0 } on { print $3 }' docs/GLOSSARY.md |

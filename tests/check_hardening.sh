@@ -16,6 +16,7 @@ file_of() {
     cli_*) echo "tests/cli/${1#cli_}.sh" ;;
     fuzz_*) echo "tests/fuzz/$1.c" ;;
     mpi_openmpi | mpi_mpich) echo tests/mpi/ranks.sh ;;
+    python_*) echo "python/tests/test_${1#python_}.py" ;;
     slurm) echo tests/slurm/run.sh ;;
     install | reproducible) echo "tests/check_$1.sh" ;;
     *) echo "tests/test_$1.c" ;;

@@ -16,6 +16,12 @@ fail() {
 }
 
 DESTDIR="$work/stage" cmake --install "$build" >"$work/log" 2>&1 || { cat "$work/log"; fail "cmake --install"; }
+# What CMake's list of files leaves out would stay behind when they are removed by it.
+(cd "$work/stage" && find . -type f -o -type l) | sed 's/^\.//' | sort >"$work/installed"
+{ cat "$build/install_manifest.txt" && echo; } | sed '/^$/d' | sort | diff "$work/installed" - >&2 || fail "installed (<) and listed (>) differ"
+for page in "$source"/docs/*.md; do
+    grep -q "/docs/${page##*/}\$" "$work/installed" || fail "no docs/${page##*/} was installed"
+done
 pc=$(find "$work/stage" -name esscher.pc)
 [ -n "$pc" ] || fail "no esscher.pc was installed"
 include=$(dirname "$(dirname "$(find "$work/stage" -name attend.h)")")
@@ -88,12 +94,12 @@ if [ -x "$program" ]; then
     echo "--- the program"
     "$program" info >"$work/log" || fail "esscher info"
     readelf -d "$program" | grep -iE 'NEEDED.*(mpi|pmi)' && fail "the program needs an MPI to start"
-    for plugin in "$lib"/libesscher-mpi*.so; do
+    for plugin in "$lib"/esscher/libesscher-mpi*.so; do
         [ -e "$plugin" ] || continue
         [ "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" = es_fabric_mpi ] || fail "more than one symbol leaves $plugin"
         if grep -qF "$source" "$plugin"; then fail "$plugin contains the path of its source"; fi
     done
-    if [ -e "$lib/libesscher-mpi.so" ]; then # found from where the tree was moved to
+    if [ -e "$lib/esscher/libesscher-mpi.so" ]; then # found from where the tree was moved to
         "$program" converge --dim 2 --n 50,100 --replicates 2 --scales 1 --mpi --csv >"$work/log" 2>&1 ||
             { cat "$work/log"; fail "esscher converge --mpi"; }
         grep -q '1 rank on 1 machine by' "$work/log" || fail "--mpi did not find its plugin"

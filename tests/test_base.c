@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include <esscher/view.h>
 
@@ -231,9 +232,33 @@ static void isa_override_is_honoured_or_refused(void **state)
     setenv("ESSCHER_ISA", "mmx", 1);
     assert_int_equal(es_isa_resolve(ES_ISA_AUTO, &isa, &err), ES_E_ARGUMENT);
     unsetenv("ESSCHER_ISA");
-    for (int i = ES_ISA_PORTABLE; i <= ES_ISA_AVX512; i++)
+    for (int i = ES_ISA_PORTABLE; i <= ES_ISA_NEON; i++)
         assert_int_equal(es_isa_resolve((es_isa)i, &isa, &err),
                          es_isa_available((es_isa)i) ? ES_OK : ES_E_UNSUPPORTED);
+}
+
+/* Lists of an x86-64 and of an Arm machine, shortened; and none that we know. */
+static void a_cpu_is_known_by_its_name_or_by_its_numbers(void **state)
+{
+    static const char *const lists[][2] = {
+        {"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 9R14\nflags\t: fpu\n",
+         "AMD EPYC 9R14"},
+        {"processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\n"
+         "CPU part\t: 0xd0c\nCPU revision\t: 1\n",
+         "Arm, implementer 0x41, part 0xd0c"},
+        {"processor: 0\nmodel name\t:\nCPU part\n", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        char name[64];
+        FILE *list = tmpfile();
+        assert_non_null(list);
+        fputs(lists[i][0], list);
+        rewind(list);
+        assert_int_equal(es_system_cpu_listed(list, name, sizeof name), lists[i][1] != NULL);
+        if (lists[i][1])
+            assert_string_equal(name, lists[i][1]);
+        fclose(list);
+    }
 }
 
 static void keep_last(void *user, es_log_level level, const char *message)
@@ -297,6 +322,7 @@ int main(void)
         cmocka_unit_test(parts_cover_everything_once),
         cmocka_unit_test(odd_thread_settings_are_ignored),
         cmocka_unit_test(isa_override_is_honoured_or_refused),
+        cmocka_unit_test(a_cpu_is_known_by_its_name_or_by_its_numbers),
         cmocka_unit_test(log_respects_its_level),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -13,7 +13,8 @@
 #include "lab/budget.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
-static const char text[] = ES_TESTS_DIR "/golden/pebble/alice-line.txt";
+#define TEXT ES_TESTS_DIR "/golden/pebble/alice-line.txt"
+static const char text[] = TEXT;
 
 enum { N = 48, LATE = N / 2, L = 4, HEADS = 6, DK = 32, H = 192, VOCAB = 4096 };
 static es_model *model;
@@ -108,14 +109,15 @@ static double error2_of(int head)
 enum { KEYS = 2, POLICIES = 4 };
 static const int64_t grid[KEYS] = {6, 12};
 static const char *const names[POLICIES] = {"stream", "heavy", "observe", "top"};
-static double risk[L][HEADS][POLICIES][KEYS], limit[L][HEADS][KEYS], facts[L][HEADS][ES_FACTS],
-    spread2[L];
+static double group[L][2][POLICIES][KEYS], risk[L][HEADS][POLICIES][KEYS], limit[L][HEADS][KEYS],
+    facts[L][HEADS][ES_FACTS], spread2[L];
 
 static void make_curves(int64_t queries)
 {
     es_policy_spec specs[POLICIES];
     const es_budget_block block = block_of(0);
-    const es_curves out = {&risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0], spread2};
+    const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0],
+                           spread2};
     for (int p = 0; p < POLICIES; p++)
         es_policy_spec_init(&specs[p], es_policy_find(names[p]));
     const es_curves_spec spec = {specs, POLICIES, grid, KEYS, queries};
@@ -209,7 +211,8 @@ static void more_queries_than_positions_are_refused(void **state)
     (void)state;
     es_policy_spec top;
     const es_budget_block block = block_of(0);
-    const es_curves out = {&risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0], spread2};
+    const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0],
+                           spread2};
     es_policy_spec_init(&top, es_policy_find("top"));
     assert_int_equal(
         es_curves_block(&(es_curves_spec){&top, 1, grid, KEYS, N}, &block, NULL, &out, &err),
@@ -319,11 +322,13 @@ static void plans_have_the_keys_that_were_asked_for(void **state)
     es_answer_free(a);
 }
 
-/* Ours has the least weighted risk of all ways, by what is predicted; the limit is below it. */
+/* Ours has the least weighted risk of all ways on the block that they are made from, where nothing
+ * is known of others. */
 static void no_other_way_is_predicted_to_be_better(void **state)
 {
     (void)state;
-    es_answer *a = ask(2, GIVEN("ratio", "0.25", "policy", "stream,observe,top"));
+    es_answer *a =
+        ask(2, ONE_BLOCK("ratio", "0.25", "query-count", "32", "policy", "stream,observe,top"));
     const es_table *t = es_answer_find(a, "allocations"), *f = es_answer_find(a, "frontier");
     for (int64_t i = 0; i < es_table_rows(t); i++) {
         const double ours = es_table_get(t, i - i % 4, "state_predicted");
@@ -333,40 +338,98 @@ static void no_other_way_is_predicted_to_be_better(void **state)
     es_answer_free(a);
 }
 
+/* Found by running plans through the model: what is rehearsed is what was asked for, but for
+ * numbers of keys, which are whole (a layer has some 20 here, and its error goes like one over
+ * them), and for two steps where a limit would take more: 12 %. By risks alone losses are up to a
+ * quarter off (loss_coherence). */
 static void a_tolerance_is_met_with_few_keys(void **state)
 {
     (void)state;
     double before = 1e9;
-    static const char *const errors[] = {"0.05", "0.2", "0.8"};
+    static const char *const errors[] = {"0.05", "0.2", "0.8"}, *const losses[] = {"0.01", "0.2"};
     for (int i = 0; i < 3; i++) {
         es_answer *a = ask(2, ONE_BLOCK("error", errors[i], "policy", "top,stream"));
         const es_table *layers = es_answer_find(a, "layers");
         for (int64_t l = 0; l < L; l++)
-            assert_true(es_table_get(layers, l, "predicted") <= atof(errors[i]));
+            assert_true(es_table_get(layers, l, "predicted") <= 1.12 * atof(errors[i]));
         const double kept = es_table_get(es_answer_find(a, "plan"), 0, "keys_kept");
         assert_true(kept < before);
         before = kept;
         es_answer_free(a);
     }
-    es_answer *a = ask(2, ONE_BLOCK("loss", "0.05", "policy", "top,stream"));
-    assert_true(es_table_get(es_answer_find(a, "predicted"), 0, "loss") <= 0.05);
-    es_answer_free(a);
+    for (int i = 0; i < 2; i++) {
+        es_answer *a = ask(2, ONE_BLOCK("loss", losses[i], "policy", "top,stream"));
+        const double kl = es_table_get(es_answer_find(a, "rehearsal"), 0, "kl");
+        assert_near(kl / atof(losses[i]), 1.0, 0.12);
+        assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "loss"), kl, 1e-9 * kl);
+        es_answer_free(a);
+    }
 }
 
-/* On the very block that it was made from (one block, so that nothing is known of others), with
- * every late position a query, what is predicted of single layers is what is found, but for two
- * things: numbers of keys between those of the grid, and products of errors of different heads,
- * which are left out (THEORY 14: 0.92 to 1.11). */
+/* On the very block that it was made from (one block, so that nothing is known of others) the
+ * rehearsal is the verification: both are the same run. With every late position a query, risks by
+ * themselves say what is found of single layers, but for two things: numbers of keys between those
+ * of the grid, and products of errors of different groups, which are left out (THEORY 14: 0.92 to
+ * 1.11). */
 static void predictions_are_found_on_the_same_text(void **state)
 {
     (void)state;
     es_answer *a = ask(2, ONE_BLOCK("verify", text, "verify-blocks", "1", "query-count", "32",
                                     "policy", "top,stream", "ratio", "0.25"));
-    const es_table *t = es_answer_find(a, "layers");
-    for (int64_t l = 0; l < L; l++)
-        assert_near(es_table_get(t, l, "predicted") / es_table_get(t, l, "verified"), 1.0, 0.15);
+    const es_table *t = es_answer_find(a, "layers"), *v = es_answer_find(a, "verified");
+    for (int64_t l = 0; l < L; l++) {
+        const double own = es_table_get(t, l, "verified"),
+                     later = es_table_get(t, l, "state_verified");
+        assert_near(es_table_get(t, l, "predicted"), own, 1e-9 * own);
+        assert_near(es_table_get(t, l, "state_predicted"), later, 1e-9 * later);
+        assert_near(es_table_get(t, l, "computed") / own, 1.0, 0.15);
+    }
+    const double kl = es_table_get(v, 0, "kl");
+    assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "loss"), kl, 1e-9 * kl);
     assert_false(es_answer_refuted(a));
     es_answer_free(a);
+}
+
+/* The rehearsal of several blocks runs, on each, the plan that the others make. Predictions are
+ * those errors: the risks that they are made of, times three ratios, cancel but for what the plan
+ * of all blocks is computed to have less than those of fewer, a few per cent at most. */
+static void predictions_are_rehearsed(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, GIVEN("ratio", "0.25", "policy", "stream,top"));
+    const es_table *t = es_answer_find(a, "layers"), *r = es_answer_find(a, "rehearsal");
+    const double found = es_table_get(r, 0, "state"), kl = es_table_get(r, 0, "kl");
+    assert_near(es_table_get(t, L - 1, "state_predicted") / found, 1.0, 0.05);
+    assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "loss") / kl, 1.0, 0.1);
+    for (int64_t l = 0; l < L; l++)
+        assert_true(es_table_get(t, l, "coherence") > 0.5 && es_table_get(t, l, "coherence") < 2.0);
+    es_answer_free(a);
+}
+
+/* Plans from fewer blocks, as many as there are; and of two texts, once the same. */
+static void plans_of_other_text_are_compared(void **state)
+{
+    (void)state;
+    static const char *const others[] = {TEXT, ES_TESTS_DIR "/test_budget.c"};
+    for (int i = 0; i < 2; i++) {
+        es_answer *a =
+            ask(2, GIVEN("ratio", "0.25", "policy", "stream,top", "other-text", others[i]));
+        const es_table *c = es_answer_find(a, "calibration"), *d = es_answer_find(a, "domains");
+        assert_int_equal(es_table_rows(c), 2);
+        assert_near(es_table_get(c, 0, "plans"), 3.0, 0.0);
+        assert_near(es_table_get(c, 1, "blocks"), 2.0, 0.0);
+        assert_true(es_table_get(c, 0, "moved") > es_table_get(c, 1, "moved"));
+        assert_true(es_table_get(c, 0, "worse") > 0.0);
+        assert_int_equal(es_table_rows(d), 2);
+        for (int64_t r = 0; r < 2; r++) {
+            const double moved = es_table_get(d, r, "moved");
+            assert_true(i ? moved > 0.02 : moved == 0.0);
+            /* a plan that has seen the text against those that have not seen the block */
+            assert_true(i ? es_table_get(d, r, "foreign") > 0.0
+                          : es_table_get(d, r, "worse") < 0.0);
+        }
+        es_answer_free(a);
+    }
 }
 
 /* Made from several blocks, a plan is predicted to do worse on others than on those. */
@@ -452,6 +515,10 @@ static void threads_change_nothing(void **state)
     csv_of(1, given, one);
     csv_of(3, given, other);
     assert_string_equal(one, other);
+    given = GIVEN("loss", "0.03", "policy", "random,top");
+    csv_of(1, given, one);
+    csv_of(3, given, other);
+    assert_string_equal(one, other);
 }
 
 int main(void)
@@ -467,6 +534,8 @@ int main(void)
         cmocka_unit_test(no_other_way_is_predicted_to_be_better),
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),
+        cmocka_unit_test(predictions_are_rehearsed),
+        cmocka_unit_test(plans_of_other_text_are_compared),
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),
         cmocka_unit_test(a_broken_tolerance_refutes),
         cmocka_unit_test(what_cannot_be_is_refused),

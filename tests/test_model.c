@@ -125,9 +125,9 @@ static void shards_make_the_same_model(void **state)
     static char index[16384];
     size_t used = (size_t)sprintf(index, "{\"weight_map\":{");
     for (int i = 0; i < t.count; i++)
-        used += (size_t)sprintf(index + used, "%s\"%s\":\"%c.safetensors\"", i ? "," : "",
-                                t.tensors[i].name, i < 11 ? 'a' : 'b');
-    used += (size_t)sprintf(index + used, "}}");
+        used += (size_t)snprintf(index + used, sizeof index - used, "%s\"%s\":\"%c.safetensors\"",
+                                 i ? "," : "", t.tensors[i].name, i < 11 ? 'a' : 'b');
+    used += (size_t)snprintf(index + used, sizeof index - used, "}}");
     write_file("model.safetensors.index.json", index, used);
     compare_with_loops(&t, ES_F64, IDS, CLOSE_F64);
     tiny_free(&t);

@@ -259,6 +259,39 @@ static void top_keys_and_ties(void **state)
     }
 }
 
+/* Scores as they come, rising, falling, sawteeth, and nearly all the same: a key is kept if fewer
+ * than m are better. */
+static void top_keys_of_every_order(void **state)
+{
+    (void)state;
+    enum { MANY = 700 };
+    static double scores[MANY];
+    es_policy_spec spec = spec_of("top");
+    state_of_rng = 17;
+    for (int shape = 0; shape < 5; shape++) {
+        for (int64_t n = 30; n <= MANY; n += 67) {
+            for (int64_t j = 0; j < n; j++)
+                scores[j] = shape == 0   ? normal()
+                            : shape == 1 ? (double)j
+                            : shape == 2 ? -(double)j
+                            : shape == 3 ? (double)(j % 23 * (j % 2 ? 1 : -1))
+                                         : floor(1.05 * uniform());
+            const es_policy_query query = {.n = n, .position = -1, .scores = scores};
+            for (spec.keys = 1; spec.keys < n; spec.keys += 1 + spec.keys / 2) {
+                const es_choice *c = choose(&spec, &query);
+                assert_int_equal(c->sure_count, spec.keys);
+                for (int64_t i = 0; i < c->sure_count; i++) {
+                    int64_t better = 0;
+                    for (int64_t j = 0; j < n; j++)
+                        better += scores[j] > scores[c->sure[i]] ||
+                                  (scores[j] == scores[c->sure[i]] && j < c->sure[i]);
+                    assert_true(better < spec.keys);
+                }
+            }
+        }
+    }
+}
+
 static void heavy_hitters(void **state)
 {
     (void)state;
@@ -615,6 +648,7 @@ int main(void)
         cmocka_unit_test(bigbird_keeps_as_many_as_it_is_told),
         cmocka_unit_test(random_and_retention),
         cmocka_unit_test(top_keys_and_ties),
+        cmocka_unit_test(top_keys_of_every_order),
         cmocka_unit_test(heavy_hitters),
         cmocka_unit_test(observed_keys),
         cmocka_unit_test(strides_and_blocks),

@@ -67,10 +67,10 @@ ES_API es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, i
                                 int64_t block, const es_exec *exec, es_depth_state *out,
                                 es_error *err);
 
-/*! es_depth_flops() : operations of it. es_depth_bytes() : its memory, model and ids not counted.
- */
+/*! es_depth_flops() : operations of it. es_depth_bytes() : its memory, model and ids not counted;
+ *  span as es_model_sparse_bytes() has it. */
 ES_API double es_depth_flops(const es_model *model, int64_t n, int64_t directions);
-ES_API double es_depth_bytes(const es_model *model, int64_t n);
+ES_API double es_depth_bytes(const es_model *model, int64_t n, int64_t span);
 
 /* ---- a synthetic stack ---- */
 

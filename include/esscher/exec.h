@@ -37,11 +37,12 @@ typedef bool (*es_progress_fn)(void *user, double done, double total);
 typedef enum es_isa {
     ES_ISA_AUTO = 0, /* the best this CPU has, or what the environment variable ESSCHER_ISA names */
     ES_ISA_PORTABLE = 1,
-    ES_ISA_AVX2 = 2,  /* AVX2 and FMA */
-    ES_ISA_AVX512 = 3 /* AVX-512 F and DQ */
+    ES_ISA_AVX2 = 2,   /* AVX2 and FMA */
+    ES_ISA_AVX512 = 3, /* AVX-512 F and DQ */
+    ES_ISA_NEON = 4    /* of 64-bit Arm, all of which have it */
 } es_isa;
 
-/*! es_isa_name() : "portable", "avx2", "avx512"; "auto" for ES_ISA_AUTO. */
+/*! es_isa_name() : "portable", "avx2", "avx512", "neon"; "auto" for ES_ISA_AUTO. */
 ES_API const char *es_isa_name(es_isa isa);
 
 /*! es_isa_parse() : the reverse of es_isa_name(). @return : true if name is known. */
@@ -49,6 +50,9 @@ ES_API bool es_isa_parse(const char *name, es_isa *out);
 
 /*! es_isa_available() : does this CPU, under this operating system, run it, and was it built in? */
 ES_API bool es_isa_available(es_isa isa);
+
+/*! es_isa_best() : the fastest of those that are available, whatever ESSCHER_ISA says. */
+ES_API es_isa es_isa_best(void);
 
 /*! es_isa_resolve() : ES_ISA_AUTO turned into a concrete choice, ESSCHER_ISA honoured.
  *  @return : ES_OK; ES_E_ARGUMENT if ESSCHER_ISA names nothing we know; ES_E_UNSUPPORTED if this

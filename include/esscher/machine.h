@@ -3,6 +3,7 @@
 #define ESSCHER_MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <esscher/status.h>
 
@@ -27,6 +28,10 @@ ES_API es_build es_build_info(void);
 /*! es_cpu_name() : the processor's own name, or "unknown". Static string; not thread-safe the first
  * time. */
 ES_API const char *es_cpu_name(void);
+
+/*! es_program_path() : the file of the running program, with its folder. @return : false if the
+ * system does not tell, or `size` bytes do not hold it. */
+ES_API bool es_program_path(char *path, size_t size);
 
 #ifdef __cplusplus
 }

@@ -202,15 +202,25 @@ ES_API es_status es_model_head_rows(const es_model *model, int64_t layer, int64_
  * queries of the block that stand before this one, if those kept everything; "observed" that from
  * the last spec.span of them (32 unless it says). A query for which chance keeps no key attends to
  * its own token. Linformer's mixtures, as many as spec.keys, have the first query's cell and are
- * the same for all of them. */
+ * the same for all of them.
+ *
+ * Heads that share keys and values share a cache: those of a group whose specs are the same keep
+ * one set for each position. It is chosen by the sum of their weights (history, observed, and those
+ * of the present query), and drawn once, in the cells of the first of them. Where a policy looks at
+ * how far values are (limit), a key counts by the root of the sum over them of (w |u|)^2. Heads of
+ * a group whose specs differ choose apart, as if they had a cache each. */
 typedef struct es_model_sparse {
     const es_policy_spec *heads; /* (L, h) what each head keeps; policy NULL: everything, by the
                                     engine, with the bits that it has without a policy */
     es_address at;               /* seed, experiment and first cell of the draws */
 } es_model_sparse;
 
-/*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions. */
+/*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.
+ *  es_model_sparse_bytes() : memory of a block of n tokens with sparse heads beyond what
+ *  es_model_cost_of() says, draws with replacement apart; `span` is the longest observation window
+ *  of their specs, 0: ES_POLICY_SPAN. */
 ES_API int64_t es_model_sparse_cells(const es_model *model);
+ES_API double es_model_sparse_bytes(const es_model_config *config, int64_t n, int64_t span);
 
 /* One head of one layer of a block, as it ran. Valid during the call that shows it. */
 typedef struct es_model_seen {

@@ -11,6 +11,8 @@
  *     es_model_sparse sparse = {.heads = specs, .at = at};         what a block of n tokens is
  * given es_plan_free(plan);
  *
+ * Heads that share keys and values have one spec, and keep one set (model.h).
+ *
  * To make one: es_plan_new(), set head[].spec and head[].risk, es_plan_count(), es_plan_save().
  *
  * A plan belongs to models of one shape: type, layers, heads, widths, vocabulary. Weights are not

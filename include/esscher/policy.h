@@ -87,6 +87,7 @@ typedef enum es_correction {
 } es_correction;
 
 enum { ES_POLICY_UNSET = -1 };
+enum { ES_POLICY_SPAN = 32 }; /* queries of an observation window whose spec.span is unset */
 #define ES_POLICY_MOST ((int64_t)1 << 40) /* keys, of a query and of a part */
 enum { ES_POLICY_MOST_DRAWS = 1000000 };  /* with replacement: keys may be fewer */
 
@@ -115,6 +116,9 @@ typedef struct es_policy_spec {
  *  model). */
 ES_API void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy);
 ES_API es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err);
+
+/*! es_policy_spec_same() : do both ask for the same keys? Whatever keeps everything is the same. */
+ES_API bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
 
 /* ---- one query's choice ---- */
 

@@ -87,10 +87,10 @@ typedef struct es_fabric_opts {
 #define ES_FABRIC_PATIENCE 60.0 /* unless told otherwise */
 
 /*! es_fabric_load() : the processes that MPI knows. Loads libesscher-mpi-openmpi.so or -mpich.so,
- *  as fits the launcher, or libesscher-mpi.so, from beside this library or where the system looks;
- *  or the file that the environment variable ESSCHER_MPI_PLUGIN names. All ranks must call it, once
- *  in the life of a process, which must not use MPI otherwise. MPI is called from one thread, made
- *  here. opts may be NULL. End with (*out)->close().
+ *  as fits the launcher, or libesscher-mpi.so, from beside this library, the folder esscher there,
+ *  or where the system looks; or the file that the environment variable ESSCHER_MPI_PLUGIN names.
+ *  All ranks must call it, once in the life of a process, which must not use MPI otherwise. MPI is
+ *  called from one thread, made here. opts may be NULL. End with (*out)->close().
  *  @return : ES_OK; ES_E_UNSUPPORTED if no plugin can be loaded (mpi.plugin) or MPI has fewer
  *  threads than needed (mpi.threads); ES_E_ARGUMENT if launcher and MPI do not belong together
  *  (mpi.launcher) or there are not as many ranks as expected (mpi.ranks); ES_E_IO (ranks.lost);

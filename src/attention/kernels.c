@@ -16,6 +16,9 @@ const es_kernels *es_kernels_find(es_isa isa, es_dtype dtype)
         return &es_kernels_avx2[i];
     case ES_ISA_AVX512:
         return &es_kernels_avx512[i];
+#elif defined(__aarch64__)
+    case ES_ISA_NEON:
+        return &es_kernels_neon[i];
 #endif
     default:
         return NULL;

@@ -87,9 +87,8 @@ es_status es_bandwidth_measure(const es_exec *exec, const void *data, size_t byt
         return es_fail(err, ES_E_ARGUMENT, "peak.arguments", "aligned memory, up to a minute",
                        "cannot measure this bandwidth");
     reading r = {.data = data, .count = (int64_t)(bytes / sizeof(float))};
-    es_exec widest = {.isa = ES_ISA_AVX512}; /* memory is as fast as it is, whoever reads it */
-    while (widest.isa > ES_ISA_PORTABLE && !es_isa_available(widest.isa))
-        widest.isa--;
+    /* memory is as fast as it is, whoever reads it */
+    const es_exec widest = {.isa = es_isa_best()};
     ES_TRY(find_kernels(&widest, ES_F32, &r.kernels, err));
     const es_exec quiet = {.threads = es_parallel_threads(exec, PARTS)};
     ES_TRY(es_parallel_run(&quiet, PARTS, read_part, &r, err));

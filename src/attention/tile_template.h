@@ -13,6 +13,8 @@
  *                             p * 2^n, exactly 0 where x is NaN or 2^x would be no normal number
  *     V_FMA_INTO(c, a, b)     c += a*b where c never moves: left to itself, gcc 12 destroys b
  *                             instead and spills c, which costs a quarter of the speed
+ *     V_ONE V_TAKE(x) V_FMA_ONE(c, a, one)   where a CPU multiplies by one element without copying
+ *                             it: what holds x, x in it, and c += a*x; else V, V_ALL, V_FMA_INTO
  *     V_LOADU MASK V_MASK V_PART V_SUM4   see few_template.h
  * and either TILE_F32 or TILE_F64; it includes this file and finds everything undefined afterwards.
  */
@@ -22,17 +24,23 @@
 
 enum { TILE(lanes) = 3 * WIDTH };
 
+#ifndef V_ONE
+#define V_ONE              V
+#define V_TAKE(x)          V_ALL(x)
+#define V_FMA_ONE(c, a, x) V_FMA_INTO(c, a, x)
+#endif
+
 /* One step t of the product: row t of A (3 registers) against the 4 broadcast elements of row t of
  * B. */
 #define TILE_FMAS(r)                                                                               \
     do {                                                                                           \
-        V_FMA_INTO(c##r##0, a0, each);                                                             \
-        V_FMA_INTO(c##r##1, a1, each);                                                             \
-        V_FMA_INTO(c##r##2, a2, each);                                                             \
+        V_FMA_ONE(c##r##0, a0, each);                                                              \
+        V_FMA_ONE(c##r##1, a1, each);                                                              \
+        V_FMA_ONE(c##r##2, a2, each);                                                              \
     } while (0)
 #define TILE_ROW(r, x)                                                                             \
     do {                                                                                           \
-        const V each = V_ALL(x);                                                                   \
+        const V_ONE each = V_TAKE(x);                                                              \
         TILE_FMAS(r);                                                                              \
     } while (0)
 #define TILE_STEP(at, x0, x1, x2, x3)                                                              \
@@ -339,7 +347,8 @@ static void TILE(close)(void *n_, const double *restrict z, int64_t channels, do
  * nothing else existed. */
 static double TILE(burn)(int64_t steps)
 {
-    const V a0 = V_ALL((REAL)0.5), a1 = a0, a2 = a0, each = V_ALL((REAL)0.25);
+    const V a0 = V_ALL((REAL)0.5), a1 = a0, a2 = a0;
+    const V_ONE each = V_TAKE((REAL)0.25);
     V c00 = a0, c01 = a0, c02 = a0, c10 = a0, c11 = a0, c12 = a0;
     V c20 = a0, c21 = a0, c22 = a0, c30 = a0, c31 = a0, c32 = a0;
     for (int64_t t = 0; t < steps; t++) {
@@ -390,6 +399,9 @@ static double TILE(burn)(int64_t steps)
 #undef V_ROUND
 #undef V_SCALE
 #undef V_FMA_INTO
+#undef V_ONE
+#undef V_TAKE
+#undef V_FMA_ONE
 #undef V_MAGIC
 #undef V_LOADU
 #undef MASK

@@ -7,6 +7,7 @@
 extern const es_kernels es_kernels_portable[2];
 extern const es_kernels es_kernels_avx2[2];
 extern const es_kernels es_kernels_avx512[2];
+extern const es_kernels es_kernels_neon[2];
 
 #define ES_TILES(prefix, isa_, dtype_)                                                             \
     {                                                                                              \

@@ -8,7 +8,8 @@
 static const char *const isa_names[] = {[ES_ISA_AUTO] = "auto",
                                         [ES_ISA_PORTABLE] = "portable",
                                         [ES_ISA_AVX2] = "avx2",
-                                        [ES_ISA_AVX512] = "avx512"};
+                                        [ES_ISA_AVX512] = "avx512",
+                                        [ES_ISA_NEON] = "neon"};
 
 enum { ISA_COUNT = sizeof isa_names / sizeof isa_names[0] };
 
@@ -36,10 +37,22 @@ bool es_isa_available(es_isa isa)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case ES_ISA_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+#elif defined(__aarch64__)
+    case ES_ISA_NEON:
+        return true;
 #endif
     default:
         return false;
     }
+}
+
+/* Wider ones have larger numbers, and no CPU has those of two families. */
+es_isa es_isa_best(void)
+{
+    es_isa isa = ISA_COUNT - 1;
+    while (!es_isa_available(isa))
+        isa--;
+    return isa;
 }
 
 es_status es_isa_resolve(es_isa wanted, es_isa *out, es_error *err)
@@ -50,15 +63,13 @@ es_status es_isa_resolve(es_isa wanted, es_isa *out, es_error *err)
         if (text && *text) {
             from = "ESSCHER_ISA";
             if (!es_isa_parse(text, &wanted))
-                return es_fail(err, ES_E_ARGUMENT, "isa.name", "use auto, portable, avx2 or avx512",
+                return es_fail(err, ES_E_ARGUMENT, "isa.name",
+                               "use auto, portable, avx2, avx512 or neon",
                                "ESSCHER_ISA is \"%.40s\"", text);
         }
     }
-    if (wanted == ES_ISA_AUTO) {
-        wanted = es_isa_available(ES_ISA_AVX512) ? ES_ISA_AVX512
-                 : es_isa_available(ES_ISA_AVX2) ? ES_ISA_AVX2
-                                                 : ES_ISA_PORTABLE;
-    }
+    if (wanted == ES_ISA_AUTO)
+        wanted = es_isa_best();
     if (!es_isa_available(wanted))
         return es_fail(err, ES_E_UNSUPPORTED, "isa.available",
                        "use ESSCHER_ISA=portable, or leave it unset",

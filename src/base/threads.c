@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/threads.h"
 
 #include <sched.h>
@@ -9,6 +8,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/system.h"
 
 enum { MOST_THREADS = 1024 };
 
@@ -28,8 +28,7 @@ int es_threads_available(void)
     const int wanted = threads_from_environment();
     if (wanted)
         return wanted;
-    cpu_set_t set;
-    const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    const int count = es_system_processors();
     return count >= 1 && count <= MOST_THREADS ? count : 1;
 }
 

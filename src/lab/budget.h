@@ -50,11 +50,16 @@ enum {
 enum { ES_BUDGET_SINKS = 4 };
 #define ES_BUDGET_MASS 0.95
 
-/* Where the numbers go; all are written. Risks are E|Wo_h (y_S - y)|^2, means over the queries. */
+/* Where the numbers go; all are written. Risks are E|Wo_h (y_S - y)|^2, means over the queries, of
+ * the set S that all heads of a group keep (model.h). */
 typedef struct es_curves {
+    double *group; /* (L, kv, n_policies, n_keys) of the sum over a group's heads, E|sum Wo_h (y_S -
+                      y)|^2: their errors add up, as they miss the same keys. Where chance decides,
+                      the sum of `risk` times a ratio of first order. NaN as in risk */
     double *risk;  /* (L, h, n_policies, n_keys); NaN: not looked at, because the policy leaves keys
                       to chance, whose integral is dear and smooth: every other number of keys is */
-    double *limit; /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h) */
+    double *limit; /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h); of a
+                      group's heads their parts of what is least in sum */
     double *facts; /* (L, h, ES_FACTS) */
     double *spread2; /* (L) of the layer's attention output, after Wo: mean |a - mean a|^2 */
 } es_curves;

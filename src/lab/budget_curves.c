@@ -1,10 +1,12 @@
 /* budget_curves.c : risks of the heads of a model by number of keys, policy by policy.
  *
- * The model runs as it is and shows each head. A head's keys are scored for all queries in turn, a
- * strip at a time, because policies may ask what earlier queries looked at; at the chosen queries
- * its risks are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that
- * of the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels
- * that they have. */
+ * The model runs as it is and shows each head. Those that share keys and values are looked at when
+ * the last of them has been shown: they keep one set, chosen by what they look at in common, as in
+ * the forward pass (model.h). Their keys are scored for all queries in turn, a strip at a time,
+ * because policies may ask what earlier queries looked at; at the chosen queries the risks of each
+ * head are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that of
+ * the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels that
+ * they have. */
 #include "lab/budget.h"
 
 #include <math.h>
@@ -18,10 +20,14 @@
 #include "base/memory.h"
 #include "lab/budget_inside.h"
 #include "linalg/dense.h"
+#include "model/sparse_head.h"
 #include "stats/average.h"
+#include "stats/weigh.h"
 
-enum { STRIP = 64 };    /* queries whose scores are one product */
-enum { OBSERVED = 32 }; /* queries of an observation window, if nobody says (policy.h) */
+enum { STRIP = 64 }; /* queries whose scores are one product */
+
+/* Of the integrals of chance: blocks of text differ by hundreds of times as much. */
+static const double TOLERANCE = 1e-4;
 
 typedef struct work {
     const es_curves_spec *spec;
@@ -30,19 +36,26 @@ typedef struct work {
     const es_curves *out;
     es_budget *budget;
     es_arena arena;
+    int64_t size;        /* heads that share keys and values */
     int64_t *chosen;     /* (queries) positions, increasing */
-    double *q, *k, *v;   /* (n, dk) of a head; q times the scale; v through the root of G */
+    double *q;           /* (size, n, dk) times the scale */
+    double *v;           /* (size, n, dk) values through the root of G of each head */
+    double *k;           /* (n, dk) */
     double *raw;         /* (n, dk) values as they are */
-    double *scores;      /* (STRIP, n) */
-    double *history;     /* (n) weight from the queries before */
+    double *scores;      /* (size, STRIP, n) */
+    double *history;     /* (n) weight from the queries before, of all heads */
     double *recent;      /* (span, n) of the last of them, one by one */
     double *observed;    /* (n) their sum */
+    double *joint;       /* (n) ln of the heads' mean weight of the present query */
+    double *reach;       /* (n) what goes with it (sparse_head.c) */
     double *sorted;      /* (n) */
     double *gram, *root; /* (dk, dk) */
     int64_t span;
-    es_wo_sum sum;
+    es_wo_sum layer;
+    es_group group;
     es_choice choice;
-    double *risk, *limit, *facts; /* of the head */
+    es_risk_query *query; /* (size) of the present position */
+    int64_t first;        /* head of all, the first of the group */
     es_status status;
 } work;
 
@@ -68,7 +81,7 @@ static unsigned needs_of(const es_curves_spec *spec)
 
 static int64_t span_of(const es_curves_spec *spec, int64_t n)
 {
-    int64_t span = OBSERVED;
+    int64_t span = ES_POLICY_SPAN;
     for (int64_t p = 0; p < spec->n_policies; p++)
         if (es_policy_needs(spec->policies[p].policy) & ES_POLICY_OBSERVED &&
             spec->policies[p].span > 0)
@@ -79,28 +92,35 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
 static es_status work_new(work *w, es_error *err)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
+    void *m;
     w->span = span_of(w->spec, n);
+    w->size = w->c->heads / w->c->kv_heads;
+    ES_TRY(es_arena_array(&w->arena, w->size, 1, sizeof *w->query, "queries", &m, err));
+    w->query = m;
     ES_TRY(take(w, w->spec->queries, 1, &w->chosen, err));
-    ES_TRY(take(w, n, dk, &w->q, err));
+    ES_TRY(take(w, w->size * n, dk, &w->q, err));
     ES_TRY(take(w, n, dk, &w->k, err));
-    ES_TRY(take(w, n, dk, &w->v, err));
+    ES_TRY(take(w, w->size * n, dk, &w->v, err));
     ES_TRY(take(w, n, dk, &w->raw, err));
-    ES_TRY(take(w, n, STRIP, &w->scores, err));
+    ES_TRY(take(w, w->size * n, STRIP, &w->scores, err));
     ES_TRY(take(w, n, 1, &w->history, err));
     ES_TRY(take(w, n, w->span, &w->recent, err));
     ES_TRY(take(w, n, 1, &w->observed, err));
+    ES_TRY(take(w, n, 1, &w->joint, err));
+    ES_TRY(take(w, n, 1, &w->reach, err));
     ES_TRY(take(w, n, 1, &w->sorted, err));
     ES_TRY(take(w, dk, dk, &w->gram, err));
     ES_TRY(take(w, dk, dk, &w->root, err));
-    return es_wo_sum_new(w->block->model, n, &w->arena, &w->sum, err);
+    ES_TRY(es_group_new(w->c, &w->arena, &w->group, err));
+    return es_wo_sum_new(w->block->model, n, &w->arena, &w->layer, err);
 }
 
 double es_curves_bytes(const es_model_config *c, int64_t n)
 {
-    const double N = (double)n, k = (double)c->head_dim;
-    /* a head, its strip, what was observed, a query's risk; and the layer's sum */
-    return 8.0 * N * (8.0 * k + STRIP + 8.0 * OBSERVED + 64.0) + 32.0 * k * k +
-           es_wo_sum_bytes(c, n) + 1e6;
+    const double N = (double)n, k = (double)c->head_dim, size = (double)(c->heads / c->kv_heads);
+    /* heads, their strips, what was observed, a query's risks; and the layer's sum */
+    return 8.0 * N * (4.0 * k + size * (4.0 * k + STRIP + 8.0) + 8.0 * ES_POLICY_SPAN + 64.0) +
+           es_group_bytes(c) + 32.0 * k * k + es_wo_sum_bytes(c, n) + 1e6;
 }
 
 /* ---- which queries ---- */
@@ -127,12 +147,11 @@ static es_status choose_queries(work *w, es_error *err)
 /* ---- one head's matrices ---- */
 
 /* G = Wo' Wo and its root. */
-static es_status weigh_head(work *w, const es_model_seen *seen, es_error *err)
+static es_status weigh_head(work *w, int64_t g, es_error *err)
 {
     const int64_t dk = w->c->head_dim, H = w->c->hidden;
-    const double *wo = w->sum.wo; /* (H, dk) */
+    const double *wo = w->group.wo + g * H * dk;
     const es_view gram = es_view_f64(w->gram, dk, dk);
-    (void)seen;
     memset(w->gram, 0, (size_t)(dk * dk) * sizeof(double));
     for (int64_t r = 0; r < H; r++)
         for (int64_t i = 0; i < dk; i++)
@@ -141,32 +160,34 @@ static es_status weigh_head(work *w, const es_model_seen *seen, es_error *err)
     return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
 }
 
-static void read_head(work *w, const es_model_seen *seen)
+/* Head g of its group; all of them show the same keys and values. */
+static void read_head(work *w, const es_model_seen *seen, int64_t g)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
+    double *q = w->q + g * n * dk, *v = w->v + g * n * dk;
     for (int64_t i = 0; i < n; i++) {
-        es_view_read_row(&seen->q, i, w->q + i * dk);
+        es_view_read_row(&seen->q, i, q + i * dk);
         es_view_read_row(&seen->k, i, w->k + i * dk);
         es_view_read_row(&seen->v, i, w->raw + i * dk);
     }
     for (int64_t i = 0; i < n * dk; i++)
-        w->q[i] *= seen->scale;
-    memset(w->v, 0, (size_t)(n * dk) * sizeof(double));
+        q[i] *= seen->scale;
+    memset(v, 0, (size_t)(n * dk) * sizeof(double));
     es_blas_enter();
-    es_gemm_add(ES_F64, n, dk, dk, w->raw, w->root, w->v); /* the root is symmetric */
+    es_gemm_add(ES_F64, n, dk, dk, w->raw, w->root, v); /* the root is symmetric */
     es_blas_leave();
+}
+
+/* Scores of head g, `into` numbers into its strip. */
+static double *scores_of(const work *w, int64_t g, int64_t into)
+{
+    return w->scores + g * STRIP * w->block->n + into;
 }
 
 /* ---- one query ---- */
 
-/* Keys that query i may see: [begin, end). */
-static int64_t seen_begin(const work *w, int64_t i)
-{
-    const int64_t window = w->c->window;
-    return w->c->causal && window && i + 1 > window ? i + 1 - window : 0;
-}
-
-static int64_t seen_end(const work *w, int64_t i) { return w->c->causal ? i + 1 : w->block->n; }
+/* Which keys queries see. */
+static es_past past_of(const work *w) { return (es_past){w->c->causal, w->c->window}; }
 
 /* The number of keys that hold a share of the weight. */
 static double keys_of_mass(work *w, const double *weights, int64_t n)
@@ -180,18 +201,50 @@ static double keys_of_mass(work *w, const double *weights, int64_t n)
     return (double)count;
 }
 
-static void add_facts(work *w, const es_risk_query *query)
+static void add_facts(work *w, int64_t g)
 {
+    const es_risk_query *query = &w->query[g];
     const double share = 1.0 / (double)w->spec->queries;
+    double *facts = w->out->facts + (w->first + g) * ES_FACTS;
     double squares = 0.0, sinks = 0.0;
     for (int64_t j = 0; j < query->n; j++)
         squares += query->weights[j] * query->weights[j];
     for (int64_t j = 0; j < ES_BUDGET_SINKS && j < query->n; j++)
         sinks += query->weights[j];
-    w->facts[ES_FACT_ESS] += share / squares;
-    w->facts[ES_FACT_SINKS] += share * sinks;
-    w->facts[ES_FACT_NEED] += share * keys_of_mass(w, query->weights, query->n);
-    w->facts[ES_FACT_SPREAD] += share * query->spread2;
+    facts[ES_FACT_ESS] += share / squares;
+    facts[ES_FACT_SINKS] += share * sinks;
+    facts[ES_FACT_NEED] += share * keys_of_mass(w, query->weights, query->n);
+    facts[ES_FACT_SPREAD] += share * query->spread2;
+}
+
+/* ---- risks ---- */
+
+/* What the heads look at in common, as sparse_head.c has it, but that what a key costs is known
+ * here: |sum_g Wo_g w_gj u_gj|. Of one head, what it has. */
+static void join(work *w, int64_t begin, es_policy_query *asked)
+{
+    const int64_t n = asked->n;
+    es_group *group = &w->group;
+    asked->reach = w->query[0].reach;
+    if (w->size == 1)
+        return;
+    es_group_begin(group, w->raw + begin * w->c->head_dim, w->query);
+    for (int64_t first = 0; first < n; first += ES_GROUP_CHUNK) {
+        const int64_t rows = n - first < ES_GROUP_CHUNK ? n - first : ES_GROUP_CHUNK;
+        for (int64_t g = 0; g < w->size; g++)
+            for (int64_t r = 0; r < rows; r++)
+                es_group_put(group, g, r, first + r, w->query[g].weights[first + r], NULL);
+        es_group_apply(group, rows);
+        for (int64_t r = 0; r < rows; r++) {
+            double mean = 0.0;
+            for (int64_t g = 0; g < w->size; g++)
+                mean += w->query[g].weights[first + r] / (double)w->size;
+            w->joint[first + r] = log(mean);
+            w->reach[first + r] = mean > 0.0 ? sqrt(group->together[r]) / mean : 0.0;
+        }
+    }
+    asked->scores = w->joint;
+    asked->reach = w->reach;
 }
 
 /* Draws without replacement as independent retention, a tenth of the work. */
@@ -207,15 +260,13 @@ static void retain_each(es_choice *choice)
     choice->chance = ES_CHANCE_EACH;
 }
 
-/* The risk of what the spec keeps. Where none of it has weight in f64, attention would still be
+/* The risk of what was chosen. Where none of it has weight in f64, attention would still be
  * somewhere among it: a key's distance from the output stands for that. */
-static es_status risk_of(work *w, const es_policy_spec *spec, const es_policy_query *asked,
-                         const es_risk_query *query, double *out, es_error *err)
+static es_status risk_of(work *w, const es_risk_query *query, double *out, es_error *err)
 {
-    es_policy_risk risk;
-    ES_TRY(es_policy_choose(spec, asked, w->budget, &w->choice, err));
-    retain_each(&w->choice);
-    const es_status status = es_policy_risk_of(query, &w->choice, w->budget, &risk, err);
+    es_policy_risk risk = {0};
+    const es_status status =
+        es_policy_risk_near(query, &w->choice, TOLERANCE, w->budget, &risk, err);
     *out = status == ES_E_EMPTY ? query->spread2 : risk.square.val;
     return status == ES_E_EMPTY ? ES_OK : status;
 }
@@ -227,27 +278,88 @@ static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
            (spec->n_keys - 1 - at) % 2 == 0 || at == 0;
 }
 
-static es_status add_risks(work *w, const es_policy_query *asked, const es_risk_query *query,
-                           es_error *err)
+/* Where risks of head g of the group go. */
+static double *risk_at(const work *w, int64_t g, int64_t policy, int64_t m)
 {
     const es_curves_spec *spec = w->spec;
-    const double share = 1.0 / (double)spec->queries;
-    for (int64_t m = 0; m < spec->n_keys; m++) {
-        double value = 0.0;
-        if (spec->keys[m] < query->n)
-            ES_TRY(es_policy_limit(query, (double)spec->keys[m], w->budget, &value, NULL, err));
-        w->limit[m] += share * value;
-        for (int64_t p = 0; p < spec->n_policies; p++) {
-            es_policy_spec own = spec->policies[p];
-            double *to = &w->risk[p * spec->n_keys + m];
-            own.keys = spec->keys[m];
-            value = 0.0;
-            if (!is_asked(spec, p, m))
-                value = (double)NAN;
-            else if (own.keys < query->n)
-                ES_TRY(risk_of(w, &own, asked, query, &value, err));
-            *to += share * value;
-        }
+    return w->out->risk + ((w->first + g) * spec->n_policies + policy) * spec->n_keys + m;
+}
+
+/* All heads of the group under one policy with keys[m] keys: what is kept is chosen once. */
+static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy, int64_t m,
+                           es_error *err)
+{
+    const double share = 1.0 / (double)w->spec->queries;
+    es_policy_spec own = w->spec->policies[policy];
+    const bool known = is_asked(w->spec, policy, m), some = known && w->spec->keys[m] < asked->n;
+    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
+    own.keys = w->spec->keys[m];
+    if (some) {
+        ES_TRY(es_policy_choose(&own, asked, w->budget, &w->choice, err));
+        retain_each(&w->choice);
+        ratio = w->size > 1 ? es_group_ratio(&w->group, &w->choice) : 1.0;
+    }
+    for (int64_t g = 0; g < w->size; g++) {
+        double value = known ? 0.0 : (double)NAN;
+        if (some)
+            ES_TRY(risk_of(w, &w->query[g], &value, err));
+        *risk_at(w, g, policy, m) += share * value;
+        sum += value;
+    }
+    w->out->group[(w->first / w->size * w->spec->n_policies + policy) * w->spec->n_keys + m] +=
+        share * ratio * sum;
+    return ES_OK;
+}
+
+/* First order, of keys that are kept each on its own: sum (1/p - 1) |w u|^2. */
+static double variance_of(const es_choice *choice, const es_risk_query *query)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < choice->rest_count; i++) {
+        const int64_t j = choice->rest[i];
+        const double cost = query->weights[j] * query->reach[j];
+        sum += (1.0 / choice->kept[i] - 1.0) * cost * cost;
+    }
+    return sum;
+}
+
+/* The limit of several heads is of probabilities that they have in common. What the best of them
+ * cost, sum (1/p - 1) a^2 with a = mean weight times reach, is shared out by the heads' variances.
+ */
+static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es_error *err)
+{
+    const double share = 1.0 / (double)w->spec->queries;
+    es_policy_spec best;
+    double value, sum = 0.0, all = 0.0;
+    es_policy_spec_init(&best, es_policy_find("limit"));
+    best.keys = w->spec->keys[m];
+    if (best.keys >= asked->n)
+        return ES_OK;
+    double *to = w->out->limit + w->first * w->spec->n_keys + m;
+    if (w->size == 1) {
+        ES_TRY(es_policy_limit(w->query, (double)best.keys, w->budget, &value, NULL, err));
+        *to += share * value;
+        return ES_OK;
+    }
+    ES_TRY(es_policy_choose(&best, asked, w->budget, &w->choice, err));
+    for (int64_t i = 0; i < w->choice.rest_count; i++) {
+        const int64_t j = w->choice.rest[i];
+        const double a = exp(w->joint[j]) * w->reach[j];
+        all += (1.0 / w->choice.kept[i] - 1.0) * a * a;
+    }
+    for (int64_t g = 0; g < w->size; g++)
+        sum += variance_of(&w->choice, &w->query[g]);
+    for (int64_t g = 0; g < w->size && sum > 0.0; g++)
+        to[g * w->spec->n_keys] += share * all * variance_of(&w->choice, &w->query[g]) / sum;
+    return ES_OK;
+}
+
+static es_status add_all(work *w, const es_policy_query *asked, es_error *err)
+{
+    for (int64_t m = 0; m < w->spec->n_keys; m++) {
+        ES_TRY(add_limits(w, asked, m, err));
+        for (int64_t p = 0; p < w->spec->n_policies; p++)
+            ES_TRY(add_risks(w, asked, p, m, err));
     }
     return ES_OK;
 }
@@ -261,47 +373,72 @@ static void observe(work *w, int64_t i)
             w->observed[j] += w->recent[r % w->span * n + j];
 }
 
-static es_status ask_query(work *w, int64_t i, const double *scores, es_error *err)
+/* Position i, whose scores are `into` numbers into the strips. */
+static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 {
-    const int64_t begin = seen_begin(w, i), n = seen_end(w, i) - begin, dk = w->c->head_dim;
-    const es_view values = es_view_f64(w->v + begin * dk, n, dk);
-    es_risk_query query;
+    const int64_t begin = es_past_begin(past_of(w), i), dk = w->c->head_dim;
+    const int64_t n = es_past_end(past_of(w), i, w->block->n) - begin;
+    es_policy_query asked = {.n = n,
+                             .position = i - begin,
+                             .causal = w->c->causal,
+                             .scores = scores_of(w, 0, into) + begin,
+                             .history = w->history + begin,
+                             .observed = w->observed + begin};
+    es_status status = ES_OK;
     observe(w, i);
-    ES_TRY(es_risk_query_new(scores + begin, n, &values, w->budget, &query, err));
-    const es_policy_query asked = {.n = n,
-                                   .position = i - begin,
-                                   .causal = w->c->causal,
-                                   .scores = scores + begin,
-                                   .reach = query.reach,
-                                   .history = w->history + begin,
-                                   .observed = w->observed + begin};
-    add_facts(w, &query);
-    const es_status status = add_risks(w, &asked, &query, err);
-    es_risk_query_free(&query, w->budget);
+    for (int64_t g = 0; g < w->size && status == ES_OK; g++) {
+        const es_view values = es_view_f64(w->v + (g * w->block->n + begin) * dk, n, dk);
+        status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
+                                   &w->query[g], err);
+        if (status == ES_OK)
+            add_facts(w, g);
+    }
+    if (status == ES_OK) {
+        join(w, begin, &asked);
+        status = add_all(w, &asked, err);
+    }
+    for (int64_t g = 0; g < w->size; g++)
+        es_risk_query_free(&w->query[g], w->budget);
     return status;
 }
 
-/* ---- all queries of a head ---- */
+/* ---- all queries of a group ---- */
 
-/* Query i has given its weights to the keys that it saw. */
-static void remember(work *w, int64_t i, const double *scores)
+/* Query i of a head adds what it gave to the keys that it saw to row (n), which begins as zeros. */
+static void add_weights(const work *w, int64_t i, const double *scores, double *row)
 {
-    const int64_t n = w->block->n, begin = seen_begin(w, i), end = seen_end(w, i);
-    double *row = w->recent + i % w->span * n, most = -(double)INFINITY, sum = 0.0;
+    const int64_t begin = es_past_begin(past_of(w), i);
+    const int64_t end = es_past_end(past_of(w), i, w->block->n);
+    es_weigh(scores + begin, end - begin, w->sorted + begin);
+    for (int64_t j = begin; j < end; j++)
+        row[j] += w->sorted[j];
+}
+
+static void remember(work *w, int64_t i, int64_t into)
+{
+    const int64_t n = w->block->n;
+    double *row = w->recent + i % w->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
-    for (int64_t j = begin; j < end; j++)
-        most = fmax(most, scores[j]);
-    for (int64_t j = begin; j < end; j++)
-        sum += row[j] = exp(scores[j] - most);
-    for (int64_t j = begin; j < end; j++) {
-        row[j] /= sum;
+    for (int64_t g = 0; g < w->size; g++)
+        add_weights(w, i, scores_of(w, g, into), row);
+    for (int64_t j = 0; j < n; j++)
         w->history[j] += row[j];
+}
+
+static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
+{
+    const int64_t n = w->block->n, dk = w->c->head_dim;
+    es_blas_enter();
+    for (int64_t g = 0; g < w->size; g++) {
+        memset(scores_of(w, g, 0), 0, (size_t)(count * keys) * sizeof(double));
+        es_gemm_add(ES_F64, count, keys, dk, w->q + (g * n + first) * dk, w->k, scores_of(w, g, 0));
     }
+    es_blas_leave();
 }
 
 static es_status walk_queries(work *w, es_error *err)
 {
-    const int64_t n = w->block->n, dk = w->c->head_dim, Q = w->spec->queries;
+    const int64_t n = w->block->n, Q = w->spec->queries;
     const bool past = needs_of(w->spec) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED);
     int64_t next = 0;
     memset(w->history, 0, (size_t)n * sizeof(double));
@@ -310,16 +447,12 @@ static es_status walk_queries(work *w, es_error *err)
         const int64_t keys = w->c->causal ? first + count : n;
         if (!past && w->chosen[next] >= first + count)
             continue;
-        memset(w->scores, 0, (size_t)(count * keys) * sizeof(double));
-        es_blas_enter();
-        es_gemm_add(ES_F64, count, keys, dk, w->q + first * dk, w->k, w->scores);
-        es_blas_leave();
+        score_strip(w, first, count, keys);
         for (int64_t i = first; i < first + count && next < Q; i++) {
-            const double *scores = w->scores + (i - first) * keys;
             for (; next < Q && w->chosen[next] == i; next++)
-                ES_TRY(ask_query(w, i, scores, err));
+                ES_TRY(ask_query(w, i, (i - first) * keys, err));
             if (past)
-                remember(w, i, scores);
+                remember(w, i, (i - first) * keys);
         }
     }
     return ES_OK;
@@ -327,22 +460,32 @@ static es_status walk_queries(work *w, es_error *err)
 
 /* ---- all heads ---- */
 
+/* Risks are sums, which begin with 0. */
+static void clear(const work *w, int64_t head)
+{
+    const es_curves_spec *spec = w->spec;
+    const int64_t risks = spec->n_policies * spec->n_keys;
+    memset(w->out->risk + head * risks, 0, (size_t)risks * sizeof(double));
+    memset(w->out->limit + head * spec->n_keys, 0, (size_t)spec->n_keys * sizeof(double));
+    memset(w->out->facts + head * ES_FACTS, 0, ES_FACTS * sizeof(double));
+    memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
+}
+
 static es_status see_head(void *context, const es_model_seen *seen, es_error *err)
 {
     work *w = context;
-    const es_curves_spec *spec = w->spec;
-    const int64_t at = seen->layer * w->c->heads + seen->head;
-    w->risk = w->out->risk + at * spec->n_policies * spec->n_keys;
-    w->limit = w->out->limit + at * spec->n_keys;
-    w->facts = w->out->facts + at * ES_FACTS;
-    memset(w->risk, 0, (size_t)(spec->n_policies * spec->n_keys) * sizeof(double));
-    memset(w->limit, 0, (size_t)spec->n_keys * sizeof(double));
-    memset(w->facts, 0, ES_FACTS * sizeof(double));
-    ES_TRY(es_wo_sum_add(&w->sum, seen, err));
+    const int64_t at = seen->layer * w->c->heads + seen->head, g = seen->head % w->size;
+    clear(w, at);
+    ES_TRY(es_wo_sum_add(&w->layer, seen, err));
     if (seen->head == w->c->heads - 1)
-        w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->sum);
-    ES_TRY(weigh_head(w, seen, err));
-    read_head(w, seen);
+        w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
+    memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,
+           (size_t)(w->c->hidden * w->c->head_dim) * sizeof(double));
+    ES_TRY(weigh_head(w, g, err));
+    read_head(w, seen, g);
+    if (g < w->size - 1)
+        return ES_OK;
+    w->first = at - g;
     return walk_queries(w, err);
 }
 

@@ -148,7 +148,7 @@ double es_trial_bytes(const es_model *model, int64_t n)
                               ? token_bytes(model, n) + 16.0 * (double)c->vocab
                               : 0.0;
     return 2.0 * (double)(c->layers + 1) * rows * item + 16.0 * rows + tokens +
-           2.0 * es_wo_sum_bytes(c, n) + 8.0 * (double)n * (3.0 * (double)c->head_dim + 256.0) +
+           2.0 * es_wo_sum_bytes(c, n) + es_model_sparse_bytes(c, n, 0) +
            es_model_cost_of(c, precision, n, 1, c->predicts).bytes +
            128.0 * (double)(c->layers * c->heads) + 1e6;
 }

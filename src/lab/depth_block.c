@@ -76,14 +76,14 @@ static es_status work_new(work *w, es_error *err)
     return take(a, heads, sizeof *w->empty, &w->empty, err);
 }
 
-double es_depth_bytes(const es_model *model, int64_t n)
+double es_depth_bytes(const es_model *model, int64_t n, int64_t span)
 {
     const es_model_config *c = es_model_config_of(model);
     const double item = (double)es_dtype_size(es_model_precision(model));
     const double rows = (double)n * (double)c->hidden, heads = (double)(c->layers * c->heads);
     const double ours = (2.0 * (double)(c->layers + 1) + 3.0) * rows * item + 5.0 * rows * 8.0 +
                         (double)n * CHUNK * 8.0 + heads * 96.0 + 4096.0;
-    const double sparse = (double)n * (3.0 * (double)c->head_dim + 256.0) * 8.0;
+    const double sparse = es_model_sparse_bytes(c, n, span);
     return ours + sparse + es_model_cost_of(c, es_model_precision(model), n, 1, false).bytes;
 }
 

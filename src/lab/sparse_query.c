@@ -7,9 +7,6 @@
 
 #include "base/error.h"
 
-/* Observed by policies that do not say how many queries they look back at. */
-enum { SPAN = 32 };
-
 static int64_t position_of(const es_sparse_head *h, int64_t row)
 {
     return h->positions ? h->positions[row] : row;
@@ -187,7 +184,7 @@ static void look_back(const es_sparse_spec *spec, bool *all, int64_t *span)
         const unsigned needs = es_policy_needs(plan->policy);
         *all = *all || (needs & ES_POLICY_HISTORY);
         if (needs & ES_POLICY_OBSERVED && *span == 0)
-            *span = plan->span > 0 ? plan->span : SPAN;
+            *span = plan->span > 0 ? plan->span : ES_POLICY_SPAN;
     }
 }
 

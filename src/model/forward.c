@@ -25,12 +25,18 @@ typedef struct wants {
     bool sparse, plain, predict;
 } wants;
 
+/* Heads whose results a room has place for: sparse ones of a group may be made at once. */
+static int64_t places(const es_model_config *c, const wants *w)
+{
+    return w->sparse ? c->heads / c->kv_heads : 1;
+}
+
 /* Bytes of a block's room and of a strip's, which are also what es_model_cost_of() tells. */
 static double room_bytes(const es_model_config *c, es_dtype precision, const wants *w)
 {
     const double row = (double)(c->hidden + c->qkv_width + c->query_width +
                                 (w->plain ? c->query_width + c->kv_width : 0));
-    const double wide = (double)(c->head_dim + 4 + c->rotary.width);
+    const double wide = (double)(places(c, w) * (c->head_dim + 4) + c->rotary.width);
     return (double)w->longest * (row * (double)es_dtype_size(precision) + wide * sizeof(double)) +
            (double)((c->hidden + c->labels) * (int64_t)es_dtype_size(precision));
 }
@@ -50,22 +56,24 @@ static es_status room_new(const es_model *m, const wants *w, es_budget *budget, 
 {
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
-    const int64_t half = c->rotary.width / 2;
+    const int64_t half = c->rotary.width / 2, rows = places(c, w) * n;
     ES_TRY(es_mem_array(budget, (int64_t)room_bytes(c, m->precision, w), 1, 1,
                         "a block of hidden states", &room->memory, err));
     room->head = room->memory;
-    room->lse = room->head + n * c->head_dim;
-    room->entropy = room->lse + n;
-    room->top_weight = room->entropy + n;
-    room->sum_squares = room->top_weight + n;
-    room->cosines = room->sum_squares + n;
+    room->lse = room->head + rows * c->head_dim;
+    room->entropy = room->lse + rows;
+    room->top_weight = room->entropy + rows;
+    room->sum_squares = room->top_weight + rows;
+    room->cosines = room->sum_squares + rows;
     room->sines = room->cosines + n * half;
     room->x = (char *)(room->sines + n * half);
     room->qkv = room->x + n * c->hidden * item;
     room->heads = room->qkv + n * c->qkv_width * item;
     room->pooled = room->heads + n * c->query_width * item;
     room->plain = w->plain ? room->pooled + (c->hidden + c->labels) * item : NULL;
-    return w->sparse ? es_sparse_room_new(n, c->head_dim, budget, &room->sparse, err) : ES_OK;
+    return w->sparse ? es_sparse_room_new(n, c->head_dim, c->heads / c->kv_heads, budget,
+                                          &room->sparse, err)
+                     : ES_OK;
 }
 
 static void place_strip(const es_model *m, const wants *w, char *memory, es_strip_room *strip)
@@ -111,6 +119,15 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
         .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) +
                             (double)plan.bytes),
         .weights = weights_of(c, gated)};
+}
+
+double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
+{
+    const double N = (double)n, k = (double)c->head_dim,
+                 more = (double)(c->heads / c->kv_heads - 1);
+    const double observed = fmin((double)(span > 0 ? span : ES_POLICY_SPAN), N);
+    /* scores, the past and choices of the first; queries, scores and results of each other */
+    return 8.0 * N * (3.0 * k + 224.0 + observed) + 8.0 * N * more * (2.0 * k + 72.0);
 }
 
 /* ---- one block ---- */

@@ -27,13 +27,13 @@ typedef struct es_strip_room {
 
 /* What a block needs as a whole. */
 typedef struct es_block_room {
-    char *x;                                          /* (n, H) hidden state */
-    char *qkv;                                        /* (n, Q + 2K) */
-    char *plain;                                      /* (n, Q + K) before they turn, if wanted */
-    char *heads;                                      /* (n, Q) outputs of all heads */
-    char *pooled;                                     /* (H) and then (labels) */
-    double *head;                                     /* (n, k) output of one head */
-    double *lse, *entropy, *top_weight, *sum_squares; /* (n) */
+    char *x;      /* (n, H) hidden state */
+    char *qkv;    /* (n, Q + 2K) */
+    char *plain;  /* (n, Q + K) before they turn, if wanted */
+    char *heads;  /* (n, Q) outputs of all heads */
+    char *pooled; /* (H) and then (labels) */
+    double *head; /* (g, n, k) outputs of one head, or of a group whose heads may keep one set */
+    double *lse, *entropy, *top_weight, *sum_squares; /* (g, n) */
     double *cosines, *sines;                          /* (n, width/2) */
     void *memory;
     es_sparse_room sparse;      /* of heads with a policy, if there are any */

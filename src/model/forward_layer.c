@@ -4,7 +4,8 @@
  *   1  qkv (n, Q + 2K) = x Wqkv' + b               |  norm1(x) Wqkv' + b
  *   2  norms of queries and keys, rotary positions, factors, where the model has them
  *   3  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
- *                                                     or what a policy keeps (sparse_head.c)
+ *                                                     or what a policy keeps (sparse_head.c), for
+ *                                                     all heads at once that share it
  *   4  x = norm1(x + heads Wo' + bo)               |  x + heads Wo' + bo
  *   5  m (n, I) = f(x W1' + b1)                    |  f(y Wg') (y W1'), y = norm2(x)
  *   6  x = norm2(x + m W2' + b2)                   |  x + m W2' + b2
@@ -145,54 +146,6 @@ static es_address address_of(const es_model *m, const es_model_sparse *sparse, i
     return at;
 }
 
-/* Head `at` of all, over the keys that its policy keeps, or over those that it sees. */
-static es_status attend_head(const pass *p, int64_t at, const es_view qkv[3],
-                             const es_attend_out *out, es_error *err)
-{
-    const es_forward *f = p->f;
-    const es_model_block *b = p->b;
-    const es_model_config *c = &f->model->config;
-    const es_policy_spec *spec = b->sparse ? &b->sparse->heads[at] : NULL;
-    const es_past past = {c->causal, c->window};
-    const es_mask own = {.causal = c->causal, .window = c->window};
-    const es_attend_opts opts = {.precision = f->model->precision,
-                                 .mask = b->mask     ? b->mask
-                                         : c->causal ? &own
-                                                     : NULL,
-                                 .exec = &f->inner};
-    es_sparse_found found = {.kept = es_past_keys(past, b->n)};
-    if (f->model->nonfinite && !all_finite(qkv)) {
-        spoil(out, b->n, qkv[0].cols);
-    } else if (spec && spec->policy) {
-        const es_address first = address_of(f->model, b->sparse, at);
-        ES_TRY(es_sparse_attend(&p->room->sparse, spec, past, &first, qkv, out, &found, err));
-    } else {
-        ES_TRY(es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, out, err));
-    }
-    if (b->kept)
-        b->kept[at] = found.kept;
-    if (b->empty)
-        b->empty[at] = found.empty;
-    return ES_OK;
-}
-
-/* Means over the block's queries of what was asked for. 1/sum_squares is taken last, in place. */
-static void keep_statistics(const pass *p, int64_t at)
-{
-    const es_model_block *b = p->b;
-    es_block_room *room = p->room;
-    if (b->entropy)
-        b->entropy[at] = mean_of(room->entropy, b->n);
-    if (b->top_weight)
-        b->top_weight[at] = mean_of(room->top_weight, b->n);
-    if (b->sum_squares)
-        b->sum_squares[at] = mean_of(room->sum_squares, b->n);
-    for (int64_t i = 0; b->ess && i < b->n; i++)
-        room->sum_squares[i] = 1.0 / room->sum_squares[i];
-    if (b->ess)
-        b->ess[at] = mean_of(room->sum_squares, b->n);
-}
-
 /* A head's band of columns of rows that are `width` numbers long, without copying. */
 static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
 {
@@ -204,6 +157,135 @@ static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
                      .cols = m->config.head_dim,
                      .row_stride = width * item,
                      .col_stride = item};
+}
+
+/* Queries, keys and values of a head. */
+static void views_of(const pass *p, int64_t head, es_view qkv[3])
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads), Q = c->query_width;
+    qkv[0] = band(p, p->room->qkv, head * k, c->qkv_width);
+    qkv[1] = band(p, p->room->qkv, Q + group * k, c->qkv_width);
+    qkv[2] = band(p, p->room->qkv, Q + c->kv_width + group * k, c->qkv_width);
+}
+
+/* Where the results of a head are: each of a group has a place, as all may be made at once.
+ * Statistics that nobody asked for are not computed. */
+static es_attend_out results_of(const pass *p, int64_t head)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_model_block *b = p->b;
+    const es_block_room *room = p->room;
+    const int64_t at = b->sparse ? head % (c->heads / c->kv_heads) : 0, n = b->n;
+    const bool all = b->visit && b->visit->statistics;
+    return (es_attend_out){.output = room->head + at * n * c->head_dim,
+                           .lse = all ? room->lse + at * n : NULL,
+                           .entropy = all || b->entropy ? room->entropy + at * n : NULL,
+                           .top_weight = all || b->top_weight ? room->top_weight + at * n : NULL,
+                           .sum_squares =
+                               all || b->sum_squares || b->ess ? room->sum_squares + at * n : NULL};
+}
+
+static void note_found(const pass *p, int64_t head, const es_sparse_found *found)
+{
+    const int64_t at = p->layer * p->f->model->config.heads + head;
+    if (p->b->kept)
+        p->b->kept[at] = found->kept;
+    if (p->b->empty)
+        p->b->empty[at] = found->empty;
+}
+
+static es_status attend_fully(const pass *p, int64_t head, es_error *err)
+{
+    const es_forward *f = p->f;
+    const es_model_config *c = &f->model->config;
+    const es_mask own = {.causal = c->causal, .window = c->window};
+    const es_attend_opts opts = {.precision = f->model->precision,
+                                 .mask = p->b->mask  ? p->b->mask
+                                         : c->causal ? &own
+                                                     : NULL,
+                                 .exec = &f->inner};
+    const es_sparse_found found = {.kept = es_past_keys((es_past){c->causal, c->window}, p->b->n)};
+    const es_attend_out out = results_of(p, head);
+    es_view qkv[3];
+    views_of(p, head, qkv);
+    note_found(p, head, &found);
+    if (f->model->nonfinite && !all_finite(qkv))
+        spoil(&out, p->b->n, c->head_dim);
+    else
+        return es_attend(&qkv[0], &qkv[1], &qkv[2], &opts, &out, err);
+    return ES_OK;
+}
+
+/* The first of its group that keeps what this head does. Without a policy the engine runs a head by
+ * itself, so that it leads none whose policy keeps everything. */
+static int64_t leader_of(const pass *p, int64_t head)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_policy_spec *specs = p->b->sparse->heads + p->layer * c->heads;
+    int64_t first = head - head % (c->heads / c->kv_heads);
+    while (!specs[first].policy != !specs[head].policy ||
+           !es_policy_spec_same(&specs[first], &specs[head]))
+        first++;
+    return first;
+}
+
+/* All heads that follow this one, itself included, over the keys that they keep. */
+static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
+{
+    const es_forward *f = p->f;
+    const es_model_config *c = &f->model->config;
+    const int64_t size = c->heads / c->kv_heads, end = leader - leader % size + size;
+    const int64_t at = p->layer * c->heads + leader;
+    const es_address first = address_of(f->model, p->b->sparse, at);
+    es_sparse_room *room = &p->room->sparse;
+    es_sparse_found found = {0};
+    es_view qkv[3];
+    int64_t count = 0;
+    bool finite = true;
+    for (int64_t head = leader; head < end; head++) {
+        if (leader_of(p, head) != leader)
+            continue;
+        views_of(p, head, qkv);
+        finite = finite && (!f->model->nonfinite || all_finite(qkv));
+        room->heads[count++] = (es_sparse_head){qkv[0], results_of(p, head)};
+    }
+    for (int64_t g = 0; g < count && !finite; g++)
+        spoil(&room->heads[g].out, p->b->n, c->head_dim);
+    if (finite)
+        ES_TRY(es_sparse_attend(room, count, &p->b->sparse->heads[at],
+                                (es_past){c->causal, c->window}, &first, &qkv[1], &qkv[2], &found,
+                                err));
+    for (int64_t head = leader; head < end; head++)
+        if (leader_of(p, head) == leader)
+            note_found(p, head, &found);
+    return ES_OK;
+}
+
+/* Over the keys that its policy keeps, which the first of those that share them has done for all;
+ * or over those that it sees. */
+static es_status attend_head(const pass *p, int64_t head, es_error *err)
+{
+    const int64_t at = p->layer * p->f->model->config.heads + head;
+    if (!p->b->sparse || !p->b->sparse->heads[at].policy)
+        return attend_fully(p, head, err);
+    return leader_of(p, head) == head ? attend_sparsely(p, head, err) : ES_OK;
+}
+
+/* Means over the block's queries of what was asked for. 1/sum_squares is taken last, in place. */
+static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
+{
+    const es_model_block *b = p->b;
+    if (b->entropy)
+        b->entropy[at] = mean_of(out->entropy, b->n);
+    if (b->top_weight)
+        b->top_weight[at] = mean_of(out->top_weight, b->n);
+    if (b->sum_squares)
+        b->sum_squares[at] = mean_of(out->sum_squares, b->n);
+    for (int64_t i = 0; b->ess && i < b->n; i++)
+        out->sum_squares[i] = 1.0 / out->sum_squares[i];
+    if (b->ess)
+        b->ess[at] = mean_of(out->sum_squares, b->n);
 }
 
 static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
@@ -231,31 +313,18 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     return p->b->visit->head(p->b->visit->context, &seen, err);
 }
 
-/* Statistics that nobody asked for are not computed. */
 static es_status run_head(const pass *p, int64_t head, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
-    const es_model_block *b = p->b;
-    es_block_room *room = p->room;
-    const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads);
-    const int64_t at = p->layer * c->heads + head;
-    const bool all = b->visit && b->visit->statistics;
-    const es_view qkv[3] = {
-        band(p, room->qkv, head * k, c->qkv_width),
-        band(p, room->qkv, c->query_width + group * k, c->qkv_width),
-        band(p, room->qkv, c->query_width + c->kv_width + group * k, c->qkv_width)};
-    const es_attend_out out = {.output = room->head,
-                               .lse = all ? room->lse : NULL,
-                               .entropy = all || b->entropy ? room->entropy : NULL,
-                               .top_weight = all || b->top_weight ? room->top_weight : NULL,
-                               .sum_squares =
-                                   all || b->sum_squares || b->ess ? room->sum_squares : NULL};
-    ES_TRY(attend_head(p, at, qkv, &out, err));
-    if (b->visit)
+    const es_attend_out out = results_of(p, head);
+    es_view qkv[3];
+    views_of(p, head, qkv);
+    ES_TRY(attend_head(p, head, err));
+    if (p->b->visit)
         ES_TRY(show(p, head, qkv, &out, err));
-    p->f->rows->place(room->head, b->n, k, c->query_width,
-                      es_row_at(p->f, room->heads, head * k, 1));
-    keep_statistics(p, at);
+    p->f->rows->place(out.output, p->b->n, c->head_dim, c->query_width,
+                      es_row_at(p->f, p->room->heads, head * c->head_dim, 1));
+    keep_statistics(p, p->layer * c->heads + head, &out);
     return ES_OK;
 }
 

@@ -1,5 +1,5 @@
 /* head_plan.c : plans in memory: new ones, what all of them must obey, whether one is of a model,
- * and what a block is given. head_plan_file.c reads and writes them. */
+ * and what a block is given. head_plan_read.c and head_plan_write.c are their files. */
 #include "model/head_plan.h"
 
 #include <math.h>
@@ -80,15 +80,6 @@ void es_plan_free(es_plan *plan)
 static bool is_full(const es_policy_spec *spec)
 {
     return !spec->policy || spec->policy == es_policy_at(0);
-}
-
-static bool is_same(const es_policy_spec *a, const es_policy_spec *b)
-{
-    if (is_full(a) || is_full(b))
-        return is_full(a) && is_full(b);
-    return a->policy == b->policy && a->keys == b->keys && a->window == b->window &&
-           a->sinks == b->sinks && a->random == b->random && a->span == b->span &&
-           a->correction == b->correction && a->with_replacement == b->with_replacement;
 }
 
 int64_t es_plan_sees(const es_plan *plan, int64_t n)
@@ -178,7 +169,7 @@ static es_status check_parts(const es_plan *plan, es_plan_origin origin, const d
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         const es_policy_spec *spec = &plan->head[i].spec;
         double kept;
-        if (is_full(spec) || !has_parts(spec) || (last && is_same(spec, last)))
+        if (is_full(spec) || !has_parts(spec) || (last && es_policy_spec_same(spec, last)))
             continue;
         ES_TRY(ask_policy(plan, spec, zeros, choice, &kept, err));
         if (!parts_hold(plan, spec, kept))
@@ -220,7 +211,7 @@ static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t 
 static es_status check_group(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
 {
     const int64_t size = plan->heads / plan->kv_heads, first = i - i % plan->heads % size;
-    if (is_same(&plan->head[first].spec, &plan->head[i].spec))
+    if (es_policy_spec_same(&plan->head[first].spec, &plan->head[i].spec))
         return ES_OK;
     return fail_head(plan, origin, i, ES_E_FORMAT, "plan.group",
                      "heads of one group keep the same keys by the same policy", err,

@@ -1,13 +1,17 @@
-/* sparse_head.c : attention of one head where each query keeps some of the block's keys.
+/* sparse_head.c : attention where each query keeps some of the block's keys.
  *
  * In f64 whatever the model computes in, and with all scores of a few queries at a time: policies
  * that look at scores need them all, and what is measured here is what dropping keys costs, not how
- * much time it saves. Per query i, with scores s_j = q_i.k_j / sqrt(dk):
- *   1  the policy chooses: keys kept surely, keys left to chance
- *   2  chance decides; a key of factor c has ln c added to its score
- *   3  softmax over what is kept, and the weighted sum of its values
- * A query that keeps nothing, which retention without sure keys may do, attends to its own token.
- */
+ * much time it saves. Per position i, with scores s_gj = q_gi.k_j / sqrt(dk) of the heads g that
+ * share their keys, one of them or more:
+ *   1  the policy chooses, once for all g: keys kept surely, keys left to chance
+ *   2  chance decides, once; a key of factor c has ln c added to its score
+ *   3  for each g: softmax over what is kept, and the weighted sum of its values
+ * Several heads are to a policy what one would be whose weights are the sum of theirs: history and
+ * observation are sums over them, the present scores ln of the mean weight. Reach is such that mean
+ * weight times reach is root sum_g (w_gj |u_gj|)^2: that is what keeping a key at random costs all
+ * of them together (THEORY 13). A query that keeps nothing, which retention without sure keys may
+ * do, attends to its own token. */
 #include "model/sparse_head.h"
 
 #include <math.h>
@@ -16,29 +20,32 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "linalg/dense.h"
+#include "stats/weigh.h"
 
 enum { CHUNK = 64 }; /* queries whose scores are one product */
 
-enum { OBSERVED = 32 }; /* queries of an observation window, if nobody says (policy.h) */
-
 /* ---- memory ---- */
 
-es_status es_sparse_room_new(int64_t n, int64_t dk, es_budget *budget, es_sparse_room *room,
-                             es_error *err)
+es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_budget *budget,
+                             es_sparse_room *room, es_error *err)
 {
-    *room = (es_sparse_room){.budget = budget};
-    const int64_t numbers = n * (3 * dk + CHUNK + 4) + dk;
+    *room = (es_sparse_room){.budget = budget, .size = size, .longest = n};
+    const int64_t numbers = n * ((size + 2) * dk + size * CHUNK + 6) + dk;
+    ES_TRY(es_mem_array(budget, size, 1, sizeof *room->heads, "heads that share keys",
+                        (void **)&room->heads, err));
     ES_TRY(
         es_mem_array(budget, numbers + n, 1, sizeof(double), "a sparse head", &room->memory, err));
     room->q = room->memory;
-    room->k = room->q + n * dk;
+    room->k = room->q + size * n * dk;
     room->v = room->k + n * dk;
     room->scores = room->v + n * dk;
-    room->weights = room->scores + n * CHUNK;
-    room->history = room->weights + n;
+    room->weights = room->scores + size * n * CHUNK;
+    room->joint = room->weights + n;
+    room->history = room->joint + n;
     room->observed = room->history + n;
     room->reach = room->observed + n;
-    room->mean = room->reach + n;
+    room->each = room->reach + n;
+    room->mean = room->each + n;
     room->keys = (int64_t *)(void *)(room->mean + dk);
     return ES_OK;
 }
@@ -48,6 +55,7 @@ void es_sparse_room_free(es_sparse_room *room)
     es_choice_free(&room->choice);
     es_kept_free(&room->kept);
     es_mem_free(room->budget, room->memory);
+    es_mem_free(room->budget, room->heads);
     *room = (es_sparse_room){0};
 }
 
@@ -64,77 +72,123 @@ static keys_seen seen_by(es_past past, int64_t i, int64_t n)
     return (keys_seen){begin, es_past_end(past, i, n) - begin};
 }
 
-static void read_head(es_sparse_room *room, const es_view qkv[3])
+static void read_rows(const es_view *from, double *to)
 {
-    const int64_t n = qkv[0].rows, dk = qkv[0].cols;
+    for (int64_t i = 0; i < from->rows; i++)
+        es_view_read_row(from, i, to + i * from->cols);
+}
+
+/* Queries of a head, and scores of a chunk's, where they are. */
+static double *queries_of(const es_sparse_room *room, int64_t g, int64_t dk)
+{
+    return room->q + g * room->longest * dk;
+}
+
+static double *scores_of(const es_sparse_room *room, int64_t g)
+{
+    return room->scores + g * room->longest * CHUNK;
+}
+
+static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *k, const es_view *v,
+                            es_error *err)
+{
+    const int64_t n = k->rows, dk = k->cols;
     const double scale = 1.0 / sqrt((double)dk);
-    double *const to[3] = {room->q, room->k, room->v};
-    for (int part = 0; part < 3; part++)
-        for (int64_t i = 0; i < n; i++)
-            es_view_read_row(&qkv[part], i, to[part] + i * dk);
-    for (int64_t i = 0; i < n * dk; i++)
-        room->q[i] *= scale;
+    es_scan scan;
+    ES_TRY(es_view_scan(k, "a sparse head", &scan, err));
+    ES_TRY(es_view_scan(v, "a sparse head", &scan, err));
+    read_rows(k, room->k);
+    read_rows(v, room->v);
+    for (int64_t g = 0; g < count; g++) {
+        double *q = queries_of(room, g, dk);
+        ES_TRY(es_view_scan(&room->heads[g].q, "a sparse head", &scan, err));
+        read_rows(&room->heads[g].q, q);
+        for (int64_t i = 0; i < n * dk; i++)
+            q[i] *= scale;
+    }
+    return ES_OK;
 }
 
-/* Scores of `count` queries from `first` on. Chunks start at multiples of CHUNK whoever asks, so
+/* Scores of `rows` queries from `first` on. Chunks start at multiples of CHUNK whoever asks, so
  * that the product has the same shape, and the same bits, each time. */
-static void score_chunk(es_sparse_room *room, int64_t first, int64_t count, int64_t n, int64_t dk)
+static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int64_t rows, int64_t n,
+                        int64_t dk)
 {
-    memset(room->scores, 0, (size_t)(count * n) * sizeof(double));
-    es_gemm_add(ES_F64, count, n, dk, room->q + first * dk, room->k, room->scores);
+    for (int64_t g = 0; g < count; g++) {
+        memset(scores_of(room, g), 0, (size_t)(rows * n) * sizeof(double));
+        es_gemm_add(ES_F64, rows, n, dk, queries_of(room, g, dk) + first * dk, room->k,
+                    scores_of(room, g));
+    }
 }
 
-static double largest_of(const double *x, int64_t n)
-{
-    double most = x[0];
-    for (int64_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
-}
+/* What is asked of the heads, and where the present query's scores are. */
+typedef struct asked {
+    const es_policy_spec *spec;
+    unsigned needs;
+    es_past past;
+    const es_address *first;
+    int64_t count, n, dk;
+    const double *scores; /* (keys) of the first head; the others' are as far into their chunks */
+} asked;
 
-/* w (n), of sum 1. */
-static void full_weights(const double *scores, int64_t n, double *w)
+static const double *row_of(const es_sparse_room *room, const asked *a, int64_t g)
 {
-    const double most = largest_of(scores, n);
-    double sum = 0.0;
-    for (int64_t j = 0; j < n; j++)
-        sum += w[j] = exp(scores[j] - most);
-    for (int64_t j = 0; j < n; j++)
-        w[j] /= sum;
+    return a->scores + g * room->longest * CHUNK;
 }
 
 /* ---- what policies may look at ---- */
 
 /* The past of a query is the weights, over all keys, of those that stand before it, as in `sparse`:
- * what a cache would know. `span` of them are kept one by one, for the observation window. */
+ * what a cache would know. Queries are in blocks of `span`. Row i % span of `recent` is what query
+ * i gave; when a block is full, a row becomes the sum of itself and those after it, and stays until
+ * the next block's takes its place. So the last `span` queries are one such row and the sum of the
+ * present block, which is the row beyond: three additions instead of `span`. */
 static es_status begin_past(es_sparse_room *room, int64_t span, int64_t n, es_error *err)
 {
     room->span = span < n ? span : n;
     memset(room->history, 0, (size_t)n * sizeof(double));
-    return es_mem_array(room->budget, room->span, n, sizeof(double), "queries that were observed",
-                        (void **)&room->recent, err);
+    return es_mem_array(room->budget, room->span + 1, n, sizeof(double),
+                        "queries that were observed", (void **)&room->recent, err);
 }
 
-/* What the last queries before query i gave each key, summed in their order. */
+/* What the last queries before query i gave each key. */
 static void observe(es_sparse_room *room, int64_t i, int64_t n)
 {
-    memset(room->observed, 0, (size_t)n * sizeof(double));
-    for (int64_t query = i > room->span ? i - room->span : 0; query < i; query++) {
-        const double *row = room->recent + query % room->span * n;
-        for (int64_t j = 0; j < n; j++)
-            room->observed[j] += row[j];
-    }
+    const double *before = room->recent + i % room->span * n;
+    const double *present = room->recent + room->span * n;
+    for (int64_t j = 0; j < n; j++)
+        room->observed[j] = before[j] + present[j];
 }
 
-/* Query i has given its weights to the keys that it saw, and none to the others. */
-static void remember(es_sparse_room *room, int64_t i, const double *scores, keys_seen seen,
-                     int64_t n)
+static void end_block(es_sparse_room *room, int64_t n)
 {
-    double *row = room->recent + i % room->span * n;
+    for (int64_t row = room->span - 2; row >= 0; row--) {
+        double *to = room->recent + row * n;
+        const double *next = to + n;
+        for (int64_t j = 0; j < n; j++)
+            to[j] += next[j];
+    }
+    memset(room->recent + room->span * n, 0, (size_t)n * sizeof(double));
+}
+
+/* Query i of all heads has given its weights to the keys that it saw, and none to the others. */
+static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen seen)
+{
+    const int64_t n = a->n, end = seen.begin + seen.n;
+    double *row = room->recent + i % room->span * n, *present = room->recent + room->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
-    full_weights(scores + seen.begin, seen.n, row + seen.begin);
-    for (int64_t j = seen.begin; j < seen.begin + seen.n; j++)
+    es_weigh(a->scores + seen.begin, seen.n, row + seen.begin);
+    for (int64_t g = 1; g < a->count; g++) {
+        es_weigh(row_of(room, a, g) + seen.begin, seen.n, room->weights + seen.begin);
+        for (int64_t j = seen.begin; j < end; j++)
+            row[j] += room->weights[j];
+    }
+    for (int64_t j = seen.begin; j < end; j++) {
         room->history[j] += row[j];
+        present[j] += row[j];
+    }
+    if (i % room->span == room->span - 1)
+        end_block(room, n);
 }
 
 static void end_past(es_sparse_room *room)
@@ -143,11 +197,12 @@ static void end_past(es_sparse_room *room)
     room->recent = NULL;
 }
 
-/* How far each value that is seen is from the output over all of them. */
-static void measure_reach(es_sparse_room *room, const double *scores, keys_seen seen, int64_t dk)
+/* How far each value that is seen is from the output over all of them, for these scores. */
+static void measure_reach(es_sparse_room *room, const double *scores, keys_seen seen, int64_t dk,
+                          double *reach)
 {
     const int64_t end = seen.begin + seen.n;
-    full_weights(scores + seen.begin, seen.n, room->weights + seen.begin);
+    es_weigh(scores + seen.begin, seen.n, room->weights + seen.begin);
     memset(room->mean, 0, (size_t)dk * sizeof(double));
     for (int64_t j = seen.begin; j < end; j++)
         for (int64_t c = 0; c < dk; c++)
@@ -158,28 +213,63 @@ static void measure_reach(es_sparse_room *room, const double *scores, keys_seen 
             const double off = room->v[j * dk + c] - room->mean[c];
             sum += off * off;
         }
-        room->reach[j] = sqrt(sum);
+        reach[j] = sqrt(sum);
+    }
+}
+
+/* Of several heads: joint gets ln of their mean weight, reach what goes with it. */
+static void join_scores(es_sparse_room *room, const asked *a, keys_seen seen)
+{
+    const int64_t end = seen.begin + seen.n;
+    const bool reach = a->needs & ES_POLICY_REACH;
+    for (int64_t j = seen.begin; j < end; j++)
+        room->joint[j] = room->reach[j] = 0.0;
+    for (int64_t g = 0; g < a->count; g++) {
+        const double *scores = row_of(room, a, g);
+        if (reach) /* makes the weights, too */
+            measure_reach(room, scores, seen, a->dk, room->each);
+        else
+            es_weigh(scores + seen.begin, seen.n, room->weights + seen.begin);
+        for (int64_t j = seen.begin; j < end; j++) {
+            const double cost = reach ? room->weights[j] * room->each[j] : 0.0;
+            room->joint[j] += room->weights[j];
+            room->reach[j] += cost * cost;
+        }
+    }
+    for (int64_t j = seen.begin; j < end; j++) {
+        const double mean = room->joint[j] / (double)a->count;
+        room->reach[j] = mean > 0.0 ? sqrt(room->reach[j]) / mean : 0.0;
+        room->joint[j] = log(mean);
     }
 }
 
 /* ---- one query ---- */
 
 /* Steps 1 and 2. A policy knows the keys that the query may see as 0, 1, ... */
-static es_status keep_keys(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                           es_past past, const es_address *at, int64_t i, keys_seen seen,
-                           const double *scores, es_error *err)
+static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys_seen seen,
+                           es_error *err)
 {
     const int64_t first = seen.begin;
+    const bool present = a->needs & (ES_POLICY_SCORES | ES_POLICY_REACH);
+    const double *scores = a->scores;
+    es_address at = *a->first;
+    at.cell += (uint64_t)i;
+    if (present && a->count > 1) {
+        join_scores(room, a, seen);
+        scores = room->joint;
+    } else if (a->needs & ES_POLICY_REACH) {
+        measure_reach(room, scores, seen, a->dk, room->reach);
+    }
     const es_policy_query query = {
         .n = seen.n,
         .position = i - first,
-        .causal = past.causal,
+        .causal = a->past.causal,
         .scores = scores + first,
-        .reach = needs & ES_POLICY_REACH ? room->reach + first : NULL,
-        .history = needs & ES_POLICY_HISTORY ? room->history + first : NULL,
-        .observed = needs & ES_POLICY_OBSERVED ? room->observed + first : NULL};
-    ES_TRY(es_policy_choose(spec, &query, room->budget, &room->choice, err));
-    ES_TRY(es_choice_draw(&room->choice, at, &room->kept, err));
+        .reach = a->needs & ES_POLICY_REACH ? room->reach + first : NULL,
+        .history = a->needs & ES_POLICY_HISTORY ? room->history + first : NULL,
+        .observed = a->needs & ES_POLICY_OBSERVED ? room->observed + first : NULL};
+    ES_TRY(es_policy_choose(a->spec, &query, room->budget, &room->choice, err));
+    ES_TRY(es_choice_draw(&room->choice, &at, &room->kept, err));
     for (int64_t t = 0; t < room->kept.count; t++)
         room->kept.keys[t] += first;
     return ES_OK;
@@ -220,7 +310,7 @@ static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int
         for (int64_t c = 0; c < dk; c++)
             y[c] += w * v[c];
         squares += w * w;
-        entropy -= w > 0.0 ? w * log(w) : 0.0;
+        entropy -= out->entropy && w > 0.0 ? w * log(w) : 0.0;
         most = fmax(most, w);
     }
     if (out->entropy)
@@ -232,43 +322,37 @@ static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int
 }
 
 /* All three steps; a query that keeps nothing is left with itself. */
-static es_status attend_query(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                              es_past past, const es_address *first, const es_view *q, int64_t i,
-                              const double *scores, const es_attend_out *out,
+static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
                               es_sparse_found *found, es_error *err)
 {
-    const keys_seen seen = seen_by(past, i, q->rows);
-    es_address at = *first;
-    at.cell += (uint64_t)i;
-    if (needs & ES_POLICY_REACH)
-        measure_reach(room, scores, seen, q->cols);
-    ES_TRY(keep_keys(room, spec, needs, past, &at, i, seen, scores, err));
-    int64_t different = weigh_kept(room, scores);
-    found->kept += (double)room->kept.count / (double)q->rows;
-    if (!different) {
-        found->empty++;
-        room->keys[different] = i;
-        room->weights[different++] = 1.0;
+    ES_TRY(keep_keys(room, a, i, seen_by(a->past, i, a->n), err));
+    found->kept += (double)room->kept.count / (double)a->n;
+    found->empty += !room->kept.count;
+    for (int64_t g = 0; g < a->count; g++) {
+        int64_t different = weigh_kept(room, row_of(room, a, g));
+        if (!different) {
+            room->keys[different] = i;
+            room->weights[different++] = 1.0;
+        }
+        mix_values(room, i, different, a->dk, &room->heads[g].out);
     }
-    mix_values(room, i, different, q->cols, out);
     return ES_OK;
 }
 
 /* ---- no choice of keys ---- */
 
-/* Linformer's mixtures take the place of the keys and values, one set for all queries of the head;
+/* Linformer's mixtures take the place of the keys and values, one set for all queries of the heads;
  * as many as keys were to be kept, and no more than there are. */
-static es_status attend_mixtures(es_sparse_room *room, int64_t keys, const es_address *at,
-                                 const es_view qkv[3], const es_attend_out *out,
-                                 es_sparse_found *found, es_error *err)
+static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_view *k_,
+                                 const es_view *v_, es_sparse_found *found, es_error *err)
 {
-    const int64_t n = qkv[0].rows, dk = qkv[0].cols, rows = keys < n ? keys : n;
+    const int64_t n = a->n, dk = a->dk, rows = a->spec->keys < n ? a->spec->keys : n;
     void *memory;
     ES_TRY(es_mem_array(room->budget, 2 * rows, dk, sizeof(double), "mixtures", &memory, err));
     double *k = memory, *v = k + rows * dk;
-    es_status status = es_linformer_project(&qkv[1], rows, at, room->budget, k, err);
+    es_status status = es_linformer_project(k_, rows, a->first, room->budget, k, err);
     if (status == ES_OK)
-        status = es_linformer_project(&qkv[2], rows, at, room->budget, v, err);
+        status = es_linformer_project(v_, rows, a->first, room->budget, v, err);
     if (status == ES_OK) {
         memcpy(room->k, k, (size_t)(rows * dk) * sizeof(double));
         memcpy(room->v, v, (size_t)(rows * dk) * sizeof(double));
@@ -279,11 +363,12 @@ static es_status attend_mixtures(es_sparse_room *room, int64_t keys, const es_ad
         room->keys[j] = j;
     for (int64_t first = 0; first < n; first += CHUNK) {
         const int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        score_chunk(room, first, count, rows, dk);
-        for (int64_t i = 0; i < count; i++) {
-            full_weights(room->scores + i * rows, rows, room->weights);
-            mix_values(room, first + i, rows, dk, out);
-        }
+        score_chunk(room, a->count, first, count, rows, dk);
+        for (int64_t g = 0; g < a->count; g++)
+            for (int64_t i = 0; i < count; i++) {
+                es_weigh(scores_of(room, g) + i * rows, rows, room->weights);
+                mix_values(room, first + i, rows, dk, &room->heads[g].out);
+            }
     }
     found->kept = (double)rows;
     return ES_OK;
@@ -291,44 +376,45 @@ static es_status attend_mixtures(es_sparse_room *room, int64_t keys, const es_ad
 
 /* ---- all queries ---- */
 
-static es_status attend_queries(es_sparse_room *room, const es_policy_spec *spec, unsigned needs,
-                                es_past past, const es_address *first, const es_view *q,
-                                const es_attend_out *out, es_sparse_found *found, es_error *err)
+static es_status attend_queries(es_sparse_room *room, asked *a, es_sparse_found *found,
+                                es_error *err)
 {
-    const int64_t n = q->rows;
+    const int64_t n = a->n;
     for (int64_t begin = 0; begin < n; begin += CHUNK) {
-        const int64_t count = n - begin < CHUNK ? n - begin : CHUNK;
-        const int64_t keys = es_past_end(past, begin + count - 1, n); /* that one of them sees */
-        score_chunk(room, begin, count, keys, q->cols);
-        for (int64_t i = begin; i < begin + count; i++) {
-            const double *scores = room->scores + (i - begin) * keys;
-            if (needs & ES_POLICY_OBSERVED)
+        const int64_t rows = n - begin < CHUNK ? n - begin : CHUNK;
+        const int64_t keys = es_past_end(a->past, begin + rows - 1, n); /* that one of them sees */
+        score_chunk(room, a->count, begin, rows, keys, a->dk);
+        for (int64_t i = begin; i < begin + rows; i++) {
+            a->scores = room->scores + (i - begin) * keys;
+            if (a->needs & ES_POLICY_OBSERVED)
                 observe(room, i, n);
-            ES_TRY(attend_query(room, spec, needs, past, first, q, i, scores, out, found, err));
+            ES_TRY(attend_query(room, a, i, found, err));
             if (room->recent)
-                remember(room, i, scores, seen_by(past, i, n), n);
+                remember(room, a, i, seen_by(a->past, i, n));
         }
     }
     return ES_OK;
 }
 
-es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec, es_past past,
-                           const es_address *first, const es_view qkv[3], const es_attend_out *out,
-                           es_sparse_found *found, es_error *err)
+es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
+                           es_past past, const es_address *first, const es_view *k,
+                           const es_view *v, es_sparse_found *found, es_error *err)
 {
     const unsigned needs = es_policy_needs(spec->policy);
+    asked a = {.spec = spec,
+               .needs = needs,
+               .past = past,
+               .first = first,
+               .count = count,
+               .n = k->rows,
+               .dk = k->cols};
     *found = (es_sparse_found){0};
-    for (int part = 0; part < 3; part++) {
-        es_scan scan;
-        ES_TRY(es_view_scan(&qkv[part], "a sparse head", &scan, err));
-    }
-    read_head(room, qkv);
+    ES_TRY(read_heads(room, count, k, v, err));
     if (needs & ES_POLICY_MEASURED)
-        return attend_mixtures(room, spec->keys, first, qkv, out, found, err);
+        return attend_mixtures(room, &a, k, v, found, err);
     if (needs & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
-        ES_TRY(begin_past(room, spec->span > 0 ? spec->span : OBSERVED, qkv[0].rows, err));
-    const es_status status =
-        attend_queries(room, spec, needs, past, first, &qkv[0], out, found, err);
+        ES_TRY(begin_past(room, spec->span > 0 ? spec->span : ES_POLICY_SPAN, a.n, err));
+    const es_status status = attend_queries(room, &a, found, err);
     end_past(room);
     return status;
 }

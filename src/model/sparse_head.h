@@ -1,21 +1,34 @@
-/* sparse_head.h : one head of one block whose queries keep some of their keys (policy.h). */
+/* sparse_head.h : heads of one block whose queries keep some of their keys (policy.h). Heads that
+ * share keys and values, and ask for the same, share what they keep, as their cache would. */
 #ifndef ES_MODEL_SPARSE_HEAD_H
 #define ES_MODEL_SPARSE_HEAD_H
 
 #include <esscher/attend.h>
 #include <esscher/policy.h>
 
+/* One head of those that keep the same keys. */
+typedef struct es_sparse_head {
+    es_view q;         /* (n, dk) */
+    es_attend_out out; /* where its results go */
+} es_sparse_head;
+
 /* What one thread works in; sized for the longest block. */
 typedef struct es_sparse_room {
     es_budget *budget;
-    double *q, *k, *v; /* (n, dk) of the head in f64, q times the score scale */
-    double *scores;    /* (chunk, n) of some queries */
-    double *weights;   /* (n) of one query: of all keys, then of those it keeps */
-    double *history;   /* (n) weight that keys have had from the queries before */
-    double *observed;  /* (n) from the last `span` of them */
-    double *recent;    /* (span, n) theirs, one by one; NULL: nobody asks */
+    es_sparse_head *heads; /* (size) to be filled in by who asks */
+    int64_t size;          /* heads that share keys and values, at most */
+    int64_t longest;       /* tokens */
+    double *q;             /* (size, n, dk) of the heads in f64, times the score scale */
+    double *k, *v;         /* (n, dk) theirs in common */
+    double *scores;        /* (size, chunk, n) of some queries */
+    double *weights;       /* (n) of one query: of all keys, then of those it keeps */
+    double *joint;         /* (n) ln of the heads' mean weight of one query */
+    double *history;       /* (n) weight that keys have had from the queries before */
+    double *observed;      /* (n) from the last `span` of them */
+    double *recent;        /* (span + 1, n) theirs, and sums of theirs; NULL: nobody asks */
     int64_t span;
-    double *reach; /* (n) |v_j - y|, y the output over all keys */
+    double *reach; /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
+    double *each;  /* (n) of one head among several */
     double *mean;  /* (dk) that y */
     int64_t *keys; /* (n) different keys that are kept */
     es_choice choice;
@@ -23,11 +36,11 @@ typedef struct es_sparse_room {
     void *memory;
 } es_sparse_room;
 
-/*! es_sparse_room_new() : for blocks of up to n tokens and heads of dimension dk. *room may be
- *  freed whatever is returned. O(n dk) memory, and O(n span) while the past is looked at. @return :
- * ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_sparse_room_new(int64_t n, int64_t dk, es_budget *budget, es_sparse_room *room,
-                             es_error *err);
+/*! es_sparse_room_new() : for blocks of up to n tokens and up to `size` heads of dimension dk that
+ *  share keys. *room may be freed whatever is returned. O(size n dk) memory, and O(n span) while
+ * the past is looked at: es_model_sparse_bytes(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_budget *budget,
+                             es_sparse_room *room, es_error *err);
 void es_sparse_room_free(es_sparse_room *room);
 
 /* What a query may see before any policy: every key of the block; or, causal, its own and those
@@ -62,13 +75,14 @@ typedef struct es_sparse_found {
     int64_t empty; /* queries for which chance kept no key */
 } es_sparse_found;
 
-/*! es_sparse_attend() : every query of qkv (queries, keys, values; n rows each) over the keys that
- *  `spec` keeps of those it may see, chance at cells first->cell + query. Results as es_attend()
- * with the scale 1/sqrt(dk), of the weights that were used: output, entropy, top_weight and
- *  sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return : ES_OK;
- *  ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
-es_status es_sparse_attend(es_sparse_room *room, const es_policy_spec *spec, es_past past,
-                           const es_address *first, const es_view qkv[3], const es_attend_out *out,
-                           es_sparse_found *found, es_error *err);
+/*! es_sparse_attend() : every query of room->heads[0 .. count) over the keys k, v (n rows each)
+ * that `spec` keeps of those it may see, chance at cells first->cell + query. What is kept for a
+ *  position is one set for all of the heads, chosen by what they look at in common (model.h).
+ *  Results as es_attend() with the scale 1/sqrt(dk), of the weights that were used: output,
+ * entropy, top_weight and sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return :
+ * ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
+es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
+                           es_past past, const es_address *first, const es_view *k,
+                           const es_view *v, es_sparse_found *found, es_error *err);
 
 #endif

@@ -103,6 +103,17 @@ es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error
     return ES_OK;
 }
 
+static bool is_full(const es_policy_spec *spec) { return policy_of(spec) == es_policy_at(0); }
+
+bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
+{
+    if (is_full(a) || is_full(b))
+        return is_full(a) && is_full(b);
+    return a->policy == b->policy && a->keys == b->keys && a->window == b->window &&
+           a->sinks == b->sinks && a->random == b->random && a->span == b->span &&
+           a->correction == b->correction && a->with_replacement == b->with_replacement;
+}
+
 /* ---- queries ---- */
 
 static es_status check_query(const es_policy_query *query, es_error *err)

@@ -100,6 +100,50 @@ void es_best_first(const double *by, int64_t *keys, int64_t count, int64_t best)
     }
 }
 
+static int64_t middle_of(const double *by, int64_t a, int64_t b, int64_t c)
+{
+    if (better(by, a, b))
+        return better(by, b, c) ? b : better(by, a, c) ? c : a;
+    return better(by, a, c) ? a : better(by, b, c) ? c : b;
+}
+
+/* Keys better than the pivot to the left, worse ones to the right: [low, *left) and [*right, high).
+ */
+static void divide(const double *by, int64_t *keys, int64_t low, int64_t high, int64_t *left,
+                   int64_t *right)
+{
+    const int64_t pivot = middle_of(by, keys[low], keys[low + (high - low) / 2], keys[high - 1]);
+    int64_t i = low, j = high - 1;
+    while (i <= j) {
+        while (better(by, keys[i], pivot))
+            i++;
+        while (better(by, pivot, keys[j]))
+            j--;
+        if (i <= j)
+            swap(keys, i++, j--);
+    }
+    *left = j + 1;
+    *right = i;
+}
+
+/* The worst of the `best` of keys (count), which lose their order. O(count), by Hoare's selection;
+ * where its pivots are bad, and at the end, by the heap. */
+static int64_t worst_of_best(const double *by, int64_t *keys, int64_t count, int64_t best)
+{
+    int64_t low = 0, high = count, left, right;
+    for (int rounds = 0; rounds < 40 && high - low > 16; rounds++) {
+        divide(by, keys, low, high, &left, &right);
+        if (best > right)
+            low = right;
+        else if (best <= left)
+            high = left;
+        else
+            return keys[best - 1]; /* the pivot, alone between the two */
+    }
+    es_best_first(by, keys + low, high - low, best - low);
+    return keys[best - 1];
+}
+
 void es_keep_best(es_choice *choice, const double *by, int64_t count)
 {
     es_keep_others(choice);
@@ -108,8 +152,13 @@ void es_keep_best(es_choice *choice, const double *by, int64_t count)
         count = choice->rest_count;
     if (count < 0)
         count = 0;
-    es_best_first(by, found, choice->rest_count, count);
-    es_best_first(NULL, found, count, count);
+    if (count > 0 && count < choice->rest_count) {
+        const int64_t worst = worst_of_best(by, found, choice->rest_count, count);
+        es_keep_others(choice);
+        for (int64_t from = 0, to = 0; to < count; from++)
+            if (!better(by, worst, found[from]))
+                found[to++] = found[from];
+    }
     choice->rest_count = 0;
     choice->sure_count += count;
     for (int64_t to = choice->sure_count; count > 0;) /* both rise: the largest goes last */

@@ -6,7 +6,7 @@
  * something is looked at, what stands around it is kept with it. The largest fill up `keys`. */
 #include "policy/policy_row.h"
 
-enum { SPAN = 32, NEIGHBOURS = 3 };
+enum { NEIGHBOURS = 3 };
 
 /* choice->kept, which nobody needs without chance, holds what keys are judged by. */
 static void pool(const double *observed, es_choice *choice)
@@ -28,7 +28,7 @@ static void pool(const double *observed, es_choice *choice)
 
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
-    const int64_t span = es_part_or(spec->span, SPAN);
+    const int64_t span = es_part_or(spec->span, ES_POLICY_SPAN);
     const int64_t near = span < spec->keys ? span : spec->keys;
     es_keep_window(choice, query, es_part_window(spec, query, near));
     pool(query->observed, choice);

@@ -20,6 +20,11 @@ typedef uint64_t es_pack __attribute__((vector_size(32)));
 #include <emmintrin.h>
 typedef uint64_t es_pack __attribute__((vector_size(16)));
 #define PACK_MULTIPLY(a, b) ((es_pack)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+typedef uint64_t es_pack __attribute__((vector_size(16)));
+#define PACK_MULTIPLY(a, b)                                                                        \
+    ((es_pack)vmull_u32(vmovn_u64((uint64x2_t)(a)), vmovn_u64((uint64x2_t)(b))))
 #else
 typedef uint64_t es_pack __attribute__((vector_size(16)));
 #define PACK_MULTIPLY(a, b) (((a)&UINT32_MAX) * ((b)&UINT32_MAX))

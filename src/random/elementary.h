@@ -97,15 +97,13 @@ static inline void es_turn(double u, double *cosine, double *sine)
     *cosine = es_of_bits((b ^ swap) ^ (((q + 1) & 2) << 62));
 }
 
-/* exp(x); 0 below -745, and x above 709 is taken as 709.
+/* e^r - 1, where x = k log 2 + r, |r| <= log(2)/2; *shifted is k + 1.5 2^52, k in its low bits.
  *
- * x = k log 2 + r, |r| <= log(2)/2; exp(r) = 1 + r + r^2 E(r); fit: |r^2 (E - fit)| < 1.3e-17. The
- * power of two is applied in two halves so that results may fade into the subnormal numbers. */
-static inline double es_exp(double x)
+ * e^r = 1 + r + r^2 E(r); fit: |r^2 (E - fit)| < 1.3e-17. */
+static inline double es_exp_reduced(double x, double *shifted)
 {
-    x = x > 709.0 ? 709.0 : x;
-    x = x < -746.0 ? -746.0 : x;
-    const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52, k = shifted - 0x1.8p52;
+    *shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52;
+    const double k = *shifted - 0x1.8p52;
     const double r = (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45;
     double p = 0x1.af389ecfc4b9cp-26;
     p = p * r + 0x1.28917c89a43a7p-22;
@@ -117,10 +115,29 @@ static inline double es_exp(double x)
     p = p * r + 0x1.5555555553d68p-5;
     p = p * r + 0x1.5555555555556p-3;
     p = p * r + 0x1.0000000000001p-1;
-    const double e = 1.0 + (r + r * r * p);
-    const int64_t whole = (int64_t)k, half = whole / 2;
+    return r + r * r * p;
+}
+
+/* exp(x); 0 below -745, and x above 709 is taken as 709. The power of two is applied in two halves
+ * so that results may fade into the subnormal numbers. */
+static inline double es_exp(double x)
+{
+    double shifted;
+    x = x > 709.0 ? 709.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    const double e = 1.0 + es_exp_reduced(x, &shifted);
+    const int64_t whole = (int64_t)(shifted - 0x1.8p52), half = whole / 2;
     return e * es_of_bits((uint64_t)(half + 1023) << 52) *
            es_of_bits((uint64_t)(whole - half + 1023) << 52);
+}
+
+/* exp(x) for -708 <= x <= 709, where it is a normal number: the same bits. AVX2 has no conversion
+ * to 64-bit integers, which es_exp() wants; here the low bits of `shifted` do. */
+static inline double es_exp_normal(double x)
+{
+    double shifted;
+    const double e = 1.0 + es_exp_reduced(x, &shifted);
+    return e * es_of_bits((es_bits_of(shifted) + 1023) << 52);
 }
 
 #endif

@@ -2,6 +2,7 @@
  * start where no MPI is installed. */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,16 @@
 #include "ranks/fabric_plugin.h"
 #include "ranks/launcher.h"
 
+#ifdef ES_NO_PLUGINS /* a static program: there is nothing that could load a library */
+static es_status find_plugin(es_launcher_kind kind, const es_fabric_plugin **out, es_error *err)
+{
+    (void)kind;
+    *out = NULL;
+    return es_fail(err, ES_E_UNSUPPORTED, "mpi.plugin",
+                   "use a program that was built without ESSCHER_STATIC, or --no-mpi",
+                   "this program is static and cannot load an MPI");
+}
+#else
 #define OPENMPI "libesscher-mpi-openmpi.so"
 #define MPICH   "libesscher-mpi-mpich.so"
 #define PLAIN   "libesscher-mpi.so" /* of the MPI that was the default where it was built */
@@ -49,25 +60,35 @@ static void *open_file(search *s, const char *path)
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     const char *why = library ? NULL : dlerror();
     /* a plugin that is there and lacks its MPI says more than one that is not there */
-    if (why && (s->named || !(strstr(why, path) && strstr(why, "No such file"))))
+    const bool absent =
+        why && strstr(why, path) && (strstr(why, "No such file") || strstr(why, "Not a directory"));
+    if (why && (s->named || !absent))
         snprintf(s->why, sizeof s->why, "%s", why);
     return library;
+}
+
+/* Beside this library, where it was built; in a folder of their own there, where it was installed;
+ * or where the system looks. */
+static void *open_plugin(search *s, const char *file)
+{
+    static const char *const below[] = {"", "esscher/"};
+    void *library = NULL;
+    for (int i = 0; i < 2 && !library && s->folder[0]; i++) {
+        char path[sizeof s->folder + 64];
+        snprintf(path, sizeof path, "%s%s%s", s->folder, below[i], file);
+        library = open_file(s, path);
+    }
+    return library ? library : open_file(s, file);
 }
 
 static void *open_any(search *s, es_launcher_kind kind)
 {
     if (s->named)
         return open_file(s, s->named);
-    for (int i = 0; i < 3 && files[kind][i]; i++) {
-        char path[sizeof s->folder + 64];
-        snprintf(path, sizeof path, "%s%s", s->folder, files[kind][i]);
-        void *library = s->folder[0] ? open_file(s, path) : NULL;
-        if (!library)
-            library = open_file(s, files[kind][i]);
-        if (library)
-            return library;
-    }
-    return NULL;
+    void *library = NULL;
+    for (int i = 0; i < 3 && files[kind][i] && !library; i++)
+        library = open_plugin(s, files[kind][i]);
+    return library;
 }
 
 static es_status find_plugin(es_launcher_kind kind, const es_fabric_plugin **out, es_error *err)
@@ -96,6 +117,7 @@ static es_status find_plugin(es_launcher_kind kind, const es_fabric_plugin **out
     *out = plugin;
     return ES_OK;
 }
+#endif
 
 /* Processes that were started together and do not find each other would all do the same work, and
  * write the same files. */

@@ -11,9 +11,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "store/file.h"
-
-extern char **environ;
 
 static const char hint[] = "install nodejs, 18 or later";
 
@@ -25,13 +24,14 @@ static es_status clean_environment(char ***out, es_error *err)
 {
     int64_t count = 0, kept = 0;
     void *memory;
-    while (environ && environ[count])
+    char **all = es_system_environment();
+    while (all && all[count])
         count++;
     ES_TRY(es_mem_array(NULL, count + 1, 1, sizeof(char *), "an environment", &memory, err));
     *out = memory;
     for (int64_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "NODE_", strlen("NODE_")) != 0)
-            (*out)[kept++] = environ[i];
+        if (strncmp(all[i], "NODE_", strlen("NODE_")) != 0)
+            (*out)[kept++] = all[i];
     return ES_OK;
 }
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 es_status es_file_fail(es_error *err, const char *path, const char *rule, const char *hint,
                        const char *verb, int number)
@@ -260,7 +260,7 @@ static void sync_folder(const es_draft *draft)
 es_status es_draft_publish(es_draft *draft, es_error *err)
 {
     es_status status = ES_OK;
-    if (!draft->hasty && fsync(draft->fd) != 0)
+    if (!draft->hasty && es_system_flush(draft->fd) != 0)
         status = es_file_fail(err, draft->path, "file.write", "check the space left on the disk",
                               "write", errno);
     const int closed = close(draft->fd); /* a network file system may report a full disk here */
@@ -350,8 +350,4 @@ const char *es_network_name(uint32_t type)
     return NULL;
 }
 
-const char *es_network_of(int fd)
-{
-    struct statfs st;
-    return fstatfs(fd, &st) == 0 ? es_network_name((uint32_t)st.f_type) : NULL;
-}
+const char *es_network_of(int fd) { return es_network_name(es_system_volume(fd)); }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "store/file.h"
 #include "store/npy_header.h"
 
@@ -197,7 +198,7 @@ es_status es_npy_rows_read(const es_npy_rows *file, int64_t first, int64_t count
 
 es_status es_npy_rows_sync(const es_npy_rows *file, es_error *err)
 {
-    return fdatasync(file->fd) == 0
+    return es_system_flush(file->fd) == 0
                ? ES_OK
                : es_file_fail(err, file->path, "file.write", "is the disk full?", "sync", errno);
 }

@@ -88,7 +88,8 @@ static es_status make_writable(es_run *run, const es_run_spec *spec, bool sessio
         return es_sql_fail(&run->sql, SQLITE_READONLY, err);
     ES_TRY(load(run, err));
     ES_TRY(es_run_spec_compare(run, spec, err));
-    ES_TRY(es_sql_exec(&run->sql, "PRAGMA journal_mode = DELETE", err));
+    /* fullfsync: on macOS bytes else stay in the drive's memory; elsewhere it changes nothing */
+    ES_TRY(es_sql_exec(&run->sql, "PRAGMA journal_mode = DELETE; PRAGMA fullfsync = ON", err));
     return session ? es_run_write(run, write_session, spec, 0, true, err) : ES_OK;
 }
 

@@ -1,10 +1,11 @@
 /* budget_plan.c : from risks by number of keys to a plan, and what it will do.
  *
- * A unit is a group of heads that share their keys (one head where none do): its risk is the sum of
- * theirs, under one policy and one number of keys. Between the numbers at which risks were computed
- * they lie on a line of logarithms. own2 of a layer is the sum over its units: heads err nearly
- * independently (THEORY 14). What later layers make of it is proportional to it (15): measured with
- * one layer thinned at a time, for hidden states and for the loss alike, and added up. */
+ * A unit is a group of heads that share their keys (one head where none do): its risk is that of
+ * the sum of their errors, under one policy and one number of keys. Between the numbers at which
+ * risks were computed they lie on a line of logarithms. own2 of a layer is the sum over its units:
+ * heads err nearly independently (THEORY 14). What later layers make of it is proportional to it
+ * (15): measured with one layer thinned at a time, for hidden states and for the loss alike, and
+ * added up. */
 #include <math.h>
 #include <string.h>
 
@@ -40,9 +41,16 @@ static es_status means_new(const budget_state *s, es_arena *arena, budget_means 
     return take(arena, L, 1, &out->loss, err);
 }
 
-static double share_of(budget_subset of)
+static bool is_of(budget_subset of, int64_t block)
 {
-    return 1.0 / (double)(of.to - of.from - (of.skip >= 0));
+    return (block >= of.from && block < of.to) != of.others;
+}
+
+/* Of each block, of so many that there are. */
+static double share_of(budget_subset of, int64_t blocks)
+{
+    const int64_t inside = of.to - of.from;
+    return 1.0 / (double)(of.others ? blocks - inside : inside);
 }
 
 static void add_all(double *to, const double *from, int64_t count, double share)
@@ -56,9 +64,9 @@ static void add_curves(const budget_state *s, const double *cell, double share, 
     const es_model_config *c = s->config;
     const int64_t size = c->heads / c->kv_heads, risks = s->P * s->K;
     const es_curves at = budget_curves_at(s, cell);
+    add_all(out->risk, at.group, s->units * risks, share);
     for (int64_t h = 0; h < c->layers * c->heads; h++) {
         const int64_t unit = h / size;
-        add_all(out->risk + unit * risks, at.risk + h * risks, risks, share);
         add_all(out->limit + unit * s->K, at.limit + h * s->K, s->K, share);
         out->need[unit] += share * at.facts[h * ES_FACTS + ES_FACT_NEED] / (double)size;
     }
@@ -77,12 +85,12 @@ static es_status add_gains(const es_job *job, budget_subset of, const es_exec *e
     ES_TRY(take(arena, L, 1, &own2, err));
     ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
     es_gain *g = gains;
-    for (int64_t b = of.from; b < of.to; b++) {
-        if (b == of.skip)
+    for (int64_t b = 0; b < s->text.count; b++) {
+        if (!is_of(of, b))
             continue;
         ES_TRY(es_job_need(job, BUDGET_GAINS, b, exec, &cell, err));
         budget_gains_at(s, cell, g, &spread2);
-        const double share = share_of(of);
+        const double share = share_of(of, s->text.count);
         add_all(out->spread2, spread2, L + 1, share);
         for (int64_t l = 0; l < L; l++) {
             own2[l] += share * g[l].own2;
@@ -98,21 +106,36 @@ static es_status add_gains(const es_job *job, budget_subset of, const es_exec *e
     return ES_OK;
 }
 
-budget_subset budget_all(const budget_state *s) { return (budget_subset){0, s->text.count, -1}; }
+budget_subset budget_all(const budget_state *s) { return (budget_subset){.to = s->text.count}; }
 
-es_status budget_average(const es_job *job, budget_subset of, bool gains, const es_exec *exec,
-                         es_arena *arena, budget_means *out, es_error *err)
+es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err)
 {
     const budget_state *s = job->state;
+    const int64_t blocks = stage == BUDGET_OTHERS ? s->others.count : s->text.count;
     const double *cell;
     ES_TRY(means_new(s, arena, out, err));
-    for (int64_t b = of.from; b < of.to; b++) {
-        if (b == of.skip)
+    for (int64_t b = 0; b < blocks; b++) {
+        if (!is_of(of, b))
             continue;
-        ES_TRY(es_job_need(job, BUDGET_CURVES, b, exec, &cell, err));
-        add_curves(s, cell, share_of(of), out);
+        ES_TRY(es_job_need(job, stage, b, exec, &cell, err));
+        add_curves(s, cell, share_of(of, blocks), out);
     }
-    return gains ? add_gains(job, of, exec, arena, out, err) : ES_OK;
+    return ES_OK;
+}
+
+es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
+                         budget_means *out, es_error *err)
+{
+    ES_TRY(budget_average_risks(job, BUDGET_CURVES, of, exec, arena, out, err));
+    return add_gains(job, of, exec, arena, out, err);
+}
+
+void budget_lend(const budget_means *from, budget_means *to)
+{
+    to->transfer = from->transfer;
+    to->spread2 = from->spread2;
+    to->loss = from->loss;
 }
 
 /* ---- risks at any number of keys ---- */
@@ -123,7 +146,7 @@ static double between(double x0, double y0, double x1, double y1, double x)
     if (!(x1 > x0))
         return y0;
     if (!(y0 > 0.0 && y1 > 0.0))
-        return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+        return y0 + (y1 - y0) * ((x - x0) / (x1 - x0)); /* the share first: 1 at x1, so y1 there */
     return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
 }
 
@@ -279,11 +302,11 @@ es_status budget_share_limit(const budget_state *s, const budget_means *a, doubl
     return ES_OK;
 }
 
-/* ---- the plan that was asked for ---- */
+/* ---- tolerances ---- */
 
-/* Each layer by itself: the fewest keys whose error is within the tolerance. */
-static es_status meet_error(const budget_state *s, const budget_means *a, double error,
-                            es_arena *arena, budget_pick *picks, es_error *err)
+/* Each layer by itself. */
+es_status budget_meet(const budget_state *s, const budget_means *a, const double *tolerance,
+                      es_arena *arena, budget_pick *picks, es_error *err)
 {
     const int64_t groups = s->config->kv_heads;
     offer o;
@@ -291,16 +314,16 @@ static es_status meet_error(const budget_state *s, const budget_means *a, double
     fill_offer(s, a, NULL, &o);
     for (int64_t l = 0; l < s->config->layers; l++) {
         es_curve *own = o.curves + l * groups;
+        const double most = tolerance[l] * tolerance[l] * a->out2[l];
         for (int64_t g = 0; g < groups; g++)
             own[g].weight = 1.0;
-        ES_TRY(es_allocate_risk(own, groups, error * error * a->out2[l], o.chosen + l * groups,
-                                NULL, NULL, err));
+        ES_TRY(es_allocate_risk(own, groups, most, o.chosen + l * groups, NULL, NULL, err));
     }
     take_chosen(s, a, NULL, &o, picks);
     return ES_OK;
 }
 
-static double loss_of(const budget_state *s, const budget_means *a, const budget_pick *picks)
+double budget_loss(const budget_state *s, const budget_means *a, const budget_pick *picks)
 {
     double loss = 0.0;
     for (int64_t u = 0; u < s->units; u++)
@@ -308,34 +331,23 @@ static double loss_of(const budget_state *s, const budget_means *a, const budget
     return loss;
 }
 
-/* The fewest keys whose predicted loss is within the tolerance, to half a per cent of all. */
-static es_status meet_loss(const budget_state *s, const budget_means *a, double loss,
-                           es_arena *arena, budget_pick *picks, es_error *err)
+es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
+                           es_arena *arena, double *total, es_error *err)
 {
     const double all = (double)(s->units * s->n);
     double low = (double)(s->units * s->options[0]), high = all;
+    void *picks;
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
     ES_TRY(budget_share(s, a, BUDGET_OURS, low, NULL, arena, picks, err));
-    if (loss_of(s, a, picks) <= loss)
-        return ES_OK;
+    if (budget_loss(s, a, picks) <= loss)
+        high = low;
     while (high - low > 0.005 * all) {
         const double middle = 0.5 * (low + high);
         ES_TRY(budget_share(s, a, BUDGET_OURS, middle, NULL, arena, picks, err));
-        *(loss_of(s, a, picks) <= loss ? &high : &low) = middle;
+        *(budget_loss(s, a, picks) <= loss ? &high : &low) = middle;
     }
-    return budget_share(s, a, BUDGET_OURS, high, NULL, arena, picks, err);
-}
-
-es_status budget_make(const es_job *job, const budget_means *a, es_arena *arena, budget_pick *picks,
-                      es_error *err)
-{
-    const budget_params *p = job->params;
-    const budget_state *s = job->state;
-    if (!isnan(p->error))
-        return meet_error(s, a, p->error, arena, picks, err);
-    if (!isnan(p->loss))
-        return meet_loss(s, a, p->loss, arena, picks, err);
-    const double total = p->keys ? (double)p->keys : p->ratio * (double)(s->units * s->n);
-    return budget_share(s, a, BUDGET_OURS, total, NULL, arena, picks, err);
+    *total = high;
+    return ES_OK;
 }
 
 double budget_total(const budget_state *s, const budget_pick *picks)
@@ -378,20 +390,22 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_pi
 }
 
 void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
-                    const double *own2, const double *factor, budget_forecast *out)
+                    const double *own2, const budget_factors *f, budget_forecast *out)
 {
     const int64_t L = s->config->layers;
     out->loss = 0.0;
     for (int64_t j = 0; j <= L; j++)
         out->state[j] = 0.0;
     for (int64_t l = 0; l < L; l++) {
-        const double own =
-            (own2 ? own2[l] : budget_own2(s, a, picks, l)) * (factor ? factor[l] : 1.0);
+        const double own = (own2 ? own2[l] : budget_own2(s, a, picks, l)) *
+                           (f && f->optimism ? f->optimism[l] : 1.0) *
+                           (f && f->heads ? f->heads[l] : 1.0);
         out->own[l] = relative(own, a->out2[l]);
-        out->loss += a->loss[l] * own;
+        out->loss += a->loss[l] * own * (f && f->loss > 0.0 ? f->loss : 1.0);
         for (int64_t j = 0; j <= L; j++)
             out->state[j] += a->transfer[l * (L + 1) + j] * own;
     }
     for (int64_t j = 0; j <= L; j++)
-        out->state[j] = relative(out->state[j], a->spread2[j]);
+        out->state[j] =
+            relative(out->state[j] * (f && f->coherence ? f->coherence[j] : 1.0), a->spread2[j]);
 }

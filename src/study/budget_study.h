@@ -1,10 +1,11 @@
-/* budget_study.h : the study `budget`: what it asks and runs is in budget_study.c, its texts in
- * budget_texts.c, curves, plans and predictions in budget_plan.c, what becomes of them in
- * budget_summary.c, verification in budget_verified.c.
+/* budget_study.h : the study `budget`: what it asks is in budget_study.c, its texts in
+ * budget_texts.c, cells in budget_cells.c, curves and plans in budget_plan.c, how a tolerance is
+ * met in budget_search.c, predictions in budget_forecast.c, what becomes of them in
+ * budget_summary.c, other plans in budget_compare.c, verification in budget_verified.c.
  *
  * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers
- * make of one layer's error (gains), the model under an allocation (trials). Everything that is
- * said is made of those. */
+ * make of one layer's error (gains), the model under an allocation (trials: to meet a tolerance, to
+ * rehearse the plan, to verify it). Everything that is said is made of those. */
 #ifndef ES_STUDY_BUDGET_STUDY_H
 #define ES_STUDY_BUDGET_STUDY_H
 
@@ -20,7 +21,7 @@
 
 typedef struct budget_params {
     const char *model, *policy, *tasks, *out_plan;
-    es_texts texts, verify;
+    es_texts texts, verify, others;
     int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
     double ratio, error, loss;
     es_grid frontier;
@@ -28,7 +29,16 @@ typedef struct budget_params {
     bool deployable, rivals, everywhere, allow_trailing;
 } budget_params;
 
-enum { BUDGET_CURVES, BUDGET_GAINS, BUDGET_TRIALS };
+/* Stages. Trials of calibration's blocks run the plan that the other blocks make. */
+enum {
+    BUDGET_CURVES,
+    BUDGET_OTHERS, /* curves of another text */
+    BUDGET_GAINS,
+    BUDGET_SEARCH, /* trials of calibration's blocks, BUDGET_STEPS stages of them */
+    BUDGET_STEPS = 2,
+    BUDGET_REHEARSAL = BUDGET_SEARCH + BUDGET_STEPS, /* the same of what was found */
+    BUDGET_TRIALS                                    /* of other text: verification */
+};
 
 /* How keys are shared out. */
 typedef enum budget_way {
@@ -59,7 +69,7 @@ typedef struct budget_state {
     const es_model_config *config;
     es_tokenizer *tokenizer;
     es_tasks tasks;
-    budget_text text, verify;
+    budget_text text, verify, others;
     int64_t n;                /* context of the plan */
     es_policy_spec *policies; /* (P) candidates */
     int64_t P;
@@ -70,7 +80,8 @@ typedef struct budget_state {
     int64_t n_options;
     budget_setting *settings; /* (n_settings); the first is the plan */
     int64_t n_settings;
-    double *room; /* (2, blocks of verification) for summaries */
+    int steps;    /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
+    double *room; /* (2, blocks) for summaries */
 } budget_state;
 
 /*! budget_block() : block `at` of a text, for the laboratory. */
@@ -80,10 +91,9 @@ es_budget_block budget_block(const es_job *job, const budget_text *text, int64_t
 
 es_status budget_read_texts(es_job *job, es_error *err);
 
-/* ---- cells ---- */
+/* ---- budget_cells.c ---- */
 
-/*! budget_curves_at(), budget_gains_at(), budget_trial_at() : where the numbers of a cell are. The
- *  gains have no room for error2 of their own: it is found by budget_error2_at(). */
+/*! budget_curves_at(), budget_gains_at(), budget_trial_at() : where the numbers of a cell are. */
 int64_t budget_curves_rows(const budget_state *s);
 int64_t budget_gains_rows(const budget_state *s);
 int64_t budget_trial_rows(const budget_state *s);
@@ -91,11 +101,15 @@ es_curves budget_curves_at(const budget_state *s, const double *cell);
 void budget_gains_at(const budget_state *s, const double *cell, es_gain *gains, double **spread2);
 es_trial budget_trial_at(const budget_state *s, const double *cell);
 
+/*! budget_stages() : all stages of the job. budget_cost() : what they take. */
+es_status budget_stages(es_job *job, es_error *err);
+es_status budget_cost(es_job *job, es_cost *out, es_error *err);
+
 /* ---- budget_plan.c ---- */
 
 /* Means over the calibration's blocks. */
 typedef struct budget_means {
-    double *risk;     /* (units, P, K) summed over the heads of a group; NaN: not looked at */
+    double *risk;     /* (units, P, K) of the sum over a group's heads; NaN: not looked at */
     double *limit;    /* (units, K) */
     double *need;     /* (units) keys that hold most of the weight, mean over heads */
     double *out2;     /* (L) spread2 of attention outputs */
@@ -104,16 +118,21 @@ typedef struct budget_means {
     double *loss;     /* (L) extra loss over own2 */
 } budget_means;
 
-/* Which blocks: [from, to), without block `skip` (-1: with all of them). */
+/* Which blocks: [from, to), or all but those. */
 typedef struct budget_subset {
-    int64_t from, to, skip;
+    int64_t from, to;
+    bool others;
 } budget_subset;
 
-/*! budget_all() : all blocks. budget_average() : means over some. `gains`: those, too. Memory is
- * the arena's. */
+/*! budget_all() : all blocks. budget_average() : means over some, with gains.
+ * budget_average_risks() : without them, of blocks of the text of a stage, BUDGET_CURVES or
+ * BUDGET_OTHERS. budget_lend() : gains of other means take their place. Memory is the arena's. */
 budget_subset budget_all(const budget_state *s);
-es_status budget_average(const es_job *job, budget_subset of, bool gains, const es_exec *exec,
-                         es_arena *arena, budget_means *out, es_error *err);
+es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
+                         budget_means *out, es_error *err);
+es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err);
+void budget_lend(const budget_means *from, budget_means *to);
 
 /* What a unit keeps. */
 typedef struct budget_pick {
@@ -143,9 +162,15 @@ es_status budget_share(const budget_state *s, const budget_means *a, budget_way 
 es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
                              es_arena *arena, double *own2, es_error *err);
 
-/*! budget_make() : the plan that was asked for. */
-es_status budget_make(const es_job *job, const budget_means *a, es_arena *arena, budget_pick *picks,
-                      es_error *err);
+/*! budget_meet() : the fewest keys that leave the risk of each layer within tolerance (L), in
+ *  spreads of its attention output. budget_loss() : of picks, as means predict it.
+ *  budget_meet_loss() : the fewest keys, to half a per cent of all, whose predicted loss is within
+ *  a tolerance: *total. */
+es_status budget_meet(const budget_state *s, const budget_means *a, const double *tolerance,
+                      es_arena *arena, budget_pick *picks, es_error *err);
+double budget_loss(const budget_state *s, const budget_means *a, const budget_pick *picks);
+es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
+                           es_arena *arena, double *total, es_error *err);
 
 double budget_total(const budget_state *s, const budget_pick *picks);
 
@@ -159,42 +184,124 @@ typedef struct budget_forecast {
     double loss;
 } budget_forecast;
 
+/* What sums of risks, and of errors through transfers, have to be multiplied with; NULL: 1. All are
+ * of mean squares. */
+typedef struct budget_factors {
+    double *optimism;  /* (L) risk on blocks that a plan was not made from */
+    double *heads;     /* (L) a layer's error over the sum of its heads' risks */
+    double *coherence; /* (L + 1) a hidden state's over the sum of the layers' */
+    double loss;       /* the same of the loss; 0: 1 */
+} budget_factors;
+
 /*! budget_own2() : a layer's risk under picks. budget_predict() : from means; own2 (L) NULL: of the
- *  picks, times factor (L; NULL: 1). */
+ *  picks; factors may be NULL. */
 double budget_own2(const budget_state *s, const budget_means *a, const budget_pick *picks,
                    int64_t layer);
 void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
-                    const double *own2, const double *factor, budget_forecast *out);
+                    const double *own2, const budget_factors *factors, budget_forecast *out);
 
-/* ---- answer ---- */
+/* ---- budget_search.c ---- */
 
-es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
+/* What plans are made for. */
+typedef struct budget_aim {
+    double total;      /* keys; NaN: as many as tolerances take */
+    double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
+} budget_aim;
+
+/*! budget_aim_after() : after so many of the steps that find it; all: means over all blocks.
+ *  budget_make() : the plan for it that means make. budget_fold() : the plan that is tried on block
+ *  b of the calibration: that of the others, if there are any. */
+es_status budget_aim_after(const es_job *job, int steps, const budget_means *all,
+                           const es_exec *exec, es_arena *arena, budget_aim *out, es_error *err);
+es_status budget_make(const budget_state *s, const budget_means *a, const budget_aim *aim,
+                      es_arena *arena, budget_pick *picks, es_error *err);
+es_status budget_fold(const es_job *job, int64_t block, const budget_aim *aim, const es_exec *exec,
+                      es_arena *arena, budget_pick *picks, es_error *err);
+
+/* ---- budget_forecast.c ---- */
+
+/* What block b showed of the plan that the others make. */
+typedef struct budget_shown {
+    double *in, *out; /* (L) risk on the others, and on the block */
+    double *found;    /* (L) own2 of its layers, each from the full model's state */
+    double *error2;   /* (L + 1) of hidden states */
+    double *sum2;     /* (L + 1) the sum of `found` through transfers */
+    double kl, sum;   /* loss, and the sum of `found` through its transfers */
+} budget_shown;
 
 /* What is known when tables are made. */
 typedef struct budget_known {
     es_arena *arena;
     budget_means all;
-    budget_means *without, *alone;         /* (folds) without block b; of block b alone */
-    int64_t folds;                         /* blocks, 0 if there is one */
-    double *optimism;                      /* (L) of the plan */
-    budget_pick *plan;                     /* (units) */
+    budget_means *without, *alone; /* (folds) without block b; of block b alone, gains of all */
+    int64_t folds;                 /* blocks, 0 if there is one */
+    budget_aim aim;
+    budget_pick *plan;   /* (units) */
+    budget_shown *shown; /* (blocks) */
+    budget_factors factors, factors_se;
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
+    double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
 } budget_known;
 
-/*! budget_verified_own() : of the plan's layer, in spreads; budget_verified_state() : of a
- * setting's hidden state; budget_verified_end() : of ES_END_. Value and standard error over blocks.
+/* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
  */
-es_measured budget_verified_own(const es_job *job, int64_t setting, int64_t layer);
-es_measured budget_verified_state(const es_job *job, int64_t setting, int64_t state);
-es_measured budget_verified_end(const es_job *job, int64_t setting, int end);
+typedef struct budget_recipe {
+    bool asked;
+    budget_way way;
+    double total;
+    const bool *only;
+} budget_recipe;
+
+/*! budget_know() : everything but the arena. budget_follow() : the plan of a recipe from means.
+ *  budget_optimism() : of its plans, out (L). */
+es_status budget_know(es_job *job, budget_known *k, es_error *err);
+es_status budget_follow(const es_job *job, const budget_known *k, const budget_recipe *r,
+                        const budget_means *means, es_arena *arena, budget_pick *picks,
+                        es_error *err);
+es_status budget_optimism(const es_job *job, const budget_known *k, const budget_recipe *r,
+                          double *out, es_error *err);
+es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
+                              es_error *err);
+
+/* ---- budget_compare.c ---- */
+
+/*! budget_put_others() : other ways and amounts, policies by themselves and the limit, fewer
+ * blocks, another text. budget_setting_of() : which setting is that way at that ratio; -1: none. */
+es_status budget_put_others(es_job *job, const budget_known *k, es_answer *a, es_error *err);
+int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
+
+/* ---- answer ---- */
+
+es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/* ---- budget_verified.c ---- */
+
+/* Trials of blocks. */
+typedef struct budget_runs {
+    int stage;
+    int64_t first, count; /* cells */
+} budget_runs;
+
+/*! budget_tried() : of a setting on other text. budget_rehearsed() : of the calibration. */
+budget_runs budget_tried(const budget_state *s, int64_t setting);
+budget_runs budget_rehearsed(const budget_state *s);
+
+/*! budget_found_own() : of a layer, in spreads; budget_found_state() : of a hidden state;
+ *  budget_found_end() : of ES_END_. Value and standard error over blocks. */
+es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer);
+es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
+es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
 
 /*! budget_accuracy() : share of labelled texts that are right, full (which 0) or under the setting
  *  (1); NaN without labels. */
 es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
 
-/*! budget_put_ends() : what the model says in a setting, into columns loss, kl, agreement,
- * accuracy. budget_put_verified() : record, positions; the verdict if a tolerance was asked for. */
-void budget_put_ends(const es_job *job, int64_t setting, es_table *table, int64_t row);
+/*! budget_put_ends() : what the model says, into columns loss, kl, agreement. budget_put_accuracy()
+ *  : of a setting. budget_put_rehearsal() : record. budget_put_verified() : record, positions; the
+ *  verdict if a tolerance was asked for. */
+void budget_put_ends(const es_job *job, budget_runs runs, es_table *table, int64_t row);
+void budget_put_accuracy(const es_job *job, int64_t setting, es_table *table, int64_t row);
+void budget_put_rehearsal(const es_job *job, es_answer *answer);
 void budget_put_verified(es_job *job, es_answer *answer);
 
 extern const char *const budget_dtypes[];

@@ -1,5 +1,5 @@
-/* budget_summary.c : the plan, what it will cost, what other ways of sharing out would cost, and
- * the limit of all of them; beside it what verification found. */
+/* budget_summary.c : the plan, what it will cost, and sentences about it; beside it what
+ * verification found. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,18 +38,30 @@ static const es_column layer_columns[] = {
      .error = "state_predicted_se", .standing = ES_STANDING_HEURISTIC},
     {"state_verified", "verified state", "", ES_FORMAT_REAL, "the same on other text",
      .error = "state_verified_se"},
+    {"computed", "computed error", "", ES_FORMAT_REAL,
+     "of the attention output by the sum of its heads' risks and optimism alone",
+     .error = "computed_se", .standing = ES_STANDING_HEURISTIC},
     {"weight", "weight", "", ES_FORMAT_REAL,
      "mean square error of the last hidden state for one of the layer's attention output"},
     {"optimism", "optimism", "", ES_FORMAT_REAL,
-     "mean square error of plans on a block that they were not made from, over that on the others: "
+     "risk of plans on a block that they were not made from, over that on the others, mean "
+     "squares: "
      "predictions have this factor, risks of heads have not"},
+    {"rehearsed", "rehearsed", "", ES_FORMAT_REAL,
+     "mean square error of the attention output as rehearsed, on blocks that a plan was not made "
+     "from, over the sum of its heads' risks there: predictions have this factor",
+     .error = "rehearsed_se"},
+    {"coherence", "coherence", "", ES_FORMAT_REAL,
+     "mean square error of the hidden state that the layer makes, as rehearsed, over the sum of "
+     "those that layers make one at a time: predictions have this factor",
+     .error = "coherence_se"},
     {0}};
 static const es_table_spec layers_table = {
     "layers",
     layer_columns,
     ES_VIEW("Predicted and verified, by layer",
-            "layer keys ratio predicted verified limit state_predicted state_verified weight "
-            "optimism"),
+            "layer keys ratio predicted verified limit state_predicted state_verified computed "
+            "rehearsed coherence optimism weight"),
     .inside = "plan",
     .nested = "layers",
     .keys = "layer"};
@@ -90,191 +102,15 @@ static const es_column predicted_columns[] = {
     {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
      .error = "state_se", .standing = ES_STANDING_HEURISTIC},
     {"loss", "extra loss", "nats", ES_FORMAT_REAL,
-     "nats per token over late positions; a classifier: KL of its labels", .error = "loss_se",
-     .standing = ES_STANDING_HEURISTIC},
+     "nats per token over late positions, as KL; a classifier: KL of its labels",
+     .error = "loss_se", .standing = ES_STANDING_HEURISTIC},
+    {"loss_coherence", "loss coherence", "", ES_FORMAT_REAL,
+     "loss as rehearsed, over the sum of what layers cost one at a time: the prediction has this "
+     "factor",
+     .error = "loss_coherence_se"},
     {0}};
 static const es_table_spec predicted_table = {"predicted", predicted_columns,
                                               ES_VIEW("What the plan will cost"), .record = true};
-
-static const es_column allocation_columns[] = {
-    {"allocation", "allocation", "", ES_FORMAT_TEXT,
-     "ours: by marginal risk; uniform; pyramid: falling with depth; mass: within a layer by the "
-     "keys that hold 95 % of the weight. Policies are the best of each head in all of them"},
-    {"asked", "asked", "", ES_FORMAT_REAL, "share of the keys"},
-    {"ratio", "ratio", "", ES_FORMAT_REAL, "that came of it"},
-    {"state_predicted", "predicted state", "", ES_FORMAT_REAL, "error of the last hidden state",
-     .standing = ES_STANDING_HEURISTIC},
-    {"state", "state error", "", ES_FORMAT_REAL, "on other text, in spreads", .error = "state_se"},
-    {"loss_predicted", "predicted loss", "nats", ES_FORMAT_REAL, "extra, per token",
-     .standing = ES_STANDING_HEURISTIC},
-    {"loss", "extra loss", "nats", ES_FORMAT_REAL, "on other text, late positions",
-     .error = "loss_se"},
-    {"more", "than ours", "nats", ES_FORMAT_REAL,
-     "extra loss less that of ours, on the same blocks", .error = "more_se"},
-    {"kl", "KL", "nats", ES_FORMAT_REAL, "of what the model says next", .error = "kl_se"},
-    {"agreement", "agreement", "", ES_FORMAT_REAL, "of the most likely", .error = "agreement_se"},
-    {"accuracy", "accuracy", "", ES_FORMAT_REAL, "of labels", .error = "accuracy_se"},
-    {0}};
-static const es_table_spec allocations_table = {
-    "allocations", allocation_columns,
-    ES_VIEW("Ways to share the keys out",
-            "allocation asked ratio state_predicted state loss_predicted loss more kl agreement "
-            "accuracy"),
-    .keys = "asked allocation"};
-
-static const es_column frontier_columns[] = {
-    {"by", "by", "", ES_FORMAT_TEXT,
-     "ours with all policies, with those that can be deployed, with one alone; the limit"},
-    {"asked", "asked", "", ES_FORMAT_REAL, "share of the keys"},
-    {"ratio", "ratio", "", ES_FORMAT_REAL, "that came of it"},
-    {"state", "state error", "", ES_FORMAT_REAL,
-     "predicted error of the last hidden state, in spreads", .standing = ES_STANDING_HEURISTIC},
-    {"error", "attention error", "", ES_FORMAT_REAL,
-     "root mean square over layers of the predicted errors of attention outputs, in spreads",
-     .standing = ES_STANDING_HEURISTIC},
-    {"loss", "extra loss", "nats", ES_FORMAT_REAL, "predicted, per token",
-     .standing = ES_STANDING_HEURISTIC},
-    {0}};
-static const es_table_spec frontier_table = {"frontier", frontier_columns,
-                                             ES_VIEW("Frontier: predicted error against keys"),
-                                             .keys = "by asked"};
-
-static const es_column calibration_columns[] = {
-    {"blocks", "blocks", "", ES_FORMAT_COUNT, "of the calibration, the first so many"},
-    {"tokens", "tokens", "tokens", ES_FORMAT_COUNT, "that they have"},
-    {"moved", "moved", "", ES_FORMAT_REAL,
-     "share of the keys that a plan made from these alone gives to other heads than the plan does"},
-    {"policies", "other policy", "", ES_FORMAT_REAL, "share of the key-value heads"},
-    {"state", "state error", "", ES_FORMAT_REAL,
-     "of the last hidden state under that plan, as all blocks predict it",
-     .standing = ES_STANDING_HEURISTIC},
-    {"worse", "worse by", "", ES_FORMAT_REAL, "than the plan's, as a share of it"},
-    {0}};
-static const es_table_spec calibration_table = {
-    "calibration", calibration_columns, ES_VIEW("How much text the plan needs"), .keys = "blocks"};
-
-/* ---- predictions and their errors ---- */
-
-static es_status forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
-                              es_error *err)
-{
-    void *m;
-    ES_TRY(
-        es_arena_array(arena, 2 * s->config->layers + 1, 1, sizeof(double), "a forecast", &m, err));
-    out->own = m;
-    out->state = out->own + s->config->layers;
-    return ES_OK;
-}
-
-/* Means without each block, and of each alone. */
-static es_status make_folds(es_job *job, budget_known *k, es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t B = s->text.count;
-    void *m;
-    k->folds = B > 1 ? B : 0;
-    ES_TRY(es_arena_array(k->arena, 2 * B, 1, sizeof *k->without, "folds", &m, err));
-    k->without = m;
-    k->alone = k->without + B;
-    for (int64_t b = 0; b < k->folds; b++) {
-        ES_TRY(budget_average(job, (budget_subset){0, B, b}, true, &job->exec, k->arena,
-                              &k->without[b], err));
-        ES_TRY(budget_average(job, (budget_subset){b, b + 1, -1}, false, &job->exec, k->arena,
-                              &k->alone[b], err));
-    }
-    return ES_OK;
-}
-
-/* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
- */
-typedef struct recipe {
-    bool asked;
-    budget_way way;
-    double total;
-    const bool *only;
-} recipe;
-
-static es_status follow(es_job *job, const recipe *r, const budget_means *means, es_arena *arena,
-                        budget_pick *picks, es_error *err)
-{
-    return r->asked ? budget_make(job, means, arena, picks, err)
-                    : budget_share(job->state, means, r->way, r->total, r->only, arena, picks, err);
-}
-
-/* Plans are chosen for small risks on the blocks they are made from, so that there risks are
- * smaller than elsewhere. A plan made without a block says by how much: factor (L), its risk on
- * that block over that on the others, summed over the blocks in turn. */
-static es_status find_optimism(es_job *job, const budget_known *k, const recipe *r, double *factor,
-                               es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t L = s->config->layers;
-    es_arena arena = {.budget = job->exec.budget};
-    void *m;
-    es_status status = es_arena_array(&arena, s->units, 1, sizeof(budget_pick), "picks", &m, err);
-    budget_pick *picks = m;
-    double *out = NULL, *in = NULL;
-    if (status == ES_OK)
-        status = es_arena_array(&arena, 2, L, sizeof(double), "risks", &m, err);
-    if (status == ES_OK) {
-        out = m;
-        in = out + L;
-    }
-    for (int64_t b = 0; b < k->folds && status == ES_OK; b++) {
-        status = follow(job, r, &k->without[b], &arena, picks, err);
-        for (int64_t l = 0; l < L && status == ES_OK; l++) {
-            out[l] += budget_own2(s, &k->alone[b], picks, l);
-            in[l] += budget_own2(s, &k->without[b], picks, l);
-        }
-    }
-    for (int64_t l = 0; l < L && status == ES_OK; l++)
-        factor[l] = in[l] > 0.0 ? out[l] / in[l] : 1.0;
-    es_arena_free(&arena);
-    return status;
-}
-
-/* Leaving blocks out in turn, which policies and keys there are staying what they are. */
-static es_status jackknife(es_job *job, budget_known *k, es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t L = s->config->layers, numbers = 2 * L + 2, B = s->text.count;
-    budget_forecast f;
-    double *all;
-    ES_TRY(forecast_new(s, k->arena, &f, err));
-    ES_TRY(forecast_new(s, k->arena, &k->forecast_se, err));
-    ES_TRY(es_job_array(job, B, numbers, sizeof *all, &all, err));
-    for (int64_t b = 0; b < k->folds; b++) {
-        budget_predict(s, &k->without[b], k->plan, NULL, k->optimism, &f);
-        memcpy(all + b * numbers, f.own, (size_t)(2 * L + 1) * sizeof *all);
-        all[b * numbers + 2 * L + 1] = f.loss;
-    }
-    for (int64_t i = 0; i < numbers; i++) {
-        const es_spread spread = es_spread_of(all + i, B, numbers);
-        const double se =
-            B > 1 ? sqrt(spread.squares * ((double)B - 1.0) / (double)B) : (double)NAN;
-        if (i <= 2 * L)
-            k->forecast_se.own[i] = se;
-        else
-            k->forecast_se.loss = se;
-    }
-    return ES_OK;
-}
-
-static es_status know(es_job *job, budget_known *k, es_error *err)
-{
-    const budget_state *s = job->state;
-    void *m;
-    ES_TRY(budget_average(job, budget_all(s), true, &job->exec, k->arena, &k->all, err));
-    ES_TRY(es_arena_array(k->arena, s->units, 1, sizeof *k->plan, "the plan", &m, err));
-    k->plan = m;
-    ES_TRY(budget_make(job, &k->all, k->arena, k->plan, err));
-    ES_TRY(forecast_new(s, k->arena, &k->forecast, err));
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *k->optimism, &k->optimism, err));
-    ES_TRY(make_folds(job, k, err));
-    ES_TRY(find_optimism(job, k, &(recipe){.asked = true}, k->optimism, err));
-    budget_predict(s, &k->all, k->plan, NULL, k->optimism, &k->forecast);
-    return jackknife(job, k, err);
-}
 
 /* ---- the plan ---- */
 
@@ -313,7 +149,8 @@ static void put_predicted(const es_job *job, const budget_known *k, es_answer *a
     es_put(t, row, {"error", k->forecast.own[worst]}, {"error_se", k->forecast_se.own[worst]},
            {"state", k->forecast.state[L]}, {"state_se", k->forecast_se.state[L]});
     if (!isnan(k->forecast.loss))
-        es_put(t, row, {"loss", k->forecast.loss}, {"loss_se", k->forecast_se.loss});
+        es_put(t, row, {"loss", k->forecast.loss}, {"loss_se", k->forecast_se.loss},
+               {"loss_coherence", k->factors.loss}, {"loss_coherence_se", k->factors_se.loss});
 }
 
 static double limit_of_layer(const budget_state *s, const budget_known *k, int64_t layer)
@@ -337,12 +174,15 @@ static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
                {"ratio", keys / (double)(s->config->kv_heads * s->n)},
                {"predicted", k->forecast.own[l]}, {"predicted_se", k->forecast_se.own[l]},
                {"limit", limit_of_layer(s, k, l)}, {"state_predicted", k->forecast.state[l + 1]},
-               {"state_predicted_se", k->forecast_se.state[l + 1]},
-               {"weight", budget_weight(s, &k->all, l)}, {"optimism", k->optimism[l]});
+               {"state_predicted_se", k->forecast_se.state[l + 1]}, {"computed", k->computed[l]},
+               {"computed_se", k->computed_se[l]}, {"weight", budget_weight(s, &k->all, l)},
+               {"optimism", k->factors.optimism[l]}, {"rehearsed", k->factors.heads[l]},
+               {"rehearsed_se", k->factors_se.heads[l]}, {"coherence", k->factors.coherence[l + 1]},
+               {"coherence_se", k->factors_se.coherence[l + 1]});
         if (!s->n_settings)
             continue;
-        const es_measured own = budget_verified_own(job, 0, l);
-        const es_measured state = budget_verified_state(job, 0, l + 1);
+        const es_measured own = budget_found_own(job, budget_tried(s, 0), l);
+        const es_measured state = budget_found_state(job, budget_tried(s, 0), l + 1);
         es_put(t, row, {"verified", own.value}, {"verified_se", own.se},
                {"state_verified", state.value}, {"state_verified_se", state.se});
     }
@@ -447,220 +287,6 @@ static es_status save_plan(const es_job *job, const budget_known *k, es_error *e
     return status;
 }
 
-/* ---- other ways ---- */
-
-static double more_loss(const es_job *job, int64_t setting, int64_t ours, int64_t block)
-{
-    const budget_state *s = job->state;
-    const es_trial a =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
-    const es_trial b =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, ours * s->verify.count + block));
-    return a.ends[ES_END_LOSS] - b.ends[ES_END_LOSS];
-}
-
-/* Settings of equal ratio stand together, ours first. */
-static void put_tried(const es_job *job, int64_t setting, es_table *t, int64_t row)
-{
-    const budget_state *s = job->state;
-    const es_measured state = budget_verified_state(job, setting, s->config->layers);
-    es_put(t, row, {"state", state.value}, {"state_se", state.se});
-    budget_put_ends(job, setting, t, row);
-    const int64_t ours = setting - (int64_t)s->settings[setting].way;
-    if (setting == ours)
-        return;
-    for (int64_t b = 0; b < s->verify.count; b++)
-        s->room[b] = more_loss(job, setting, ours, b);
-    const es_measured more = es_measured_mean(s->room, s->verify.count);
-    if (!isnan(more.value))
-        es_put(t, row, {"more", more.value}, {"more_se", more.se});
-}
-
-static int64_t setting_of(const budget_state *s, budget_way way, double ratio)
-{
-    for (int64_t i = 0; i < s->n_settings; i++)
-        if (s->settings[i].way == way && s->settings[i].ratio == ratio)
-            return i;
-    return -1;
-}
-
-/* All ways at one amount; ratio 0: that of the plan. */
-static es_status put_amount(es_job *job, const budget_known *k, double ratio, es_table *t,
-                            es_error *err)
-{
-    const budget_state *s = job->state;
-    const double all = (double)(s->units * s->n);
-    const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
-    budget_forecast f;
-    budget_pick *picks;
-    double *factor;
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *factor, &factor, err));
-    ES_TRY(forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
-    for (int w = 0; w < BUDGET_WAYS; w++) {
-        ES_TRY(budget_share(s, &k->all, (budget_way)w, total, NULL, k->arena, picks, err));
-        const bool asked = w == BUDGET_OURS && ratio == 0.0;
-        if (asked)
-            memcpy(picks, k->plan, (size_t)s->units * sizeof *picks);
-        ES_TRY(find_optimism(job, k, &(recipe){asked, (budget_way)w, total, NULL}, factor, err));
-        budget_predict(s, &k->all, picks, NULL, factor, &f);
-        const int64_t row = es_table_row(t), tried = setting_of(s, (budget_way)w, ratio);
-        es_table_text(t, row, "allocation", budget_ways[w]);
-        es_put(t, row, {"asked", total / all}, {"ratio", budget_total(s, picks) / all},
-               {"state_predicted", f.state[s->config->layers]});
-        if (!isnan(f.loss))
-            es_table_real(t, row, "loss_predicted", f.loss);
-        if (tried >= 0)
-            put_tried(job, tried, t, row);
-    }
-    return ES_OK;
-}
-
-static bool is_reachable(const budget_state *s, double ratio)
-{
-    return ratio * (double)s->n >= (double)s->options[0];
-}
-
-static es_status put_allocations(es_job *job, const budget_known *k, es_answer *a, es_error *err)
-{
-    const budget_params *p = job->params;
-    const budget_state *s = job->state;
-    es_table *t = es_answer_table(a, &allocations_table);
-    ES_TRY(put_amount(job, k, 0.0, t, err));
-    for (int64_t i = 0; i < p->frontier.count; i++)
-        if (p->frontier.reals[i] != p->ratio && is_reachable(s, p->frontier.reals[i]))
-            ES_TRY(put_amount(job, k, p->frontier.reals[i], t, err));
-    return ES_OK;
-}
-
-/* ---- frontier ---- */
-
-static void put_point(const es_job *job, const char *by, double asked, double ratio,
-                      const budget_forecast *f, es_table *t)
-{
-    const budget_state *s = job->state;
-    const int64_t L = s->config->layers, row = es_table_row(t);
-    double sum = 0.0;
-    for (int64_t l = 0; l < L; l++)
-        sum += f->own[l] * f->own[l] / (double)L;
-    es_table_text(t, row, "by", by);
-    es_put(t, row, {"asked", asked}, {"ratio", ratio}, {"state", f->state[L]},
-           {"error", sqrt(sum)});
-    if (!isnan(f->loss))
-        es_table_real(t, row, "loss", f->loss);
-}
-
-/* Ours with some of the policies. */
-static es_status put_policies(es_job *job, const budget_known *k, const char *by, const bool *only,
-                              double ratio, es_table *t, es_error *err)
-{
-    const budget_state *s = job->state;
-    const double all = (double)(s->units * s->n);
-    budget_forecast f;
-    budget_pick *picks;
-    double *factor;
-    ES_TRY(forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
-    const recipe r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *factor, &factor, err));
-    ES_TRY(follow(job, &r, &k->all, k->arena, picks, err));
-    ES_TRY(find_optimism(job, k, &r, factor, err));
-    budget_predict(s, &k->all, picks, NULL, factor, &f);
-    put_point(job, by, ratio, budget_total(s, picks) / all, &f, t);
-    return ES_OK;
-}
-
-static es_status put_limit(es_job *job, const budget_known *k, double ratio, es_table *t,
-                           es_error *err)
-{
-    const budget_state *s = job->state;
-    budget_forecast f;
-    double *own2;
-    ES_TRY(forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *own2, &own2, err));
-    ES_TRY(budget_share_limit(s, &k->all, ratio * (double)(s->units * s->n), k->arena, own2, err));
-    budget_predict(s, &k->all, NULL, own2, NULL, &f);
-    put_point(job, "limit", ratio, ratio, &f, t);
-    return ES_OK;
-}
-
-static es_status put_frontier(es_job *job, const budget_known *k, es_answer *a, es_error *err)
-{
-    const budget_params *p = job->params;
-    const budget_state *s = job->state;
-    es_table *t = es_answer_table(a, &frontier_table);
-    bool *only;
-    int64_t deployable = 0;
-    char word[ES_POLICY_ROOM];
-    ES_TRY(es_job_array(job, s->P, 1, sizeof *only, &only, err));
-    for (int64_t i = 0; i < s->P; i++)
-        deployable += es_policy_deployable(s->policies[i].policy);
-    for (int64_t i = 0; i < p->frontier.count; i++) {
-        const double ratio = p->frontier.reals[i];
-        if (!is_reachable(s, ratio))
-            continue;
-        ES_TRY(put_policies(job, k, "all policies", NULL, ratio, t, err));
-        for (int64_t j = 0; j < s->P; j++)
-            only[j] = es_policy_deployable(s->policies[j].policy);
-        if (deployable && deployable < s->P)
-            ES_TRY(put_policies(job, k, "deployable", only, ratio, t, err));
-        for (int64_t j = 0; j < s->P && s->P > 1; j++) {
-            memset(only, 0, (size_t)s->P * sizeof *only);
-            only[j] = true;
-            ES_TRY(
-                put_policies(job, k, es_policy_word(&s->policies[j], word), only, ratio, t, err));
-        }
-        ES_TRY(put_limit(job, k, ratio, t, err));
-    }
-    return ES_OK;
-}
-
-/* ---- how much text it takes ---- */
-
-/* The plan that the first `count` blocks alone would make, judged by all of them. The number of
- * keys is that of the plan. */
-static es_status put_calibration_of(es_job *job, const budget_known *k, int64_t count,
-                                    es_arena *arena, es_table *t, es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t L = s->config->layers;
-    const double total = budget_total(s, k->plan);
-    double moved = 0.0, others = 0.0;
-    budget_means means;
-    budget_forecast f, own;
-    void *m;
-    ES_TRY(forecast_new(s, arena, &f, err));
-    ES_TRY(forecast_new(s, arena, &own, err));
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &m, err));
-    budget_pick *picks = m;
-    ES_TRY(
-        budget_average(job, (budget_subset){0, count, -1}, true, &job->exec, arena, &means, err));
-    ES_TRY(budget_make(job, &means, arena, picks, err));
-    budget_predict(s, &k->all, picks, NULL, NULL, &f);
-    budget_predict(s, &k->all, k->plan, NULL, NULL, &own);
-    for (int64_t u = 0; u < s->units; u++) {
-        moved += 0.5 * fabs((double)(picks[u].keys - k->plan[u].keys)) / total;
-        others += (picks[u].policy != k->plan[u].policy) / (double)s->units;
-    }
-    const int64_t row = es_table_row(t);
-    es_put(t, row, {"blocks", (double)count}, {"tokens", (double)(count * s->n)}, {"moved", moved},
-           {"policies", others}, {"state", f.state[L]}, {"worse", f.state[L] / own.state[L] - 1.0});
-    return ES_OK;
-}
-
-static es_status put_calibration(es_job *job, const budget_known *k, es_answer *a, es_error *err)
-{
-    const budget_state *s = job->state;
-    es_table *t = es_answer_table(a, &calibration_table);
-    for (int64_t count = 1; count < s->text.count; count *= 2) {
-        es_arena arena = {.budget = job->exec.budget};
-        const es_status status = put_calibration_of(job, k, count, &arena, t, err);
-        es_arena_free(&arena);
-        ES_TRY(status);
-    }
-    return ES_OK;
-}
-
 /* ---- sentences ---- */
 
 static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
@@ -693,14 +319,15 @@ static void tell_verified(const es_job *job, const budget_known *k, es_answer *a
     if (!s->n_settings)
         return;
     for (int64_t l = 0; l < L; l++) {
-        const double ratio = k->forecast.own[l] / budget_verified_own(job, 0, l).value;
+        const double ratio =
+            k->forecast.own[l] / budget_found_own(job, budget_tried(s, 0), l).value;
         if (isfinite(ratio) && fabs(log(ratio)) > off) {
             off = fabs(log(ratio));
             worst = l;
         }
     }
-    const es_measured found = budget_verified_state(job, 0, L);
-    const es_measured end = budget_verified_end(job, 0, ES_END_LOSS);
+    const es_measured found = budget_found_state(job, budget_tried(s, 0), L);
+    const es_measured end = budget_found_end(job, budget_tried(s, 0), ES_END_LOSS);
     if (!isnan(end.value))
         snprintf(extra, sizeof extra, " and costs %s nats", es_say_number(end.value, end.se, loss));
     es_answer_tell(a,
@@ -709,7 +336,7 @@ static void tell_verified(const es_job *job, const budget_known *k, es_answer *a
                    "in every layer (furthest off in layer %lld: %.3g predicted, %.3g found).",
                    (long long)s->verify.count, es_say_number(found.value, found.se, state), extra,
                    exp(off), (long long)worst, k->forecast.own[worst],
-                   budget_verified_own(job, 0, worst).value);
+                   budget_found_own(job, budget_tried(s, 0), worst).value);
 }
 
 /* Ours beside the others at the plan's amount, as far as they were tried. */
@@ -718,15 +345,15 @@ static void tell_rivals(const es_job *job, es_answer *a)
     const budget_state *s = job->state;
     char list[512] = "", said[ES_SAY_ROOM];
     for (int w = 1; w < BUDGET_WAYS; w++) {
-        const int64_t tried = setting_of(s, (budget_way)w, 0.0);
+        const int64_t tried = budget_setting_of(s, (budget_way)w, 0.0);
         const size_t used = strlen(list);
         if (tried < 0)
             return;
-        const es_measured m = budget_verified_state(job, tried, s->config->layers);
+        const es_measured m = budget_found_state(job, budget_tried(s, tried), s->config->layers);
         snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", budget_ways[w],
                  es_say_number(m.value, m.se, said));
     }
-    const es_measured ours = budget_verified_state(job, 0, s->config->layers);
+    const es_measured ours = budget_found_state(job, budget_tried(s, 0), s->config->layers);
     if (*list)
         es_answer_tell(a,
                        "The same number of keys shared out otherwise leaves the last hidden state "
@@ -734,19 +361,14 @@ static void tell_rivals(const es_job *job, es_answer *a)
                        list, es_say_number(ours.value, ours.se, said));
 }
 
-static void tell_groups(const es_job *job, es_answer *a)
+static void tell_cautions(const es_job *job, es_answer *a)
 {
     const budget_state *s = job->state;
-    bool scored = false;
-    for (int64_t i = 0; i < s->P; i++)
-        scored = scored ||
-                 es_policy_needs(s->policies[i].policy) &
-                     (ES_POLICY_SCORES | ES_POLICY_HISTORY | ES_POLICY_OBSERVED | ES_POLICY_CHANCE);
-    if (scored && s->config->kv_heads < s->config->heads)
+    if (s->config->kv_heads < s->config->heads)
         es_answer_tell(a,
-                       "Caution: heads of a group keep as many keys by the same rule, but rules "
-                       "that look at scores, or leave keys to chance, choose for each head of the "
-                       "group by itself; a cache that keeps one set for all of them does worse.");
+                       "Every %lld heads share keys and values: they keep one set, by the sum of "
+                       "their weights.",
+                       (long long)(s->config->heads / s->config->kv_heads));
     if (s->text.count < 4)
         es_answer_tell(a, "Caution: %lld block%s of text %s little to calibrate on.",
                        (long long)s->text.count, s->text.count == 1 ? "" : "s",
@@ -759,7 +381,7 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    ES_TRY(know(job, k, err));
+    ES_TRY(budget_know(job, k, err));
     tell_plan(job, k, a);
     tell_verified(job, k, a);
     tell_rivals(job, a);
@@ -767,12 +389,11 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
     put_predicted(job, k, a);
     put_layers(job, k, a);
     ES_TRY(put_heads(job, k, a, err));
-    ES_TRY(put_allocations(job, k, a, err));
-    ES_TRY(put_frontier(job, k, a, err));
-    ES_TRY(put_calibration(job, k, a, err));
+    budget_put_rehearsal(job, a);
+    ES_TRY(budget_put_others(job, k, a, err));
     if (s->n_settings)
         budget_put_verified(job, a);
-    tell_groups(job, a);
+    tell_cautions(job, a);
     return p->out_plan ? save_plan(job, k, err) : ES_OK;
 }
 

@@ -83,6 +83,8 @@ es_status budget_read_texts(es_job *job, es_error *err)
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
     ES_TRY(es_model_check_vocab(s->model, es_tokenizer_describe(s->tokenizer).size, err));
     ES_TRY(read_text(job, &p->texts, s->n, p->blocks, &s->text, err));
+    if (p->others.count)
+        ES_TRY(read_text(job, &p->others, s->n, p->blocks, &s->others, err));
     if (p->tasks)
         return read_tasks(job, &s->verify, err);
     return p->verify.count ? read_text(job, &p->verify, then, p->verify_blocks, &s->verify, err)

@@ -11,88 +11,93 @@
 
 /* ---- numbers ---- */
 
-static es_trial trial_of(const es_job *job, int64_t setting, int64_t block)
+budget_runs budget_tried(const budget_state *s, int64_t setting)
 {
-    const budget_state *s = job->state;
-    return budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
+    return (budget_runs){BUDGET_TRIALS, setting * s->verify.count, s->verify.count};
+}
+
+budget_runs budget_rehearsed(const budget_state *s)
+{
+    return (budget_runs){BUDGET_REHEARSAL, 0, s->text.count};
+}
+
+static es_trial trial_of(const es_job *job, budget_runs runs, int64_t block)
+{
+    return budget_trial_at(job->state, es_job_cell(job, runs.stage, runs.first + block));
 }
 
 /* sqrt(sum a / sum b) over blocks, and its error as that of a ratio. */
-static es_measured root_ratio(const es_job *job, const double *a, const double *b)
+static es_measured root_ratio(const double *a, const double *b, int64_t count)
 {
-    const budget_state *s = job->state;
     double above = 0.0, below = 0.0, scatter = 0.0;
-    for (int64_t i = 0; i < s->verify.count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         above += a[i];
         below += b[i];
     }
     const double ratio = above / below;
-    for (int64_t i = 0; i < s->verify.count; i++)
+    for (int64_t i = 0; i < count; i++)
         scatter += (a[i] - ratio * b[i]) * (a[i] - ratio * b[i]);
-    const double se = es_block_se(scatter, below, s->verify.count), root = sqrt(ratio);
+    const double se = es_block_se(scatter, below, count), root = sqrt(ratio);
     return (es_measured){root, root > 0.0 ? se / (2.0 * root) : se};
 }
 
 enum { OWN, STATE };
 
-/* error2 over spread2 of a layer or state. The arrays are the caller's (2, blocks). */
-static es_measured relative_of(const es_job *job, int64_t setting, int what, int64_t at,
-                               double *room)
+/* error2 over spread2 of a layer or state. */
+static es_measured relative_of(const es_job *job, budget_runs runs, int what, int64_t at)
 {
     const budget_state *s = job->state;
-    double *a = room, *b = room + s->verify.count;
-    for (int64_t i = 0; i < s->verify.count; i++) {
-        const es_trial t = trial_of(job, setting, i);
+    double *a = s->room, *b = a + runs.count;
+    for (int64_t i = 0; i < runs.count; i++) {
+        const es_trial t = trial_of(job, runs, i);
         a[i] = what == OWN ? t.own2[at] : t.error2[at];
         b[i] = what == OWN ? t.out2[at] : t.spread2[at];
     }
-    return root_ratio(job, a, b);
+    return root_ratio(a, b, runs.count);
 }
 
-es_measured budget_verified_own(const es_job *job, int64_t setting, int64_t layer)
+es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer)
 {
-    const budget_state *s = job->state;
-    return relative_of(job, setting, OWN, layer, s->room);
+    return relative_of(job, runs, OWN, layer);
 }
 
-es_measured budget_verified_state(const es_job *job, int64_t setting, int64_t state)
+es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state)
 {
-    const budget_state *s = job->state;
-    return relative_of(job, setting, STATE, state, s->room);
+    return relative_of(job, runs, STATE, state);
 }
 
 /* Labels that agree are counted. */
-static es_measured label_agreement(const es_job *job, int64_t setting)
+static es_measured label_agreement(const es_job *job, budget_runs runs)
 {
-    const budget_state *s = job->state;
     int64_t same = 0;
-    for (int64_t i = 0; i < s->verify.count; i++)
-        same += trial_of(job, setting, i).ends[ES_END_AGREE] > 0.5;
-    const es_proportion p = es_proportion_of(same, s->verify.count);
+    for (int64_t i = 0; i < runs.count; i++)
+        same += trial_of(job, runs, i).ends[ES_END_AGREE] > 0.5;
+    const es_proportion p = es_proportion_of(same, runs.count);
     return (es_measured){p.value, p.se};
 }
 
-es_measured budget_verified_end(const es_job *job, int64_t setting, int end)
+es_measured budget_found_end(const es_job *job, budget_runs runs, int end)
 {
     const budget_state *s = job->state;
     if (end == ES_END_AGREE && !s->config->causal && s->config->labels)
-        return label_agreement(job, setting);
-    for (int64_t i = 0; i < s->verify.count; i++)
-        s->room[i] = trial_of(job, setting, i).ends[end];
-    return es_measured_mean(s->room, s->verify.count);
+        return label_agreement(job, runs);
+    for (int64_t i = 0; i < runs.count; i++)
+        s->room[i] = trial_of(job, runs, i).ends[end];
+    return es_measured_mean(s->room, runs.count);
 }
 
 es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
 {
     const budget_state *s = job->state;
+    const budget_runs runs = budget_tried(s, setting);
     const int64_t labels = s->config->labels;
     int64_t right = 0;
     if (!s->verify.tasks.labels)
         return (es_measured){(double)NAN, (double)NAN};
-    for (int64_t i = 0; i < s->verify.count; i++)
-        right += es_logits_best(trial_of(job, setting, i).logits + which * labels, labels) ==
+    for (int64_t i = 0; i < runs.count; i++)
+        right += es_logits_best(trial_of(job, runs, i).logits + which * labels, labels) ==
                  s->verify.tasks.labels[i];
-    const es_proportion p = es_proportion_of(right, s->verify.count);
+    const es_proportion p = es_proportion_of(right, runs.count);
     return (es_measured){p.value, p.se};
 }
 
@@ -112,15 +117,9 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
          ES_FORMAT_REAL,                                                                           \
          "of the next token's distribution from the full model's, or of the labels'",              \
          .error = "kl_se"},                                                                        \
-        {"agreement",                                                                              \
-         "agreement",                                                                              \
-         "",                                                                                       \
-         ES_FORMAT_REAL,                                                                           \
-         "share of most likely next tokens, or labels, that stay",                                 \
-         .error = "agreement_se"},                                                                 \
     {                                                                                              \
-        "accuracy", "accuracy", "", ES_FORMAT_REAL, "share of labelled texts that are right",      \
-            .error = "accuracy_se"                                                                 \
+        "agreement", "agreement", "", ES_FORMAT_REAL,                                              \
+            "share of most likely next tokens, or labels, that stay", .error = "agreement_se"      \
     }
 
 static const es_column verified_columns[] = {
@@ -131,6 +130,8 @@ static const es_column verified_columns[] = {
     {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
      .error = "state_se"},
     END_COLUMNS,
+    {"accuracy", "accuracy", "", ES_FORMAT_REAL, "share of labelled texts that are right",
+     .error = "accuracy_se"},
     {"loss_whole", "loss, all", "nats", ES_FORMAT_REAL, "extra loss over all positions",
      .error = "loss_whole_se"},
     {"accuracy_full", "full accuracy", "", ES_FORMAT_REAL, "of the model as it is",
@@ -146,6 +147,17 @@ static const es_table_spec verified_table = {
                                       "accuracy_full keys blocks"),
     .record = true};
 
+static const es_column rehearsal_columns[] = {
+    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
+     .error = "state_se"},
+    END_COLUMNS,
+    {"blocks", "blocks", "", ES_FORMAT_COUNT,
+     "of the calibration, each under the plan that the others make (one block: under its own)"},
+    {0}};
+static const es_table_spec rehearsal_table = {
+    "rehearsal", rehearsal_columns, ES_VIEW("The rehearsal", "state loss kl agreement blocks"),
+    .record = true};
+
 static const es_column position_columns[] = {
     {"from", "from", "", ES_FORMAT_COUNT, "places [from, to) of a block"},
     {"to", "to", "", ES_FORMAT_COUNT},
@@ -155,20 +167,36 @@ static const es_column position_columns[] = {
 static const es_table_spec positions_table = {
     "positions", position_columns, ES_VIEW("Extra loss by position", .more = true), .keys = "from"};
 
-void budget_put_ends(const es_job *job, int64_t setting, es_table *t, int64_t row)
+void budget_put_ends(const es_job *job, budget_runs runs, es_table *t, int64_t row)
 {
     static const struct {
         const char *key;
         int end;
     } ends[] = {{"loss", ES_END_LOSS}, {"kl", ES_END_KL}, {"agreement", ES_END_AGREE}};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        const es_measured m = budget_verified_end(job, setting, ends[i].end);
+        const es_measured m = budget_found_end(job, runs, ends[i].end);
         if (!isnan(m.value))
             es_put_under(t, row, ends[i].key, {"", m.value}, {"_se", m.se});
     }
+}
+
+void budget_put_accuracy(const es_job *job, int64_t setting, es_table *t, int64_t row)
+{
     const es_measured right = budget_accuracy(job, setting, 1);
     if (!isnan(right.value))
         es_put_under(t, row, "accuracy", {"", right.value}, {"_se", right.se});
+}
+
+void budget_put_rehearsal(const es_job *job, es_answer *a)
+{
+    const budget_state *s = job->state;
+    const budget_runs runs = budget_rehearsed(s);
+    es_table *t = es_answer_table(a, &rehearsal_table);
+    const int64_t row = es_table_row(t);
+    const es_measured state = budget_found_state(job, runs, s->config->layers);
+    es_put(t, row, {"state", state.value}, {"state_se", state.se});
+    budget_put_ends(job, runs, t, row);
+    es_table_count(t, row, "blocks", runs.count);
 }
 
 static double keys_of(const es_job *job)
@@ -178,7 +206,7 @@ static double keys_of(const es_job *job)
     double sum = 0.0;
     for (int64_t i = 0; i < s->verify.count; i++)
         for (int64_t h = 0; h < heads; h++)
-            sum += trial_of(job, 0, i).kept[h] / (double)(heads * s->verify.count);
+            sum += trial_of(job, budget_tried(s, 0), i).kept[h] / (double)(heads * s->verify.count);
     return sum;
 }
 
@@ -188,7 +216,8 @@ static int64_t worst_layer(const es_job *job)
     const budget_state *s = job->state;
     int64_t worst = 0;
     for (int64_t l = 1; l < s->config->layers; l++)
-        if (budget_verified_own(job, 0, l).value > budget_verified_own(job, 0, worst).value)
+        if (budget_found_own(job, budget_tried(s, 0), l).value >
+            budget_found_own(job, budget_tried(s, 0), worst).value)
             worst = l;
     return worst;
 }
@@ -200,7 +229,7 @@ static void put_positions(const es_job *job, es_answer *a)
         return;
     es_table *t = es_answer_table(a, &positions_table);
     for (int64_t i = 0; i < ES_BUDGET_BINS; i++) {
-        const es_measured m = budget_verified_end(job, 0, ES_END_BINS + (int)i);
+        const es_measured m = budget_found_end(job, budget_tried(s, 0), ES_END_BINS + (int)i);
         const int64_t row = es_table_row(t);
         es_table_count(t, row, "from", s->verify.length * i / ES_BUDGET_BINS);
         es_table_count(t, row, "to", s->verify.length * (i + 1) / ES_BUDGET_BINS);
@@ -213,12 +242,13 @@ static void put_record(const es_job *job, es_answer *a)
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &verified_table);
     const int64_t row = es_table_row(t);
-    const es_measured own = budget_verified_own(job, 0, worst_layer(job));
-    const es_measured state = budget_verified_state(job, 0, s->config->layers);
+    const es_measured own = budget_found_own(job, budget_tried(s, 0), worst_layer(job));
+    const es_measured state = budget_found_state(job, budget_tried(s, 0), s->config->layers);
     es_put(t, row, {"error", own.value}, {"error_se", own.se}, {"state", state.value},
            {"state_se", state.se}, {"keys", keys_of(job)});
-    budget_put_ends(job, 0, t, row);
-    const es_measured whole = budget_verified_end(job, 0, ES_END_WHOLE);
+    budget_put_ends(job, budget_tried(s, 0), t, row);
+    budget_put_accuracy(job, 0, t, row);
+    const es_measured whole = budget_found_end(job, budget_tried(s, 0), ES_END_WHOLE);
     if (s->config->predicts)
         es_put(t, row, {"loss_whole", whole.value}, {"loss_whole_se", whole.se});
     const es_measured full = budget_accuracy(job, 0, 0);
@@ -260,13 +290,13 @@ static void judge(const es_job *job, es_answer *a)
     char what[ES_SAY_ROOM];
     if (!isnan(p->error)) {
         const int64_t worst = worst_layer(job);
-        const es_measured m = budget_verified_own(job, 0, worst);
+        const es_measured m = budget_found_own(job, budget_tried(s, 0), worst);
         snprintf(what, sizeof what, "the attention error of layer %lld, the largest,",
                  (long long)worst);
         tell_verdict(a, breaks(&m, p->error, s->verify.count), what, &m, p->error);
     }
     if (!isnan(p->loss)) {
-        const es_measured m = budget_verified_end(job, 0, ES_END_LOSS);
+        const es_measured m = budget_found_end(job, budget_tried(s, 0), ES_END_LOSS);
         tell_verdict(a, breaks(&m, p->loss, s->verify.count), "the extra loss", &m, p->loss);
     }
 }

@@ -142,7 +142,7 @@ void depth_model_cost(const es_job *job, es_cost *out)
     const double rows = (double)(job->stages[0].rows * s->policies.count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
     const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
-    const double block = es_depth_bytes(s->model, p->length);
+    const double block = es_depth_bytes(s->model, p->length, p->policy.span);
     double drawn = 0.0;
     for (int64_t i = 0; i < s->policies.count; i++)
         drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));

@@ -337,12 +337,14 @@ static double draw_bytes(const downstream_state *s)
  * layer, which is held twice while it is looked at. */
 static double slice_bytes(const es_job *job, bool horizons)
 {
+    const downstream_params *p = job->params;
     const downstream_state *s = job->state;
     const es_model_config *c = s->config;
-    const double H = (double)c->hidden, L = (double)c->layers, k = (double)c->head_dim;
+    const double H = (double)c->hidden, L = (double)c->layers;
     const double n = (double)s->texts.longest, item = (double)es_dtype_size(job->precision);
     const double slice = (double)s->slice, threads = (double)job->exec.threads;
-    const double sparse = 8.0 * n * (3.0 * k + 80.0) + 96.0 * n;
+    const double sparse =
+        es_model_sparse_bytes(c, s->texts.longest, es_plan_span(&p->policy, s->plan));
     const es_model_cost cost =
         es_model_cost_of(c, job->precision, s->texts.longest, job->exec.threads, false);
     const double texts = slice * ((double)s->heads * 64.0 + 512.0 + 16.0 * (double)s->outputs) +

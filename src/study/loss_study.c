@@ -460,13 +460,14 @@ static bool side_by_side(const loss_state *s) { return s->count * s->text.count 
  * and choices of its queries besides. */
 static double work_bytes(const es_job *job)
 {
+    const loss_params *p = job->params;
     const loss_state *s = job->state;
-    const double n = (double)s->longest, k = (double)s->config->head_dim;
     const double sides = side_by_side(s) ? (double)job->exec.threads : 1.0;
     const es_model_cost one = es_model_cost_of(s->config, job->precision, s->longest, 1, true);
     const es_model_cost all =
         es_model_cost_of(s->config, job->precision, s->longest, job->exec.threads, true);
-    const double policy = 8.0 * n * (4.0 * k + 96.0);
+    const double policy =
+        es_model_sparse_bytes(s->config, s->longest, es_plan_span(&p->policy, s->plan));
     return fmax(all.bytes, sides * one.bytes) + sides * policy + 1e6;
 }
 

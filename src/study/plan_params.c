@@ -37,6 +37,15 @@ es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_erro
     return es_blame_file(es_plan_check_context(plan, n, err), path, err);
 }
 
+int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan)
+{
+    int64_t span = asked->span > 0 ? asked->span : 0;
+    for (int64_t h = 0; plan && h < plan->layers * plan->heads; h++)
+        if (plan->head[h].spec.span > span)
+            span = plan->head[h].spec.span;
+    return span;
+}
+
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -32,6 +32,10 @@ es_status es_plan_open(es_job *job, const char *path, const es_model_config *con
 /*! es_plan_fits() : es_plan_check_context() of blocks of up to n tokens, naming the file. */
 es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err);
 
+/*! es_plan_span() : queries of the longest observation window, by --span or by the heads of a plan
+ *  (NULL: none was given); 0: nobody says. */
+int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan);
+
 /* "plan.json, which keeps 25 % of the keys at 2048 tokens", for findings. Returns out. */
 enum { ES_PLAN_ROOM = 160 };
 const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_ROOM]);

@@ -13,6 +13,14 @@ static const double ES_DAMPING_STEP = 20.0 / 64.0; /* in t = ln l */
 static const double ES_DAMPING_RULE = 1e-11;       /* of the trapezoid rule, above */
 static const double ES_DAMPING_LARGEST = 6.6;      /* ln x: e^{-x} is zero from x = 735 on */
 
+/* What the rule may be off by with another step h: 2 |Gamma(2 + iy)| = 2 sqrt((1 + y^2) pi
+ * y/sinh(pi y)), y = 2 pi/h; harmonics beyond the first are below its square for h <= 2. */
+static inline double es_damping_rule(double h)
+{
+    const double pi = 3.14159265358979323846, y = 2.0 * pi / h;
+    return 2.0 * sqrt((1.0 + y * y) * pi * y / sinh(pi * y));
+}
+
 /* x, e^{-x} and 1 - e^{-x}. */
 typedef struct es_damping {
     double x, kept, lost;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <esscher/exec.h>
+
 #include "theory/damping.h"
 
 static void clear(const es_risk_terms *r, es_risk_node *out)
@@ -63,50 +65,44 @@ static void with_replacement(const es_risk_terms *r, double t, es_risk_node *out
 
 /* ---- each on its own ---- */
 
-/* ln(1 - p + p e^{-x}). */
-static double log_left(double p, double log_x, const es_damping *d)
+static es_risk_each_fn *best_each(void)
 {
-    if (p >= 1.0)
-        return -exp(log_x);
-    return p * d->lost < 0.5 ? log1p(-p * d->lost) : log(1.0 - p + p * d->kept);
+    return es_isa_available(ES_ISA_AVX512) ? es_risk_each_avx512
+           : es_isa_available(ES_ISA_AVX2) ? es_risk_each_avx2
+                                           : es_risk_each_portable;
 }
 
-/* A key is kept with the tilted probability q = p e^{-x}/(1 - p + p e^{-x}): the square of the mean
- * of l N, and the variance sum q (1 - q) |x u|^2. */
-static void each(const es_risk_terms *r, double t, es_risk_node *out)
+static void each(const es_risk_terms *r, double t, double step, es_risk_node *out)
 {
-    const double sure = exp(t + r->log_sure);
-    clear(r, out);
-    double log_mean = 0.0, square = 0.0;
-    for (int64_t j = 0; j < r->count; j++) {
-        const double p = r->p[j];
-        const es_damping d = es_damping_at(t + r->s[j]);
-        log_mean += log_left(p, t + r->s[j], &d);
-        const double left = 1.0 - p + p * d.kept;
-        if (!(d.x > 0.0) || !(left > 0.0))
+    for (int64_t i = 0; i < ES_RISK_NODES; i++)
+        clear(r, &out[i]);
+    best_each()(r, t, step, out);
+    for (int64_t i = 0; i < ES_RISK_NODES; i++) {
+        const double log_sure = t + step * (double)i + r->log_sure, sure = exp(log_sure);
+        if (log_sure > ES_DAMPING_LARGEST) {
+            clear(r, &out[i]); /* e^{-x_F} is zero */
             continue;
-        const double q = p * d.kept / left;
-        out->some += q;
-        out->once += q * d.x;
-        square += q * ((1.0 - p) / left) * d.x * d.x * r->u2[j];
-        add(r, j, q * d.x, out->mean);
+        }
+        for (int64_t l = 0; l < r->width; l++) {
+            out[i].mean[l] += sure * r->sure[l];
+            out[i].square += out[i].mean[l] * out[i].mean[l];
+        }
     }
-    for (int64_t l = 0; l < r->width; l++) {
-        out->mean[l] += sure * r->sure[l];
-        square += out->mean[l] * out->mean[l];
-    }
-    out->log_mean = log_mean;
-    out->square = square;
 }
 
-void es_risk_node_at(es_risk_terms *terms, double t, es_risk_node *out)
+int64_t es_risk_nodes_of(const es_risk_terms *terms)
 {
-    if (terms->log_sure + t > ES_DAMPING_LARGEST)
-        clear(terms, out); /* e^{-x_F} is zero */
+    return terms->chance == ES_CHANCE_EACH ? ES_RISK_NODES : 1;
+}
+
+void es_risk_nodes_at(es_risk_terms *terms, double t, double step, es_risk_node *out)
+{
+    if (terms->chance == ES_CHANCE_EACH)
+        each(terms, t, step, out);
+    else if (terms->log_sure + t > ES_DAMPING_LARGEST)
+        clear(terms, out);
     else if (terms->chance == ES_CHANCE_WITH)
         with_replacement(terms, t, out);
-    else if (terms->chance == ES_CHANCE_EACH)
-        each(terms, t, out);
     else
         es_risk_without_at(terms, t, out);
 }

@@ -16,10 +16,10 @@
 #include "theory/damping.h"
 #include "theory/policy_terms.h"
 
-#define H ES_DAMPING_STEP
-static const double ENDS = 1e-12;     /* that each end may leave */
-static const double ROUNDING = 5e-11; /* sums over keys; powers */
-static const double UNIT = 2.3e-16;   /* of a double */
+static const double ENDS = 1e-12;                    /* that each end may leave */
+static const double FINEST = 1e-10, COARSEST = 1e-2; /* tolerances */
+static const double ROUNDING = 5e-11;                /* sums over keys; powers */
+static const double UNIT = 2.3e-16;                  /* of a double */
 
 /* ---- checks ---- */
 
@@ -114,46 +114,79 @@ static void gather_light(const es_risk_query *query, const es_choice *choice, es
 
 /* ---- what is left to chance ---- */
 
+/* Values as they are where they need no unit and R has no gaps; copies of them elsewhere. */
+static es_status gather_values(const es_risk_query *query, const es_choice *choice, es_arena *arena,
+                               es_risk_terms *r, es_error *err)
+{
+    const int64_t first = choice->rest[0], last = choice->rest[r->count - 1];
+    const double per_unit = 1.0 / r->unit; /* a power of two */
+    double *u;
+    if (r->unit == 1.0 && last - first == r->count - 1) {
+        r->u = query->off + first * r->width;
+        return ES_OK;
+    }
+    ES_TRY(es_arena_array(arena, r->padded, r->width, sizeof *u, "values", (void **)&u, err));
+    for (int64_t i = 0; i < r->count; i++)
+        for (int64_t l = 0; l < r->width; l++)
+            u[i * r->width + l] = query->off[choice->rest[i] * r->width + l] * per_unit;
+    r->u = u;
+    return ES_OK;
+}
+
 static void gather_key(const es_risk_query *query, const es_choice *choice, int64_t i,
                        es_risk_terms *r)
 {
     const int64_t j = choice->rest[i];
-    const bool each = choice->chance == ES_CHANCE_EACH;
-    const double c = each ? choice->factors[i] : choice->factor;
-    double *u = r->u + i * r->width;
-    r->s[i] = log(query->weights[j]) + log(c);
-    for (int64_t l = 0; l < r->width; l++) {
-        u[l] = query->off[j * r->width + l] / r->unit;
-        r->u2[i] += u[l] * u[l];
+    const double reach = query->reach[j] / r->unit, *u = r->u + i * r->width;
+    r->s[i] = query->weights[j] > 0.0 ? query->logs[j] : -(double)INFINITY;
+    for (int64_t l = 0; l < r->width && r->sure2 > 0.0; l++)
         r->along[i] += u[l] * r->sure[l];
-    }
+    r->u2[i] = reach * reach;
     if (r->p)
-        r->p[i] = each ? choice->kept[i] : 1.0;
+        r->p[i] = choice->chance == ES_CHANCE_EACH ? choice->kept[i] : 1.0;
     if (query->weights[j] > 0.0)
-        r->reach = fmax(r->reach, sqrt(r->u2[i]));
+        r->reach = fmax(r->reach, reach);
+}
+
+/* Scores with the logarithms of factors, which are often all alike. */
+static void gather_factors(const es_choice *choice, es_risk_terms *r)
+{
+    double factor = choice->factor, log_factor = log(factor);
+    for (int64_t i = 0; i < r->count; i++) {
+        if (choice->chance == ES_CHANCE_EACH && choice->factors[i] != factor) {
+            factor = choice->factors[i];
+            log_factor = log(factor);
+        }
+        r->s[i] += log_factor;
+    }
 }
 
 static es_status gather_rest(const es_risk_query *query, const es_choice *choice, es_arena *arena,
                              es_risk_terms *r, es_error *err)
 {
     const int64_t n = choice->rest_count;
+    const int64_t all = (n + ES_RISK_LANES - 1) / ES_RISK_LANES * ES_RISK_LANES;
     r->count = n;
+    r->padded = all;
     r->chance = choice->chance;
     r->draws = (double)choice->draws;
     if (r->chance == ES_CHANCE_WITHOUT && choice->draws == n)
         r->chance = ES_CHANCE_EACH; /* all of them, each with its factor */
-    ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "scores", (void **)&r->s, err));
-    ES_TRY(es_arena_array(arena, n, r->width, sizeof(double), "values", (void **)&r->u, err));
-    ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "norms", (void **)&r->u2, err));
+    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "scores", (void **)&r->s, err));
+    ES_TRY(gather_values(query, choice, arena, r, err));
+    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "norms", (void **)&r->u2, err));
     ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "norms", (void **)&r->along, err));
     if (r->chance == ES_CHANCE_EACH)
-        ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "probabilities", (void **)&r->p, err));
+        ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "probabilities", (void **)&r->p, err));
     if (r->chance == ES_CHANCE_WITHOUT)
         ES_TRY(es_arena_array(arena, 4 * n + (2 * ES_RISK_BATCH + 1) * r->width, 1, sizeof(double),
                               "a node", (void **)&r->scratch, err));
     r->reach = sqrt(r->sure2);
     for (int64_t i = 0; i < n; i++)
         gather_key(query, choice, i, r);
+    gather_factors(choice, r);
+    for (int64_t i = n; i < all; i++)
+        r->s[i] = -(double)INFINITY;
     return ES_OK;
 }
 
@@ -161,6 +194,7 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
 
 typedef struct moments {
     double log_unit;  /* the largest of ln Z_F and ln(c w) */
+    double *w;        /* (count) c w */
     double *mean;     /* (width) E N */
     double *room;     /* (width) */
     double z, most_z; /* E Z, and what Z never exceeds */
@@ -191,7 +225,7 @@ static void means_of(const es_risk_terms *r, moments *m)
     for (int64_t l = 0; l < r->width; l++)
         m->mean[l] = sure * r->sure[l];
     for (int64_t i = 0; i < r->count; i++) {
-        const double w = exp(r->s[i] - m->log_unit), share = share_of(r, i);
+        const double w = m->w[i] = exp(r->s[i] - m->log_unit), share = share_of(r, i);
         all += w;
         largest = fmax(largest, w);
         m->z += share * w;
@@ -204,24 +238,35 @@ static void means_of(const es_risk_terms *r, moments *m)
                                                       : fmin(drawn, all));
 }
 
+/* |u - b|^2, in lanes: a single sum waits for itself. */
+static double apart2(const double *u, const double *b, int64_t width)
+{
+    double lane[4] = {0}, rest = 0.0;
+    int64_t l = 0;
+    for (; l + 4 <= width; l += 4)
+        for (int64_t i = 0; i < 4; i++)
+            lane[i] += (u[l + i] - b[l + i]) * (u[l + i] - b[l + i]);
+    for (; l < width; l++)
+        rest += (u[l] - b[l]) * (u[l] - b[l]);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]) + rest;
+}
+
 /* Variance, summed over channels, of sum_S w (u - b): b (width) NULL is 0. */
 static double variance_of(const es_risk_terms *r, const moments *m, const double *b)
 {
+    const bool each = r->chance == ES_CHANCE_EACH;
     const double count = (double)r->count, draws = r->draws;
     double squares = 0.0, sum2 = 0.0;
     for (int64_t l = 0; l < r->width; l++)
         m->room[l] = 0.0;
     for (int64_t i = 0; i < r->count; i++) {
-        const double w = exp(r->s[i] - m->log_unit);
-        double norm2 = 0.0;
-        for (int64_t l = 0; l < r->width; l++) {
-            const double x = w * (r->u[i * r->width + l] - (b ? b[l] : 0.0));
-            norm2 += x * x;
-            m->room[l] += x;
-        }
-        squares += norm2 * (r->chance == ES_CHANCE_EACH ? r->p[i] * (1.0 - r->p[i]) : 1.0);
+        const double w = m->w[i], *u = r->u + i * r->width;
+        squares += w * w * (b ? apart2(u, b, r->width) : r->u2[i]) *
+                   (each ? r->p[i] * (1.0 - r->p[i]) : 1.0);
+        for (int64_t l = 0; l < r->width && !each; l++)
+            m->room[l] += w * (u[l] - (b ? b[l] : 0.0));
     }
-    if (r->chance == ES_CHANCE_EACH)
+    if (each)
         return squares;
     for (int64_t l = 0; l < r->width; l++)
         sum2 += m->room[l] * m->room[l];
@@ -272,19 +317,50 @@ static void moments_of(const es_risk_terms *r, double *b, moments *m)
 
 /* ---- the integral ---- */
 
+typedef struct accuracy {
+    double step; /* of the trapezoid rule, in t */
+    double rule; /* what it may be off by, as a share of the risk */
+    double ends; /* what each end may leave */
+} accuracy;
+
+/* Half of a tolerance for the rule, an eighth for each end. */
+static accuracy accuracy_of(double tolerance)
+{
+    accuracy a = {.step = ES_DAMPING_STEP, .rule = ES_DAMPING_RULE, .ends = ENDS};
+    if (!(tolerance > FINEST))
+        return a;
+    while (es_damping_rule(a.step + 1.0 / 64.0) <= 0.5 * tolerance)
+        a.step += 1.0 / 64.0;
+    a.rule = es_damping_rule(a.step);
+    a.ends = 0.125 * tolerance;
+    return a;
+}
+
 typedef struct integral {
     es_risk_terms *terms;
     moments m;
-    es_risk_node node;
+    accuracy a;
+    es_risk_node node[ES_RISK_NODES]; /* of places first, first + 1, ... */
+    int64_t first, count;
     double square, *bias; /* sums over nodes; (width) */
     double end;           /* what is left of the square to the right, at most */
 } integral;
 
-static void add_node(integral *in, int64_t k)
+/* Node k, of those that are made together, which begin or end with it. */
+static const es_risk_node *node_at(integral *in, int64_t k, bool rightwards)
 {
-    const double t = H * (double)k, sure = exp(t + in->terms->log_sure);
-    es_risk_node *n = &in->node;
-    es_risk_node_at(in->terms, t, n);
+    if (in->count == 0 || k < in->first || k >= in->first + in->count) {
+        in->count = es_risk_nodes_of(in->terms);
+        in->first = rightwards ? k : k - in->count + 1;
+        es_risk_nodes_at(in->terms, in->a.step * (double)in->first, in->a.step, in->node);
+    }
+    return &in->node[k - in->first];
+}
+
+static void add_node(integral *in, int64_t k, bool rightwards)
+{
+    const double sure = exp(in->a.step * (double)k + in->terms->log_sure);
+    const es_risk_node *n = node_at(in, k, rightwards);
     const double times = exp(n->log_mean - sure);
     in->end = 0.0;
     if (!(times > 0.0))
@@ -299,21 +375,22 @@ static void add_node(integral *in, int64_t k)
 /* Sums over all nodes below k, were e^{-lZ} 1: of l^2 and of l, in the moments' unit. */
 static double below2(const integral *in, int64_t k)
 {
-    return exp(2.0 * (H * (double)k + in->m.log_unit)) / expm1(2.0 * H);
+    return exp(2.0 * (in->a.step * (double)k + in->m.log_unit)) / expm1(2.0 * in->a.step);
 }
 
 static double below1(const integral *in, int64_t k)
 {
-    return exp(H * (double)k + in->m.log_unit) / expm1(H);
+    return exp(in->a.step * (double)k + in->m.log_unit) / expm1(in->a.step);
 }
 
 static bool more_on_the_left(const integral *in, int64_t k)
 {
     const moments *m = &in->m;
-    const double l = exp(H * (double)k + m->log_unit), two = below2(in, k);
+    const double l = exp(in->a.step * (double)k + m->log_unit), two = below2(in, k);
     const double rest = fmin(1.0, l * m->most_z), square = in->square;
-    return m->square * two * rest > ENDS * square ||
-           H * two * sqrt(m->square * m->most_z * m->z) > 10.0 * ENDS * sqrt(H * square);
+    return m->square * two * rest > in->a.ends * square ||
+           in->a.step * two * sqrt(m->square * m->most_z * m->z) >
+               10.0 * in->a.ends * sqrt(in->a.step * square);
 }
 
 /* From where l E Z = 1 to the right, then to the left. Both ends come: doubly exponentially on the
@@ -322,17 +399,17 @@ static bool more_on_the_left(const integral *in, int64_t k)
 static void integrate(integral *in)
 {
     const moments *m = &in->m;
-    const int64_t middle = (int64_t)floor(-(m->log_unit + log(m->z)) / H);
+    const int64_t middle = (int64_t)floor(-(m->log_unit + log(m->z)) / in->a.step);
     int64_t k = middle;
     if (in->terms->chance == ES_CHANCE_WITHOUT)
         es_risk_without_begin(in->terms);
     do
-        add_node(in, k);
-    while (k++, in->end > ENDS * H * in->square);
+        add_node(in, k, true);
+    while (k++, in->end > in->a.ends * in->a.step * in->square);
     if (in->terms->chance == ES_CHANCE_WITHOUT)
         es_risk_without_begin(in->terms); /* the last circle is far away */
     for (k = middle; more_on_the_left(in, k);)
-        add_node(in, --k);
+        add_node(in, --k, false);
     in->square += m->square * below2(in, k);
     for (int64_t l = 0; l < in->terms->width; l++)
         in->bias[l] += m->mean[l] * below1(in, k);
@@ -376,14 +453,16 @@ static void answer_chance(const integral *in, es_policy_risk *out)
     const es_risk_terms *r = in->terms;
     const moments *m = &in->m;
     const double given = -expm1(m->log_empty), unit2 = r->unit * r->unit;
-    const double relative = ES_DAMPING_RULE + 2.0 * ENDS + ROUNDING + 4.0 * UNIT * (double)r->count;
+    const double relative =
+        in->a.rule + 2.0 * in->a.ends + ROUNDING + 4.0 * UNIT * (double)r->count;
     double bias2 = 0.0, mean2 = 0.0;
     for (int64_t l = 0; l < r->width; l++) {
-        const double bias = H * in->bias[l] / given;
+        const double bias = in->a.step * in->bias[l] / given;
         bias2 += bias * bias;
         mean2 += m->mean[l] * m->mean[l];
     }
-    out->square = with_error(H * in->square / given, relative, 8.0 * UNIT * r->reach, r->unit);
+    out->square =
+        with_error(in->a.step * in->square / given, relative, 8.0 * UNIT * r->reach, r->unit);
     out->bias2 = fmin(bias2 * unit2, out->square.val);
     out->variance = out->square.val - out->bias2;
     out->first_order = (mean2 + m->spread) / (m->z * m->z) * unit2;
@@ -397,17 +476,20 @@ static es_status empty(es_error *err)
 }
 
 static es_status by_chance(const es_risk_query *query, const es_choice *choice, es_arena *arena,
-                           es_risk_terms *r, es_policy_risk *out, es_error *err)
+                           double tolerance, es_risk_terms *r, es_policy_risk *out, es_error *err)
 {
-    integral in = {.terms = r};
+    integral in = {.terms = r, .a = accuracy_of(tolerance)};
     double *room;
     ES_TRY(gather_rest(query, choice, arena, r, err));
-    ES_TRY(es_arena_array(arena, 5, r->width, sizeof(double), "sums", (void **)&room, err));
+    ES_TRY(es_arena_array(arena, 4 + ES_RISK_NODES, r->width, sizeof(double), "sums",
+                          (void **)&room, err));
+    ES_TRY(es_arena_array(arena, r->count, 1, sizeof(double), "weights", (void **)&in.m.w, err));
     in.m.mean = room;
     in.m.room = room + r->width;
     in.bias = room + 2 * r->width;
-    in.node.mean = room + 3 * r->width;
-    moments_of(r, room + 4 * r->width, &in.m);
+    for (int64_t i = 0; i < ES_RISK_NODES; i++)
+        in.node[i].mean = room + (4 + i) * r->width;
+    moments_of(r, room + 3 * r->width, &in.m);
     if (!(in.m.log_unit > -(double)INFINITY))
         return empty(err);
     if (r->reach > 0.0)
@@ -416,20 +498,26 @@ static es_status by_chance(const es_risk_query *query, const es_choice *choice, 
     return ES_OK;
 }
 
+/* Values whose squares are numbers stay as they are. */
 static double unit_for(const es_risk_query *query)
 {
     double most = 0.0;
     for (int64_t j = 0; j < query->n; j++)
-        most = fmax(most, query->reach[j]);
-    return most > 0.0 ? exp2(floor(log2(most))) : 1.0;
+        most = query->reach[j] > most ? query->reach[j] : most;
+    if (!(most > 0.0) || (most > 0x1p-100 && most < 0x1p100))
+        return 1.0;
+    return fmax(exp2(floor(log2(most))), 0x1p-1000);
 }
 
-es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice, es_budget *budget,
-                            es_policy_risk *out, es_error *err)
+es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choice, double tolerance,
+                              es_budget *budget, es_policy_risk *out, es_error *err)
 {
     if (!query || !choice || !out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
                        "an argument is missing");
+    if (!(tolerance >= FINEST && tolerance <= COARSEST))
+        return es_fail(err, ES_E_RANGE, "risk.tolerance", "from 1e-10 to 0.01", "a tolerance of %g",
+                       tolerance);
     ES_TRY(check_choice(query, choice, err));
     es_arena arena = {.budget = budget};
     es_risk_terms r = {.width = query->dv, .unit = unit_for(query)};
@@ -443,7 +531,7 @@ es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
         if (!chance && !(r.log_sure > -(double)INFINITY))
             gather_light(query, choice, &r);
         if (chance)
-            status = by_chance(query, choice, &arena, &r, &risk, err);
+            status = by_chance(query, choice, &arena, tolerance, &r, &risk, err);
         else if (r.log_sure > -(double)INFINITY)
             answer_sure(query, &r, apart, &risk);
         else
@@ -453,4 +541,10 @@ es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
         *out = risk;
     es_arena_free(&arena);
     return status;
+}
+
+es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice, es_budget *budget,
+                            es_policy_risk *out, es_error *err)
+{
+    return es_policy_risk_near(query, choice, FINEST, budget, out, err);
 }

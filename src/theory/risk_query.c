@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "policy/policy_row.h"
+#include "theory/policy_terms.h"
 
 static const double MOST_VALUE = 1e150; /* squares must fit a number */
 
@@ -41,7 +42,8 @@ static es_status make_room(es_risk_query *q, es_budget *budget, es_error *err)
     ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
     ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->values, err));
     ES_TRY(es_mem_array(budget, q->dv, 1, sizeof(double), "an output", (void **)&q->output, err));
-    ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->off, err));
+    const int64_t rows = q->n + ES_RISK_LANES; /* nodes read whole lanes */
+    ES_TRY(es_mem_array(budget, rows, q->dv, sizeof(double), "values", (void **)&q->off, err));
     return es_mem_array(budget, q->n, 1, sizeof(double), "distances", (void **)&q->reach, err);
 }
 

@@ -121,6 +121,24 @@ test("sparse: the curves of a head have a point for every policy and number of k
   await close();
 });
 
+test("budget: every verified point is on the frontier, and every head on the maps", async () => {
+  const { page, trouble, close } = await open("budget");
+  const { allocations, frontier, heads, layers, positions } = await tablesOf(page, "budget");
+  await unfold(page);
+  const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
+  assert.equal(allocations.shown, 4 * 3); // ways to share out, shares of the keys
+  assert.equal(await marksOf(figure("Frontier: error of")), allocations.shown);
+  const names = new Set(frontier.columns.by);
+  assert.ok(names.has("limit") && names.size > 4);
+  for (const name of names) if (name !== "all policies") await figure("Frontier: error of").getByText(name).first().waitFor();
+  assert.equal(await marksOf(figure("Keys that each head keeps"), "cells"), heads.shown);
+  assert.equal(await marksOf(figure("against what they need")), heads.shown);
+  assert.equal(await marksOf(figure("Error of each layer")), layers.shown);
+  assert.equal(await marksOf(figure("Extra loss by position")), positions.shown);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
 test("downstream: a point for every policy, every third of the heads and every head", async () => {
   const { page, trouble, close } = await open("downstream");
   const { rows, strata, heads } = await tablesOf(page, "downstream");

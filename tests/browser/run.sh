@@ -47,6 +47,9 @@ awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "
 "$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25 --strata --ablate --quiet --out downstream.run >/dev/null
 "$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --look positions --block 256 \
     --pool 1024 --quiet --out decoder.run >/dev/null
+"$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
+    --query-count 2 --ratio 0.25 --deployable --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
+    --verify-blocks 2 --verify-frontier --rivals --quiet --out budget.run >/dev/null
 page() {
     out=$1
     shift
@@ -54,6 +57,7 @@ page() {
 }
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
 page sparse sparse.run
+page budget budget.run
 page downstream downstream.run
 page decoder decoder.run
 page twice probe.run probe.run

@@ -8,6 +8,8 @@ cat >ask.zsh <<'ASK'
 zmodload zsh/zpty
 zpty asked "zsh -f -i"
 ready() { zpty -w asked 'print READY-$((1+1))'; zpty -r asked out '*READY-2*' }
+# Until a prompt is there the terminal edits lines itself, and its own ^U would take the question away.
+zpty -w asked "stty kill undef"
 zpty -w asked "PROMPT=; fpath=($PWD/functions \$fpath); autoload -Uz compinit; compinit -u -D"
 zpty -w asked 'compadd() {
     local -a found

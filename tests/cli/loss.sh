@@ -34,3 +34,8 @@ get_json answer bits_per_byte 2>/dev/null || echo "no bytes"
 esscher loss --model "$model" --ids ids.npy --block 16 --quiet --json >answer
 get_json answer text.blocks tokens
 ask --dry-run --csv | head -1
+# an observation window is as long as asked, in the memory that is promised for it
+make_npy long.npy f64 1x1500 index
+observed() { esscher loss --model "$model" --ids long.npy --policy observe --keys 8 --span 1490 --threads 1 --quiet --csv "$@"; }
+bytes=$(observed --dry-run | tail -1 | cut -d, -f7)
+observed --max-memory $((${bytes%.*} + 1)) >/dev/null && echo observed

@@ -1,41 +1,113 @@
-// budget.js : errors against the share of keys that is kept, by policy and by way of sharing out; predicted and verified
-// errors by layer; what each head keeps.
-import { isNumber } from "../tables.js";
+// budget.js : frontiers, errors against the share of keys that is kept, by way of sharing out and by policy, with the
+// limit; maps of what each head keeps and of what it looks at; keys against what a head needs; errors by layer, losses by
+// position, and how much text the plan wants.
+import { groupBy, isNumber, show } from "../tables.js";
 import { curves } from "./curves.js";
+import { headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
-// Every way at every share that was asked for: what was verified, and what was predicted.
-function ways(rows) {
-  const tried = (rows ?? []).some((r) => isNumber(r.state));
-  return curves({
-    rows,
-    table: "allocations",
-    title: "Error of the last hidden state by way of sharing out",
-    caption: tried
-      ? "In spreads, on text that the plan was not made from; the law is what was predicted. Every way has as many keys, " +
-        "and each head's best policy."
-      : "In spreads; the law is what is predicted. Every way has as many keys, and each head's best policy.",
-    x: { key: "asked", title: "share of the keys", log: true },
-    y: { title: "error, spreads", log: true },
-    name: (r) => r.allocation,
+const Z = 2; // standard errors to either side
+
+// ---- frontiers ----
+
+const LIMIT = "limit";
+const OURS = "all policies"; // in the frontier's table: what `ours` is among ways to share out
+const limit = { name: LIMIT, colour: 7, dash: [6, 4] };
+const COLOURS = [4, 5, 6]; // of policies; ways to share out have the first four
+const DASHES = [
+  [7, 3],
+  [2, 2],
+  [8, 3, 2, 3],
+];
+
+// What is drawn against the share of keys: columns of `allocations`, verified and predicted, and of `frontier`.
+const kinds = [
+  {
+    name: "error of the last hidden state",
     measured: "state",
-    law: "state_predicted",
-  });
+    predicted: "state_predicted",
+    alone: "state",
+    axis: "error, spreads",
+    words: "In spreads, the root mean square distance of hidden states from their mean over tokens.",
+  },
+  {
+    name: "divergence of what the model says",
+    measured: "kl",
+    predicted: "loss_predicted",
+    alone: "loss",
+    axis: "KL divergence, nats",
+    words: "Of the next token, or of a classifier's labels.",
+  },
+];
+
+const byShare = (rows, key) =>
+  rows.filter((r) => isNumber(r[key])).sort((a, b) => a.asked - b.asked);
+
+// Predicted lines and verified points of one way to share out.
+function wayLayers(rows, { measured, predicted, axis }, bytes) {
+  const tip = (r) => [
+    ["shared out", r.allocation],
+    ["share of the keys", show(r.ratio)],
+    ...(isNumber(bytes) ? [["cache, MB", show((r.ratio * bytes) / 1e6)]] : []),
+    [`${axis}, predicted`, show(r[predicted])],
+    ...(isNumber(r[measured]) ? [[`${axis}, verified`, show(r[measured], r[`${measured}_se`])]] : []),
+  ];
+  const each = (key, f) => byShare(rows, key).map((r) => ({ series: r.allocation, x: r.asked, ...f(r) }));
+  const points = each(measured, (r) => ({ y: r[measured], tip: tip(r) }));
+  const bars = each(measured, (r) => ({
+    lo: r[measured] - Z * r[`${measured}_se`],
+    hi: r[measured] + Z * r[`${measured}_se`],
+  }));
+  return [
+    { kind: "line", name: "predicted", rows: each(predicted, (r) => ({ y: r[predicted], tip: tip(r) })) },
+    ...(points.length ? [{ kind: "bars", name: "two standard errors", rows: bars }] : []),
+    ...(points.length ? [{ kind: "points", name: "verified", rows: points }] : []),
+  ];
 }
 
-function frontier(rows) {
-  return curves({
-    rows,
-    table: "frontier",
-    title: "Predicted error against keys, by policy",
+const lineOf = (rows, series, key, look) => ({
+  kind: "line",
+  name: series.name,
+  dash: series.dash,
+  ...look,
+  rows: byShare(rows, key).map((r) => ({ series: series.name, x: r.asked, y: r[key] })),
+});
+
+function frontierOf(kind, ways, points, bytes) {
+  const names = groupBy(points, "by").map(([by]) => by);
+  const policies = names
+    .filter((by) => by !== LIMIT && by !== OURS)
+    .map((name, i) => ({ name, colour: COLOURS[i % COLOURS.length], dash: DASHES[Math.floor(i / COLOURS.length) % 3] }));
+  const of = (name) => points.filter((r) => r.by === name);
+  const tried = ways.some((r) => isNumber(r[kind.measured]));
+  return {
+    title: `Frontier: ${kind.name}`,
     caption:
-      "Error of the last hidden state in spreads, keys shared out by marginal risk. The limit is that of rules that keep " +
-      "their keys independently, to first order: biased rules, such as the largest weights, may lie below it.",
-    x: { key: "asked", title: "share of the keys", log: true },
-    y: { title: "predicted error, spreads", log: true },
-    name: (r) => r.by,
-    law: "state",
-  });
+      `${kind.words} ${tried ? "Points with two standard errors: verified on text that the plan was not made from. " : ""}` +
+      "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy for all heads. Grey: " +
+      "the limit of rules that keep their keys independently, to first order; biased rules may lie below it.",
+    table: "allocations",
+    x: { title: "share of the keys", log: true },
+    y: { title: kind.axis, log: true },
+    series: [
+      ...groupBy(ways, "allocation").map(([name], i) => ({ name, colour: i })),
+      ...policies,
+      ...(names.includes(LIMIT) ? [limit] : []),
+    ],
+    layers: [
+      ...policies.map((p) => lineOf(of(p.name), p, kind.alone, {})),
+      ...(names.includes(LIMIT) ? [lineOf(of(LIMIT), limit, kind.alone, { width: 2.2 })] : []),
+      ...wayLayers(ways, kind, bytes),
+    ],
+  };
+}
+
+function frontiers(ways = [], points = [], plan) {
+  const bytes = plan?.[0]?.bytes_before;
+  const options = kinds
+    .filter(({ predicted }) => ways.some((r) => isNumber(r[predicted])))
+    .map((kind) => ({ name: kind.name, figure: () => frontierOf(kind, ways, points, bytes) }));
+  return options.length ? [{ open: true, label: "Frontier:", options }] : [];
 }
 
 function losses(rows) {
@@ -43,50 +115,223 @@ function losses(rows) {
     rows: (rows ?? []).filter((r) => isNumber(r.loss)),
     table: "allocations",
     title: "Extra loss by way of sharing out",
-    caption: "Nats per token over late positions of a block, on text that the plan was not made from; the law is predicted.",
+    caption:
+      "Nats per token over late positions of a block, on text that the plan was not made from; of a classifier, KL of its " +
+      "labels. Predicted is the KL divergence, which is the extra loss on text that is as the model expects it.",
     x: { key: "asked", title: "share of the keys", log: true },
     y: { title: "extra loss, nats" },
     name: (r) => r.allocation,
     measured: "loss",
     law: "loss_predicted",
+    lawName: "predicted",
   });
 }
 
+// ---- heads ----
+
+const letter = (policy) => (policy ? policy[0] + (policy.includes("+inverse") ? "*" : "") : "");
+
+const legend = (rows) => groupBy(rows, "policy").map(([policy]) => `${letter(policy)}: ${policy}`).join(", ");
+
+const facts = [
+  { key: "policy", title: "policy" },
+  { key: "why", title: "kind of head" },
+  { key: "ess", title: "effective keys" },
+  { key: "need", title: "keys of 95 % of the weight" },
+  { key: "sinks", title: "weight of the first four keys" },
+  { key: "over", title: "error, times the limit's" },
+];
+
+const maps = [
+  {
+    name: "keys kept",
+    key: "keys",
+    title: "Keys that each head keeps",
+    words: (rows) => `In the cell: its policy (${legend(rows)}). Heads of a group share keys and values, and keep as many.`,
+    letter: "letter",
+  },
+  { name: "effective keys", key: "ess", title: "Effective number of keys", words: () => "1/Σw², mean over queries." },
+  {
+    name: "keys of 95 % of the weight",
+    key: "need",
+    title: "Keys that hold 95 % of the weight",
+    words: () => "Mean over queries: what a head would need, if it could be told which they are.",
+    short: "keys",
+  },
+  {
+    name: "weight of the first four keys",
+    key: "sinks",
+    title: "Weight of the first four keys",
+    words: () => "Sinks: where attention goes that is meant for nothing.",
+    short: "weight",
+  },
+  {
+    name: "error over the limit",
+    key: "over",
+    title: "Error of each head over the limit",
+    words: () => "Root of risk over limit: how far its policy is from the best rule that keeps as many keys independently.",
+    short: "times",
+  },
+];
+
+function heads(rows) {
+  const all = (rows ?? []).map((r) => ({
+    ...r,
+    letter: letter(r.policy),
+    over: r.limit > 0 ? Math.sqrt(r.risk / r.limit) : null,
+  }));
+  const mapOf = (m) =>
+    heatMap({
+      rows: all,
+      table: "heads",
+      title: m.title,
+      caption: `${m.words(all)} Press a cell to find the head in the other figures.`,
+      x: { key: "head", title: "head" },
+      y: { key: "layer", title: "layer" },
+      value: { key: m.key, title: m.short ?? m.name, letter: m.letter },
+      more: facts.filter(({ key }) => key !== m.key),
+      pick: (r) => ({ at: headOf(r), pick: pickOf(r, false) }),
+    });
+  const options = maps.filter((m) => mapOf(m).length).map((m) => ({ name: m.name, figure: () => mapOf(m)[0] }));
+  return options.length ? [{ open: true, label: "Map of", options }, ...needs(all)] : [];
+}
+
+// Keys kept against keys needed, one point a head, by the kind of head that it is.
+function needs(rows) {
+  const drawn = rows.filter((r) => isNumber(r.need) && isNumber(r.keys));
+  const ends = drawn.flatMap((r) => [r.need, r.keys]).filter((v) => v > 0);
+  if (!ends.length) return [];
+  const groups = groupBy(drawn, "why");
+  const tip = (r) => [
+    ["head", headName(r, false)],
+    ["keys", show(r.keys)],
+    ...facts.filter((f) => f.key in r).map((f) => [f.title, isNumber(r[f.key]) ? show(r[f.key]) : (r[f.key] ?? "–")]),
+  ];
+  return [
+    {
+      title: "Keys that heads keep, against what they need",
+      caption:
+        "A point is a head, its kind by its effective keys. Across: the keys that hold 95 % of its weight; a head " +
+        "above the grey line keeps more than those, one below it fewer. Heads of a group keep as many.",
+      table: "heads",
+      x: { title: "keys of 95 % of the weight", column: "need", log: true },
+      y: { title: "keys kept", column: "keys", log: true },
+      series: groups.map(([name], i) => ({ name, colour: i })),
+      layers: [
+        {
+          kind: "line",
+          name: "as many as needed",
+          plain: true,
+          dash: [3, 3],
+          rows: [Math.min(...ends), Math.max(...ends)].map((v) => ({ series: groups[0][0], x: v, y: v })),
+        },
+        {
+          kind: "points",
+          name: "heads",
+          rows: drawn.map((r) => ({
+            series: r.why,
+            x: r.need,
+            y: r.keys,
+            of: { layer: r.layer, head: r.head },
+            at: headOf(r),
+            pick: pickOf(r, false),
+            tip: tip(r),
+          })),
+        },
+      ],
+    },
+  ];
+}
+
+// ---- layers ----
+
+// Attention of each layer, with the limit at as many keys.
 function layers(rows) {
-  const tried = (rows ?? []).some((r) => isNumber(r.verified));
-  return curves({
+  const [figure] = curves({
     rows,
     table: "layers",
     title: "Error of each layer's attention",
-    caption:
-      "Of its output, given the full model's state, in spreads" +
-      (tried ? ", on other text; the law is what was predicted." : "; the law is what is predicted."),
+    caption: "Of its output, given the full model's state, in spreads. Grey: the limit at as many keys.",
     x: { key: "layer", title: "layer", whole: true },
-    y: { title: "error, spreads" },
+    y: { title: "error, spreads", zero: true },
     name: () => "the plan",
     measured: "verified",
     law: "predicted",
+    lawName: "predicted",
   });
+  if (!figure) return [];
+  const low = rows.filter((r) => isNumber(r.limit)).map((r) => ({ series: LIMIT, x: r.layer, y: r.limit }));
+  return [
+    {
+      ...figure,
+      series: [...figure.series, ...(low.length ? [limit] : [])],
+      layers: [
+        ...(low.length ? [{ kind: "line", name: LIMIT, dash: limit.dash, width: 2.2, rows: low }] : []),
+        ...figure.layers,
+      ],
+    },
+  ];
 }
 
-function heads(rows) {
-  return heatMap({
+function states(rows) {
+  return curves({
     rows,
-    table: "heads",
-    title: "Keys that each head keeps",
-    caption: "Heads of a group share keys and values, and keep as many.",
-    x: { key: "head", title: "head" },
-    y: { key: "layer", title: "layer" },
-    value: { key: "keys", title: "keys" },
-    more: [
-      { key: "risk", title: "risk" },
-      { key: "ess", title: "effective keys" },
-      { key: "need", title: "keys of 95 % of the weight" },
-      { key: "sinks", title: "weight of the first four keys" },
-    ],
+    table: "layers",
+    title: "Error of the hidden state after each layer",
+    caption: "With all layers thinned, in spreads.",
+    x: { key: "layer", title: "layer", whole: true },
+    y: { title: "error, spreads", zero: true },
+    name: () => "the plan",
+    measured: "state_verified",
+    law: "state_predicted",
+    lawName: "predicted",
   });
 }
 
-export function budget({ tables: { allocations, frontier: points, layers: rows, heads: each } }) {
-  return [...ways(allocations), ...heads(each), ...layers(rows), ...losses(allocations), ...frontier(points)];
+// ---- positions; text ----
+
+function positions(rows) {
+  return curves({
+    rows: (rows ?? []).map((r) => ({ ...r, middle: 0.5 * (r.from + r.to) })),
+    table: "positions",
+    title: "Extra loss by position",
+    caption: "Nats per token of the plan, on text that it was not made from, by stretches of a block; points at their middles.",
+    x: { key: "middle", title: "position" },
+    y: { title: "extra loss, nats", zero: true },
+    name: () => "the plan",
+    measured: "loss",
+  });
+}
+
+function text(rows) {
+  const drawn = (rows ?? []).flatMap((r) => [
+    { tokens: r.tokens, share: r.moved, what: "keys that go to other heads" },
+    { tokens: r.tokens, share: r.worse, what: "error of the last hidden state, more" },
+  ]);
+  return rows?.length > 1
+    ? curves({
+        rows: drawn,
+        table: "calibration",
+        title: "How much text the plan wants",
+        caption:
+          "Plans made from a few blocks, mean over as many as there are, against the plan made from all of them, as shares; " +
+          "errors on the blocks that they were not made from.",
+        x: { key: "tokens", title: "tokens of text", log: true },
+        y: { title: "share", zero: true },
+        name: (r) => r.what,
+        measured: "share",
+      })
+    : [];
+}
+
+export function budget({ tables: t }) {
+  return [
+    ...frontiers(t.allocations, t.frontier, t.plan),
+    ...heads(t.heads),
+    ...layers(t.layers),
+    ...states(t.layers),
+    ...losses(t.allocations),
+    ...positions(t.positions),
+    ...text(t.calibration),
+  ];
 }

@@ -4,8 +4,9 @@ import { groupBy, isNumber, show } from "../tables.js";
 const Z = 2; // standard errors to either side
 
 // x: {key, title, log, whole}; y: {title, log, zero}; measured, law: keys of numbers, either may be missing from the table;
-// name: from a row to the name of its series. Nothing is drawn without a number of either kind.
-export function curves({ rows, table, title, caption, x, y, name, measured, law }) {
+// name: from a row to the name of its series; lawName: what the law is, where it is none. Nothing is drawn without a
+// number of either kind.
+export function curves({ rows, table, title, caption, x, y, name, measured, law, lawName = "law" }) {
   const has = (key) => key && rows?.some((r) => isNumber(r[key]) && isNumber(r[x.key]));
   if (!has(measured) && !has(law)) return [];
   const se = `${measured}_se`;
@@ -17,12 +18,12 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
   const tip = (r) => [
     [x.title, show(r[x.key])],
     ...(has(measured) ? [[y.title, show(r[measured], r[se])]] : []),
-    ...(has(law) ? [["law", show(r[law])]] : []),
+    ...(has(law) ? [[lawName, show(r[law])]] : []),
   ];
   const errors = rows?.some((r) => isNumber(r[se]));
   const words = [
     has(measured) && `Points${errors ? " with two standard errors" : ""}: measured.`,
-    has(law) && "Lines: the law.",
+    has(law) && `Lines: ${lawName === "law" ? "the law" : lawName}.`,
   ]
     .filter(Boolean)
     .join(" ");
@@ -35,7 +36,7 @@ export function curves({ rows, table, title, caption, x, y, name, measured, law 
       y,
       series: groups.map(([series], i) => ({ name: series, colour: i })),
       layers: [
-        ...(has(law) ? [{ kind: "line", name: "law", rows: each((r) => ({ y: r[law], tip: tip(r) })) }] : []),
+        ...(has(law) ? [{ kind: "line", name: lawName, rows: each((r) => ({ y: r[law], tip: tip(r) })) }] : []),
         ...(has(measured)
           ? [
               {

@@ -4,9 +4,12 @@ import { isNumber, show } from "../tables.js";
 // A number with its sign: "> 4096" is a lower bound; "any" stands for itself.
 const signed = (sign, text) => (sign === "any" ? sign : sign ? `${sign} ${text}` : text);
 
+const isWord = (v) => typeof v === "string" && v !== "";
+
 // x, y, value: {key, title}; pick: from a row to {at, pick}, its place and what a click on its cell picks.
 // domain: where colours begin and end. Nothing is drawn where a table lacks one of them.
 // value.sign: the column that says of which numbers the value is a bound only (">"), and where any will do ("any").
+// value.letter: instead, a column of letters to stand in the cells. `more` may be words.
 export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [], pick }) {
   if (!rows?.some((r) => isNumber(r[value.key]) && r[x.key] !== undefined && r[y.key] !== undefined)) return [];
   const sign = (r, of) => (of.sign && r[of.sign]) || "";
@@ -32,14 +35,15 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
             y: r[y.key],
             value: r[value.key],
             ...(marked ? { sign: sign(r, value) } : {}),
+            ...(value.letter ? { sign: r[value.letter] } : {}),
             ...(pick ? pick(r) : {}),
             tip: [
               [x.title, show(r[x.key])],
               [y.title, show(r[y.key])],
               [value.title, signed(sign(r, value), show(r[value.key], r[`${value.key}_se`]))],
               ...more
-                .filter((m) => isNumber(r[m.key]) || sign(r, m))
-                .map((m) => [m.title, signed(sign(r, m), show(r[m.key]))]),
+                .filter((m) => isNumber(r[m.key]) || isWord(r[m.key]) || sign(r, m))
+                .map((m) => [m.title, isWord(r[m.key]) ? r[m.key] : signed(sign(r, m), show(r[m.key]))]),
             ],
           })),
         },

@@ -1,4 +1,4 @@
-/* head_plan_file.c : plans as files: strict JSON in, the same JSON out.
+/* head_plan_read.c : plans from files: strict JSON.
  *
  * Objects are tables of fields: which keys there are, what stands there, and how large it may be.
  * A key that no table has is refused, for a plan that is half understood would be run as another.
@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "model/head_plan.h"
 #include "model/json.h"
-#include "model/unicode.h"
 #include "store/file.h"
 
 enum { WORD_MOST = 64, FIELDS_MOST = 16 };
@@ -464,142 +463,4 @@ es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_er
     const es_status status = es_plan_parse(text, size, path, budget, out, err);
     es_mem_free(budget, text);
     return status;
-}
-
-/* ---- writing ---- */
-
-/* A draft with a buffer; after a failure nothing more is written. */
-typedef struct writing {
-    es_draft draft;
-    es_status status;
-    es_error *err;
-    size_t used;
-    char buffer[4096];
-} writing;
-
-static void flush(writing *w)
-{
-    if (w->status == ES_OK)
-        w->status = es_draft_write(&w->draft, w->buffer, w->used, w->err);
-    w->used = 0;
-}
-
-static void put(writing *w, const char *fmt, ...) ES_PRINTF(2, 3);
-
-/* Pieces are short: names, numbers. */
-static void put(writing *w, const char *fmt, ...)
-{
-    enum { PIECE = 512 };
-    va_list args;
-    if (sizeof w->buffer - w->used < PIECE)
-        flush(w);
-    va_start(args, fmt);
-    const int length = vsnprintf(w->buffer + w->used, PIECE, fmt, args);
-    va_end(args);
-    if (length > 0)
-        w->used += (size_t)length < PIECE ? (size_t)length : PIECE - 1;
-}
-
-/* What is no UTF-8 becomes U+FFFD: a text comes from file names, which may be anything. */
-static void put_text(writing *w, const char *text)
-{
-    size_t left = strlen(text);
-    put(w, "\"");
-    for (const unsigned char *p = (const unsigned char *)text; left > 0;) {
-        int32_t c;
-        const size_t length = es_utf8_next(p, left, &c);
-        if (c < 0)
-            put(w, "\\ufffd");
-        else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
-            put(w, "\\u%04x", (unsigned)c);
-        else
-            put(w, "%.*s", (int)length, (const char *)p);
-        p += length;
-        left -= length;
-    }
-    put(w, "\"");
-}
-
-static void put_part(writing *w, const char *key, int64_t value)
-{
-    if (value != ES_POLICY_UNSET)
-        put(w, ", \"%s\": %lld", key, (long long)value);
-}
-
-static const char *correction_of(const es_policy_spec *spec)
-{
-    if (!(es_policy_parts(spec->policy) & ES_PART_CORRECTION))
-        return "none";
-    return spec->correction == ES_CORRECTION_NONE      ? "none"
-           : spec->correction == ES_CORRECTION_INVERSE ? "inverse"
-                                                       : "own";
-}
-
-static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t head)
-{
-    const es_plan_head *one = &plan->head[layer * plan->heads + head];
-    const es_policy_spec *spec = &one->spec;
-    put(w, "      {\"head\": %lld, \"group\": %lld, \"policy\": \"%s\", \"keys\": %lld",
-        (long long)head, (long long)(head / (plan->heads / plan->kv_heads)),
-        es_policy_name(spec->policy), (long long)es_plan_keys(plan, layer, head, plan->context));
-    put_part(w, "sinks", spec->sinks);
-    put_part(w, "window", spec->window);
-    put_part(w, "random", spec->random);
-    put_part(w, "span", spec->span);
-    put(w, ", \"correction\": \"%s\"", correction_of(spec));
-    if (spec->with_replacement)
-        put(w, ", \"with_replacement\": true");
-    if (isnan(one->risk))
-        put(w, ", \"risk\": null}");
-    else
-        put(w, ", \"risk\": %.15g}", one->risk);
-}
-
-static void put_model(writing *w, const es_plan *p)
-{
-    put(w, "  \"model\": {\"model_type\": ");
-    put_text(w, p->model_type);
-    put(w,
-        ", \"layers\": %lld, \"heads\": %lld, \"kv_heads\": %lld, \"head_dim\": %lld, "
-        "\"hidden\": %lld, \"vocab\": %lld, \"window\": %lld, \"causal\": %s},\n",
-        (long long)p->layers, (long long)p->heads, (long long)p->kv_heads, (long long)p->head_dim,
-        (long long)p->hidden, (long long)p->vocab, (long long)p->window,
-        p->causal ? "true" : "false");
-}
-
-static void put_plan(writing *w, const es_plan *p)
-{
-    es_plan counted = *p;
-    es_plan_count(&counted);
-    put(w, "{\n  \"schema\": \"%s\",\n", ES_PLAN_SCHEMA);
-    put_model(w, p);
-    put(w, "  \"context\": %lld,\n  \"text\": ", (long long)p->context);
-    put_text(w, p->text);
-    put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
-        counted.keys_all);
-    for (int64_t l = 0; l < p->layers; l++) {
-        put(w, "    {\"layer\": %lld, \"heads\": [\n", (long long)l);
-        for (int64_t h = 0; h < p->heads; h++) {
-            put_head(w, p, l, h);
-            put(w, h + 1 < p->heads ? ",\n" : "\n");
-        }
-        put(w, l + 1 < p->layers ? "    ]},\n" : "    ]}\n");
-    }
-    put(w, "  ]\n}\n");
-    flush(w);
-}
-
-es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err)
-{
-    writing w = {.err = err};
-    if (!plan || !path)
-        return es_fail(err, ES_E_ARGUMENT, "plan.null", "a plan and a path",
-                       "an argument is missing");
-    ES_TRY(es_plan_obey(plan, (es_plan_origin){0}, err));
-    ES_TRY(es_draft_open(path, force, &w.draft, err));
-    put_plan(&w, plan);
-    if (w.status == ES_OK)
-        w.status = es_draft_publish(&w.draft, err);
-    es_draft_discard(&w.draft);
-    return w.status;
 }

@@ -1,0 +1,50 @@
+"""Arrays of other people as matrices of the library: without a copy wherever that can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+
+_DTYPES = {4: 1, 8: 2}  # es_dtype by the size of a number
+
+
+def plain(x: Any, name: str) -> "np.ndarray[Any, Any]":
+    """``x`` as an array of NumPy. PyTorch's tensors on the CPU share their memory with it."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost: fill it first")
+    if isinstance(x, np.ndarray):
+        return x
+    if callable(getattr(x, "detach", None)):  # a tensor of PyTorch, which may need its gradient
+        x = x.detach()
+        if str(x.dtype) == "torch.bfloat16":  # NumPy has no such numbers
+            x = x.float()
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+def floats(x: Any, name: str) -> "np.ndarray[Any, Any]":
+    """``x`` with numbers that the library reads: f16 as f32, others that are not f32 as f64.
+
+    Strides may be anything, and nothing is ever written.
+    """
+    array = plain(x, name)
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "f" and size in _DTYPES:
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if (kind == "f" and size == 2) or array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    if kind in "fiub":
+        return array.astype(np.float64)
+    raise TypeError(f"{name} has dtype {array.dtype}: expected real numbers")
+
+
+def matrix(array: "np.ndarray[Any, Any]", offset: int = 0) -> _abi.View:
+    """The last two dimensions of an array, ``offset`` bytes behind its first number."""
+    rows, cols = array.shape[-2:]
+    row_stride, col_stride = array.strides[-2:]
+    dtype = _DTYPES[array.dtype.itemsize]
+    return _abi.View(array.ctypes.data + offset, dtype, rows, cols, row_stride, col_stride)

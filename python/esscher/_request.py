@@ -1,0 +1,408 @@
+"""One question to es_attend(): arrays, options and masks as the library takes them."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _abi, _arrays
+from ._calls import Monitor, Progress, call_long, call_short, fill_exec
+from ._library import lib
+from .errors import EsscherError, ShapeError, error_of
+
+# What may be asked for besides the output: the shape behind (scales, prefixes), and the dtype.
+SHAPES: Dict[str, Callable[[int, int, int], Tuple[int, ...]]] = {
+    "output": lambda m, dv, top: (m, dv),
+    "lse": lambda m, dv, top: (m,),
+    "entropy": lambda m, dv, top: (m,),
+    "top_weight": lambda m, dv, top: (m,),
+    "top_index": lambda m, dv, top: (m,),
+    "sum_squares": lambda m, dv, top: (m,),
+    "top_mass": lambda m, dv, top: (m, top),
+    "spread2": lambda m, dv, top: (m,),
+    "block_spread2": lambda m, dv, top: (m, dv),
+    "block_powers": lambda m, dv, top: (m, 3),
+    "mean": lambda m, dv, top: (dv,),
+    "covariance": lambda m, dv, top: (dv, dv),
+}
+_MOMENTS = ("mean", "covariance")
+STATS = tuple(name for name in SHAPES if name != "output")
+
+# Fewer multiplications than this are done before anybody could want to stop them.
+_SHORT_WORK = 5e7
+
+
+def wanted_names(stats: Sequence[str], output: bool, top_k: Sequence[int]) -> List[str]:
+    """Names of the arrays to make, in a fixed order."""
+    asked = {stats} if isinstance(stats, str) else set(stats)
+    unknown = sorted(asked - set(STATS))
+    if unknown:
+        raise ValueError(f"there is no statistic {unknown[0]!r}: stats may be {', '.join(STATS)}")
+    if "top_mass" in asked and not len(top_k):
+        raise ValueError("top_mass needs top_k: how many of the largest weights it is the mass of")
+    if output:
+        asked.add("output")
+    if not asked:
+        raise ValueError("nothing is asked for: no output, and no stats")
+    return [name for name in SHAPES if name in asked]
+
+
+class Heads:
+    """Queries, keys and values as pairs of matrices: where each begins, and how they are shared."""
+
+    def __init__(self, q: Any, k: Any, v: Any) -> None:
+        for name, array in (("q", q), ("k", k), ("v", v)):
+            if array.ndim < 2:
+                raise _bad_shape(f"{name} has shape {array.shape}: expected two dimensions or more")
+        if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+            raise _bad_shape(
+                f"q {q.shape}, k {k.shape} and v {v.shape} do not fit: q and k need the same last "
+                "dimension, k and v the same last but one"
+            )
+        self.m, self.d = q.shape[-2:]
+        self.n, self.dv = v.shape[-2:]
+        q_heads = q.shape[-3] if q.ndim > 2 else 1
+        groups = [_group(q_heads, a.shape[-3] if a.ndim > 2 else 1, q, a) for a in (k, v)]
+        leads = [q.shape[:-2], *(_ungrouped(a, g) for a, g in zip((k, v), groups))]
+        try:
+            same = leads[0] == leads[1] == leads[2]
+            self.lead = leads[0] if same else np.broadcast_shapes(*leads)
+        except ValueError:
+            raise _bad_shape(
+                f"leading dimensions of q {q.shape}, k {k.shape} and v {v.shape} do not fit"
+            ) from None
+        self.arrays = (q, k, v)
+        self._groups = (1, *groups)
+        self.count = math.prod(self.lead)
+
+    def offsets(self, index: Tuple[int, ...]) -> List[int]:
+        """Bytes from the first number of each array to that of its matrix for one head."""
+        return [_offset(a, g, index) for a, g in zip(self.arrays, self._groups)]
+
+
+def _bad_shape(message: str) -> ShapeError:
+    return ShapeError(message, status="ES_E_SHAPE", rule="python.shape")
+
+
+def _group(q_heads: int, heads: int, q: Any, other: Any) -> int:
+    """How many query heads share one head of keys or values."""
+    if heads in (q_heads, 1) or q_heads == 1:
+        return 1
+    if heads == 0 or q_heads % heads:
+        raise _bad_shape(f"{q_heads} heads of {q.shape} cannot share {heads} of {other.shape}")
+    return q_heads // heads
+
+
+def _ungrouped(array: Any, group: int) -> Tuple[int, ...]:
+    lead: Tuple[int, ...] = array.shape[:-2]
+    return lead if group == 1 else (*lead[:-1], lead[-1] * group)
+
+
+def _offset(array: Any, group: int, index: Tuple[int, ...]) -> int:
+    lead = array.ndim - 2
+    own = index[len(index) - lead :]
+    total = 0
+    for axis in range(lead):
+        at = own[axis] // group if axis == lead - 1 else own[axis]
+        total += (0 if array.shape[axis] == 1 else at) * array.strides[axis]
+    return total
+
+
+def _whole(values: ArrayLike, name: str) -> Any:
+    """Whole numbers as the library takes them."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be whole numbers, and not {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
+
+
+class Request:
+    """One call of es_attend() for every head, and what it points to."""
+
+    def __init__(self, heads: Heads, wanted: List[str]) -> None:
+        self.heads = heads
+        self.wanted = wanted
+        self.opts = _abi.AttendOpts()
+        self.exec = _abi.Exec()
+        self.opts.exec = ctypes.pointer(self.exec)
+        self.keep: List[Any] = []  # arrays that the structs point to
+        self._mask: Optional[_abi.Mask] = None
+
+    def _point(self, array: Any) -> int:
+        self.keep.append(array)
+        return int(array.ctypes.data)
+
+    # ---- what is asked ----
+
+    def options(
+        self,
+        scale: Union[None, float, Sequence[float]],
+        prefixes: Optional[Sequence[int]],
+        top_k: Sequence[int],
+        block: int,
+        precision: str,
+        self_attention: bool,
+        exclude_self: bool,
+    ) -> None:
+        self.one_scale = scale is None or np.ndim(scale) == 0
+        d = self.heads.d
+        if scale is None:
+            scale = 1 / math.sqrt(d) if d else 1.0
+        self.scales = np.array(scale, dtype=np.float64).reshape(-1)
+        self.opts.scales, self.opts.n_scales = self._point(self.scales), len(self.scales)
+        self.one_prefix = prefixes is None
+        self.prefixes = (
+            np.array([self.heads.n]) if prefixes is None else _whole(prefixes, "prefixes")
+        )
+        if not len(self.scales) or not len(self.prefixes):
+            raise ValueError("scale and prefixes must not be empty")
+        if prefixes is not None:
+            self.opts.prefixes, self.opts.n_prefixes = (
+                self._point(self.prefixes),
+                len(self.prefixes),
+            )
+        self.top = _whole(list(top_k), "top_k") if len(top_k) else np.empty(0, np.int64)
+        if len(self.top):
+            self.opts.top_k, self.opts.n_top_k = self._point(self.top), len(self.top)
+        if precision not in ("f32", "f64"):
+            raise ValueError(f"precision {precision!r}: expected 'f32' or 'f64'")
+        self.opts.precision = 1 if precision == "f32" else 2
+        self.opts.block = _abi.whole(block, "block")
+        self.opts.spread = "spread2" in self.wanted
+        self.opts.self = self_attention
+        self.opts.exclude_self = exclude_self
+
+    def _the_mask(self) -> _abi.Mask:
+        if self._mask is None:
+            self._mask = _abi.Mask()
+            self.opts.mask = ctypes.pointer(self._mask)
+        return self._mask
+
+    def mask(
+        self,
+        causal: bool,
+        window: int,
+        sinks: int,
+        local: int,
+        positions: Union[None, str, ArrayLike],
+    ) -> None:
+        if not (causal or window or sinks or local or positions is not None):
+            return
+        mask = self._the_mask()
+        mask.causal = bool(causal)
+        mask.window = _abi.whole(window, "window")
+        mask.sinks = _abi.whole(sinks, "sinks")
+        mask.local = _abi.whole(local, "local")
+        if positions is None:
+            return
+        m, n = self.heads.m, self.heads.n
+        if isinstance(positions, str):
+            if positions != "last":
+                raise ValueError(f"positions {positions!r}: expected whole numbers or 'last'")
+            if m > n:
+                raise _bad_shape(f"{m} queries cannot be the last of {n} keys")
+            places = np.arange(n - m, n, dtype=np.int64)
+        else:
+            places = _whole(positions, "positions")
+        if len(places) != m:
+            raise _bad_shape(f"positions has {len(places)} numbers, and there are {m} queries")
+        mask.positions = self._point(places)
+
+    def lists(
+        self,
+        lists: Optional[Sequence[ArrayLike]],
+        queries: int,
+        factors: Optional[ArrayLike],
+    ) -> None:
+        if lists is None:
+            if queries or factors is not None:
+                raise ValueError("list_queries and list_factors are given with lists")
+            return
+        queries = _abi.whole(queries, "list_queries")
+        if queries < 1:
+            raise ValueError("lists need list_queries: how many consecutive queries share one")
+        needed = -(-self.heads.m // queries)
+        if len(lists) != needed:
+            raise _bad_shape(
+                f"{len(lists)} lists, and {self.heads.m} queries by {queries} need {needed}"
+            )
+        mask = self._the_mask()
+        rows = [_whole(one, "lists") for one in lists]
+        mask.list_queries = queries
+        mask.list_offsets = self._point(np.cumsum([0, *map(len, rows)], dtype=np.int64))
+        mask.list_keys = self._point(np.concatenate([*rows, np.zeros(1, np.int64)]))
+        if factors is not None:
+            mask.list_factors = self._point(self._reals(factors, needed, "list_factors"))
+
+    def classes(self, classes: Optional[ArrayLike], factors: Optional[ArrayLike]) -> None:
+        if classes is None and factors is None:
+            return
+        if classes is None or factors is None:
+            raise ValueError("classes and class_factors are given together")
+        numbers = _whole(classes, "classes")
+        add = self._reals(factors, -1, "class_factors")
+        if len(numbers) != self.heads.n:
+            raise _bad_shape(f"classes has {len(numbers)} numbers: expected {self.heads.n}")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < min(len(add), 256):
+            raise ValueError(f"classes must lie in [0, {min(len(add), 256)})")
+        mask = self._the_mask()
+        mask.n_classes = len(add)
+        mask.classes = self._point(numbers.astype(np.uint8))
+        mask.class_factors = self._point(add)
+
+    @staticmethod
+    def _reals(values: ArrayLike, count: int, name: str) -> Any:
+        array = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
+        if count >= 0 and len(array) != count:
+            raise _bad_shape(f"{name} has {len(array)} numbers: expected {count}")
+        return array
+
+    def execution(
+        self, threads: Optional[int], isa: Optional[str], max_memory: Optional[int]
+    ) -> None:
+        fill_exec(self.exec, threads, isa)
+        if max_memory is not None:
+            budget = _abi.Budget(limit=_abi.whole(max_memory, "max_memory", 1))
+            self.exec.budget = ctypes.pointer(budget)
+            self.keep.append(budget)
+
+    # ---- the call ----
+
+    def run(self, out: Optional[Any], progress: Optional[Progress]) -> Dict[str, Any]:
+        if out is not None and "output" not in self.wanted:
+            raise ValueError("out is where the output goes, and output=False asks for none")
+        results = self._room(out)
+        if self.heads.count and self.heads.m:
+            self._compute(results, progress)
+        elif self.heads.count:  # no queries: what is a mean over them is none
+            for name in set(results).intersection(_MOMENTS):
+                results[name].fill(np.nan)
+        for name in results:
+            results[name] = self._trimmed(results[name])
+        if out is not None:
+            results["output"] = _delivered(results["output"], out)
+        return results
+
+    def _room(self, out: Optional[Any]) -> Dict[str, Any]:
+        heads = self.heads
+        front = (*heads.lead, len(self.scales), len(self.prefixes))
+        results: Dict[str, Any] = {}
+        for name in self.wanted:
+            shape = (*front, *SHAPES[name](heads.m, heads.dv, len(self.top)))
+            dtype = np.int64 if name == "top_index" else np.float64
+            if name == "output" and out is not None and self._fits(out, shape):
+                results[name] = out.reshape(shape)
+            else:
+                results[name] = np.empty(shape, dtype)
+        return results
+
+    def _fits(self, out: Any, shape: Tuple[int, ...]) -> bool:
+        """Can the library write into ``out`` itself? Raises if it cannot be written at all."""
+        if not isinstance(out, np.ndarray):
+            raise TypeError("out must be an array of NumPy")
+        expected = self._shape_of(shape)
+        if out.shape != expected:
+            raise _bad_shape(f"out has shape {out.shape}: expected {expected}")
+        if not out.flags.writeable:
+            raise ValueError("out is read-only")
+        if not np.can_cast(np.float64, out.dtype, "same_kind"):
+            raise TypeError(f"out has dtype {out.dtype}: expected real numbers")
+        inputs = self.heads.arrays
+        return (
+            out.dtype == np.float64
+            and out.flags.c_contiguous
+            and out.flags.aligned
+            and not any(np.may_share_memory(out, a) for a in inputs)
+        )
+
+    def _shape_of(self, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+        lead = len(self.heads.lead)
+        scales = () if self.one_scale else shape[lead : lead + 1]
+        prefixes = () if self.one_prefix else shape[lead + 1 : lead + 2]
+        return (*shape[:lead], *scales, *prefixes, *shape[lead + 2 :])
+
+    def _trimmed(self, array: Any) -> Any:
+        """Without the dimensions of what was given alone."""
+        return array.reshape(self._shape_of(array.shape))
+
+    def _compute(self, results: Dict[str, Any], progress: Optional[Progress]) -> None:
+        heads = self.heads
+        error = _abi.Error()
+        at: List[Any] = [0, ()]
+        size = heads.count * heads.m * heads.n * (heads.d + len(self.scales) * heads.dv)
+        short = size < _SHORT_WORK and progress is None
+        monitor = None if short else Monitor()
+
+        def work() -> int:
+            for number, index in enumerate(itertools.product(*map(range, heads.lead))):
+                if monitor and monitor.stopped:  # a head of one piece has nowhere to stop in
+                    break
+                at[:] = number, index
+                status = self._one(index, results, error)
+                if status:
+                    return status
+            return 0
+
+        if monitor is None:
+            status = call_short(work)
+        else:
+            self.exec.progress = _abi.address(lib, "es_monitor_work")
+            self.exec.progress_user = monitor.handle
+            tell = None
+            if progress:
+                tell = lambda share, _: progress((at[0] + share) / heads.count, "")  # noqa: E731
+            status = call_long(work, monitor, tell)
+        if status:
+            raise self._failure(status, error, at[1])
+
+    def _one(self, index: Tuple[int, ...], results: Dict[str, Any], error: _abi.Error) -> int:
+        views = [
+            _arrays.matrix(array, offset)
+            for array, offset in zip(self.heads.arrays, self.heads.offsets(index))
+        ]
+        out = _abi.AttendOut()
+        for name, array in results.items():
+            if name not in _MOMENTS:
+                setattr(out, name, array[index].ctypes.data)
+        wants_moments = any(name in results for name in _MOMENTS)
+        cells = len(self.scales) * len(self.prefixes)
+        moments = (_abi.Moments * cells)() if wants_moments else None
+        if moments is not None:
+            out.moments = ctypes.addressof(moments)
+        status: int = lib.es_attend(
+            *map(ctypes.byref, views), ctypes.byref(self.opts), ctypes.byref(out),
+            ctypes.byref(error),
+        )  # fmt: skip
+        if status == 0 and moments is not None:
+            for cell, one in enumerate(moments):
+                _take_moments(one, cell, index, results)
+        return status
+
+    def _failure(self, status: int, error: _abi.Error, index: Tuple[int, ...]) -> EsscherError:
+        failure = error_of(status, error)
+        if index:
+            failure.message += f" (head {index if len(index) > 1 else index[0]})"
+        return failure
+
+
+def _take_moments(
+    one: _abi.Moments, cell: int, index: Tuple[int, ...], results: Dict[str, Any]
+) -> None:
+    dim = one.dim
+    if "mean" in results:
+        results["mean"][index].reshape(-1, dim)[cell] = np.ctypeslib.as_array(one.mean, (dim,))
+    if "covariance" in results:
+        room = results["covariance"][index].reshape(-1, dim, dim)[cell]
+        lib.es_moments_covariance(ctypes.byref(one), 0, room.ctypes.data)
+    lib.es_moments_free(ctypes.byref(one))
+
+
+def _delivered(result: Any, out: Any) -> Any:
+    if not np.may_share_memory(result, out):
+        np.copyto(out, result, casting="same_kind")
+    return out

@@ -1,0 +1,3 @@
+"""The version of this package, which the library must have, too."""
+
+version = "0.2.0"

@@ -1,0 +1,161 @@
+"""What goes wrong, as exceptions.
+
+The library reports a failure as a status and a record: which rule was broken, where, and what to
+do about it. Each status has its class here, all of them are :class:`EsscherError`, and where Python
+has an exception of the same meaning they are that, too: a bad argument is a ``ValueError``, a file
+that cannot be read an ``OSError``.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Type
+
+from . import _abi
+from ._library import lib
+
+
+class EsscherError(Exception):
+    """A failure that the library reported.
+
+    Attributes:
+        status: name of the status, ``"ES_E_SHAPE"``.
+        rule: short stable name of the rule that was broken, ``"npy.header.shape"``.
+        message: what happened, in a sentence.
+        hint: what to do about it; empty where nothing can be said.
+        file: the file it is about, or ``None``.
+        offset: byte offset in that file, or ``None``.
+        row, col: place in a matrix, or ``None``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: str = "",
+        rule: str = "",
+        hint: str = "",
+        file: Optional[str] = None,
+        offset: Optional[int] = None,
+        row: Optional[int] = None,
+        col: Optional[int] = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.rule = rule
+        self.hint = hint
+        self.file = file
+        self.offset = offset
+        self.row = row
+        self.col = col
+
+    def __str__(self) -> str:
+        text = f"{self.file}: {self.message}" if self.file else self.message
+        if self.rule:
+            text += f" [rule {self.rule}]"
+        if self.hint:
+            text += f"\n  hint: {self.hint}"
+        return text
+
+
+class ArgumentError(EsscherError, ValueError):
+    """A call or an option that makes no sense whatever the data."""
+
+
+class ShapeError(EsscherError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class RangeError(EsscherError, ValueError):
+    """A number outside the interval in which the operation is defined."""
+
+
+class NonFiniteError(EsscherError, ValueError):
+    """NaN or infinity in the input; ``row`` and ``col`` say where."""
+
+
+class SizeOverflowError(EsscherError, OverflowError):
+    """A result or a size that does not fit its type."""
+
+
+class OutOfMemoryError(EsscherError, MemoryError):
+    """The system refused memory."""
+
+
+class LimitError(EsscherError, MemoryError):
+    """Refused: over a limit that the caller has set."""
+
+
+class FileError(EsscherError, OSError):
+    """Opening, reading, writing or renaming failed."""
+
+
+class FormatError(EsscherError, ValueError):
+    """A file that breaks a rule of its format."""
+
+
+class UnsupportedError(EsscherError, NotImplementedError):
+    """Well formed, but not something that this build can do."""
+
+
+class NumericError(EsscherError, ArithmeticError):
+    """Not positive definite, no convergence, or an answer that does not exist."""
+
+
+class StoppedError(EsscherError):
+    """Somebody asked to stop, and it was not Ctrl-C (that is a ``KeyboardInterrupt``)."""
+
+
+class ExistsError(EsscherError, FileExistsError):
+    """An output file is there already."""
+
+
+class EmptyError(EsscherError, ValueError):
+    """Nothing to work on: no tokens, or every key masked."""
+
+
+class ForkError(EsscherError, RuntimeError):
+    """This process was forked while another thread was inside the library."""
+
+
+# By the numbers of es_status, which never change.
+_CLASSES: Dict[int, Type[EsscherError]] = {
+    1: ArgumentError,
+    2: ShapeError,
+    3: RangeError,
+    4: NonFiniteError,
+    5: SizeOverflowError,
+    6: OutOfMemoryError,
+    7: LimitError,
+    8: FileError,
+    9: FormatError,
+    10: UnsupportedError,
+    11: NumericError,
+    12: StoppedError,
+    13: ExistsError,
+    14: EmptyError,
+}
+
+
+def _place(at: int) -> Optional[int]:
+    return None if at < 0 else at
+
+
+def error_of(status: int, record: _abi.Error) -> EsscherError:
+    """The exception for a failed call."""
+    return _CLASSES.get(status, EsscherError)(
+        _abi.decoded(record.message),
+        status=_abi.decoded(lib.es_status_name(status)),
+        rule=_abi.decoded(record.rule),
+        hint=_abi.decoded(record.hint),
+        file=_abi.decoded(record.file) or None,
+        offset=_place(record.offset),
+        row=_place(record.row),
+        col=_place(record.col),
+    )
+
+
+def check(status: int, record: _abi.Error) -> None:
+    """Raise what a call that returned ``status`` means."""
+    if status:
+        raise error_of(status, record)

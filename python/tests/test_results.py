@@ -1,0 +1,167 @@
+"""Results: tables, columns, views, run files, a notebook's view and the figure in it."""
+
+import math
+import os
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+import esscher
+from esscher.figure import Axis, plot_of, svg
+from esscher.results import ColumnInfo
+
+
+class Parts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = os.path.join(cls.folder.name, "x.run")
+        cls.r = esscher.converge(
+            dim=5, scales=[0.5, 1], n=[100, 400, 1600], replicates=8, out=cls.path
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_tables_hold_what_json_holds(self):
+        rows = self.r.json()["rows"]
+        table = self.r.tables["rows"]
+        self.assertEqual(len(rows), len(table))
+        for key in table.dtype.names:
+            self.assertEqual([row[key] for row in rows], table[key].tolist(), key)
+
+    def test_dtypes(self):
+        table = self.r.tables["rows"]
+        self.assertEqual(table.dtype["n"], np.int64)
+        self.assertEqual(table.dtype["map_error"], np.float64)
+        self.assertEqual(table.dtype["flag"], object)
+        self.assertIsInstance(table["flag"][0], str)
+
+    def test_columns_say_what_they_are(self):
+        columns = self.r.columns("rows")
+        self.assertEqual(columns["map_error"].error, "map_error_se")
+        self.assertTrue(columns["map_error_se"].is_error)
+        self.assertEqual(columns["n"].unit, "tokens")
+        self.assertTrue(columns["n"].tells_apart)
+        self.assertEqual(self.r.columns("fits")["predicted.rate_horizon"].standing, "cited")
+        with self.assertRaises(KeyError):
+            self.r.columns("row")
+
+    def test_values_findings_and_provenance(self):
+        self.assertEqual(self.r.values["dim"], 5)
+        self.assertEqual(self.r.values["law"], "gaussian")
+        self.assertNotIn("rows", self.r.values)
+        self.assertEqual(self.r.provenance["library"], esscher.version)
+        self.assertEqual(len(self.r.findings), 2)
+        self.assertFalse(self.r.refuted)
+        self.assertEqual(self.r.main, "rows")
+
+    def test_the_main_table_is_that_of_csv(self):
+        x = np.random.default_rng(0).normal(size=(2, 20, 4))
+        path = os.path.join(self.folder.name, "measure.run")
+        measured = esscher.measure(q=x, k=x, v=x, out=path)
+        for r in (self.r, measured, esscher.open(path)):
+            self.assertEqual(r.main, "rows")
+        self.assertEqual(measured.csv(), measured.csv(measured.main))
+
+    def test_views(self):
+        self.assertIn(self.r.findings[0].split(" (")[0], str(self.r))
+        self.assertIn("| n ", self.r.markdown().replace("|  ", "| "))
+        self.assertTrue(self.r.csv().startswith("scale,n,mean_error,"))
+        self.assertTrue(self.r.csv("fits").startswith("scale,horizon,"))
+        self.assertIn(r"\begin{tabular}", self.r.latex())
+        with self.assertRaises(esscher.ArgumentError):
+            self.r.csv("nothing")
+
+    def test_an_opened_run_is_the_same_result(self):
+        opened = esscher.open(self.path)
+        self.assertEqual(opened.command, "converge")
+        self.assertEqual(list(opened.tables), list(self.r.tables))
+        for name, table in self.r.tables.items():
+            self.assertEqual(opened.tables[name].dtype, table.dtype)
+            np.testing.assert_array_equal(opened.tables[name], table)
+            self.assertEqual(opened.columns(name), self.r.columns(name))
+        self.assertEqual(opened.findings, self.r.findings)
+        self.assertEqual(opened.values, self.r.values)
+        self.assertEqual(str(opened), str(self.r))
+        self.assertEqual(opened.json()["rows"], self.r.json()["rows"])
+        self.assertEqual(opened.provenance["sessions"][0]["version"], esscher.version)
+        self.assertEqual(opened.provenance["parameters"]["dim"], "5")
+
+    def test_what_cannot_be_opened(self):
+        with self.assertRaises(OSError):
+            esscher.open("/nowhere.run")
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"something else")
+            file.flush()
+            with self.assertRaises(esscher.FormatError) as raised:
+                esscher.open(file.name)
+        self.assertEqual(raised.exception.file, file.name)
+
+    def test_report(self):
+        out = os.path.join(self.folder.name, "x.html")
+        self.assertEqual(esscher.report(self.r, out=out, figures=False), out)
+        with open(out, encoding="utf-8") as page:
+            self.assertIn("converge", page.read())
+        with self.assertRaises(esscher.ExistsError):
+            esscher.report(self.path, out=out, figures=False)
+        with self.assertRaises(ValueError):
+            esscher.report(esscher.converge(n=[50], replicates=4), out=out, figures=False)
+
+    def test_a_notebooks_view(self):
+        page = self.r._repr_html_()
+        tree = ElementTree.fromstring(page.replace("<br>", ""))
+        self.assertEqual(len(tree.findall(".//li")), 2)
+        self.assertEqual(len(tree.findall(".//tbody/tr")), 6)
+        self.assertEqual(len(tree.findall(".//circle")), 6)  # every row is drawn
+        self.assertIn("±", page)
+
+
+class Figures(unittest.TestCase):
+    def column(self, key, **more):
+        return ColumnInfo(key, key, "", "real", "", **{"error": None, "standing": "", **more})
+
+    def test_points_lie_where_the_axes_say(self):
+        table = np.array(
+            [(10, 1.0, 0.5), (100, 0.1, np.nan), (1000, np.nan, 0.1)],
+            dtype=[("n", "i8"), ("e", "f8"), ("e_se", "f8")],
+        )
+        about = [self.column("n", tells_apart=True), self.column("e", error="e_se")]
+        plot = plot_of(table, about)
+        self.assertIn("bars: one standard error; 1 rows have no number", plot.caption)
+        tree = ElementTree.fromstring(svg(plot))
+        places = [float(c.get("cx")) for c in tree.findall(".//circle")]
+        axis = Axis(np.array([10.0, 100, 1000]), 70, 430)
+        self.assertTrue(axis.log)
+        np.testing.assert_allclose(places, [axis.at(10), axis.at(100)], atol=0.06)
+        self.assertAlmostEqual(axis.at(100) - axis.at(10), axis.at(1000) - axis.at(100))
+
+    def test_nothing_to_draw(self):
+        table = np.array([(1.0,)], dtype=[("e", "f8")])
+        self.assertIsNone(plot_of(table, [self.column("e")]))
+        self.assertIsNone(plot_of(table[:0], [self.column("e", tells_apart=True)]))
+
+    def test_more_lines_than_colours_are_said(self):
+        rows = [(g, n, 1.0 + n) for g in range(20) for n in range(3)]
+        table = np.array(rows, dtype=[("g", "U4"), ("n", "i8"), ("e", "f8")])
+        keys = [self.column("g", tells_apart=True), self.column("n", tells_apart=True)]
+        self.assertIn("the first 8 of 20 lines", plot_of(table, [*keys, self.column("e")]).caption)
+
+    def test_axes_of_one_number_and_of_both_signs(self):
+        for values in ([5.0], [0.0], [-1.0, 1.0], [1e-300, 1e300]):
+            axis = Axis(np.array(values), 0, 100)
+            self.assertTrue(all(math.isfinite(axis.at(v)) for v in values))
+            self.assertTrue(all(math.isfinite(t) for t in axis.ticks()))
+
+    def test_texts_are_escaped(self):
+        rows = [("<script>", n, 1.0 + n) for n in range(3)] + [("b", 1, 2.0)]
+        table = np.array(rows, dtype=[("g", "U9"), ("n", "i8"), ("e", "f8")])
+        keys = [self.column("g", tells_apart=True), self.column("n", tells_apart=True)]
+        self.assertNotIn("<script", svg(plot_of(table, [*keys, self.column("e")])))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,232 @@
+"""Studies as functions: their signatures, what keywords may be, and the program as a witness."""
+
+import contextlib
+import inspect
+import io
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import esscher
+from esscher import _stub
+from esscher.params import FLAG
+from esscher.progress import reporter
+
+PROGRAM = os.environ.get("ESSCHER_PROGRAM")
+
+
+def program(*words):
+    """The JSON of the program for the same question."""
+    done = subprocess.run([PROGRAM, *words, "--json", "--quiet"], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def results_only(answer):
+    """Without who computed it."""
+    return {key: value for key, value in answer.items() if key != "provenance"}
+
+
+class Signatures(unittest.TestCase):
+    def test_every_study_is_a_function(self):
+        self.assertGreaterEqual(len(esscher.studies()), 24)
+        for name, study in esscher.studies().items():
+            with self.subTest(name):
+                self.assertIs(getattr(esscher, name), study)
+                self.assertIn(name, esscher.__all__)
+                signature = inspect.signature(study)
+                for keyword, parameter in study.parameters.items():
+                    self.assertIn(keyword, signature.parameters)
+                    self.assertIn(f"{keyword}: ", study.__doc__)
+                    self.assertTrue(keyword.isidentifier())
+                    if parameter.kind == FLAG:
+                        self.assertIs(signature.parameters[keyword].default, False)
+
+    def test_common_keywords_are_those_that_the_study_takes(self):
+        self.assertIn("seed", inspect.signature(esscher.converge).parameters)
+        self.assertNotIn("seed", inspect.signature(esscher.measure).parameters)
+
+    def test_the_stub_is_up_to_date(self):
+        there = Path(_stub.__file__).with_name("__init__.pyi").read_text()
+        self.assertEqual(there, _stub.stub(), "make it again: CONTRIBUTING.md says how")
+
+    def test_unknown_keywords(self):
+        with self.assertRaisesRegex(TypeError, "'scale'.*did you mean 'scales'"):
+            esscher.converge(scale=2)
+        with self.assertRaisesRegex(TypeError, "as keywords"):
+            esscher.converge(3)
+
+
+@unittest.skipUnless(PROGRAM, "ESSCHER_PROGRAM is not set")
+class AgainstTheProgram(unittest.TestCase):
+    def test_lists_are_grids(self):
+        r = esscher.converge(
+            dim=6, scales=[0.5, 1, 2], n=np.array([100, 200]), replicates=4, seed=7, predict=True
+        )
+        there = program(
+            "converge", "--dim", "6", "--scales", "0.5,1,2", "--n", "100,200", "--replicates", "4",
+            "--seed", "7", "--predict",
+        )  # fmt: skip
+        self.assertEqual(results_only(r.json()), results_only(there))
+
+    def test_arrays_are_files(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.normal(size=s) for s in ((4, 20, 8), (2, 30, 8), (2, 30, 6)))
+        k = k.astype("f2")
+        r = esscher.measure(q=q, k=k, v=v, prefixes=[10, 30], top_k=[1, 5], moments=True)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {}
+            for name, array in (("q", q), ("k", k), ("v", v)):
+                paths[name] = os.path.join(folder, name + ".npy")
+                np.save(paths[name], array)
+            words = [w for name, path in paths.items() for w in ("--" + name, path)]
+            there = program("measure", *words, "--prefixes", "10,30", "--top-k", "1,5", "--moments")
+            by_path = esscher.measure(**{name: Path(path) for name, path in paths.items()})
+        self.assertEqual(results_only(r.json()), results_only(there))
+        self.assertGreater(len(by_path.tables), 0)
+        self.assertEqual(r.tables["rows"].dtype["mean"], object)
+        self.assertEqual(r.tables["rows"]["cov"][0].shape, (6, 6))
+
+    def test_the_run_file_is_the_programs_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.run")
+            r = esscher.converge(n=[50, 100], replicates=4, out=path)
+            said = program("export", path, "--table", "rows")
+            self.assertEqual(
+                [row["map_error"] for row in said["rows"]], r.tables["rows"]["map_error"].tolist()
+            )
+            again = program(
+                "converge", "--n", "50,100", "--replicates", "4", "--out", path, "--resume"
+            )
+            self.assertEqual(results_only(again), results_only(r.json()))
+
+
+class Values(unittest.TestCase):
+    def test_a_run_may_be_resumed_with_the_same_array(self):
+        """A run knows its files by what they hold, not by where they are."""
+        cov = np.diag([1.0, 2.0, 0.5])
+        ask = dict(cov=cov, n=[50, 100], replicates=4)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.run")
+            first = esscher.converge(**ask, out=path)
+            again = esscher.converge(**ask, out=path, resume=True)
+            np.testing.assert_array_equal(first.tables["rows"], again.tables["rows"])
+            with self.assertRaises(esscher.ExistsError) as raised:
+                esscher.converge(**ask, out=path)
+            self.assertIsInstance(raised.exception, FileExistsError)
+            with self.assertRaises(esscher.ArgumentError) as raised:
+                esscher.converge(**{**ask, "cov": 2 * cov}, out=path, resume=True)
+            self.assertEqual(raised.exception.rule, "run.parameters")
+
+    def test_values_of_the_wrong_type(self):
+        for bad in (
+            dict(dim=2.5),
+            dict(dim=True),
+            dict(dim=[3]),
+            dict(predict="yes"),
+            dict(radius="wide"),
+            dict(scales=[1, "2x"]),
+            dict(n=[1.5]),
+            dict(threads=0),
+            dict(precision="f16"),
+            dict(seed=-1),
+            dict(seed=2**64),
+            dict(max_memory=-1),
+            dict(shard=(3, 2)),
+            dict(out="x\0.run"),
+        ):
+            with self.subTest(bad), self.assertRaises((TypeError, ValueError)):
+                esscher.converge(**{"n": [50], "replicates": 4, **bad})
+
+    def test_operands_and_several_files(self):
+        """compare takes two run files, as a list, by name or not; a path alone is one file."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{i}.run" for i in range(2)]
+            for seed, path in enumerate(paths):
+                esscher.converge(n=[50, 100], replicates=4, seed=seed, out=path)
+            self.assertEqual(
+                results_only(esscher.compare(paths).json()),
+                results_only(esscher.compare(runs=list(map(str, paths))).json()),
+            )
+            with self.assertRaises(esscher.ArgumentError):
+                esscher.compare(paths[0])
+
+    def test_what_is_false_or_none_is_not_asked_for(self):
+        ask = dict(n=[50, 100], replicates=4)
+        plain, off = esscher.converge(**ask), esscher.converge(**ask, predict=False, cov=None)
+        on = esscher.converge(**ask, predict=True)
+        self.assertEqual(results_only(off.json()), results_only(plain.json()))
+        self.assertNotEqual(list(on.tables), list(off.tables))
+
+    def test_an_error_has_rule_place_and_hint(self):
+        with self.assertRaises(esscher.EsscherError) as raised:
+            esscher.converge(law="student", dim=3, n=[10, 20], replicates=4)
+        self.assertTrue(raised.exception.rule)
+        self.assertTrue(raised.exception.hint)
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            file.write(b"\x93NUMPY\x01\x00\x00\x00nonsense")
+            file.flush()
+            with self.assertRaises(esscher.FormatError) as raised:
+                esscher.measure(q=file.name, k=file.name, v=file.name)
+            self.assertEqual(raised.exception.file, file.name)
+            self.assertIsInstance(raised.exception, ValueError)
+            self.assertIsNotNone(raised.exception.offset)
+        with self.assertRaises(OSError):
+            esscher.measure(q="/nowhere.npy", k="/nowhere.npy", v="/nowhere.npy")
+
+    def test_a_limit_refuses_before_it_begins(self):
+        with self.assertRaises(esscher.LimitError):
+            esscher.converge(n=[10000], replicates=4, max_memory=1000)
+
+    def test_a_dry_run_is_the_cost(self):
+        r = esscher.converge(n=[1000], replicates=4, dry_run=True)
+        self.assertIn("cost", r.tables)
+
+    def test_progress_is_told(self):
+        told = []
+        esscher.converge(n=[100, 3000], replicates=40, progress=lambda *now: told.append(now))
+        shares = [share for share, _ in told]
+        self.assertTrue(told)
+        self.assertEqual(shares, sorted(shares))
+        self.assertTrue(all(0 <= s <= 1 for s in shares))
+        self.assertTrue(any(phase for _, phase in told))
+
+    def test_who_is_told_of_progress(self):
+        """A callback; a line where somebody looks; nobody else."""
+        pipe, terminal = io.StringIO(), io.StringIO()
+        terminal.isatty = lambda: True
+        with contextlib.redirect_stderr(pipe):
+            self.assertIsNone(reporter("x", None))
+            self.assertIs(reporter("x", print), print)
+        with contextlib.redirect_stderr(terminal):
+            self.assertIsNone(reporter("x", False))
+            line = reporter("x", None)
+            line(0.5, "too early to say")
+            self.assertEqual(terminal.getvalue(), "")
+            line._began -= 60
+            line(0.5, "drawing tokens")
+            self.assertRegex(terminal.getvalue(), r"x  \[=+ +\]  50 %  drawing tokens  60 s left")
+            line.close()
+            self.assertTrue(terminal.getvalue().endswith(" \r"))
+
+    def test_shards(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.run")
+            esscher.converge(n=[50], replicates=4, out=path, shard=(1, 2))
+            with self.assertRaises(esscher.EmptyError) as raised:
+                esscher.open(path)
+            self.assertIn("shard 1 of 2", raised.exception.hint)
+
+    def test_remarks_are_logged(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertLogs("esscher", "WARNING") as logs:
+            path = os.path.join(folder, "x.run")
+            esscher.converge(n=[50], replicates=4, out=path, resume=True)
+        self.assertIn("to resume", logs.output[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

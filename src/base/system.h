@@ -1,0 +1,40 @@
+/* system.h : what operating systems do each in their own way. All that is written for one of them
+ * is in system.c; elsewhere POSIX is enough. Linux is tested, macOS written from its manual. */
+#ifndef ES_BASE_SYSTEM_H
+#define ES_BASE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*! es_system_processors() : how many this process may use; 0 if the system does not tell. */
+int es_system_processors(void);
+
+/*! es_system_program() : the file of the running program, which fits `size` bytes. False if the
+ * system does not tell. */
+bool es_system_program(char *path, size_t size);
+
+/*! es_system_environment() : NAME=VALUE of the process, as they are now, NULL at the end. */
+char **es_system_environment(void);
+
+/*! es_system_cpu() : the processor's own name, or "unknown". */
+void es_system_cpu(char *name, size_t size);
+
+/*! es_system_cpu_listed() : the same from a list as Linux has it in /proc/cpuinfo. Arm's have no
+ * name there, but the numbers of a maker and a part. False if there is neither. */
+bool es_system_cpu_listed(FILE *list, char *name, size_t size);
+
+/*! es_system_mark() : the mark, in hexadecimal digits, that the linker left in the file which holds
+ * the address `within`; "" if it left none, or one that does not fit. */
+void es_system_mark(const void *within, char *mark, size_t size);
+
+/*! es_system_volume() : the kind of file system that holds the open file `fd`, by the number that
+ * Linux has for it; 0 if the system does not tell, or the kind is none of a network. */
+uint32_t es_system_volume(int fd);
+
+/*! es_system_flush() : what was written to `fd` is on its medium, with all that is needed to read
+ * it again. @return : 0, or -1 and errno. */
+int es_system_flush(int fd);
+
+#endif

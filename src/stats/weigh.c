@@ -1,0 +1,15 @@
+#define ES_WEIGH es_weigh_portable
+#include "stats/weigh_text.h"
+
+#include <esscher/exec.h>
+
+void es_weigh(const double *scores, int64_t n, double *w)
+{
+    double most = scores[0];
+    for (int64_t j = 1; j < n; j++)
+        most = scores[j] > most ? scores[j] : most;
+    es_weigh_fn *const fn = es_isa_available(ES_ISA_AVX2) ? es_weigh_avx2 : es_weigh_portable;
+    const double sum = fn(scores, most, n, w);
+    for (int64_t j = 0; j < n; j++)
+        w[j] /= sum;
+}

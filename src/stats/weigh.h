@@ -1,0 +1,16 @@
+/* weigh.h : softmax weights of a row of scores in f64, by vector code with the same bits on every
+ * machine (random/elementary.h). */
+#ifndef ES_STATS_WEIGH_H
+#define ES_STATS_WEIGH_H
+
+#include <stdint.h>
+
+/*! es_weigh() : w (n) of sum 1, proportional to e^scores; n > 0, and one score above -inf. Weights
+ *  below e^-708 of the largest are 0. w may be scores. */
+void es_weigh(const double *scores, int64_t n, double *w);
+
+/* w = e^{scores - most}; their sum. */
+typedef double es_weigh_fn(const double *scores, double most, int64_t n, double *w);
+es_weigh_fn es_weigh_portable, es_weigh_avx2;
+
+#endif

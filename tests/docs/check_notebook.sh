@@ -1,0 +1,27 @@
+#!/bin/sh
+# check_notebook.sh LIBRARY NOTEBOOK : run a notebook of examples/, every cell; a cell that raises is a failure.
+#
+# LIBRARY is libesscher. In the repository notebooks have no outputs, so that a change of a cell is all that a diff shows.
+set -eu
+library=$1
+notebook=$2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/tests/find_python.sh"
+find_python "numpy, nbconvert, ipykernel" "python3-numpy, jupyter-nbconvert, python3-ipykernel"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+! grep -q '"output_type"' "$notebook" || { echo "FAIL: $notebook has outputs; clear them"; exit 1; }
+# The kernel is this Python, whatever kernels a user has installed.
+mkdir -p "$work/kernels/python3" "$work/home"
+cat >"$work/kernels/python3/kernel.json" <<END
+{"argv": ["$python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python 3", "language": "python"}
+END
+cd "$root/examples" # where a reader starts it
+HOME=$work/home JUPYTER_PATH=$work JUPYTER_PLATFORM_DIRS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/python \
+    ESSCHER_LIBRARY=$library OMP_WAIT_POLICY=passive TMPDIR=$work \
+    "$python" -m nbconvert --to notebook --execute --ExecutePreprocessor.timeout=120 --output-dir "$work" --output done.ipynb \
+    --log-level ERROR "$notebook"
+cells=$(grep -c '"cell_type": "code"' "$work/done.ipynb")
+answered=$(grep -c '"output_type"' "$work/done.ipynb")
+[ "$answered" -ge 8 ] || { echo "FAIL: only $answered outputs"; exit 1; }
+echo "$cells cells, $answered outputs"
