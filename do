@@ -312,11 +312,11 @@ arm)
     sh cmake/aarch64_root.sh build/arm-root libc6-dev libgomp1 libopenblas-dev liblapacke-dev librandom123-dev \
         libsqlite3-dev libjansson-dev libutf8proc-dev libpcre2-dev libcmocka-dev
     : >build/check.txt
-    # Not run: tests of the source (label house), hours of numbers (slow, NU05), what is about this machine's compiler,
+    # Not run: tests of the source (label house), hours of numbers (slow, NU05), what is about this machine's compiler, Python,
     # browser, shells, launchers and clocks.
     if build arm; then
         ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(house|slow)$' --exclude-regex \
-            '^(attend_edges.NU05.*|install|reproducible|files_.*|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*)$' \
+            '^(attend_edges.NU05.*|install|reproducible|files_.*|python_.*|docs_.*|notebook|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*)$' \
             "$@"
     else
         note "failed arm building"
