@@ -8,9 +8,11 @@
 #include <math.h>
 
 #include <esscher/plan.h>
+#include <esscher/run.h>
 #include <esscher/study.h>
 
 #include "lab/budget.h"
+#include "study/budget_study.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 #define TEXT ES_TESTS_DIR "/golden/pebble/alice-line.txt"
@@ -406,6 +408,107 @@ static void predictions_are_rehearsed(void **state)
     es_answer_free(a);
 }
 
+/* Numbers of the blocks of a stage of a run, (blocks, rows); *rows. */
+static double *cells_of(const char *path, const char *stage, int64_t blocks, int64_t *rows)
+{
+    es_run *run;
+    es_run_stage found;
+    double *out = NULL;
+    assert_ok(es_run_open(path, &run, &err));
+    for (int64_t id = 0; id < es_run_info(run).stages_count; id++) {
+        assert_ok(es_run_get_stage(run, id, &found, &err));
+        if (strcmp(found.name, stage) != 0)
+            continue;
+        *rows = found.rows;
+        out = malloc((size_t)(blocks * found.rows) * sizeof *out);
+        assert_non_null(out);
+        for (int64_t b = 0; b < blocks; b++)
+            assert_ok(es_run_get_cell(run, id, b, out + b * found.rows, &err));
+    }
+    assert_non_null(out);
+    assert_ok(es_run_close(run, &err));
+    return out;
+}
+
+/* Coherence of the last state and of the loss without block `skip`: what was rehearsed, over the
+ * sum of own errors through transfers, all of them sums over the other blocks. */
+static void coherence_without(const double *followed, int64_t gain_rows, const double *trials,
+                              int64_t trial_rows, int64_t blocks, int64_t skip, double out[2])
+{
+    double error2 = 0.0, kl = 0.0, sum[2] = {0.0, 0.0};
+    for (int64_t l = 0; l < L; l++) {
+        double own2 = 0.0, later = 0.0, loss = 0.0, found = 0.0;
+        for (int64_t b = 0; b < blocks; b++) {
+            if (b == skip)
+                continue;
+            const double *g =
+                followed + b * gain_rows + (L + 1) + l * (L + 3); /* error2, own2, loss */
+            later += g[L];
+            own2 += g[L + 1];
+            loss += g[L + 2];
+            found += trials[b * trial_rows + 2 * (L + 1) + l]; /* after error2 and spread2 */
+        }
+        sum[0] += later / own2 * found;
+        sum[1] += loss / own2 * found;
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        const double *t = trials + b * trial_rows;
+        error2 += b == skip ? 0.0 : t[L];
+        kl += b == skip ? 0.0 : t[2 * (L + 1) + 2 * L + L * HEADS + ES_END_KL];
+    }
+    out[0] = error2 / sum[0];
+    out[1] = kl / sum[1];
+}
+
+/* A block that is left out is left out everywhere: transfers are made of it, too. */
+static void errors_of_coherence_are_the_jackknifes(void **state)
+{
+    enum { BLOCKS = 3 };
+    char file[512];
+    double all[2], one[BLOCKS][2];
+    int64_t gain_rows = 0, trial_rows = 0;
+    es_answer *a;
+    (void)state;
+    snprintf(file, sizeof file, "%s", in_folder("jackknife.run"));
+    assert_ok(ask_opts(&(es_study_opts){.seed = 3, .exec.threads = 2, .out = file},
+                       GIVEN("ratio", "0.25", "policy", "stream,heavy"), &a));
+    double *followed = cells_of(file, "gains", BLOCKS, &gain_rows);
+    double *trials = cells_of(file, "rehearsal", BLOCKS, &trial_rows);
+    coherence_without(followed, gain_rows, trials, trial_rows, BLOCKS, -1, all);
+    for (int b = 0; b < BLOCKS; b++)
+        coherence_without(followed, gain_rows, trials, trial_rows, BLOCKS, b, one[b]);
+    const es_table *layers = es_answer_find(a, "layers"), *p = es_answer_find(a, "predicted");
+    const double value[2] = {es_table_get(layers, L - 1, "coherence"),
+                             es_table_get(p, 0, "loss_coherence")},
+                 se[2] = {es_table_get(layers, L - 1, "coherence_se"),
+                          es_table_get(p, 0, "loss_coherence_se")};
+    for (int i = 0; i < 2; i++) {
+        double mean = 0.0, squares = 0.0;
+        for (int b = 0; b < BLOCKS; b++)
+            mean += one[b][i] / BLOCKS;
+        for (int b = 0; b < BLOCKS; b++)
+            squares += (one[b][i] - mean) * (one[b][i] - mean);
+        assert_near(value[i], all[i], 1e-10 * all[i]);
+        assert_near(se[i], sqrt(squares * (BLOCKS - 1.0) / BLOCKS), 1e-8 * se[i]);
+    }
+    free(followed);
+    free(trials);
+    es_answer_free(a);
+}
+
+/* Draws of the rehearsal are its own: what is predicted does not change because it is verified. */
+static void predictions_do_not_hang_on_verification(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, GIVEN("ratio", "0.25", "policy", "random")),
+              *b = ask(2, GIVEN("ratio", "0.25", "policy", "random", "verify", text,
+                                "verify-blocks", "2"));
+    assert_true(es_table_get(es_answer_find(a, "predicted"), 0, "state") ==
+                es_table_get(es_answer_find(b, "predicted"), 0, "state"));
+    es_answer_free(a);
+    es_answer_free(b);
+}
+
 /* Plans from fewer blocks, as many as there are; and of two texts, once the same. */
 static void plans_of_other_text_are_compared(void **state)
 {
@@ -460,6 +563,21 @@ static void a_broken_tolerance_refutes(void **state)
     assert_true(es_table_get(es_answer_find(a, "verified"), 0, "error") > 0.05);
     assert_true(es_answer_refuted(a));
     es_answer_free(a);
+}
+
+/* The layer that is furthest off may be too uncertain to break anything, and another not. With 8
+ * blocks t is 2.36 for one layer and 2.84 for two. */
+static void any_layer_may_break_a_tolerance(void **state)
+{
+    const es_measured sure[] = {{0.3212, 0.0013}, {0.3493, 0.0200}},
+                      unsure[] = {{0.3026, 0.0010}, {0.2, 0.1}};
+    (void)state;
+    assert_int_equal(budget_broken(sure, 2, 8, 0.3), 0);
+    assert_int_equal(budget_broken(sure + 1, 1, 8, 0.3), 0); /* .3493 - 2.36 .02 = .302 */
+    assert_int_equal(budget_broken(sure, 2, 8, 0.32), -1);
+    assert_int_equal(budget_broken(unsure, 1, 8, 0.3), 0);
+    assert_int_equal(budget_broken(unsure, 2, 8, 0.3), -1); /* one of two may be by chance */
+    assert_int_equal(budget_broken(sure, 2, 1, 0.33), 1);   /* one block has no interval */
 }
 
 static void refuse(const char *const *given, es_status status, const char *rule)
@@ -535,9 +653,12 @@ int main(void)
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),
         cmocka_unit_test(predictions_are_rehearsed),
+        cmocka_unit_test(errors_of_coherence_are_the_jackknifes),
+        cmocka_unit_test(predictions_do_not_hang_on_verification),
         cmocka_unit_test(plans_of_other_text_are_compared),
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),
         cmocka_unit_test(a_broken_tolerance_refutes),
+        cmocka_unit_test(any_layer_may_break_a_tolerance),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(threads_change_nothing),
     };

@@ -173,7 +173,7 @@ static es_status try_picks(const es_job *job, const es_budget_block *block,
 }
 
 /* Blocks of the calibration after `steps` steps of the search. Each has draws of its own, which are
- * not those of verification. */
+ * not those of verification and do not hang on whether there is one. */
 static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const es_exec *exec,
                           es_arena *arena, double *out, es_error *err)
 {
@@ -182,7 +182,7 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
     budget_means all;
     budget_aim aim;
     void *picks;
-    block.number += s->verify.count + steps * s->text.count;
+    block.number += (steps + 1) * (int64_t)BUDGET_MOST_BLOCKS;
     ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
     ES_TRY(budget_aim_after(job, steps, &all, exec, arena, &aim, err));

@@ -114,18 +114,12 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
     const int64_t L = s->config->layers;
     const es_trial t = budget_trial_at(s, es_job_cell(job, BUDGET_REHEARSAL, b));
     es_arena arena = {.budget = job->exec.budget};
-    ES_TRY(take(k->arena, 3 * L + 2 * (L + 1), 1, &out->in, err));
+    ES_TRY(take(k->arena, 3 * L + (L + 1), 1, &out->in, err));
     out->out = out->in + L;
     out->found = out->out + L;
     out->error2 = out->found + L;
-    out->sum2 = out->error2 + L + 1;
     out->kl = isnan(t.ends[ES_END_KL]) ? t.ends[ES_END_LOSS] : t.ends[ES_END_KL];
-    for (int64_t l = 0; l < L; l++) {
-        out->found[l] = t.own2[l];
-        out->sum += k->all.loss[l] * t.own2[l];
-        for (int64_t j = 0; j <= L; j++)
-            out->sum2[j] += k->all.transfer[l * (L + 1) + j] * t.own2[l];
-    }
+    memcpy(out->found, t.own2, (size_t)L * sizeof *t.own2);
     memcpy(out->error2, t.error2, (size_t)(L + 1) * sizeof *t.error2);
     const es_status status =
         fold_risks(job, k, &(budget_recipe){.asked = true}, b, &arena, out->in, out->out, err);
@@ -135,34 +129,43 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
 
 static double over(double above, double below) { return below > 0.0 ? above / below : 1.0; }
 
-/* Factors from all blocks but `skip` (-1: from all). */
-static void find_factors(const budget_state *s, const budget_known *k, int64_t skip,
-                         budget_factors *f)
+/* Layers one by one: factors on risks, and found (L), the sum of what was found. */
+static void find_own(const budget_state *s, const budget_known *k, int64_t skip, budget_factors *f,
+                     double *found)
+{
+    for (int64_t l = 0; l < s->config->layers; l++) {
+        double in = 0.0, out = 0.0;
+        found[l] = 0.0;
+        for (int64_t b = 0; b < s->text.count; b++) {
+            in += b == skip ? 0.0 : k->shown[b].in[l];
+            out += b == skip ? 0.0 : k->shown[b].out[l];
+            found[l] += b == skip ? 0.0 : k->shown[b].found[l];
+        }
+        f->optimism[l] = over(out, in);
+        f->heads[l] = over(found[l], out);
+    }
+}
+
+/* Factors from all blocks but `skip` (-1: from all), with the transfers of `means`. found (L) is
+ * room. */
+static void find_factors(const budget_state *s, const budget_known *k, const budget_means *means,
+                         int64_t skip, double *found, budget_factors *f)
 {
     const int64_t L = s->config->layers, B = s->text.count;
     double kl = 0.0, sum = 0.0;
-    for (int64_t l = 0; l < L; l++) {
-        double in = 0.0, out = 0.0, found = 0.0;
-        for (int64_t b = 0; b < B; b++) {
-            in += b == skip ? 0.0 : k->shown[b].in[l];
-            out += b == skip ? 0.0 : k->shown[b].out[l];
-            found += b == skip ? 0.0 : k->shown[b].found[l];
-        }
-        f->optimism[l] = over(out, in);
-        f->heads[l] = over(found, out);
-    }
+    find_own(s, k, skip, f, found);
     for (int64_t j = 0; j <= L; j++) {
         double error2 = 0.0, sum2 = 0.0;
-        for (int64_t b = 0; b < B; b++) {
+        for (int64_t b = 0; b < B; b++)
             error2 += b == skip ? 0.0 : k->shown[b].error2[j];
-            sum2 += b == skip ? 0.0 : k->shown[b].sum2[j];
-        }
+        for (int64_t l = 0; l < L; l++)
+            sum2 += means->transfer[l * (L + 1) + j] * found[l];
         f->coherence[j] = over(error2, sum2);
     }
-    for (int64_t b = 0; b < B; b++) {
+    for (int64_t b = 0; b < B; b++)
         kl += b == skip ? 0.0 : k->shown[b].kl;
-        sum += b == skip ? 0.0 : k->shown[b].sum;
-    }
+    for (int64_t l = 0; l < L; l++)
+        sum += means->loss[l] * found[l];
     f->loss = over(kl, sum);
 }
 
@@ -199,17 +202,16 @@ static void unpack(const budget_state *s, const double *from, budget_forecast *f
 }
 
 /* The forecast without block b, policies and keys staying what they are. Risks in it are those of
- * all blocks: optimism has the same below, and they cancel; `computed` alone lives by them. */
+ * all blocks: optimism has the same below, and they cancel. computed (L) is room before it is the
+ * result. */
 static void forecast_without(const budget_state *s, const budget_known *k, int64_t b,
                              budget_forecast *f, budget_factors *factors, double *computed)
 {
-    const budget_factors own = {.optimism = k->factors.optimism};
-    budget_means means = k->all;
-    means.out2 = k->without[b].out2;
-    means.spread2 = k->without[b].spread2;
-    budget_predict(s, &k->without[b], k->plan, NULL, &own, f);
+    budget_means means = k->without[b];
+    means.risk = k->all.risk;
+    find_factors(s, k, &means, b, computed, factors);
+    budget_predict(s, &means, k->plan, NULL, &(budget_factors){.optimism = factors->optimism}, f);
     memcpy(computed, f->own, (size_t)s->config->layers * sizeof *computed);
-    find_factors(s, k, b, factors);
     budget_predict(s, &means, k->plan, NULL, factors, f);
 }
 
@@ -267,7 +269,7 @@ es_status budget_know(es_job *job, budget_known *k, es_error *err)
     ES_TRY(make_folds(job, k, err));
     for (int64_t b = 0; b < s->text.count; b++)
         ES_TRY(show_block(job, k, b, &k->shown[b], err));
-    find_factors(s, k, -1, &k->factors);
+    find_factors(s, k, &k->all, -1, k->computed, &k->factors);
     const budget_factors own = {.optimism = k->factors.optimism};
     budget_predict(s, &k->all, k->plan, NULL, &own, &k->forecast);
     memcpy(k->computed, k->forecast.own, (size_t)s->config->layers * sizeof *k->computed);

@@ -67,7 +67,7 @@ static const es_param params[] = {
     {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens of a piece of that text",
      FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .otherwise = "--context"},
     {"verify-blocks", 0, ES_PARAM_WHOLE, "B", "pieces of that text, or labelled texts, at most",
-     FIELD(verify_blocks), .min = 1, .max = 1e6, .standard = "8"},
+     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .standard = "8"},
     {"rivals", 0, ES_PARAM_FLAG, NULL,
      "also verify the same number of keys shared out evenly, falling with depth, and by mass",
      FIELD(rivals)},

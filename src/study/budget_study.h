@@ -19,6 +19,9 @@
 #include "stats/average.h"
 #include "study/policy_params.h"
 
+/* Blocks of a text, at most. */
+#define BUDGET_MOST_BLOCKS 1000000
+
 typedef struct budget_params {
     const char *model, *policy, *tasks, *out_plan;
     es_texts texts, verify, others;
@@ -225,8 +228,7 @@ typedef struct budget_shown {
     double *in, *out; /* (L) risk on the others, and on the block */
     double *found;    /* (L) own2 of its layers, each from the full model's state */
     double *error2;   /* (L + 1) of hidden states */
-    double *sum2;     /* (L + 1) the sum of `found` through transfers */
-    double kl, sum;   /* loss, and the sum of `found` through its transfers */
+    double kl;        /* loss */
 } budget_shown;
 
 /* What is known when tables are made. */
@@ -302,7 +304,11 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
 void budget_put_ends(const es_job *job, budget_runs runs, es_table *table, int64_t row);
 void budget_put_accuracy(const es_job *job, int64_t setting, es_table *table, int64_t row);
 void budget_put_rehearsal(const es_job *job, es_answer *answer);
-void budget_put_verified(es_job *job, es_answer *answer);
+es_status budget_put_verified(es_job *job, es_answer *answer, es_error *err);
+
+/*! budget_broken() : which of `count` layers breaks the tolerance `most` beyond its interval of
+ *  95 % over blocks, that of all of them together; the one that does by most, -1 if none does. */
+int64_t budget_broken(const es_measured *layers, int64_t count, int64_t blocks, double most);
 
 extern const char *const budget_dtypes[];
 int64_t budget_dtype_bits(int dtype);

@@ -392,7 +392,7 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
     budget_put_rehearsal(job, a);
     ES_TRY(budget_put_others(job, k, a, err));
     if (s->n_settings)
-        budget_put_verified(job, a);
+        ES_TRY(budget_put_verified(job, a, err));
     tell_cautions(job, a);
     return p->out_plan ? save_plan(job, k, err) : ES_OK;
 }
