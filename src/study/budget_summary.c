@@ -299,7 +299,7 @@ static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
     if (!isnan(k->forecast.loss))
         snprintf(extra, sizeof extra, " and %s nats %s",
                  es_say_number(k->forecast.loss, k->forecast_se.loss, loss),
-                 s->config->predicts ? "per token" : "of KL of its labels");
+                 s->config->predicts ? "of KL per token" : "of KL of its labels");
     es_answer_tell(
         a,
         "Keeping %.0f of %.0f keys (%.3g %%; %.3g of %.3g MB of cache in %s) at a context of %lld "
