@@ -1,5 +1,6 @@
 /* test_selfcheck.c : the study that checks the others: what counts as right, what as off, and that
  * a run of it is the same for any number of threads. */
+#include "folder.h"
 #include "testing.h"
 
 #include <math.h>
@@ -39,14 +40,14 @@ static void what_counts_as_off(void **state)
     assert_true(es_figure_off(ES_FIGURE_INTERVAL, 0.95, NAN, NAN));
 }
 
-static es_answer *run(int threads)
+static es_answer *run(int threads, const char *const *given)
 {
     const es_study *study = es_study_find("selfcheck");
     es_params *p;
     es_answer *a;
     assert_ok(es_params_new(study->params, study->size, &p, &err));
-    assert_ok(es_params_set(p, "only", "mean.4", &err));
-    assert_ok(es_params_set(p, "trials", "8", &err));
+    for (; given[0]; given += 2)
+        assert_ok(es_params_set(p, given[0], given[1], &err));
     const es_study_opts opts = {.seed = 1, .exec = {.threads = threads}};
     assert_ok(es_study_run(study, p, &opts, &a, &err));
     es_params_free(p);
@@ -58,7 +59,8 @@ static es_answer *run(int threads)
 static void a_run_is_the_same_for_any_number_of_threads(void **state)
 {
     (void)state;
-    es_answer *one = run(1), *two = run(2);
+    static const char *const given[] = {"only", "mean.4", "trials", "8", NULL};
+    es_answer *one = run(1, given), *two = run(2, given);
     const es_table *a = es_answer_find(one, "checks"), *b = es_answer_find(two, "checks");
     assert_int_equal(es_table_rows(a), 4);
     for (int64_t row = 0; row < 4; row++) {
@@ -71,6 +73,39 @@ static void a_run_is_the_same_for_any_number_of_threads(void **state)
     assert_false(es_answer_refuted(one));
     es_answer_free(one);
     es_answer_free(two);
+}
+
+/* A text without end, of some rhythm: what it says does not matter here. */
+static void write_text(const char *path)
+{
+    static const char *const words[] = {"the", "key", "of",  "a",    "head",  "is",  "kept",
+                                        "and", "so",  "its", "text", "reads", "far", "on"};
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (uint64_t i = 0; i < 20000; i++)
+        fprintf(f, "%s%s", words[i * i % 101 * (i + 7) % 14], i % 17 ? " " : ". ");
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Plans from some pieces, found on others: 4 seeds of 4 layers, of which at least half must hold
+ * what was found. A standard error of no size would hold nothing. */
+static void plans_are_checked_on_pieces_of_a_text(void **state)
+{
+    (void)state;
+    char text[512];
+    snprintf(text, sizeof text, "%s", in_folder("text"));
+    write_text(text);
+    es_answer *a =
+        run(2, (const char *const[]){"only", "budget", "trials", "4", "model",
+                                     ES_TESTS_DIR "/../models/pebble", "text", text, NULL});
+    const es_table *t = es_answer_find(a, "checks");
+    assert_int_equal(es_table_rows(t), 3);
+    for (int64_t row = 0; row < 3; row++) {
+        assert_int_equal(es_table_get(t, row, "rows"), 4);
+        assert_int_equal(es_table_get(t, row, "seeds"), 4);
+        assert_true(es_table_get(t, row, "found") >= 0.5);
+    }
+    es_answer_free(a);
 }
 
 static bool is_verdict(const char *word)
@@ -107,7 +142,8 @@ int main(void)
         cmocka_unit_test(what_counts_as_right),
         cmocka_unit_test(what_counts_as_off),
         cmocka_unit_test(a_run_is_the_same_for_any_number_of_threads),
+        cmocka_unit_test(plans_are_checked_on_pieces_of_a_text),
         cmocka_unit_test(settings_name_what_there_is),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "store/file.h"
 #include "study/selfcheck_study.h"
 
 /* ---- files ---- */
@@ -38,20 +39,25 @@ static es_status write_rows(const char *folder, const char *name, drawer draw, u
 }
 
 /* Keys that are uniform on S^8: alpha = 4. Queries are others. */
-static es_status keys_on_a_sphere(const char *folder, uint64_t seed, es_error *err)
+static es_status keys_on_a_sphere(const es_job *job, const char *folder, uint64_t seed,
+                                  es_error *err)
 {
+    (void)job;
     ES_TRY(write_rows(folder, "a.npy", es_sphere_rows, seed, 0, 4000, 9, err));
     return write_rows(folder, "b.npy", es_sphere_rows, seed, 1, 64, 9, err);
 }
 
-static es_status gaussian_tokens(const char *folder, uint64_t seed, es_error *err)
+static es_status gaussian_tokens(const es_job *job, const char *folder, uint64_t seed,
+                                 es_error *err)
 {
+    (void)job;
     return write_rows(folder, "a.npy", es_normal_rows, seed, 0, 2000, 24, err);
 }
 
 /* loss = (300/context)^1/2 + 1.8 with normal errors of a known size. */
-static es_status losses(const char *folder, uint64_t seed, es_error *err)
+static es_status losses(const es_job *job, const char *folder, uint64_t seed, es_error *err)
 {
+    (void)job;
     char path[4200];
     double noise[12];
     const es_address at = address_of(seed, 0);
@@ -68,6 +74,68 @@ static es_status losses(const char *folder, uint64_t seed, es_error *err)
     if (fclose(f) != 0)
         return es_fail(err, ES_E_IO, "selfcheck.file", "", "%s cannot be written", path);
     return ES_OK;
+}
+
+/* ---- pieces of a text ---- */
+
+enum { PIECE = 2048, TO_PLAN = 8, TO_VERIFY = 24 }; /* bytes; pieces of either kind */
+
+/* Pieces [from, to) of a permutation of all of them, one below the other, each from its first space
+ * to its last, so that no character is cut. */
+static es_status write_pieces(const char *path, const es_file *text, const es_permutation *order,
+                              int64_t from, int64_t to, es_error *err)
+{
+    char piece[PIECE];
+    FILE *f = fopen(path, "w");
+    es_status status = ES_OK;
+    if (!f)
+        return es_fail(err, ES_E_IO, "selfcheck.file", "", "%s cannot be written", path);
+    for (int64_t i = from; i < to && status == ES_OK; i++) {
+        int64_t begin = 0, end = PIECE;
+        status =
+            es_file_read(text, (uint64_t)(es_permutation_at(order, i) * PIECE), piece, PIECE, err);
+        while (status == ES_OK && begin < PIECE && piece[begin] != ' ')
+            begin++;
+        while (status == ES_OK && end > begin && piece[end - 1] != ' ')
+            end--;
+        if (status == ES_OK)
+            fprintf(f, "%.*s\n", (int)(end - begin), piece + begin);
+    }
+    if (fclose(f) != 0 && status == ES_OK)
+        status = es_fail(err, ES_E_IO, "selfcheck.file", "", "%s cannot be written", path);
+    return status;
+}
+
+/* Two texts of pieces from all over the one that was given: what a plan is made from, and what it
+ * meets. */
+static es_status pieces_of_text(const es_job *job, const char *folder, uint64_t seed, es_error *err)
+{
+    const selfcheck_params *p = job->params;
+    const char *path = p->pool.texts.count ? p->pool.texts.at[0] : NULL;
+    char to[4200];
+    es_permutation order;
+    es_file text;
+    if (!path)
+        return es_refuse(err, "selfcheck.text", "give it with --text",
+                         "plans of budget are checked on pieces of a text, and there is none");
+    ES_TRY(es_file_open(path, &text, err));
+    const int64_t pieces = (int64_t)(text.size / PIECE);
+    es_status status = ES_OK;
+    if (pieces < TO_PLAN + TO_VERIFY)
+        status = es_fail_file(err, ES_E_EMPTY, path, -1, "selfcheck.text", "bring a longer text",
+                              "the text has %lld pieces of %d bytes, and %d are needed",
+                              (long long)pieces, PIECE, TO_PLAN + TO_VERIFY);
+    const es_address at = address_of(seed, 0);
+    if (status == ES_OK)
+        status = es_permutation_init(&at, pieces, &order, err);
+    snprintf(to, sizeof to, "%s/a.txt", folder);
+    if (status == ES_OK)
+        status = write_pieces(to, &text, &order, 0, TO_PLAN, err);
+    snprintf(to, sizeof to, "%s/b.txt", folder);
+    if (status == ES_OK)
+        status = write_pieces(to, &text, &order, TO_PLAN, TO_PLAN + TO_VERIFY, err);
+    es_file_close(&text);
+    return status;
 }
 
 /* ---- figures ---- */
@@ -181,6 +249,17 @@ const es_setting es_settings[] = {
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars},
     {"bars.dependent", "the same, keys autocorrelated over some ten tokens", "measure",
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars, .dependent = true},
+    {"budget", "errors of a plan from 8 pieces of a text, as found on 24 others", "budget",
+     "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 ratio=0.25 "
+     "policy=stream,heavy,observe",
+     pieces_of_text,
+     .figures = {ERROR_OF("layers", "predicted", .exact = "verified", .exact_se = "verified_se",
+                          .freedom = TO_PLAN - 1),
+                 ERROR_OF("layers", "state_predicted", .exact = "state_verified",
+                          .exact_se = "state_verified_se", .freedom = TO_PLAN - 1),
+                 ERROR_OF("layers", "computed", .exact = "verified", .exact_se = "verified_se",
+                          .freedom = TO_PLAN - 1)},
+     .needs_model = true},
     {"probe.4", "rates of heads on real text, 4 draws", "probe", .figures = HEADS("probe.32"),
      .direct = es_direct_rates, .needs_model = true, .replicates = 4},
     {"probe.8", "the same, 8 draws", "probe", .figures = HEADS("probe.32"),

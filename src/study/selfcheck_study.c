@@ -38,8 +38,9 @@ static uint64_t seed_of(const es_job *job, int64_t trial)
     return job->seed * 1000003u + (uint64_t)trial + 1u;
 }
 
-/* "name=value name=value", with the folder for @. */
-static es_status set_params(const char *given, const char *folder, es_params *to, es_error *err)
+/* "name=value name=value", with the folder for @ and the model for %. */
+static es_status set_params(const char *given, const char *folder, const char *model, es_params *to,
+                            es_error *err)
 {
     char words[512], value[4200], *rest = words;
     snprintf(words, sizeof words, "%s", given);
@@ -50,10 +51,8 @@ static es_status set_params(const char *given, const char *folder, es_params *to
             continue;
         }
         *equals = '\0';
-        if (equals[1] == '@')
-            snprintf(value, sizeof value, "%s%s", folder, equals + 2);
-        else
-            snprintf(value, sizeof value, "%s", equals + 1);
+        const char *stands = equals[1] == '@' ? folder : equals[1] == '%' ? model : NULL;
+        snprintf(value, sizeof value, "%s%s", stands ? stands : "", equals + (stands ? 2 : 1));
         ES_TRY(es_params_set(to, word, value, err));
     }
     return ES_OK;
@@ -71,7 +70,8 @@ static void take_row(const es_table *t, int64_t row, const es_figure *f, double 
         out[LOW] = es_table_get(t, row, f->low ? f->low : es_key(key, f->key, "_ci.0")) - value;
         out[HIGH] = es_table_get(t, row, f->high ? f->high : es_key(key, f->key, "_ci.1")) - value;
     } else if (f->kind == ES_FIGURE_ERROR) {
-        const double se = es_table_get(t, row, f->se ? f->se : es_key(key, f->key, "_se"));
+        const double own = es_table_get(t, row, f->se ? f->se : es_key(key, f->key, "_se"));
+        const double se = hypot(own, f->exact_se ? es_table_get(t, row, f->exact_se) : 0.0);
         out[HIGH] = se * (f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95);
         out[LOW] = -out[HIGH];
     } else if (f->kind == ES_FIGURE_VERDICT) {
@@ -107,15 +107,16 @@ static es_status take_figures(const es_setting *s, const es_answer *a, double *o
     return ES_OK;
 }
 
-static es_status ask(const es_setting *s, const char *folder, uint64_t seed, const es_exec *exec,
-                     double *out, es_error *err)
+static es_status ask(const es_job *job, const es_setting *s, const char *folder, uint64_t seed,
+                     const es_exec *exec, double *out, es_error *err)
 {
+    const selfcheck_params *p = job->params;
     const es_study *study = es_study_find(s->study);
     const es_study_opts opts = {.seed = seed, .exec = {.threads = 1, .isa = exec->isa}};
     es_params *own = NULL;
     es_answer *answer = NULL;
     ES_TRY(es_params_new(study->params, study->size, &own, err));
-    es_status status = set_params(s->given, folder, own, err);
+    es_status status = set_params(s->given, folder, p->pool.model, own, err);
     if (status == ES_OK)
         status = es_study_run(study, own, &opts, &answer, err);
     if (status == ES_OK)
@@ -127,7 +128,7 @@ static es_status ask(const es_setting *s, const char *folder, uint64_t seed, con
 
 static void remove_folder(const char *folder)
 {
-    static const char *const names[] = {"a.npy", "b.npy", "a.csv"};
+    static const char *const names[] = {"a.npy", "b.npy", "a.csv", "a.txt", "b.txt"};
     char path[4200];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -150,17 +151,26 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
         if (!mkdtemp(folder))
             return es_fail(err, ES_E_IO, "selfcheck.folder", "set TMPDIR",
                            "no temporary folder can be made in %s", base);
-        status = s->input(folder, seed, err);
+        status = s->input(job, folder, seed, err);
     }
     if (status == ES_OK)
         status = s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
-                           : ask(s, folder, seed, exec, out, err);
+                           : ask(job, s, folder, seed, exec, out, err);
     if (folder[0])
         remove_folder(folder);
     return status;
 }
 
 /* ---- what is asked ---- */
+
+/* Only rates of heads take a pool of hidden states. */
+static bool wants_layer(const selfcheck_state *s)
+{
+    for (int64_t i = 0; i < s->count; i++)
+        if (es_settings[s->settings[i]].direct == es_direct_rates)
+            return true;
+    return false;
+}
 
 static es_status open_study(es_job *job, es_error *err)
 {
@@ -176,7 +186,7 @@ static es_status open_study(es_job *job, es_error *err)
     if (s->count == 0)
         return es_refuse(err, "selfcheck.only", "esscher selfcheck shows all names",
                          "no setting has a name that begins with %s", p->only);
-    return p->pool.model ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
+    return wants_layer(s) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
 }
 
 static es_status begin(es_job *job, es_error *err)
@@ -425,8 +435,10 @@ const es_study es_study_selfcheck = {
         "is known, and counts: how often a 95 % interval holds it, how often a p-value is "
         "below .05 although what it tests is true, how often a verdict is wrong. Exit code 1 "
         "if one is off by more than four standard errors and two points of a hundred.\n\n"
-        "With --model and --text also what probe says about the heads of one layer; the truth is "
-        "then the mean over all seeds. docs/CALIBRATION.md has a run at full effort.",
+        "With --model and --text also what probe says about the heads of one layer, the truth "
+        "being "
+        "the mean over all seeds, and what budget predicts of plans, the truth being what is found "
+        "on other pieces of the text. docs/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),

@@ -60,6 +60,7 @@ typedef struct es_figure {
     const char *se;         /* column of the standard error; NULL: key_se */
     const char *low, *high; /* columns of the interval; NULL: key_ci.0 and .1 */
     const char *exact;      /* column of the truth; NULL: */
+    const char *exact_se;   /*   and of its own error, if it was measured apart */
     double truth;           /*   this number, unless */
     const char *like;       /*   it is the mean over seeds of this figure in that setting */
     double freedom;         /* of the standard error; 0: infinite */
@@ -87,13 +88,14 @@ typedef es_status (*es_setting_direct)(const es_job *job, const es_setting *sett
                                        es_error *err);
 
 /* Files that a study reads: written to `folder`, numbers from `seed`. */
-typedef es_status (*es_setting_input)(const char *folder, uint64_t seed, es_error *err);
+typedef es_status (*es_setting_input)(const es_job *job, const char *folder, uint64_t seed,
+                                      es_error *err);
 
 struct es_setting {
     const char *name;  /* "converge.4" */
     const char *about; /* in words */
     const char *study;
-    const char *given; /* "name=value ..."; @ stands for the folder of its input */
+    const char *given; /* "name=value ..."; @ stands for the folder of its input, % for the model */
     es_setting_input input;
     es_figure figures[ES_FIGURES];
     es_setting_direct direct; /* instead of running the study, which says whose figure it is */
