@@ -143,7 +143,7 @@ def _row(array: Any, name: str) -> Any:
 
 
 def _whole(values: ArrayLike, name: str) -> Any:
-    """Whole numbers as the library takes them."""
+    """Whole numbers as the library takes them: a copy, which answers may keep."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise ArgumentTypeError(
@@ -151,12 +151,12 @@ def _whole(values: ArrayLike, name: str) -> Any:
             rule="python.whole",
             hint="give ints, or whole numbers of NumPy",
         )
-    return np.ascontiguousarray(_row(array, name), dtype=np.int64)
+    return np.array(_row(array, name), dtype=np.int64)
 
 
 def _reals(values: ArrayLike, count: Optional[int], name: str) -> Any:
-    """Numbers as the library takes them, so many of them; None: any number."""
-    array = np.ascontiguousarray(_row(_arrays.floats(values, name), name), dtype=np.float64)
+    """The same of real numbers, so many of them; None: any number."""
+    array = np.array(_row(_arrays.floats(values, name), name), dtype=np.float64)
     if count is not None and len(array) != count:
         raise _bad_shape(f"{name} has {len(array)} numbers: expected {count}")
     return array

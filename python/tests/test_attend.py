@@ -345,6 +345,12 @@ class Refusals(unittest.TestCase):
         many = esscher.attend(self.x, self.x, self.x, scale=np.array([0.5, 1]))
         self.assertEqual(many.output.shape, (2, 4, 3))
 
+    def test_an_answer_keeps_scales_and_prefixes_of_its_own(self):
+        scale, prefixes = np.array([0.5, 1]), np.array([2, 4])
+        a = esscher.attend(self.x, self.x, self.x, scale=scale, prefixes=prefixes)
+        scale[:], prefixes[:] = 7, 7
+        self.assertEqual((a.scales.tolist(), a.prefixes.tolist()), ([0.5, 1], [2, 4]))
+
     def test_progress_may_be_a_line(self):
         x = np.random.default_rng(6).normal(size=(6000, 32))
         patched = unittest.mock.patch.object
