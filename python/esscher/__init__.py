@@ -26,6 +26,7 @@ from .about import info
 from .attention import Attention, attend
 from .errors import (
     ArgumentError,
+    ArgumentTypeError,
     EmptyError,
     EsscherError,
     ExistsError,
@@ -33,6 +34,7 @@ from .errors import (
     ForkError,
     FormatError,
     LimitError,
+    MissingFileError,
     NonFiniteError,
     NumericError,
     OutOfMemoryError,
@@ -51,6 +53,7 @@ __version__ = version
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "Attention",
     "ColumnInfo",
     "EmptyError",
@@ -60,6 +63,7 @@ __all__ = [
     "ForkError",
     "FormatError",
     "LimitError",
+    "MissingFileError",
     "NonFiniteError",
     "NumericError",
     "OutOfMemoryError",

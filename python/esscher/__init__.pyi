@@ -12,6 +12,7 @@ from .about import info as info
 from .attention import Attention as Attention
 from .attention import attend as attend
 from .errors import ArgumentError as ArgumentError
+from .errors import ArgumentTypeError as ArgumentTypeError
 from .errors import EmptyError as EmptyError
 from .errors import EsscherError as EsscherError
 from .errors import ExistsError as ExistsError
@@ -19,6 +20,7 @@ from .errors import FileError as FileError
 from .errors import ForkError as ForkError
 from .errors import FormatError as FormatError
 from .errors import LimitError as LimitError
+from .errors import MissingFileError as MissingFileError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import NumericError as NumericError
 from .errors import OutOfMemoryError as OutOfMemoryError

@@ -12,6 +12,8 @@ import operator
 import os
 from typing import Any, Dict, List, Tuple, Type
 
+import numpy as np
+
 Status = c.c_int
 Pointer = c.c_void_p
 Text = c.c_char_p
@@ -312,28 +314,62 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
 ADDRESSES = ("es_monitor_work", "es_monitor_progress")
 
 
+# ---- what callers give; exceptions are imported when they are raised: they need this module ----
+
+
 def whole(value: Any, name: str, low: int = -(2**63), high: int = 2**63 - 1) -> int:
     """A whole number for a field: ctypes would cut one that does not fit, and take no NumPy's."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, and not {value!r}") from None
+        from .errors import ArgumentTypeError
+
+        raise ArgumentTypeError(
+            f"{name} must be a whole number, and not {value!r}",
+            rule="python.whole",
+            hint="give an int, or a whole number of NumPy",
+        ) from None
     if not low <= number <= high:
-        raise ValueError(f"{name} {number}: expected a number from {low} to {high}")
+        from .errors import ArgumentError
+
+        raise ArgumentError(
+            f"{name} cannot be {number}",
+            rule="python.whole",
+            hint=f"expected a number from {low} to {high}",
+        )
     return number
 
 
-def decoded(text: "bytes | None") -> str:
-    """A text of the library's; none is empty."""
-    return text.decode("utf-8", "replace") if text else ""
+def truth(value: Any, name: str) -> bool:
+    """A truth value for a field: Python would take "no" for True."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    from .errors import ArgumentTypeError
+
+    raise ArgumentTypeError(
+        f"{name} must be True or False, and not {value!r}",
+        rule="python.truth",
+        hint=f"give {name}=True or {name}=False",
+    )
 
 
 def path(value: "str | os.PathLike[str]") -> bytes:
     """A path as the system has it; ctypes would end it at a zero byte."""
     raw = os.fsencode(value)
     if b"\0" in raw:
-        raise ValueError(f"the path {value!r} holds a zero byte")
+        from .errors import ArgumentError
+
+        raise ArgumentError(
+            f"the path {value!r} holds a zero byte",
+            rule="python.path",
+            hint="no file has such a name",
+        )
     return raw
+
+
+def decoded(text: "bytes | None") -> str:
+    """A text of the library's; none is empty."""
+    return text.decode("utf-8", "replace") if text else ""
 
 
 def declare(lib: c.CDLL) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
+from .errors import ArgumentTypeError
 
 _DTYPES = {4: 1, 8: 2}  # es_dtype by the size of a number
 
@@ -14,7 +15,11 @@ _DTYPES = {4: 1, 8: 2}  # es_dtype by the size of a number
 def plain(x: Any, name: str) -> "np.ndarray[Any, Any]":
     """``x`` as an array of NumPy. PyTorch's tensors on the CPU share their memory with it."""
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost: fill it first")
+        raise ArgumentTypeError(
+            f"{name} is a masked array, whose mask would be lost",
+            rule="python.numbers",
+            hint="fill it first",
+        )
     if isinstance(x, np.ndarray):
         return x
     if callable(getattr(x, "detach", None)):  # a tensor of PyTorch, which may need its gradient
@@ -39,7 +44,15 @@ def floats(x: Any, name: str) -> "np.ndarray[Any, Any]":
         return array.astype(np.float32)
     if kind in "fiub":
         return array.astype(np.float64)
-    raise TypeError(f"{name} has dtype {array.dtype}: expected real numbers")
+    raise no_numbers(name, array)
+
+
+def no_numbers(name: str, array: "np.ndarray[Any, Any]") -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{name} has dtype {array.dtype}",
+        rule="python.numbers",
+        hint="expected real numbers",
+    )
 
 
 def matrix(array: "np.ndarray[Any, Any]", offset: int = 0) -> _abi.View:

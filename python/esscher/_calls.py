@@ -20,9 +20,8 @@ from typing import Callable, Dict, List, Optional, Tuple, cast
 
 from . import _abi
 from ._library import lib
-from .errors import ForkError, check
-
-Progress = Callable[[float, str], object]
+from .errors import ArgumentError, ForkError, check
+from .progress import Progress
 
 _LOOK_SECONDS = 0.1
 _OPENMP: bool = lib.es_build_info().openmp
@@ -166,5 +165,9 @@ def fill_exec(to: _abi.Exec, threads: Optional[int], isa: Optional[str]) -> None
         to.threads = lib.es_threads_available() if _OPENMP else 1
     if isa is not None:
         if isa not in ISAS:
-            raise ValueError(f"isa {isa!r}: expected one of {', '.join(ISAS)}")
+            raise ArgumentError(
+                f"there is no isa {isa!r}",
+                rule="python.isa",
+                hint=f"expected one of {', '.join(ISAS)}",
+            )
         to.isa = ISAS[isa]

@@ -26,12 +26,14 @@ from __future__ import annotations
 import math
 import re
 import threading
+from functools import partial
 from importlib import import_module
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._multihead import is_encoder, is_multihead, of_encoder, of_multihead
 from ._sight import Masks, Refused, Shape, Sight
-from ._verify import Caught, Entry, by_heads, checked, given_by_name, scale_of, shape_of
+from ._verify import Caught, Entries, Entry, by_heads, checked, given_by_name, scale_of, shape_of
+from .errors import ArgumentTypeError
 
 torch: Any = import_module("torch")
 
@@ -55,9 +57,14 @@ _INSTEAD = (
     '(attn_implementation="sdpa" in transformers)'
 )
 
-Receiver = Callable[[str, str, Iterator[Caught]], None]
-"""Is told the module's name, the place, and given what was caught, entry by entry of the batch; the
-iterator raises :class:`Refused`."""
+_BETWEEN = (
+    "positions, a norm, a bias, a cache or dropout come in between; or its mask is not called "
+    f"{', '.join(_MASKS[:-1])} or {_MASKS[-1]}, or hides keys where it is True; or its scale is a "
+    "tensor; or its heads share keys in another order"
+)
+
+Receiver = Callable[[str, str, Entries], None]
+"""Is told the module's name, the place, and given what was caught, entry by entry of the batch."""
 
 
 class _Frame:
@@ -81,12 +88,17 @@ class Catcher:
 
     def __init__(self, model: Any, receive: Receiver) -> None:
         if type(model).__module__.startswith("torch.jit"):
-            raise TypeError("esscher.watch cannot see into TorchScript: watch the model it is of")
+            raise _no_model("esscher.watch cannot see into TorchScript", "watch the model it is of")
         if not isinstance(model, torch.nn.Module):
-            raise TypeError(f"esscher.watch takes a torch.nn.Module, not {type(model).__name__}")
+            raise _no_model(
+                f"esscher.watch takes a torch.nn.Module, not {type(model).__name__}",
+                "the model itself, not its path, its name or its output",
+            )
         blind = [type(m).__name__ for m in model.modules() if _is_blind(m)]
         if blind:
-            raise TypeError(f"esscher.watch cannot see into {blind[0]}: watch the model inside it")
+            raise _no_model(
+                f"esscher.watch cannot see into {blind[0]}", "watch the model inside it"
+            )
         self._names = {id(module): name or "(model)" for name, module in model.named_modules()}
         self._model = model  # keeps the numbers above those of its modules
         self._receive = receive
@@ -150,13 +162,13 @@ class Catcher:
         elif _layout_of(frame.module) or isinstance(frame.module, torch.nn.MultiheadAttention):
             self._tell(frame, "projections", _of_projections(frame, args, kwargs, out))
 
-    def _tell(self, frame: _Frame, place: str, caught: Iterator[Caught]) -> None:
+    def _tell(self, frame: _Frame, place: str, entries: Entries) -> None:
         name = frame.name
         if is_encoder(frame.module):
             name = self._names[id(frame.module.self_attn)]
         for above in self._stack:
             above.caught = True
-        self._receive(name, place, caught)
+        self._receive(name, place, entries)
 
     # ---- scaled_dot_product_attention ----
 
@@ -188,6 +200,10 @@ def _attended(catcher: Catcher, attention: Any) -> Any:
     return scaled_dot_product_attention
 
 
+def _no_model(message: str, hint: str) -> ArgumentTypeError:
+    return ArgumentTypeError(message, rule="watch.model", hint=hint)
+
+
 def _is_blind(module: Any) -> bool:
     """Modules whose insides run in other threads or as compiled code."""
     return type(module).__name__ in ("OptimizedModule", "DataParallel")
@@ -196,7 +212,7 @@ def _is_blind(module: Any) -> bool:
 # ---- torch.nn.functional.scaled_dot_product_attention ----
 
 
-def _of_sdpa(args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> Iterator[Caught]:
+def _of_sdpa(args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> Entries:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = {**dict(zip(names, args)), **kwargs}
     unknown = set(given) - set(names) - {"scale", "enable_gqa"}
@@ -219,14 +235,18 @@ def _of_sdpa(args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> Iterato
     scale = given.get("scale")
     scales = [1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)]
     theirs = None if given.get("dropout_p") else out
-    for entry in range(len(q)):
-        sight = masks.sight(entry, tokens_ask=True)
-        yield checked(
-            Entry(q[entry], k[entry], v[entry], entry),
+
+    def catch(number: int) -> Caught:
+        return checked(
+            Entry(q[number], k[number], v[number]),
             scales,
-            [sight],
-            None if theirs is None else theirs[entry].transpose(0, 1),
+            [masks.sight(number, tokens_ask=True)],
+            None if theirs is None else theirs[number].transpose(0, 1),
+            f"what is called {_SDPA} computes something else",
         )
+
+    for number in range(len(q)):
+        yield number, partial(catch, number)
 
 
 # ---- modules that project queries, keys and values ----
@@ -256,7 +276,7 @@ def _roles_of(model: Any) -> Dict[int, List[Tuple[int, str]]]:
 
 def _of_projections(
     frame: _Frame, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any
-) -> Iterator[Caught]:
+) -> Entries:
     module, inputs, outputs = frame.module, frame.inputs, frame.outputs
     given = given_by_name(module, args, kwargs)
     layout = _layout_of(module)
@@ -281,14 +301,16 @@ def _of_projections(
     width = q.shape[1] * v.shape[-1]
     if not isinstance(theirs, torch.Tensor) or theirs.shape != (len(q), q.shape[2], width):
         raise Refused(f"what it makes of {layout[0]}, {layout[1]}, {layout[2]} cannot be checked")
-    for number in range(len(q)):
-        entry = Entry(q[number], k[number], v[number], number)
+
+    def catch(number: int) -> Caught:
+        entry = Entry(q[number], k[number], v[number])
         sights = _sights(given, shape_of(q, k), number, same)
         rows = theirs[number].reshape(q.shape[2], q.shape[1], -1)
-        try:
-            yield checked(entry, _scales(module, q), sights, rows, proof=True)
-        except Refused as why:
-            raise Refused(f"{why}; {_INSTEAD}") from None
+        causes = f"{_BETWEEN}; {_INSTEAD}"
+        return checked(entry, _scales(module, q), sights, rows, causes, proof=True)
+
+    for number in range(len(q)):
+        yield number, partial(catch, number)
 
 
 def _split(module: Any, parts: Sequence[Any]) -> List[Any]:

@@ -9,14 +9,19 @@ Only imported by ``watch``: this needs torch.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ._sight import Masks, Refused
-from ._verify import Caught, Entry, Finish, by_heads, checked, exact, given_by_name
+from ._verify import Caught, Entries, Entry, Finish, by_heads, checked, exact, given_by_name
 from ._verify import scale_of, shape_of
 
 torch: Any = import_module("torch")
+
+_CAUSES = (
+    "hooks, or a method that is not torch's, change what it multiplies or what it makes of it"
+)
 
 
 class _Batch(NamedTuple):
@@ -46,9 +51,7 @@ def is_encoder(module: Any) -> bool:
     return mine and is_multihead(module.self_attn)
 
 
-def of_multihead(
-    module: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any
-) -> Iterator[Caught]:
+def of_multihead(module: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> Entries:
     """A call of the module itself."""
     given = given_by_name(module, args, kwargs)
     inputs = [given[name] for name in ("query", "key", "value")]
@@ -70,9 +73,7 @@ def of_multihead(
         yield from _attention(module, batch, batch.inputs, finish)
 
 
-def of_encoder(
-    layer: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any
-) -> Iterator[Caught]:
+def of_encoder(layer: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> Entries:
     """A TransformerEncoderLayer that did all of its work in one call of torch's."""
     given = given_by_name(layer, args, kwargs)
     src = given["src"]
@@ -108,7 +109,7 @@ def _batches(call: _Batch, batch_first: bool) -> Iterator[_Batch]:
     yield call._replace(inputs=tensors[:count], theirs=theirs)
 
 
-def _attention(module: Any, batch: _Batch, inputs: List[Any], finish: Finish) -> Iterator[Caught]:
+def _attention(module: Any, batch: _Batch, inputs: List[Any], finish: Finish) -> Entries:
     """What the module multiplies, made from its inputs as it makes it. ``finish`` takes outputs,
     and the inputs beside them, to where the model's can be seen."""
     if module.bias_k is not None or module.add_zero_attn:
@@ -122,15 +123,20 @@ def _attention(module: Any, batch: _Batch, inputs: List[Any], finish: Finish) ->
     if padding is not None:
         padding = padding if padding.dim() == 2 else padding[None]
         masks.add(padding[:, None, None, :], "key_padding_mask", hides=True)
-    for at in range(len(q)):
-        yield checked(
-            Entry(q[at], k[at], v[at], batch.first + at),
+
+    def catch(at: int) -> Caught:
+        return checked(
+            Entry(q[at], k[at], v[at]),
             [scale_of(q)],
             [masks.sight(at, tokens_ask=batch.same)],
             None if batch.theirs is None else batch.theirs[at][:, None],
+            _CAUSES,
             finish=finish,
             beside=batch.inputs[0][at],
         )
+
+    for at in range(len(q)):
+        yield batch.first + at, partial(catch, at)
 
 
 def _projected(module: Any, inputs: List[Any]) -> List[Any]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _abi, _arrays
-from ._calls import Monitor, Progress, call_long, call_short, fill_exec
+from ._calls import Monitor, call_long, call_short, fill_exec
 from ._library import lib
-from .errors import EsscherError, ShapeError, error_of
+from .errors import ArgumentError, ArgumentTypeError, EsscherError, ShapeError, error_of
+from .progress import Line, Progress, reporter
 
 # What may be asked for besides the output: the shape behind (scales, prefixes), and the dtype.
 SHAPES: Dict[str, Callable[[int, int, int], Tuple[int, ...]]] = {
@@ -31,25 +32,46 @@ SHAPES: Dict[str, Callable[[int, int, int], Tuple[int, ...]]] = {
     "covariance": lambda m, dv, top: (dv, dv),
 }
 _MOMENTS = ("mean", "covariance")
+_BLOCKS = ("block_spread2", "block_powers")
 STATS = tuple(name for name in SHAPES if name != "output")
 
 # Fewer multiplications than this are done before anybody could want to stop them.
 _SHORT_WORK = 5e7
 
 
-def wanted_names(stats: Sequence[str], output: bool, top_k: Sequence[int]) -> List[str]:
+def wanted_names(stats: Sequence[str], output: bool) -> List[str]:
     """Names of the arrays to make, in a fixed order."""
     asked = {stats} if isinstance(stats, str) else set(stats)
-    unknown = sorted(asked - set(STATS))
+    unknown = sorted(asked - set(STATS), key=str)
     if unknown:
-        raise ValueError(f"there is no statistic {unknown[0]!r}: stats may be {', '.join(STATS)}")
-    if "top_mass" in asked and not len(top_k):
-        raise ValueError("top_mass needs top_k: how many of the largest weights it is the mass of")
-    if output:
+        raise ArgumentError(
+            f"there is no statistic {unknown[0]!r}",
+            rule="python.stats",
+            hint=f"stats may be {', '.join(STATS)}",
+        )
+    if _abi.truth(output, "output"):
         asked.add("output")
     if not asked:
-        raise ValueError("nothing is asked for: no output, and no stats")
+        raise ArgumentError(
+            "nothing is asked for: no output, and no stats",
+            rule="python.stats",
+            hint='name some, as in stats=("lse", "entropy"), or leave output=False out',
+        )
     return [name for name in SHAPES if name in asked]
+
+
+def _refuse_alone(keyword: str, given: bool, wanted: List[str], names: Sequence[str],
+                  means: str) -> None:  # fmt: skip
+    """A keyword is given with the statistics that it is for, and they with it."""
+    asked = [name for name in names if name in wanted]
+    if given and not asked:
+        raise ArgumentError(
+            f"{keyword} is given, but no statistic that it is for",
+            rule=f"python.{keyword}",
+            hint=f"ask for stats={' or '.join(map(repr, names))}, or leave {keyword} out",
+        )
+    if asked and not given:
+        raise ArgumentError(f"{asked[0]} needs {keyword}", rule=f"python.{keyword}", hint=means)
 
 
 class Heads:
@@ -86,7 +108,7 @@ class Heads:
 
 
 def _bad_shape(message: str) -> ShapeError:
-    return ShapeError(message, status="ES_E_SHAPE", rule="python.shape")
+    return ShapeError(message, rule="python.shape")
 
 
 def _group(q_heads: int, heads: int, q: Any, other: Any) -> int:
@@ -113,12 +135,31 @@ def _offset(array: Any, group: int, index: Tuple[int, ...]) -> int:
     return total
 
 
+def _row(array: Any, name: str) -> Any:
+    """An array that is a row of numbers, or one: nobody says in which order to read others."""
+    if array.ndim > 1:
+        raise _bad_shape(f"{name} has shape {array.shape}: expected one dimension")
+    return array.reshape(-1)
+
+
 def _whole(values: ArrayLike, name: str) -> Any:
-    """Whole numbers as the library takes them."""
+    """Whole numbers as the library takes them: a copy, which answers may keep."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be whole numbers, and not {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
+        raise ArgumentTypeError(
+            f"{name} must be whole numbers, and not {array.dtype}",
+            rule="python.whole",
+            hint="give ints, or whole numbers of NumPy",
+        )
+    return np.array(_row(array, name), dtype=np.int64)
+
+
+def _reals(values: ArrayLike, count: Optional[int], name: str) -> Any:
+    """The same of real numbers, so many of them; None: any number."""
+    array = np.array(_row(_arrays.floats(values, name), name), dtype=np.float64)
+    if count is not None and len(array) != count:
+        raise _bad_shape(f"{name} has {len(array)} numbers: expected {count}")
+    return array
 
 
 class Request:
@@ -141,9 +182,9 @@ class Request:
 
     def options(
         self,
-        scale: Union[None, float, Sequence[float]],
-        prefixes: Optional[Sequence[int]],
-        top_k: Sequence[int],
+        scale: Optional[ArrayLike],
+        prefixes: Optional[ArrayLike],
+        top_k: ArrayLike,
         block: int,
         precision: str,
         self_attention: bool,
@@ -153,29 +194,45 @@ class Request:
         d = self.heads.d
         if scale is None:
             scale = 1 / math.sqrt(d) if d else 1.0
-        self.scales = np.array(scale, dtype=np.float64).reshape(-1)
+        self.scales = _reals(scale, None, "scale")
         self.opts.scales, self.opts.n_scales = self._point(self.scales), len(self.scales)
         self.one_prefix = prefixes is None
         self.prefixes = (
             np.array([self.heads.n]) if prefixes is None else _whole(prefixes, "prefixes")
         )
         if not len(self.scales) or not len(self.prefixes):
-            raise ValueError("scale and prefixes must not be empty")
+            raise ArgumentError(
+                "scale and prefixes must not be empty",
+                rule="python.scale" if not len(self.scales) else "python.prefixes",
+                hint="leave out which is not wanted",
+            )
         if prefixes is not None:
             self.opts.prefixes, self.opts.n_prefixes = (
                 self._point(self.prefixes),
                 len(self.prefixes),
             )
-        self.top = _whole(list(top_k), "top_k") if len(top_k) else np.empty(0, np.int64)
+        self.top = _whole(top_k, "top_k")
+        _refuse_alone(
+            "top_k", len(self.top) > 0, self.wanted, ["top_mass"],
+            "top_k=[1, 8] is the mass of the largest weight and of the 8 largest",
+        )  # fmt: skip
         if len(self.top):
             self.opts.top_k, self.opts.n_top_k = self._point(self.top), len(self.top)
         if precision not in ("f32", "f64"):
-            raise ValueError(f"precision {precision!r}: expected 'f32' or 'f64'")
+            raise ArgumentError(
+                f"there is no precision {precision!r}",
+                rule="python.precision",
+                hint="expected 'f32' or 'f64'",
+            )
         self.opts.precision = 1 if precision == "f32" else 2
         self.opts.block = _abi.whole(block, "block")
+        _refuse_alone(
+            "block", block != 0, self.wanted, _BLOCKS,
+            "block=64, say, is the number of keys per block: a power of two up to 1024",
+        )  # fmt: skip
         self.opts.spread = "spread2" in self.wanted
-        self.opts.self = self_attention
-        self.opts.exclude_self = exclude_self
+        self.opts.self = _abi.truth(self_attention, "self_attention")
+        self.opts.exclude_self = _abi.truth(exclude_self, "exclude_self")
 
     def _the_mask(self) -> _abi.Mask:
         if self._mask is None:
@@ -191,10 +248,11 @@ class Request:
         local: int,
         positions: Union[None, str, ArrayLike],
     ) -> None:
+        causal = _abi.truth(causal, "causal")
         if not (causal or window or sinks or local or positions is not None):
             return
         mask = self._the_mask()
-        mask.causal = bool(causal)
+        mask.causal = causal
         mask.window = _abi.whole(window, "window")
         mask.sinks = _abi.whole(sinks, "sinks")
         mask.local = _abi.whole(local, "local")
@@ -203,7 +261,11 @@ class Request:
         m, n = self.heads.m, self.heads.n
         if isinstance(positions, str):
             if positions != "last":
-                raise ValueError(f"positions {positions!r}: expected whole numbers or 'last'")
+                raise ArgumentError(
+                    f"positions cannot be {positions!r}",
+                    rule="python.positions",
+                    hint="expected whole numbers, one for each query, or 'last'",
+                )
             if m > n:
                 raise _bad_shape(f"{m} queries cannot be the last of {n} keys")
             places = np.arange(n - m, n, dtype=np.int64)
@@ -221,11 +283,19 @@ class Request:
     ) -> None:
         if lists is None:
             if queries or factors is not None:
-                raise ValueError("list_queries and list_factors are given with lists")
+                raise ArgumentError(
+                    "list_queries and list_factors are given with lists",
+                    rule="python.lists",
+                    hint="give lists, or leave both out",
+                )
             return
         queries = _abi.whole(queries, "list_queries")
         if queries < 1:
-            raise ValueError("lists need list_queries: how many consecutive queries share one")
+            raise ArgumentError(
+                "lists need list_queries: how many consecutive queries share one",
+                rule="python.lists",
+                hint="list_queries=1 if each query has its own",
+            )
         needed = -(-self.heads.m // queries)
         if len(lists) != needed:
             raise _bad_shape(
@@ -237,30 +307,31 @@ class Request:
         mask.list_offsets = self._point(np.cumsum([0, *map(len, rows)], dtype=np.int64))
         mask.list_keys = self._point(np.concatenate([*rows, np.zeros(1, np.int64)]))
         if factors is not None:
-            mask.list_factors = self._point(self._reals(factors, needed, "list_factors"))
+            mask.list_factors = self._point(_reals(factors, needed, "list_factors"))
 
     def classes(self, classes: Optional[ArrayLike], factors: Optional[ArrayLike]) -> None:
         if classes is None and factors is None:
             return
         if classes is None or factors is None:
-            raise ValueError("classes and class_factors are given together")
+            raise ArgumentError(
+                "classes and class_factors are given together",
+                rule="python.classes",
+                hint="classes says which each key has, class_factors what each adds to scores",
+            )
         numbers = _whole(classes, "classes")
-        add = self._reals(factors, -1, "class_factors")
+        add = _reals(factors, None, "class_factors")
         if len(numbers) != self.heads.n:
             raise _bad_shape(f"classes has {len(numbers)} numbers: expected {self.heads.n}")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < min(len(add), 256):
-            raise ValueError(f"classes must lie in [0, {min(len(add), 256)})")
+            raise ArgumentError(
+                f"classes from {numbers.min()} to {numbers.max()}, and {len(add)} class_factors",
+                rule="python.classes",
+                hint=f"classes must lie in [0, {min(len(add), 256)})",
+            )
         mask = self._the_mask()
         mask.n_classes = len(add)
         mask.classes = self._point(numbers.astype(np.uint8))
         mask.class_factors = self._point(add)
-
-    @staticmethod
-    def _reals(values: ArrayLike, count: int, name: str) -> Any:
-        array = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
-        if count >= 0 and len(array) != count:
-            raise _bad_shape(f"{name} has {len(array)} numbers: expected {count}")
-        return array
 
     def execution(
         self, threads: Optional[int], isa: Optional[str], max_memory: Optional[int]
@@ -273,12 +344,21 @@ class Request:
 
     # ---- the call ----
 
-    def run(self, out: Optional[Any], progress: Optional[Progress]) -> Dict[str, Any]:
+    def run(self, out: Optional[Any], progress: Union[None, bool, Progress]) -> Dict[str, Any]:
         if out is not None and "output" not in self.wanted:
-            raise ValueError("out is where the output goes, and output=False asks for none")
+            raise ArgumentError(
+                "out is where the output goes, and output=False asks for none",
+                rule="python.out",
+                hint="leave one of them out",
+            )
+        tell = reporter("attend", progress)
         results = self._room(out)
         if self.heads.count and self.heads.m:
-            self._compute(results, progress)
+            try:
+                self._compute(results, tell)
+            finally:
+                if isinstance(tell, Line):
+                    tell.close()
         elif self.heads.count:  # no queries: what is a mean over them is none
             for name in set(results).intersection(_MOMENTS):
                 results[name].fill(np.nan)
@@ -304,14 +384,18 @@ class Request:
     def _fits(self, out: Any, shape: Tuple[int, ...]) -> bool:
         """Can the library write into ``out`` itself? Raises if it cannot be written at all."""
         if not isinstance(out, np.ndarray):
-            raise TypeError("out must be an array of NumPy")
+            raise ArgumentTypeError(
+                f"out must be an array of NumPy, and not {type(out).__name__}",
+                rule="python.out",
+                hint="np.empty() makes one",
+            )
         expected = self._shape_of(shape)
         if out.shape != expected:
             raise _bad_shape(f"out has shape {out.shape}: expected {expected}")
         if not out.flags.writeable:
-            raise ValueError("out is read-only")
+            raise ArgumentError("out is read-only", rule="python.out", hint="give a copy of it")
         if not np.can_cast(np.float64, out.dtype, "same_kind"):
-            raise TypeError(f"out has dtype {out.dtype}: expected real numbers")
+            raise _arrays.no_numbers("out", out)
         inputs = self.heads.arrays
         return (
             out.dtype == np.float64
@@ -385,8 +469,7 @@ class Request:
 
     def _failure(self, status: int, error: _abi.Error, index: Tuple[int, ...]) -> EsscherError:
         failure = error_of(status, error)
-        if index:
-            failure.message += f" (head {index if len(index) > 1 else index[0]})"
+        failure.head = index or None
         return failure
 
 

@@ -59,9 +59,8 @@ def _pattern(causal: bool, window: int, places: Any, n: int) -> Any:
 class Masks:
     """All masks of one call together: a key is seen if each of them lets it be seen.
 
-    ``first_at_first`` adds the mask of PyTorch's
-    ``is_causal``: query i sees keys up to i, counted from the first, also where there are fewer
-    queries than keys.
+    ``first_at_first`` adds the mask of PyTorch's ``is_causal``: query i sees keys up to i, counted
+    from the first, also where there are fewer queries than keys.
     """
 
     def __init__(self, shape: Shape, first_at_first: bool = False) -> None:
@@ -109,26 +108,68 @@ class Masks:
         are of the same tokens, so that a key at padding has a query at padding.
 
         A batch is padded to the length of its longest text. Which keys are padding the last query
-        says, for it sees all others; if that explains nothing they are all there."""
+        says that sees any, for it sees all others; if that explains nothing they are all there."""
         _, _, m, n = self.shape
         if not self._tensors and (m <= n or not self.first_at_first):
             seen = torch.arange(n) < m if self.first_at_first and m < n else None
             return Sight(self.first_at_first, keys=seen)
-        last = self.rows(entry, m - 1, m)[0]
-        if self._same_for_all and last.any():
+        last = self._last_seen(entry)
+        if self._same_for_all:
             keys = None if last.all() else last
             return Sight(queries=keys if tokens_ask and m == n else None, keys=keys)
         tries: List[Tuple[Optional[Any], Optional[Any]]] = [(None, None)]
-        if last.any() and not last.all():
+        if not last.all():
             padding = (last if tokens_ask and m == n else None, last)
             tries.insert(0 if m == 1 else 1, padding)  # one query: no window, just fewer keys
         for queries, keys in tries:
             found = self._match(entry, queries, keys)
-            if found:
+            if found and self._is_padding(entry, queries, keys):
                 return found
+            if found and queries is not None and self._are_apart(entry, keys):
+                raise Refused(
+                    "its mask keeps groups of tokens apart, which do not see each other: documents "
+                    "packed into one row, or padding that sees padding. measure has one context "
+                    "for each entry of the batch: run every document as an entry of its own, and "
+                    "hide padding from all queries"
+                )
         raise Refused(
             "its mask is neither causal, nor a window, nor padding at the ends of a batch: "
             "measure has no such mask"
+        )
+
+    def _last_seen(self, entry: int) -> Any:
+        """(n) bool: what the last query sees that sees any key."""
+        _, _, m, _ = self.shape
+        last = self.rows(entry, m - 1, m)[0]
+        if not last.any() and not self._same_for_all:
+            for _, seen in self.blocks(entry):
+                seeing = seen[seen.any(1)]
+                last = seeing[-1] if len(seeing) else last
+        if not last.any():
+            raise Refused("it sees no key: its mask hides all of them")
+        return last
+
+    def _is_padding(self, entry: int, queries: Optional[Any], keys: Optional[Any]) -> bool:
+        """Are keys that are left out seen by nobody? A query at padding has nothing to see, and
+        some models then show it everything or itself: such a row says nothing. Any other that sees
+        what is left out is one whose attention would be lost."""
+        if keys is None:
+            return True
+        for first, seen in self.blocks(entry):
+            lost = (seen & ~keys).any(1)
+            if queries is not None:
+                places = torch.arange(first, first + len(seen))
+                itself = (seen.sum(1) == 1) & seen.gather(1, places[:, None])[:, 0]
+                lost &= queries[places] | ~(seen.all(1) | itself)
+            if lost.any():
+                return False
+        return True
+
+    def _are_apart(self, entry: int, keys: Any) -> bool:
+        """Do these tokens and the others see none of each other?"""
+        return not any(
+            (seen & (keys != keys[first : first + len(seen), None])).any()
+            for first, seen in self.blocks(entry)
         )
 
     def _match(self, entry: int, queries: Optional[Any], keys: Optional[Any]) -> Optional[Sight]:

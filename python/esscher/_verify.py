@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import math
 from importlib import import_module
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -45,7 +45,6 @@ class Entry(NamedTuple):
     q: Any
     k: Any
     v: Any
-    number: int
 
 
 class Caught(NamedTuple):
@@ -58,11 +57,17 @@ class Caught(NamedTuple):
     """Relative error of the outputs that were checked; None: the model's could not be seen."""
 
 
+Entries = Iterator[Tuple[int, Callable[[], Caught]]]
+"""Entries of the batch of one call, each with a function that catches it. What raises
+:class:`Refused` in the iterator is wrong with the call, in the function with that entry alone."""
+
+
 def checked(
     entry: Entry,
     scales: Sequence[float],
     sights: Sequence[Sight],
     theirs: Any,
+    causes: str,
     *,
     finish: Finish = lambda outputs, beside: outputs,
     beside: Any = None,
@@ -70,15 +75,21 @@ def checked(
 ) -> Caught:
     """The first of scales and sights with which attention is what the model has: ``theirs`` is
     (m, heads, dv), or what ``finish`` makes of that and of ``beside`` (m, ...); None: nobody knows.
+    ``causes`` says what it may be if there is none.
 
     With ``proof`` nothing is taken for granted: outputs must be such that they can tell."""
     errors = []
     for sight in sights:
         kept = _without_padding(entry, sight)
+        _refuse_nan(kept)
         if theirs is None:
             return Caught(kept, scales[0], sight, None)
         rows = _rows(kept.q.shape[1])
         wanted, near = (_at(x, sight, rows) for x in (theirs, beside))
+        if not wanted.isfinite().all():
+            raise Refused(
+                "its outputs hold NaN or infinities, although its queries, keys and values do not"
+            )
         for scale in scales:
             outputs = _outputs(kept, scale, sight, rows)
             ours, plain = (finish(x, near) for x in outputs)
@@ -96,18 +107,23 @@ def checked(
             errors.append(error)
     raise Refused(
         "its outputs are not the attention of the queries, keys and values that were caught "
-        f"(relative error {min(errors):.2g}): positions, a norm, a bias, a cache or dropout come "
-        "in between"
+        f"(relative error {min(errors):.2g}): {causes}"
     )
 
 
+def _refuse_nan(entry: Entry) -> None:
+    for name, x in zip(("queries", "keys", "values"), entry):
+        if not x.isfinite().all():
+            raise Refused(f"its {name} hold NaN or infinities, of which there are no statistics")
+
+
 def _without_padding(entry: Entry, sight: Sight) -> Entry:
-    q, k, v, number = entry
+    q, k, v = entry
     if sight.queries is not None:
         q = q[:, sight.queries.to(q.device)]
     if sight.keys is not None:
         k, v = (x[:, sight.keys.to(x.device)] for x in (k, v))
-    return Entry(q, k, v, number)
+    return Entry(q, k, v)
 
 
 def _rows(m: int) -> Any:
@@ -153,7 +169,7 @@ def _outputs(entry: Entry, scale: float, sight: Sight, rows: Any) -> Tuple[Any, 
     keys at a time, so that f64 copies stay small."""
     m, n = entry.q.shape[1], entry.k.shape[1]
     seen = sight.matrix(rows + (n - m), n)
-    q, k, v, _ = entry
+    q, k, v = entry
     group = len(q) // len(k)
     equal = (seen / seen.sum(1, keepdim=True)).to(torch.float64)
     outputs: List[Any] = []

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arrays
-from ._calls import Progress
 from ._request import SHAPES, STATS, Heads, Request, wanted_names
+from .progress import Progress
 
 __all__ = ["Attention", "STATS", "attend"]
 
@@ -68,15 +68,15 @@ def attend(
     k: ArrayLike,
     v: ArrayLike,
     *,
-    scale: Union[None, float, Sequence[float]] = None,
+    scale: Optional[ArrayLike] = None,
     causal: bool = False,
     window: int = 0,
     sinks: int = 0,
     local: int = 0,
     positions: Union[None, str, ArrayLike] = None,
-    prefixes: Optional[Sequence[int]] = None,
+    prefixes: Optional[ArrayLike] = None,
     stats: Sequence[str] = (),
-    top_k: Sequence[int] = (),
+    top_k: ArrayLike = (),
     block: int = 0,
     self_attention: bool = False,
     exclude_self: bool = False,
@@ -91,9 +91,13 @@ def attend(
     isa: Optional[str] = None,
     max_memory: Optional[int] = None,
     out: Optional["np.ndarray[Any, Any]"] = None,
-    progress: Optional[Progress] = None,
+    progress: Union[None, bool, Progress] = False,
 ) -> Any:
     """Softmax attention of every query against every key that it sees.
+
+    A query sees every key if neither ``window``, ``sinks``, ``local`` nor ``lists`` are given.
+    Given any of them, it sees only the keys that one of them lets it see: ``sinks=3`` alone is the
+    first three keys and no others. ``causal`` then takes away those behind its own place.
 
     Arrays of f32 and f64 with any strides, aligned or not, writable or not, are read where they
     lie; f16 and bf16 are converted to f32, integers to f64. Tensors of PyTorch on the CPU are taken
@@ -107,11 +111,11 @@ def attend(
         v: values, (n, dv) and so on.
         scale: factor b of the scores b q.k; several: a dimension of the results. By default
             1/sqrt(d).
-        causal: a query sees no key behind its own place.
-        window: a query sees keys at distance up to ``window``; causal: the last ``window`` keys,
-            its own included. 0: no window.
-        sinks: and the first ``sinks`` keys.
-        local: and the keys of its own block of ``local`` keys.
+        causal: a query sees no key behind its own place, whatever lets it.
+        window: lets a query see keys at distance up to ``window``; causal: the last ``window``
+            keys, its own included. 0: no window.
+        sinks: lets it see the first ``sinks`` keys. 0: none.
+        local: lets it see the keys of its own block of ``local`` keys. 0: no blocks.
         positions: (m) the place of each query among the keys; ``"last"``: the queries are the last
             m tokens, as in decoding. By default query i stands at key i; with ``causal`` there are
             then as many queries as keys.
@@ -120,13 +124,14 @@ def attend(
         stats: what is wanted besides the output: any of ``lse``, ``entropy``, ``top_weight``,
             ``top_index``, ``sum_squares``, ``top_mass`` (needs ``top_k``), ``spread2``,
             ``block_spread2`` and ``block_powers`` (need ``block``), ``mean``, ``covariance``.
-        top_k: sizes k for ``top_mass``.
-        block: keys per block: a power of two up to 1024.
+        top_k: sizes k for ``top_mass``; refused without it.
+        block: keys per block: a power of two up to 1024; refused without statistics of blocks.
         self_attention: the queries are the tokens themselves: at prefix p only the first p of them
             exist, and the rest of the results is NaN.
         exclude_self: a query does not see the key at its own place.
-        lists: keys that queries see besides, one increasing list for each ``list_queries``
-            consecutive queries; ``list_factors`` (lists) is added to their scores.
+        lists: let queries see the keys of one increasing list for each ``list_queries``
+            consecutive queries; ``list_factors`` (lists) is added to the scores of those that a
+            query sees by its list alone.
         list_queries: how many consecutive queries share a list.
         list_factors: see ``lists``.
         classes: (n) a class below 256 for each key, with ``class_factors`` (classes) added to the
@@ -139,7 +144,8 @@ def attend(
         isa: ``"portable"``, ``"avx2"``, ``"avx512"`` and so on; by default the best of this CPU.
         max_memory: refuse to take more bytes than this besides inputs and outputs, head by head.
         out: where the output goes; any real dtype and layout, f64 in C order without a copy.
-        progress: called now and then with the share that is done and an empty text.
+        progress: called now and then with the share that is done and an empty text; ``True``: a
+            line on standard error; ``None``: that, where somebody is looking. Silent by default.
 
     Returns:
         The output, an array; or, where ``stats``, ``prefixes`` or several scales are asked for, an
@@ -149,6 +155,8 @@ def attend(
         NonFiniteError: an input holds NaN or infinity; the exception says where.
         ShapeError: shapes do not fit.
         EmptyError: a query would see no key.
+        ArgumentError: options that make no sense; an :class:`ArgumentTypeError`, which is a
+            ``TypeError``, where one is of a kind that cannot be.
         RangeError: numbers are too large for the kernels' precision.
         KeyboardInterrupt: after Ctrl-C, within a second or so.
 
@@ -159,7 +167,7 @@ def attend(
     """
     arrays = (_arrays.floats(q, "q"), _arrays.floats(k, "k"), _arrays.floats(v, "v"))
     heads = Heads(*arrays)
-    wanted = wanted_names(stats, output, top_k)
+    wanted = wanted_names(stats, output)
     request = Request(heads, wanted)
     request.options(scale, prefixes, top_k, block, precision, self_attention, exclude_self)
     request.mask(causal, window, sinks, local, positions)
@@ -170,5 +178,8 @@ def attend(
     if wanted == ["output"] and prefixes is None and request.one_scale:
         return results["output"]
     return Attention(
-        **results, scales=request.scales, prefixes=request.prefixes, top_k=tuple(map(int, top_k))
+        **results,
+        scales=request.scales,
+        prefixes=request.prefixes,
+        top_k=tuple(map(int, request.top)),
     )

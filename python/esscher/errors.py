@@ -3,29 +3,35 @@
 The library reports a failure as a status and a record: which rule was broken, where, and what to
 do about it. Each status has its class here, all of them are :class:`EsscherError`, and where Python
 has an exception of the same meaning they are that, too: a bad argument is a ``ValueError``, a file
-that cannot be read an ``OSError``.
+that cannot be read an ``OSError``. What the package itself refuses, before the library is asked, is
+said by the same classes.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Type
+import errno
+import os
+from typing import Dict, Optional, Tuple, Type
 
 from . import _abi
 from ._library import lib
 
 
 class EsscherError(Exception):
-    """A failure that the library reported.
+    """A failure that the library reported, or a call that the package refused.
 
     Attributes:
-        status: name of the status, ``"ES_E_SHAPE"``.
+        status: name of the status, ``"ES_E_SHAPE"``, which goes with the class.
         rule: short stable name of the rule that was broken, ``"npy.header.shape"``.
         message: what happened, in a sentence.
         hint: what to do about it; empty where nothing can be said.
         file: the file it is about, or ``None``.
         offset: byte offset in that file, or ``None``.
         row, col: place in a matrix, or ``None``.
+        head: where there are several, the indices of the one it is about, or ``None``.
     """
+
+    status = ""
 
     def __init__(
         self,
@@ -41,16 +47,19 @@ class EsscherError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.status = status
+        self.status = status or type(self).status
         self.rule = rule
         self.hint = hint
         self.file = file
         self.offset = offset
         self.row = row
         self.col = col
+        self.head: Optional[Tuple[int, ...]] = None
 
     def __str__(self) -> str:
         text = f"{self.file}: {self.message}" if self.file else self.message
+        if self.head:
+            text += f" (head {self.head if len(self.head) > 1 else self.head[0]})"
         if self.rule:
             text += f" [rule {self.rule}]"
         if self.hint:
@@ -60,6 +69,10 @@ class EsscherError(Exception):
 
 class ArgumentError(EsscherError, ValueError):
     """A call or an option that makes no sense whatever the data."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of a kind that cannot be."""
 
 
 class ShapeError(EsscherError, ValueError):
@@ -87,7 +100,11 @@ class LimitError(EsscherError, MemoryError):
 
 
 class FileError(EsscherError, OSError):
-    """Opening, reading, writing or renaming failed."""
+    """Opening, reading, writing or renaming failed; ``errno`` says why where the system did."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
 
 
 class FormatError(EsscherError, ValueError):
@@ -137,14 +154,31 @@ _CLASSES: Dict[int, Type[EsscherError]] = {
 }
 
 
+for _number, _class in _CLASSES.items():
+    _class.status = _abi.decoded(lib.es_status_name(_number))
+
+
 def _place(at: int) -> Optional[int]:
     return None if at < 0 else at
 
 
+def _errno(kind: Type[EsscherError], message: str) -> Optional[int]:
+    """The system's number. The library's record has its words alone, the last of the message, and
+    they are those of this process's own libc."""
+    if kind is ExistsError:
+        return errno.EEXIST
+    return next((n for n in errno.errorcode if message.endswith(": " + os.strerror(n))), None)
+
+
 def error_of(status: int, record: _abi.Error) -> EsscherError:
     """The exception for a failed call."""
-    return _CLASSES.get(status, EsscherError)(
-        _abi.decoded(record.message),
+    message = _abi.decoded(record.message)
+    kind = _CLASSES.get(status, EsscherError)
+    number = _errno(kind, message) if issubclass(kind, OSError) else None
+    if kind is FileError and number == errno.ENOENT:
+        kind = MissingFileError
+    error = kind(
+        message,
         status=_abi.decoded(lib.es_status_name(status)),
         rule=_abi.decoded(record.rule),
         hint=_abi.decoded(record.hint),
@@ -153,6 +187,11 @@ def error_of(status: int, record: _abi.Error) -> EsscherError:
         row=_place(record.row),
         col=_place(record.col),
     )
+    if isinstance(error, OSError):
+        error.filename = error.file
+        if number is not None:
+            error.errno = number
+    return error
 
 
 def check(status: int, record: _abi.Error) -> None:

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any, Callable, Optional, Union
 
+from .errors import ArgumentTypeError
+
 Progress = Callable[[float, str], object]
 
 _QUIET_SECONDS = 1.0  # what takes less says nothing
@@ -77,6 +79,12 @@ def reporter(name: str, wanted: Union[None, bool, Progress]) -> Optional[Any]:
     """Whom to tell: what the caller gave; by default a line where somebody is looking."""
     if callable(wanted):
         return wanted
+    if wanted is not None and not isinstance(wanted, bool):
+        raise ArgumentTypeError(
+            f"progress must be True, False or a function, and not {wanted!r}",
+            rule="python.progress",
+            hint="a function is called with the share that is done and what is going on",
+        )
     if wanted is False:
         return None
     display = _notebook_display()

@@ -30,7 +30,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterator,
     List,
     Optional,
     Sequence,
@@ -41,12 +40,13 @@ from typing import (
 
 import numpy as np
 
+from . import _abi
 from .errors import ArgumentError, EmptyError, EsscherError, UnsupportedError
 from .results import ColumnInfo, Result, Table
 from .studies import studies
 
 if TYPE_CHECKING:
-    from ._verify import Caught
+    from ._verify import Caught, Entries
 
 _MAX_BYTES = 4 << 30
 
@@ -95,10 +95,19 @@ class Refusal:
     layer: int
     module: str
     call: int
+    entries: Tuple[int, ...]
+    """Entries of the batch that it is about; none: the call as a whole."""
     why: str
 
     def __str__(self) -> str:
-        return f"layer {self.layer}, {self.module}, call {self.call}: {self.why}"
+        whose = f"layer {self.layer}, {self.module}, call {self.call}"
+        if len(self.entries) > 4:
+            first, last = self.entries[0], self.entries[-1]
+            whose += f", {len(self.entries)} entries from {first} to {last}"
+        elif self.entries:
+            numbers = ", ".join(map(str, self.entries))
+            whose += f", {'entry' if len(self.entries) == 1 else 'entries'} {numbers}"
+        return f"{whose}: {self.why}"
 
 
 def watch(
@@ -156,18 +165,17 @@ class Watch:
         max_bytes: int,
         folder: Union[None, str, "os.PathLike[str]"],
     ) -> None:
-        if last is not None and last < 1:
-            raise ArgumentError("last is the number of queries that are kept: 1 or more")
-        self._wanted = [layers] if isinstance(layers, (int, str)) else layers
-        self._heads = [heads] if isinstance(heads, int) else heads
-        self._last = last
-        self._max_bytes = max_bytes
+        self._wanted = _chosen(layers, "layers", patterns=True)
+        self._heads = _chosen(heads, "heads")
+        self._last = None if last is None else _abi.whole(last, "last", 1)
+        self._max_bytes = _abi.whole(max_bytes, "max_bytes", 0)
         self._given_folder = folder
         self._temporary = ""
         self._forget: Callable[[], Any] = lambda: None  # removes it, and so does the collector
         self._catcher: Any = None
         self._numbers: Dict[str, int] = {}  # of layers, by name
         self._count: Dict[str, int] = {}  # of their calls
+        self._closed = False
         self._result: Optional[Watched] = None
         self._result_of = (0, 0)  # how many calls and refusals it was made of
         self.calls: List[Call] = []
@@ -176,6 +184,7 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         self._catcher.open()
+        self._closed = False
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -184,8 +193,12 @@ class Watch:
             self.close()
 
     def close(self) -> None:
-        """Forget what was caught and remove the temporary folder. It goes with this object, too."""
-        self.calls = []
+        """Forget what was caught and remove the temporary folder. It goes with this object, too.
+        A ``result`` that was computed before stays."""
+        if self._result_of != self._now():
+            self._result = None
+        self.calls, self.bytes = [], 0
+        self._closed, self._result_of = True, self._now()
         self._forget()
         self._temporary = ""
 
@@ -204,34 +217,39 @@ class Watch:
 
     # ---- while the model runs ----
 
-    def _receive(self, name: str, place: str, caught: Iterator["Caught"]) -> None:
-        """An attention was computed. Nothing that goes wrong here may disturb the model."""
-        from ._sight import Refused
-
+    def _receive(self, name: str, place: str, entries: "Entries") -> None:
+        """An attention was computed. Nothing that goes wrong here may disturb the model, and what
+        is wrong with one entry of the batch not the others."""
         layer = self._numbers.setdefault(name, len(self._numbers))
         call = self._count.get(name, 0)
         self._count[name] = call + 1
         if not self._is_wanted(layer, name):
             return
+        whys: Dict[str, List[int]] = {}  # which entries were refused for it
         try:
-            for one in caught:
-                self._keep(layer, name, call, place, one)
-        except Refused as why:
-            self.refused.append(Refusal(layer, name, call, str(why)))
-        except Exception as error:  # no memory, no disk, no numbers: tables must know
-            text = f"it could not be kept: {type(error).__name__}: {error}"
-            self.refused.append(Refusal(layer, name, call, text))
+            for number, catch in entries:
+                try:
+                    self._keep(layer, name, call, number, place, catch())
+                except Exception as error:
+                    whys.setdefault(_why(error), []).append(number)
+        except Exception as error:
+            whys[_why(error)] = []
+        self.refused += [
+            Refusal(layer, name, call, tuple(numbers), why) for why, numbers in whys.items()
+        ]
 
     def _is_wanted(self, layer: int, name: str) -> bool:
         return self._wanted is None or any(
             fnmatch.fnmatchcase(name, w) if isinstance(w, str) else w == layer for w in self._wanted
         )
 
-    def _keep(self, layer: int, name: str, call: int, place: str, caught: "Caught") -> None:
+    def _keep(
+        self, layer: int, name: str, call: int, number: int, place: str, caught: "Caught"
+    ) -> None:
         from ._sight import Refused
         from ._verify import copied
 
-        q, k, v, number = caught.entry
+        q, k, v = caught.entry
         heads: Sequence[int] = range(len(q)) if self._heads is None else self._heads
         group = len(q) // len(k)
         if self._heads is not None:
@@ -287,10 +305,12 @@ class Watch:
     @property
     def result(self) -> "Watched":
         """The tables of ``measure``, computed when they are first asked for."""
-        now = (len(self.calls), len(self.refused))
-        if self._result is None or self._result_of != now:
-            self._result, self._result_of = self.measure(), now
+        if self._result is None or self._result_of != self._now():
+            self._result, self._result_of = self.measure(), self._now()
         return self._result
+
+    def _now(self) -> Tuple[int, int]:
+        return len(self.calls), len(self.refused)
 
     def measure(self, *, skip_refused: bool = False, **keywords: Any) -> "Watched":
         """The study ``measure`` of every call that was caught.
@@ -302,7 +322,7 @@ class Watch:
 
         Raises:
             UnsupportedError: some of what ran was refused; the message says what, and why.
-            EmptyError: nothing was caught.
+            EmptyError: nothing was caught, or it was closed.
         """
         own = [keyword for keyword in keywords if keyword in _OWN]
         if own:
@@ -311,14 +331,21 @@ class Watch:
                 rule="watch.keyword",
                 hint="w.calls has the files of each call: esscher.measure(q=..., k=..., v=...)",
             )
-        if self.refused and not skip_refused:
+        if self._closed:
+            raise EmptyError(
+                "it was closed, and what was caught is gone",
+                rule="watch.closed",
+                hint="ask for tables before close(); an exception inside the with closes it, too",
+            )
+        if self.refused and not (skip_refused and self.calls):
             shown = "".join(f"\n  {refusal}" for refusal in self.refused[:8])
             more = len(self.refused) - 8
+            others = "w.measure(skip_refused=True) gives the tables of the others"
             raise UnsupportedError(
-                f"{len(self.refused)} of the calls of this model were refused:{shown}"
+                f"{'some' if self.calls else 'all'} of the attention that ran was refused:{shown}"
                 + (f"\n  and {more} more: w.refused" if more > 0 else ""),
                 rule="watch.refused",
-                hint="w.measure(skip_refused=True) gives the tables of the others",
+                hint=others if self.calls else "",
             )
         if self._numbers and not any(self._is_wanted(*layer) for layer in self.layers.items()):
             ran = ", ".join(f"{number} {name}" for name, number in [*self._numbers.items()][:8])
@@ -342,6 +369,25 @@ class Watch:
             return Watched([(call, _measured(call, keywords)) for call in self.calls])
         finally:
             logger.removeFilter(once)
+
+
+def _chosen(value: Any, name: str, patterns: bool = False) -> Optional[List[Any]]:
+    """Numbers, or patterns of names, of which one may be given alone; None: all."""
+    if value is None:
+        return None
+    several = [value] if np.ndim(value) == 0 else list(value)
+    return [
+        one if patterns and isinstance(one, str) else _abi.whole(one, name, 0) for one in several
+    ]
+
+
+def _why(error: Exception) -> str:
+    from ._sight import Refused
+
+    if isinstance(error, Refused):
+        return str(error)
+    # no memory, no disk, no numbers: tables must know
+    return f"it could not be kept: {type(error).__name__}: {error}"
 
 
 class _Once(logging.Filter):
@@ -371,7 +417,8 @@ def _measured(call: Call, keywords: Dict[str, Any]) -> Result:
             **keywords,
         )
     except EsscherError as error:
-        error.message = f"layer {call.layer}, {call.module}, call {call.call}: {error.message}"
+        whose = f"layer {call.layer}, {call.module}, call {call.call}, entry {call.batch}"
+        error.message = f"{whose}: {error.message}"
         raise
 
 
@@ -421,31 +468,44 @@ class Watched:
         tables = ", ".join(f"{key}[{len(array)}]" for key, array in self.tables.items())
         return f"<esscher watched: {len(self.results)} calls, {tables}>"
 
-    def _lines(self) -> List[List[str]]:
+    def _lines(self, most: int) -> List[List[str]]:
         """What people are shown of ``rows``: titles, then a line for each row."""
         array = self.tables["rows"]
         shown = [key for key in _SHOWN if key in (array.dtype.names or ())]
         about = self.columns()
         return [[about[key].title for key in shown]] + [
-            [_text(row[key]) for key in shown] for row in array
+            [_text(row[key]) for key in shown] for row in array[:most]
         ]
 
-    def __str__(self) -> str:
-        lines = self._lines()
+    def _rest(self, most: int) -> str:
+        left = len(self.tables["rows"]) - most
+        return f"{left} more row{'' if left == 1 else 's'}" if left > 0 else ""
+
+    def text(self, full: bool = False) -> str:
+        """The first rows as people read them; ``full``: all."""
+        most = len(self.tables["rows"]) if full else _MOST_LINES
+        lines = self._lines(most)
         widths = [max(map(len, column)) for column in zip(*lines)]
+        rest = self._rest(most)
         return "\n".join(
             "  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines
-        )
+        ) + (f"\n  {rest}: w.result.text(full=True)" if rest else "")
+
+    def __str__(self) -> str:
+        return self.text()
 
     def _repr_html_(self) -> str:
-        title, *rows = [[html.escape(cell) for cell in line] for line in self._lines()]
+        title, *rows = [[html.escape(cell) for cell in line] for line in self._lines(_MOST_ROWS)]
         head = "".join(f"<th>{cell}</th>" for cell in title)
         body = "".join(
             "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        rest = self._rest(_MOST_ROWS)
+        note = f"<p>{rest}</p>" if rest else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
+_MOST_LINES, _MOST_ROWS = 40, 20  # in a terminal and in a notebook, as of a Result
 _SHOWN = ("layer", "module", "call", "batch", "head", "n", "ess", "entropy", "top_weight", "lse")
 
 

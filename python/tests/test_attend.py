@@ -1,10 +1,14 @@
 """esscher.attend() against NumPy in f64: shapes, layouts, masks, statistics.  PY01"""
 
+import contextlib
+import io
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import esscher
+from esscher import _calls, progress
 from reference import attention, distance, sees
 
 # What attend.h states for scores within 10 nats.
@@ -117,7 +121,8 @@ class Shapes(unittest.TestCase):
         with self.assertRaises(esscher.NonFiniteError) as raised:
             esscher.attend(q, np.ones((2, 6, 3)), v)
         self.assertEqual((raised.exception.row, raised.exception.col), (2, 3))
-        self.assertIn("head 1", str(raised.exception))
+        self.assertIn("NaN (head 1)", str(raised.exception))
+        self.assertEqual(raised.exception.head, (1,))
         self.assertTrue(raised.exception.rule)
         self.assertEqual(raised.exception.status, "ES_E_NONFINITE")
 
@@ -231,6 +236,25 @@ class Statistics(unittest.TestCase):
         w = np.exp(q @ k.T / 8**0.5 + np.array([0, 1, -2.0])[classes])
         self.assertLess(distance(y, w / w.sum(1, keepdims=True) @ v), 1e-12)
 
+    def test_what_lets_keys_be_seen_replaces_all_of_them(self):
+        """sinks alone are the sinks and no others; causal takes away from what is seen."""
+        q, k, v = self.q[0], self.k[0, :20], self.v[0, :20]
+        for mask in (
+            {"sinks": 3},
+            {"sinks": 3, "causal": True},
+            {"window": 2, "sinks": 3, "causal": True},
+            {"local": 8, "causal": True},
+        ):
+            seen = np.zeros((20, 20), bool)
+            for i in range(20):
+                for j in range(20):
+                    near = i - mask.get("window", 0) < j <= i
+                    seen[i, j] = near or j < mask.get("sinks", 0)
+                    seen[i, j] |= "local" in mask and j // 8 == i // 8
+                    seen[i, j] &= j <= i or not mask.get("causal")
+            y = esscher.attend(q, k, v, precision="f64", **mask)
+            self.assertLess(distance(y, attention(q, k, v, mask=seen)[0]), 1e-12, mask)
+
     def test_last_positions(self):
         q, k, v = self.q[0, :4], self.k[0], self.v[0]
         y = esscher.attend(q, k, v, causal=True, positions="last", precision="f64")
@@ -238,6 +262,106 @@ class Statistics(unittest.TestCase):
         self.assertLess(distance(y, attention(q, k, v, mask=mask)[0]), 1e-12)
         with self.assertRaises(ValueError):  # who stands where is not guessed
             esscher.attend(q, k, v, causal=True)
+
+
+class Refusals(unittest.TestCase):
+    """What the package refuses before the library is asked: its own exceptions, with rule and hint,
+    and those of Python that they always were."""
+
+    def setUp(self):
+        self.x = np.random.default_rng(5).normal(size=(4, 3))
+
+    def refused(self, kind, rule, **options):
+        with self.subTest(options), self.assertRaises(kind) as raised:
+            esscher.attend(self.x, self.x, self.x, **options)
+        error = raised.exception
+        self.assertIsInstance(error, esscher.EsscherError)
+        self.assertEqual((error.rule, bool(error.hint)), (rule, True), error)
+        self.assertEqual(error.status, "ES_E_ARGUMENT")
+        return error
+
+    def test_values_that_cannot_be(self):
+        for rule, options in (
+            ("python.precision", dict(precision="f16")),
+            ("python.isa", dict(isa="mmx")),
+            ("python.whole", dict(threads=0)),
+            ("python.whole", dict(window=2**64)),
+            ("python.stats", dict(stats=["entropie"])),
+            ("python.stats", dict(output=False)),
+            ("python.scale", dict(scale=[])),
+            ("python.prefixes", dict(prefixes=[])),
+            ("python.positions", dict(positions="first")),
+            ("python.lists", dict(list_queries=2)),
+            ("python.lists", dict(lists=[[0]])),
+            ("python.classes", dict(classes=[0, 0, 0, 0])),
+            ("python.classes", dict(classes=[0, 0, 0, 2], class_factors=[0, 1])),
+            ("python.out", dict(output=False, stats="lse", out=self.x.copy())),
+        ):
+            self.refused(ValueError, rule, **options)
+
+    def test_kinds_that_cannot_be(self):
+        for rule, options in (
+            ("python.truth", dict(causal="no")),
+            ("python.truth", dict(self_attention=1)),
+            ("python.truth", dict(exclude_self=None)),
+            ("python.truth", dict(output="yes")),
+            ("python.whole", dict(threads="2")),
+            ("python.whole", dict(prefixes=[1.5])),
+            ("python.numbers", dict(scale="0.5")),
+            ("python.progress", dict(progress=5)),
+            ("python.progress", dict(progress=0)),
+            ("python.out", dict(out=[1])),
+        ):
+            self.refused(TypeError, rule, **options)
+        with self.assertRaises(esscher.ArgumentTypeError):
+            esscher.attend(self.x.astype(complex), self.x, self.x)
+
+    def test_keywords_without_their_statistics_and_these_without_them(self):
+        for rule, options in (
+            ("python.top_k", dict(top_k=[2])),
+            ("python.top_k", dict(top_k=2, stats="lse")),
+            ("python.top_k", dict(stats="top_mass")),
+            ("python.block", dict(block=2, stats=["spread2"])),
+            ("python.block", dict(stats="block_powers")),
+            ("python.block", dict(stats="block_spread2")),
+        ):
+            self.assertNotIn("opts", str(self.refused(ValueError, rule, **options)))
+
+    def test_rows_of_numbers_are_no_matrices(self):
+        two = [[0, 1], [2, 3]]
+        for options in (
+            dict(scale=two),
+            dict(prefixes=two),
+            dict(positions=two),
+            dict(top_k=two, stats="top_mass"),
+            dict(classes=two, class_factors=[0, 0, 0, 0]),
+        ):
+            with self.subTest(options), self.assertRaisesRegex(esscher.ShapeError, "dimension"):
+                esscher.attend(self.x, self.x, self.x, **options)
+
+    def test_one_number_is_a_row_of_one(self):
+        a = esscher.attend(self.x, self.x, self.x, stats="top_mass", top_k=2)
+        self.assertEqual((a.top_mass.shape, a.top_k), ((4, 1), (2,)))
+        many = esscher.attend(self.x, self.x, self.x, scale=np.array([0.5, 1]))
+        self.assertEqual(many.output.shape, (2, 4, 3))
+
+    def test_an_answer_keeps_scales_and_prefixes_of_its_own(self):
+        scale, prefixes = np.array([0.5, 1]), np.array([2, 4])
+        a = esscher.attend(self.x, self.x, self.x, scale=scale, prefixes=prefixes)
+        scale[:], prefixes[:] = 7, 7
+        self.assertEqual((a.scales.tolist(), a.prefixes.tolist()), ([0.5, 1], [2, 4]))
+
+    def test_progress_may_be_a_line(self):
+        x = np.random.default_rng(6).normal(size=(6000, 32))
+        patched = unittest.mock.patch.object
+        for wanted, said in ((True, True), (None, False), (False, False)):
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                with patched(progress, "_QUIET_SECONDS", 0.0), patched(
+                    _calls, "_LOOK_SECONDS", 0.001
+                ):
+                    esscher.attend(x, x, x, progress=wanted, stats="lse", output=False)
+            self.assertEqual("attend  [" in err.getvalue(), said, (wanted, err.getvalue()))
+            self.assertEqual(err.getvalue()[-1:], "\r" if said else "")
 
 
 class Output(unittest.TestCase):

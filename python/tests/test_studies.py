@@ -1,6 +1,7 @@
 """Studies as functions: their signatures, what keywords may be, and the program as a witness."""
 
 import contextlib
+import errno
 import inspect
 import io
 import json
@@ -118,6 +119,7 @@ class Values(unittest.TestCase):
             with self.assertRaises(esscher.ExistsError) as raised:
                 esscher.converge(**ask, out=path)
             self.assertIsInstance(raised.exception, FileExistsError)
+            self.assertEqual(raised.exception.errno, errno.EEXIST)
             with self.assertRaises(esscher.ArgumentError) as raised:
                 esscher.converge(**{**ask, "cov": 2 * cov}, out=path, resume=True)
             self.assertEqual(raised.exception.rule, "run.parameters")
@@ -175,8 +177,19 @@ class Values(unittest.TestCase):
             self.assertEqual(raised.exception.file, file.name)
             self.assertIsInstance(raised.exception, ValueError)
             self.assertIsNotNone(raised.exception.offset)
-        with self.assertRaises(OSError):
+
+    def test_a_file_that_cannot_be_read_is_one_of_the_systems_errors(self):
+        with self.assertRaises(FileNotFoundError) as raised:
             esscher.measure(q="/nowhere.npy", k="/nowhere.npy", v="/nowhere.npy")
+        error = raised.exception
+        self.assertIsInstance(error, esscher.FileError)
+        self.assertEqual((error.errno, error.filename), (errno.ENOENT, "/nowhere.npy"))
+        self.assertRaises(FileNotFoundError, esscher.open, "/nowhere.run")
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(esscher.FileError) as raised:
+                esscher.open(folder)
+            self.assertNotIsInstance(raised.exception, FileNotFoundError)
+            self.assertEqual((raised.exception.errno, raised.exception.filename), (None, folder))
 
     def test_a_limit_refuses_before_it_begins(self):
         with self.assertRaises(esscher.LimitError):
@@ -202,6 +215,8 @@ class Values(unittest.TestCase):
         with contextlib.redirect_stderr(pipe):
             self.assertIsNone(reporter("x", None))
             self.assertIs(reporter("x", print), print)
+            with self.assertRaises(esscher.ArgumentTypeError):
+                esscher.converge(n=[50, 100], replicates=4, progress=5)
         with contextlib.redirect_stderr(terminal):
             self.assertIsNone(reporter("x", False))
             line = reporter("x", None)

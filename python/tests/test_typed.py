@@ -21,12 +21,16 @@ import esscher
 
 x = np.ones((3, 2), np.float32)
 y = esscher.attend(x, x, x, causal=True, stats=["lse"])
+y = esscher.attend(x, x, x, scale=np.array([0.5, 1]), prefixes=np.arange(1, 4), progress=True)
+y = esscher.attend(x, x, x, scale=0.5, stats="top_mass", top_k=np.array([1, 2]))
 r = esscher.converge(dim=3, scales=[0.5, 1], n="100..400*3", cov=np.eye(3), out="x.run")
 print(r.tables["rows"], r.columns("rows")["n"].unit, r.findings[0], r.json()["rows"])
 try:
     esscher.open("x.run")
 except esscher.FormatError as error:
-    print(error.rule, error.offset)
+    print(error.rule, error.offset, error.head)
+except esscher.FileError as missing:
+    print(missing.hint, missing.errno, missing.filename)
 """
 
 WRONG = """

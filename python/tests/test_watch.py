@@ -52,6 +52,14 @@ def sdpa():
         del F.scaled_dot_product_attention
 
 
+def refusal(w):
+    """The exception of who asks for tables."""
+    try:
+        w.measure()
+    except esscher.UnsupportedError as error:
+        return error
+
+
 def gradients(model):
     return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
@@ -172,6 +180,7 @@ class Multihead(Watching):
         by_head[1, 2, 3] = -math.inf
         for mask, words in (
             (hidden, "neither causal"),
+            (torch.ones(6, 6, dtype=torch.bool).tril(-1), "neither causal"),  # none before it
             (torch.randn(6, 6), "other numbers than 0 and -inf"),
             (by_head, "differs between heads"),
         ):
@@ -179,6 +188,84 @@ class Multihead(Watching):
                 model(x, mask=mask)
             self.assert_refused(w, words, "attn_mask" if "neither" not in words else "mask")
             self.assertEqual(w.calls, [])
+
+    def test_documents_in_one_row(self):
+        """The last of them is not the whole: what the last query does not see is no padding if
+        others see it."""
+        n = 20
+        document = torch.arange(n) >= 12
+        apart = document[:, None] != document[None]
+        ahead = torch.ones(n, n, dtype=torch.bool).triu(1)
+        x = torch.randn(2, n, 16)
+        for model in (models.encoder().eval(), models.encoder(dropout=0.1).train()):
+            for hidden in (apart, apart | ahead):
+                for mask in (hidden, torch.zeros(n, n).masked_fill(hidden, -math.inf)):
+                    with torch.no_grad(), esscher.watch(model) as w:
+                        model(x, mask=mask)
+                    self.assertEqual(w.calls, [])
+                    self.assert_refused(w, "documents packed into one row", "entries 0, 1:")
+
+    def test_what_is_seen_of_what_the_last_query_does_not_see(self):
+        """Sinks and a window, and queries of other tokens that see other keys, where no outputs can
+        be checked."""
+        n = 20
+        back = torch.arange(n)[:, None] - torch.arange(n)[None]
+        window = (back < 0) | (back >= 4) & (torch.arange(n) >= 3)
+        model = nn.MultiheadAttention(16, 4, dropout=0.1, batch_first=True).train()
+        x, others = torch.randn(1, n, 16), torch.randn(1, 7, 16)
+        some = torch.zeros(7, n, dtype=torch.bool)
+        some[-1, 12:] = True
+        for query, hidden in ((x, window), (others, some)):
+            with esscher.watch(model) as w:
+                model(query, x, x, attn_mask=hidden)
+            self.assertEqual(w.calls, [])
+            self.assert_refused(w, "neither causal")
+
+    def test_queries_at_padding_that_see_nothing(self):
+        """To the left or the right, and all of an entry: that one alone is refused."""
+        model = nn.MultiheadAttention(16, 4, dropout=0.1, batch_first=True).train()
+        x = torch.randn(4, 9, 16)
+        real = torch.ones(4, 9, dtype=torch.bool)
+        real[1, :3] = real[2] = real[3, 5:] = False
+        seen = real[:, :, None] & real[:, None, :]
+        for causal in (False, True):
+            seen = seen.tril() if causal else seen
+            with esscher.watch(model) as w:
+                model(x, x, x, attn_mask=(~seen).repeat_interleave(4, 0))
+            kept = [(c.batch, c.queries, c.keys, c.causal) for c in w.calls]
+            self.assertEqual(kept, [(i, n, n, causal) for i, n in ((0, 9), (1, 6), (3, 5))])
+            self.assertEqual([r.entries for r in w.refused], [(2,)])
+            self.assert_refused(w, "entry 2: it sees no key")
+
+    def test_one_entry_that_is_all_padding(self):
+        model = nn.MultiheadAttention(16, 4, batch_first=True)
+        x = torch.randn(3, 6, 16)
+        padding = torch.zeros(3, 6, dtype=torch.bool)
+        padding[1] = True
+        with esscher.watch(model) as w:
+            model(x, x, x, key_padding_mask=padding)
+        self.assertEqual([c.batch for c in w.calls], [0, 2])
+        self.assert_refused(w, "call 0, entry 1: it sees no key", "skip_refused=True")
+        exact = copy.deepcopy(model).double()
+        _, told = exact(*[x.double()] * 3, average_attn_weights=False)
+        rows = models.of_layer(w.measure(skip_refused=True), 0, batch=2)
+        self.assertLess(models.largest_difference(rows, told[2]), CLOSE)
+
+    def test_numbers_that_are_none(self):
+        """NaN that comes in is called so, whatever can be checked; at padding nobody minds it."""
+        for dropout in (0.0, 0.1):
+            model = nn.MultiheadAttention(16, 4, dropout=dropout, batch_first=True).train()
+            x = torch.randn(2, 6, 16)
+            x[1, 2] = math.nan
+            with esscher.watch(model) as w:
+                model(x, x, x)
+            self.assertEqual([c.batch for c in w.calls], [0])
+            self.assert_refused(w, "entry 1: its queries hold NaN")
+        padding = torch.zeros(2, 6, dtype=torch.bool)
+        padding[1, 2] = True
+        with esscher.watch(model) as w:
+            model(x, x, x, key_padding_mask=padding)
+        self.assertEqual((w.refused, [c.keys for c in w.calls]), ([], [6, 5]))
 
     def test_other_lengths_layouts_and_widths(self):
         query, key, value = torch.randn(9, 2, 12), torch.randn(14, 2, 10), torch.randn(14, 2, 6)
@@ -328,7 +415,11 @@ class Projections(Watching):
         unnamed = models.Decoder(positions="unnamed")
         with esscher.watch(unnamed) as w:
             unnamed(x)
-        self.assert_refused(w, "layers.1.self_attn", "are not the attention", "positions")
+        self.assert_refused(
+            w, "layers.1.self_attn", "are not the attention", "positions", "another order",
+            "not called attention_mask", "sdpa",
+        )  # fmt: skip
+        self.assertNotIn("skip_refused", refusal(w).hint)  # there is nothing else
         self.assertEqual(w.calls, [])
 
     def test_a_cache_is_refused(self):
@@ -407,6 +498,21 @@ class Projections(Watching):
 class Functional(Watching):
     """torch.nn.functional.scaled_dot_product_attention; on torch 1.13 a stand-in of that name."""
 
+    def test_documents_in_one_row(self):
+        class Model(nn.Module):
+            def forward(self, x, **options):
+                return F.scaled_dot_product_attention(x, x, x, **options)
+
+        document = torch.arange(20) // 7
+        seen = document[:, None] == document[None]
+        model = Model()
+        for mask in (seen, seen.tril(), torch.zeros(20, 20).masked_fill(~seen, -math.inf)):
+            for dropout in (0.0, 0.5):
+                with sdpa(), esscher.watch(model) as w:
+                    model(torch.randn(1, 2, 20, 8), attn_mask=mask, dropout_p=dropout)
+                self.assertEqual(w.calls, [])
+                self.assert_refused(w, "documents packed into one row")
+
     def test_rotary_and_causal(self):
         model = models.Decoder(positions="named", sdpa=True)
         x = torch.randn(2, 33, 16)
@@ -461,17 +567,21 @@ class Functional(Watching):
             self.assert_refused(w, "equal batches")
 
     def test_padding_to_the_left(self):
+        """Rows of padding have nothing to see: they see everything, as transformers has it, or
+        themselves."""
         model = models.Decoder(sdpa=True)
         x = torch.randn(2, 11, 16)
-        seen = torch.ones(2, 1, 11, 11, dtype=torch.bool)
-        seen[1, :, 4:, :4] = False  # rows of padding see padding, as transformers has it
-        with sdpa():
-            with esscher.watch(model) as w:
-                model(x, attention_mask=seen)
-            exact = copy.deepcopy(model).double()
-            for entry, first in ((0, 0), (1, 4)):
-                exact(x[entry : entry + 1, first:].double())
-                self.assert_weights(w, exact.weights(), entry)
+        for shown in (torch.ones(11, 11), torch.eye(11)):
+            seen = torch.ones(2, 1, 11, 11, dtype=torch.bool).tril()
+            seen[1, :, 4:, :4] = False
+            seen[1, :, :4] = shown[:4].bool()
+            with sdpa():
+                with esscher.watch(model) as w:
+                    model(x, attention_mask=seen)
+                exact = copy.deepcopy(model).double()
+                for entry, first in ((0, 0), (1, 4)):
+                    exact(x[entry : entry + 1, first:].double())
+                    self.assert_weights(w, exact.weights(), entry)
 
     def test_fewer_queries_than_keys(self):
         """is_causal counts from the first key: there the others are not seen."""
@@ -551,8 +661,37 @@ class Bounds(Watching):
         self.assertEqual({c.queries for c in few.calls}, {5})
         told = models.encoder_weights(copy.deepcopy(self.model).double(), self.x.double())
         self.assert_weights(few, [weights[:, -5:] for weights in told])
-        self.assert_refused(self.watched(heads=[4]), "heads [4]")
-        self.assertRaises(esscher.ArgumentError, self.watched, last=0)
+        self.assert_refused(self.watched(heads=[4]), "call 0, entries 0, 1: heads [4]")
+        self.x = torch.randn(6, 9, 16)
+        self.assert_refused(self.watched(heads=[4]), "6 entries from 0 to 5: heads [4]")
+
+    def test_numbers_of_numpy_and_what_are_none(self):
+        w = self.watched(layers=np.int64(1), heads=np.array([2, 0]), last=np.int32(4))
+        self.assertEqual({(c.layer, c.heads, c.queries) for c in w.calls}, {(1, (2, 0), 4)})
+        self.assertEqual({c.heads for c in self.watched(heads=np.int64(1)).calls}, {(1,)})
+        for bad in (dict(heads="0"), dict(heads=[1.5]), dict(layers=0.5), dict(last="2")):
+            with self.subTest(bad), self.assertRaises(esscher.ArgumentTypeError):
+                self.watched(**bad)
+        for bad in (dict(heads=-1), dict(layers=[-1]), dict(last=0), dict(max_bytes=-1)):
+            with self.subTest(bad), self.assertRaises(esscher.ArgumentError):
+                self.watched(**bad)
+
+    def test_close_keeps_a_result(self):
+        w = self.watched()
+        result = w.result
+        w.close()
+        self.assertIs(w.result, result)
+        self.assertEqual((w.calls, w.bytes), ([], 0))
+        self.assertEqual(repr(w), "<esscher watch: 0 calls of 0 layers caught, 0 bytes>")
+        with self.assertRaisesRegex(esscher.EmptyError, "was closed"):
+            w.measure()
+        with torch.no_grad(), w:
+            self.model(self.x)
+        self.assertIsNot(w.result, result)
+        other = self.watched()
+        other.close()
+        with self.assertRaisesRegex(esscher.EmptyError, "was closed"):
+            other.result
 
     def test_layers_that_are_none(self):
         with self.assertRaisesRegex(esscher.EmptyError, "was wanted(.|\n)*0 layers.0.self_attn"):
@@ -602,6 +741,8 @@ class Bounds(Watching):
         text = str(w.result).splitlines()
         self.assertEqual(len(text), 1 + 3 * 2 * 4)
         self.assertEqual(text[0].split()[:5], ["layer", "module", "call", "batch", "head"])
+        self.assertEqual(w.result._repr_html_().count("<tr>"), 1 + 20)
+        self.assertIn("<p>4 more rows</p>", w.result._repr_html_())
         self.assertIn("<td>layers.2.self_attn</td>", w.result._repr_html_())
         self.assertEqual(w.result.columns()["ess"].title, "ESS")
         heads = w.result.tables["heads"]
@@ -616,6 +757,14 @@ class Bounds(Watching):
         frame = w.result.to_pandas()
         self.assertEqual(len(frame), 24)
         self.assertEqual(frame.groupby(["module", "batch"]).size().max(), 4)
+
+    def test_few_rows_of_many_are_shown(self):
+        self.x = torch.randn(4, 9, 16)
+        w = self.watched()
+        text = str(w.result).splitlines()
+        self.assertEqual(len(text), 1 + 40 + 1)
+        self.assertEqual(text[-1], "  8 more rows: w.result.text(full=True)")
+        self.assertEqual(len(w.result.text(full=True).splitlines()), 1 + 3 * 4 * 4)
 
     def test_exceptions_clean_up(self):
         class Broken(nn.Module):
@@ -660,8 +809,9 @@ class Bounds(Watching):
             (nn.DataParallel(self.model), "DataParallel"),
             (len, "takes a torch.nn.Module"),
         ):
-            with self.assertRaisesRegex(TypeError, words):
+            with self.assertRaisesRegex(TypeError, words) as raised:
                 esscher.watch(wrong)
+            self.assertIsInstance(raised.exception, esscher.EsscherError)
 
     def test_without_torch(self):
         code = (

@@ -122,8 +122,8 @@ class Grouped(nn.Module):
         k, v = (x.repeat_interleave(group, 1) for x in (k, v))
         m, n = q.shape[-2], k.shape[-2]
         seen = torch.ones(m, n, dtype=torch.bool).tril(n - m)
-        if attention_mask is not None:
-            seen = seen & attention_mask
+        if attention_mask is not None:  # all of what is seen, as transformers makes it
+            seen = attention_mask
         scores = product(q, k.transpose(-2, -1)) * self.scaling
         weights = torch.softmax(scores.masked_fill(~seen, -math.inf), -1)
         self.weights = weights.detach()
