@@ -17,6 +17,15 @@ int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query,
     return es_part_or(spec->window, query->causal ? count : count / 2);
 }
 
+void es_fit_window(es_policy_spec *spec, int64_t own)
+{
+    const int64_t others = spec->keys - 1; /* without the query's own */
+    const int64_t sinks = es_part_or(spec->sinks, own < others ? own : others);
+    spec->window = others > sinks ? (others - sinks) / 2 : 0;
+    if (spec->sinks == ES_POLICY_UNSET)
+        spec->sinks = others - 2 * spec->window;
+}
+
 /* ---- ranges ---- */
 
 void es_keep_range(es_choice *choice, int64_t from, int64_t to)

@@ -18,6 +18,9 @@ struct es_policy {
     unsigned parts;  /* ES_PART_: beside keys, which everybody takes */
     unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
     bool deployable;
+    /* es_policy_spec_fit() of a spec with keys and without a window, for queries that see both
+     * sides; NULL: it keeps no more than `keys` anyway */
+    void (*fit)(es_policy_spec *spec);
     /* *choice is empty, has room for query->n keys, and everything was checked: spec->keys is
      * below query->n. NULL: keeps no set of keys. */
     void (*choose)(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice);
@@ -39,6 +42,10 @@ int64_t es_part_sinks(const es_policy_spec *spec, int64_t own);
 /*! es_part_window() : as given, or the window of about `count` keys: the last `count` if causal,
  *  count/2 on each side otherwise. */
 int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query, int64_t count);
+
+/*! es_fit_window() : sinks, `own` unless given, and the widest window that goes with them. What is
+ *  left over is one more sink, unless they were given. */
+void es_fit_window(es_policy_spec *spec, int64_t own);
 
 /* ---- sets ---- */
 
