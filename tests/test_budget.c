@@ -74,12 +74,14 @@ static es_status collect(void *context, const es_model_seen *seen, es_error *e)
     return ES_OK;
 }
 
+static uint64_t seed = 1; /* of sparse heads */
+
 static void run_model(int which, const es_policy_spec *spec)
 {
     es_policy_spec heads[L * HEADS];
     collector c = {which};
     const es_model_visit visit = {.head = collect, .context = &c};
-    const es_model_sparse sparse = {.heads = heads, .at = {.seed = 1, .experiment = 0x8000}};
+    const es_model_sparse sparse = {.heads = heads, .at = {.seed = seed, .experiment = 0x8000}};
     const es_model_block b = {
         .ids = ids, .n = N, .states = 2, .sparse = spec ? &sparse : NULL, .visit = &visit};
     for (int h = 0; h < L * HEADS && spec; h++)
@@ -143,6 +145,44 @@ static void risks_are_the_errors_of_sparse_heads(void **state)
                 assert_near(risk[0][h][p][m], want, 1e-9 * want);
             }
         }
+}
+
+/* Draws with replacement leave keys out however many they are: late queries see 25 to 48 keys, and
+ * 40 draws, or 48, of them are not all. Chance decides many times in the model's own sparse heads;
+ * the mean of what it does is within four of its standard errors. */
+static void as_many_draws_as_keys_have_a_risk(void **state)
+{
+    (void)state;
+    enum { DRAWS = 2, RUNS = 200 };
+    static const int64_t draws[DRAWS] = {40, 48};
+    static double of_group[L][2][DRAWS], of_head[L][HEADS][DRAWS], limits[L][HEADS][DRAWS];
+    const es_budget_block block = block_of(0);
+    const es_curves out = {&of_group[0][0][0], &of_head[0][0][0], &limits[0][0][0], &facts[0][0][0],
+                           spread2};
+    es_policy_spec with;
+    es_policy_spec_init(&with, es_policy_find("random"));
+    with.with_replacement = true;
+    const es_curves_spec spec = {&with, 1, draws, DRAWS, N - LATE};
+    assert_ok(es_curves_block(&spec, &block, NULL, &out, &err));
+    run_model(0, NULL);
+    for (int m = 0; m < DRAWS; m++) {
+        double sum[HEADS] = {0}, squares[HEADS] = {0};
+        with.keys = draws[m];
+        for (seed = 1; seed <= RUNS; seed++) {
+            run_model(1, &with);
+            for (int h = 0; h < HEADS; h++) {
+                sum[h] += error2_of(h);
+                squares[h] += error2_of(h) * error2_of(h);
+            }
+        }
+        for (int h = 0; h < HEADS; h++) {
+            const double mean = sum[h] / RUNS, square = squares[h] / RUNS;
+            const double se = sqrt((square - mean * mean) / RUNS);
+            assert_true(se < 0.1 * mean);
+            assert_near(of_head[0][h][m], mean, 4.0 * se);
+        }
+    }
+    seed = 1;
 }
 
 static void facts_are_those_of_the_weights(void **state)
@@ -390,6 +430,25 @@ static void predictions_are_found_on_the_same_text(void **state)
     es_answer_free(a);
 }
 
+/* The same where keys are drawn with replacement, and most heads have more draws than late queries
+ * see keys. One outcome stands for the mean over all: 25 %. */
+static void draws_with_replacement_are_predicted(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ONE_BLOCK("query-count", "32", "policy", "random+with", "keys", "432"));
+    const es_table *t = es_answer_find(a, "layers"), *heads = es_answer_find(a, "heads");
+    for (int64_t i = 0; i < L * HEADS; i++) {
+        const bool full = es_table_get(heads, i, "keys") == 64.0;
+        assert_true((es_table_get(heads, i, "risk") == 0.0) == full);
+    }
+    for (int64_t l = 0; l < L; l++) {
+        const double own = es_table_get(t, l, "predicted");
+        if (own > 0.0)
+            assert_near(es_table_get(t, l, "computed") / own, 1.0, 0.25);
+    }
+    es_answer_free(a);
+}
+
 /* The rehearsal of several blocks runs, on each, the plan that the others make. Predictions are
  * those errors: the risks that they are made of, times three ratios, cancel but for what the plan
  * of all blocks is computed to have less than those of fewer, a few per cent at most. */
@@ -525,6 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(risks_are_the_errors_of_sparse_heads),
+        cmocka_unit_test(as_many_draws_as_keys_have_a_risk),
         cmocka_unit_test(facts_are_those_of_the_weights),
         cmocka_unit_test(the_layers_spread_is_that_of_the_summed_heads),
         cmocka_unit_test(few_queries_are_a_sample),
@@ -534,6 +594,7 @@ int main(void)
         cmocka_unit_test(no_other_way_is_predicted_to_be_better),
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),
+        cmocka_unit_test(draws_with_replacement_are_predicted),
         cmocka_unit_test(predictions_are_rehearsed),
         cmocka_unit_test(plans_of_other_text_are_compared),
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),

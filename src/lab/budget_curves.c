@@ -271,11 +271,12 @@ static es_status risk_of(work *w, const es_risk_query *query, double *out, es_er
     return status == ES_E_EMPTY ? ES_OK : status;
 }
 
-/* Chance is asked at every other number of keys, the last included. */
+/* Chance is asked at every other number of keys, the first and the last two included: the last is
+ * all keys, where only draws with replacement take any time. */
 static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
 {
-    return !(es_policy_needs(spec->policies[policy].policy) & ES_POLICY_CHANCE) ||
-           (spec->n_keys - 1 - at) % 2 == 0 || at == 0;
+    return !(es_policy_needs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
+           at == spec->n_keys - 1 || (spec->n_keys - at) % 2 == 0;
 }
 
 /* Where risks of head g of the group go. */
@@ -291,9 +292,10 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
 {
     const double share = 1.0 / (double)w->spec->queries;
     es_policy_spec own = w->spec->policies[policy];
-    const bool known = is_asked(w->spec, policy, m), some = known && w->spec->keys[m] < asked->n;
-    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
     own.keys = w->spec->keys[m];
+    const bool known = is_asked(w->spec, policy, m);
+    const bool some = known && (own.keys < asked->n || own.with_replacement);
+    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
     if (some) {
         ES_TRY(es_policy_choose(&own, asked, w->budget, &w->choice, err));
         retain_each(&w->choice);

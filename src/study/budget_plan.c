@@ -150,12 +150,10 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
 }
 
-/* A curve (K) at m keys; all keys have no risk, points that are NaN are passed over. */
+/* A curve (K) at m keys, up to all of them; points that are NaN are passed over. */
 static double read_curve(const budget_state *s, const double *curve, double m)
 {
     double x0 = NAN, y0 = NAN;
-    if (m >= (double)s->n)
-        return 0.0;
     for (int64_t k = 0; k < s->K; k++) {
         const double x = (double)s->keys[k], y = curve[k];
         if (isnan(y))
@@ -165,7 +163,7 @@ static double read_curve(const budget_state *s, const double *curve, double m)
         x0 = x;
         y0 = y;
     }
-    return between(x0, y0, (double)s->n, 0.0, m);
+    return y0;
 }
 
 double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,

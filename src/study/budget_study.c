@@ -152,20 +152,23 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
 }
 
 /* Where risks are computed: ten numbers of keys, from a 64th of the context on, each 1.5 times the
- * one before. What a unit may have: five times as many, and all keys. */
+ * one before, and all keys, which leave a risk where they are drawn with replacement. What a unit
+ * may have: five times as many. */
 enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
 
 static es_status make_grid(es_job *job, budget_state *s, es_error *err)
 {
     const double n = (double)s->n, low = fmax(1.0, n / LEAST);
     const double step = pow(0.66 * n / low, 1.0 / (POINTS - 1));
-    ES_TRY(es_job_array(job, POINTS, 1, sizeof *s->keys, &s->keys, err));
+    ES_TRY(es_job_array(job, POINTS + 1, 1, sizeof *s->keys, &s->keys, err));
     ES_TRY(es_job_array(job, POINTS * BETWEEN + 2, 1, sizeof *s->options, &s->options, err));
     for (int i = 0; i < POINTS; i++) {
         const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
         if (!s->K || keys > s->keys[s->K - 1])
             s->keys[s->K++] = keys;
     }
+    if (s->keys[s->K - 1] < s->n)
+        s->keys[s->K++] = s->n;
     for (int i = 0; i < POINTS * BETWEEN; i++) {
         const int64_t keys =
             (int64_t)floor(low * pow(n / low, (double)i / (POINTS * BETWEEN)) + 0.5);

@@ -73,7 +73,7 @@ typedef struct budget_state {
     int64_t n;                /* context of the plan */
     es_policy_spec *policies; /* (P) candidates */
     int64_t P;
-    int64_t *keys; /* (K) where risks are computed */
+    int64_t *keys; /* (K) where risks are computed, the last is n */
     int64_t K;
     int64_t units; /* key-value heads of all layers: layer unit / kv_heads, group unit % kv_heads */
     int64_t *options; /* (n_options) numbers of keys that a unit may have, the last is n */
