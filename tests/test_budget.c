@@ -362,6 +362,24 @@ static void plans_have_the_keys_that_were_asked_for(void **state)
     es_answer_free(a);
 }
 
+/* Where every key is kept every head is full, nothing is lost, and the file says so. */
+static void all_keys_are_everything(void **state)
+{
+    (void)state;
+    char file[512];
+    es_plan *loaded;
+    snprintf(file, sizeof file, "%s", in_folder("all.json"));
+    es_answer *a = ask(2, GIVEN("ratio", "1", "out-plan", file));
+    assert_near(es_table_get(es_answer_find(a, "plan"), 0, "keys_kept"), L * 2 * 64, 0.0);
+    assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "state"), 0.0, 0.0);
+    assert_ok(es_plan_load(file, NULL, &loaded, &err));
+    assert_near(loaded->keys_kept, L * 2 * 64, 0.0);
+    for (int64_t i = 0; i < L * HEADS; i++)
+        assert_null(loaded->head[i].spec.policy);
+    es_plan_free(loaded);
+    es_answer_free(a);
+}
+
 /* Ours has the least weighted risk of all ways on the block that they are made from, where nothing
  * is known of others. */
 static void no_other_way_is_predicted_to_be_better(void **state)
@@ -591,6 +609,7 @@ int main(void)
         cmocka_unit_test(more_queries_than_positions_are_refused),
         cmocka_unit_test(one_layer_thinned_is_a_trial_of_that_layer),
         cmocka_unit_test(plans_have_the_keys_that_were_asked_for),
+        cmocka_unit_test(all_keys_are_everything),
         cmocka_unit_test(no_other_way_is_predicted_to_be_better),
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),

@@ -361,7 +361,7 @@ void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spe
     const int64_t size = s->config->heads / s->config->kv_heads;
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
         const budget_pick *pick = &picks[h / size];
-        out[h] = (es_policy_spec){0};
+        es_policy_spec_init(&out[h], NULL);
         if (pick->policy < 0)
             continue;
         out[h] = s->policies[pick->policy];
