@@ -5,6 +5,7 @@
 #include "folder.h"
 #include "testing.h"
 
+#include <errno.h>
 #include <math.h>
 
 #include <esscher/plan.h>
@@ -380,6 +381,83 @@ static void all_keys_are_everything(void **state)
     es_answer_free(a);
 }
 
+/* ---- a model with a window of its own ---- */
+
+enum { WINDOW = 40, CONTEXT = 128 };
+
+/* pebble, whose tokens see the last 40 alone: as "mistral", which is "llama" with a window. */
+static const char *windowed_pebble(void)
+{
+    static const char *const files[] = {"model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    static const char config[] =
+        "{\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
+        "\"hidden_size\": 192, \"intermediate_size\": 512, \"num_hidden_layers\": 4, "
+        "\"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+        "\"vocab_size\": 4096, \"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-05, "
+        "\"rope_theta\": 10000.0, \"hidden_act\": \"silu\", \"tie_word_embeddings\": true, "
+        "\"attention_bias\": false, \"sliding_window\": 40}";
+    char from[512];
+    for (int i = 0; i < 3; i++) {
+        snprintf(from, sizeof from, "%s/%s", pebble, files[i]);
+        assert_true(symlink(from, in_folder(files[i])) == 0 || errno == EEXIST);
+    }
+    write_file("config.json", config, sizeof config - 1);
+    return folder;
+}
+
+#define WINDOWED(...)                                                                              \
+    ((const char *const[]){"model", windowed_pebble(), "text", text, "context", "128", "blocks",   \
+                           "1", __VA_ARGS__, NULL, NULL})
+
+/* A cache of such a model holds the window, whatever the context: that is what there is to share
+ * out, and no head can have more. */
+static void a_models_window_is_all_there_is(void **state)
+{
+    (void)state;
+    static const char *const ratios[] = {"0.25", "1"};
+    char file[512];
+    snprintf(file, sizeof file, "%s", in_folder("windowed.json"));
+    for (int i = 0; i < 2; i++) {
+        es_answer *a = ask(2, WINDOWED("ratio", ratios[i], "out-plan", file));
+        const es_table *plan = es_answer_find(a, "plan"), *heads = es_answer_find(a, "heads"),
+                       *layers = es_answer_find(a, "layers");
+        const double all = L * 2 * WINDOW, kept = es_table_get(plan, 0, "keys_kept");
+        es_plan *loaded;
+        assert_near(es_table_get(plan, 0, "keys_all"), all, 0.0);
+        assert_near(es_table_get(plan, 0, "bytes_before"), all * 2 * DK * 2, 0.0);
+        assert_true(i ? kept == all : kept <= 0.25 * all && kept > 0.2 * all);
+        for (int64_t h = 0; h < L * HEADS; h++)
+            assert_true(es_table_get(heads, h, "keys") <= WINDOW);
+        for (int64_t l = 0; l < L; l++)
+            assert_true((es_table_get(layers, l, "predicted") == 0.0) == i);
+        assert_ok(es_plan_load(file, NULL, &loaded, &err));
+        assert_near(loaded->keys_kept, kept, 0.0);
+        assert_near(loaded->keys_all, all, 0.0);
+        assert_int_equal(loaded->context, CONTEXT);
+        es_plan_free(loaded);
+        es_answer_free(a);
+    }
+}
+
+/* Late queries do not see the first keys: sinks and the nearest keys are the nearest keys. */
+static void beyond_a_models_window_there_are_no_sinks(void **state)
+{
+    (void)state;
+    es_answer *stream = ask(2, WINDOWED("ratio", "0.25", "policy", "stream")),
+              *near = ask(2, WINDOWED("ratio", "0.25", "policy", "window"));
+    const es_table *a = es_answer_find(stream, "heads"), *b = es_answer_find(near, "heads");
+    for (int64_t h = 0; h < L * HEADS; h++) {
+        assert_near(es_table_get(a, h, "keys"), es_table_get(b, h, "keys"), 0.0);
+        assert_near(es_table_get(a, h, "risk"), es_table_get(b, h, "risk"), 0.0);
+        assert_near(es_table_get(a, h, "sinks"), 0.0, 0.0);
+    }
+    es_answer_free(stream);
+    es_answer_free(near);
+}
+
+/* ---- what plans do ---- */
+
 /* Ours has the least weighted risk of all ways on the block that they are made from, where nothing
  * is known of others. */
 static void no_other_way_is_predicted_to_be_better(void **state)
@@ -610,6 +688,8 @@ int main(void)
         cmocka_unit_test(one_layer_thinned_is_a_trial_of_that_layer),
         cmocka_unit_test(plans_have_the_keys_that_were_asked_for),
         cmocka_unit_test(all_keys_are_everything),
+        cmocka_unit_test(a_models_window_is_all_there_is),
+        cmocka_unit_test(beyond_a_models_window_there_are_no_sinks),
         cmocka_unit_test(no_other_way_is_predicted_to_be_better),
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),

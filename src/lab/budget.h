@@ -42,7 +42,7 @@ typedef struct es_curves_spec {
 /* What is known of a head beside its risks: means over the queries. */
 enum {
     ES_FACT_ESS,    /* effective number of keys, 1 / sum w^2 */
-    ES_FACT_SINKS,  /* weight of the first four keys */
+    ES_FACT_SINKS,  /* weight of the first four keys; none where a window leaves them out */
     ES_FACT_NEED,   /* keys that hold 95 % of the weight */
     ES_FACT_SPREAD, /* sum w |u|^2, u through Wo: what keeping one key at random would cost */
     ES_FACTS

@@ -201,7 +201,8 @@ static double keys_of_mass(work *w, const double *weights, int64_t n)
     return (double)count;
 }
 
-static void add_facts(work *w, int64_t g)
+/* Of a query that sees keys from `begin` on. */
+static void add_facts(work *w, int64_t g, int64_t begin)
 {
     const es_risk_query *query = &w->query[g];
     const double share = 1.0 / (double)w->spec->queries;
@@ -209,7 +210,7 @@ static void add_facts(work *w, int64_t g)
     double squares = 0.0, sinks = 0.0;
     for (int64_t j = 0; j < query->n; j++)
         squares += query->weights[j] * query->weights[j];
-    for (int64_t j = 0; j < ES_BUDGET_SINKS && j < query->n; j++)
+    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n; j++)
         sinks += query->weights[j];
     facts[ES_FACT_ESS] += share / squares;
     facts[ES_FACT_SINKS] += share * sinks;
@@ -393,7 +394,7 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
         status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
                                    &w->query[g], err);
         if (status == ES_OK)
-            add_facts(w, g);
+            add_facts(w, g, begin);
     }
     if (status == ES_OK) {
         join(w, begin, &asked);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/sparse_head.h"
 
 /* ---- making one ---- */
 
@@ -84,7 +85,7 @@ static bool is_full(const es_policy_spec *spec)
 
 int64_t es_plan_sees(const es_plan *plan, int64_t n)
 {
-    return plan->window > 0 && plan->window < n ? plan->window : n;
+    return es_past_last((es_past){plan->causal, plan->window}, n);
 }
 
 int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n)

@@ -181,7 +181,7 @@ budget_pick budget_best(const budget_state *s, const budget_means *a, int64_t un
                         const bool *only)
 {
     budget_pick best = {.policy = -1, .keys = m};
-    if (m >= s->n)
+    if (m >= s->sees)
         return best;
     for (int64_t p = 0; p < s->P; p++) {
         const double risk = budget_risk(s, a, unit, p, (double)m);
@@ -332,7 +332,7 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_pi
 es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
                            es_arena *arena, double *total, es_error *err)
 {
-    const double all = (double)(s->units * s->n);
+    const double all = budget_everything(s);
     double low = (double)(s->units * s->options[0]), high = all;
     void *picks;
     ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
@@ -355,6 +355,8 @@ double budget_total(const budget_state *s, const budget_pick *picks)
         sum += (double)picks[u].keys;
     return sum;
 }
+
+double budget_everything(const budget_state *s) { return (double)(s->units * s->sees); }
 
 void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spec *out)
 {

@@ -124,7 +124,7 @@ static double bytes_of(const es_job *job, double keys)
 static void put_plan(const es_job *job, const budget_known *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    const double kept = budget_total(s, k->plan), all = (double)(s->units * s->n);
+    const double kept = budget_total(s, k->plan), all = budget_everything(s);
     es_table *t = es_answer_table(a, &plan_table);
     const int64_t row = es_table_row(t);
     es_put(t, row, {"context", (double)s->n}, {"keys_kept", kept}, {"keys_all", all},
@@ -171,7 +171,7 @@ static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
         for (int64_t g = 0; g < s->config->kv_heads; g++)
             keys += (double)k->plan[l * s->config->kv_heads + g].keys;
         es_put(t, row, {"layer", (double)l}, {"keys", keys},
-               {"ratio", keys / (double)(s->config->kv_heads * s->n)},
+               {"ratio", keys / (double)(s->config->kv_heads * s->sees)},
                {"predicted", k->forecast.own[l]}, {"predicted_se", k->forecast_se.own[l]},
                {"limit", limit_of_layer(s, k, l)}, {"state_predicted", k->forecast.state[l + 1]},
                {"state_predicted_se", k->forecast_se.state[l + 1]}, {"computed", k->computed[l]},
@@ -216,11 +216,11 @@ static head_facts facts_of(const es_job *job, const budget_known *k, int64_t hea
 }
 
 /* The regime decides which policy is good (THEORY 13). */
-static const char *kind_of(const head_facts *f, int64_t n)
+static const char *kind_of(const head_facts *f, int64_t sees)
 {
     if (f->facts[ES_FACT_SINKS] > 0.5)
         return "sinks";
-    if (f->facts[ES_FACT_ESS] > 0.25 * (double)n)
+    if (f->facts[ES_FACT_ESS] > 0.25 * (double)sees)
         return "averaging";
     if (f->facts[ES_FACT_ESS] < 16.0)
         return "selecting";
@@ -242,13 +242,13 @@ static void put_head(const es_job *job, const budget_known *k, int64_t head, dou
     es_table_text(t, row, "correction", "none"); /* unless chance has a say */
     if (pick->policy < 0) {
         es_table_text(t, row, "policy", "full");
-        es_table_count(t, row, "keys", s->n);
+        es_table_count(t, row, "keys", s->sees);
     } else {
         es_policy_spec spec = s->policies[pick->policy];
         spec.keys = pick->keys;
         es_policy_put(&spec, t, row);
     }
-    es_table_text(t, row, "why", kind_of(&f, s->n));
+    es_table_text(t, row, "why", kind_of(&f, s->sees));
 }
 
 static es_status put_heads(es_job *job, const budget_known *k, es_answer *a, es_error *err)
@@ -294,7 +294,7 @@ static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const double all = (double)(s->units * s->n), kept = budget_total(s, k->plan);
+    const double all = budget_everything(s), kept = budget_total(s, k->plan);
     char state[ES_SAY_ROOM], loss[ES_SAY_ROOM], extra[2 * ES_SAY_ROOM] = "";
     if (!isnan(k->forecast.loss))
         snprintf(extra, sizeof extra, " and %s nats %s",
@@ -369,6 +369,11 @@ static void tell_cautions(const es_job *job, es_answer *a)
                        "Every %lld heads share keys and values: they keep one set, by the sum of "
                        "their weights.",
                        (long long)(s->config->heads / s->config->kv_heads));
+    if (s->sees < s->n)
+        es_answer_tell(a,
+                       "The model itself sees the last %lld keys: they are all that a cache holds, "
+                       "and no policy has sinks, for the first keys are not among them.",
+                       (long long)s->sees);
     if (s->text.count < 4)
         es_answer_tell(a, "Caution: %lld block%s of text %s little to calibrate on.",
                        (long long)s->text.count, s->text.count == 1 ? "" : "s",
