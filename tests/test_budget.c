@@ -617,6 +617,24 @@ static void a_broken_tolerance_refutes(void **state)
     es_answer_free(a);
 }
 
+/* What is done to keys kept by chance, not whether anybody asked for it. */
+static void corrections_are_those_that_are_made(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *correction;
+    } cases[] = {{"random", "none"},        {"random+inverse", "inverse"},
+                 {"top-random", "inverse"}, {"top-random+none", "none"},
+                 {"bigbird", "none"},       {"top", "none"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        es_answer *a = ask(2, ONE_BLOCK("ratio", "0.25", "policy", cases[i].policy));
+        const es_table *heads = es_answer_find(a, "heads");
+        for (int64_t h = 0; h < L * HEADS; h++)
+            assert_string_equal(es_table_get_text(heads, h, "correction"), cases[i].correction);
+        es_answer_free(a);
+    }
+}
+
 static void refuse(const char *const *given, es_status status, const char *rule)
 {
     es_answer *a = NULL;
@@ -698,6 +716,7 @@ int main(void)
         cmocka_unit_test(plans_of_other_text_are_compared),
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),
         cmocka_unit_test(a_broken_tolerance_refutes),
+        cmocka_unit_test(corrections_are_those_that_are_made),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(threads_change_nothing),
     };

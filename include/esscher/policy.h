@@ -124,6 +124,10 @@ ES_API es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, e
  *  Near an end of the context, and where it meets the sinks, a window has fewer. */
 ES_API void es_policy_spec_fit(es_policy_spec *spec, bool causal);
 
+/*! es_policy_corrects() : are keys that it keeps by chance corrected, as the spec says or as its
+ *  policy is published? */
+ES_API bool es_policy_corrects(const es_policy_spec *spec);
+
 /*! es_policy_spec_same() : do both ask for the same keys? Whatever keeps everything is the same. */
 ES_API bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
 

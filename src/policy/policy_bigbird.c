@@ -16,7 +16,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_range(choice, 0, global);
     es_keep_window(choice, query, window);
     const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
-    es_chance_draws(spec, choice, draws, ES_CORRECTION_NONE);
+    es_chance_draws(spec, choice, draws);
 }
 
 /* The query's own key is in any window, and where global tokens are all, one too many. */

@@ -176,20 +176,13 @@ void es_keep_best(es_choice *choice, const double *by, int64_t count)
 
 /* ---- chance ---- */
 
-static bool corrected(const es_policy_spec *spec, es_correction own)
-{
-    const es_correction how = spec->correction == ES_CORRECTION_OWN ? own : spec->correction;
-    return how == ES_CORRECTION_INVERSE;
-}
-
 static void keep_all(es_choice *choice)
 {
     choice->sure_count = choice->rest_count = 0;
     es_keep_range(choice, 0, choice->n);
 }
 
-void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws,
-                     es_correction own)
+void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws)
 {
     if (draws <= 0 || choice->sure_count == choice->n)
         return;
@@ -201,11 +194,10 @@ void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draw
     }
     choice->chance = spec->with_replacement ? ES_CHANCE_WITH : ES_CHANCE_WITHOUT;
     choice->draws = draws;
-    choice->factor = corrected(spec, own) ? (double)rest / (double)draws : 1.0;
+    choice->factor = es_policy_corrects(spec) ? (double)rest / (double)draws : 1.0;
 }
 
-void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected,
-                    es_correction own)
+void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected)
 {
     if (!(expected > 0.0) || choice->sure_count == choice->n)
         return;
@@ -218,6 +210,6 @@ void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expect
     choice->chance = ES_CHANCE_EACH;
     for (int64_t i = 0; i < choice->rest_count; i++) {
         choice->kept[i] = p;
-        choice->factors[i] = corrected(spec, own) ? 1.0 / p : 1.0;
+        choice->factors[i] = es_policy_corrects(spec) ? 1.0 / p : 1.0;
     }
 }
