@@ -617,6 +617,85 @@ static void a_broken_tolerance_refutes(void **state)
     es_answer_free(a);
 }
 
+/* ---- what is said ---- */
+
+/* The finding that has these words; NULL: there is none. */
+static const char *finding_with(const es_answer *a, const char *words)
+{
+    for (int64_t i = 0; es_answer_finding(a, i); i++)
+        if (strstr(es_answer_finding(a, i), words))
+            return es_answer_finding(a, i);
+    return NULL;
+}
+
+/* A head that is full keeps every key of any context, the others as many as at the plan's: counted
+ * head by head, and found in the run, where a query has as many on average over a block. At another
+ * context predictions are not compared, as they are not of it. */
+static void at_another_context_full_heads_stay_full(void **state)
+{
+    (void)state;
+    static const char *const lengths[] = {"32", "128"};
+    for (int i = 0; i < 2; i++) {
+        const double n = atof(lengths[i]);
+        es_answer *a = ask(2, ONE_BLOCK("keys", "450", "policy", "top", "verify", text,
+                                        "verify-blocks", "1", "verify-context", lengths[i]));
+        const es_table *heads = es_answer_find(a, "heads");
+        double kept = 0.0, mean = 0.0, full = 0.0;
+        char words[64];
+        for (int64_t h = 0; h < L * HEADS; h++) {
+            const double keys = es_table_get(heads, h, "keys"), most = keys == 64.0 ? n : keys;
+            full += keys == 64.0;
+            for (double seen = 1.0; seen <= n; seen++)
+                mean += fmin(seen, most) / n / (L * HEADS);
+            kept += h % 3 ? 0.0 : fmin(n, most);
+        }
+        assert_true(full > 0.0 && full < L * HEADS);
+        assert_near(es_table_get(es_answer_find(a, "verified"), 0, "keys"), mean, 1e-9 * mean);
+        snprintf(words, sizeof words, "of whose %g keys", L * 2 * n);
+        assert_non_null(finding_with(a, words));
+        snprintf(words, sizeof words, "which is for 64, keeps %g,", kept);
+        assert_non_null(finding_with(a, words));
+        assert_null(finding_with(a, "factor"));
+        es_answer_free(a);
+    }
+}
+
+/* Nothing is predicted and nothing found: there is no ratio of the two. */
+static void nothing_has_no_factor(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ONE_BLOCK("ratio", "1", "verify", text, "verify-blocks", "1"));
+    assert_null(finding_with(a, "factor"));
+    assert_null(finding_with(a, "inf"));
+    assert_non_null(finding_with(a, "(1 block)"));
+    es_answer_free(a);
+}
+
+/* By whatever name the same file is given. */
+static void the_same_text_is_no_other_text(void **state)
+{
+    (void)state;
+    static const char other[] = ES_TESTS_DIR "/test_budget.c";
+    char link[512], file[512];
+    es_plan *plan;
+    snprintf(link, sizeof link, "%s", in_folder("linked.txt"));
+    snprintf(file, sizeof file, "%s", in_folder("one.json"));
+    assert_int_equal(symlink(text, link), 0);
+    es_answer *a = ask(2, ONE_BLOCK("ratio", "0.5", "policy", "top", "verify", link,
+                                    "verify-blocks", "1", "out-plan", file));
+    assert_non_null(finding_with(a, "Caution: --verify names a file that the plan was made from"));
+    assert_null(finding_with(a, "On other text"));
+    es_answer_free(a);
+    assert_ok(es_plan_load(file, NULL, &plan, &err));
+    assert_non_null(strstr(plan->text, "1 block of 64 tokens"));
+    es_plan_free(plan);
+    a = ask(2, ONE_BLOCK("ratio", "0.5", "policy", "top", "verify", other, "verify-blocks", "1"));
+    assert_null(finding_with(a, "Caution: --verify"));
+    assert_non_null(finding_with(a, "On other text (1 block)"));
+    assert_non_null(finding_with(a, "within a factor of"));
+    es_answer_free(a);
+}
+
 /* What is done to keys kept by chance, not whether anybody asked for it. */
 static void corrections_are_those_that_are_made(void **state)
 {
@@ -716,6 +795,9 @@ int main(void)
         cmocka_unit_test(plans_of_other_text_are_compared),
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),
         cmocka_unit_test(a_broken_tolerance_refutes),
+        cmocka_unit_test(at_another_context_full_heads_stay_full),
+        cmocka_unit_test(nothing_has_no_factor),
+        cmocka_unit_test(the_same_text_is_no_other_text),
         cmocka_unit_test(corrections_are_those_that_are_made),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(threads_change_nothing),
