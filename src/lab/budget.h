@@ -32,7 +32,7 @@ int64_t es_late_begin(const es_model_config *config, int64_t n);
 /* ---- curves ---- */
 
 typedef struct es_curves_spec {
-    const es_policy_spec *policies; /* (n_policies); their keys are set here */
+    const es_policy_spec *policies; /* (n_policies); their keys are set here, and parts that fit */
     int64_t n_policies;
     const int64_t *keys; /* (n_keys) increasing; the last are all that a query sees */
     int64_t n_keys;

@@ -294,6 +294,7 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
     const double share = 1.0 / (double)w->spec->queries;
     es_policy_spec own = w->spec->policies[policy];
     own.keys = w->spec->keys[m];
+    es_policy_spec_fit(&own, w->c->causal);
     const bool known = is_asked(w->spec, policy, m);
     const bool some = known && (own.keys < asked->n || own.with_replacement);
     double sum = known ? 0.0 : (double)NAN, ratio = 1.0;

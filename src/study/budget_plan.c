@@ -368,6 +368,7 @@ void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spe
             continue;
         out[h] = s->policies[pick->policy];
         out[h].keys = pick->keys;
+        es_policy_spec_fit(&out[h], s->config->causal);
     }
 }
 
