@@ -144,6 +144,78 @@ static void corners_are_exact(void **state)
     assert_true(corners > 60 * 3); /* three sides at least, and both ends */
 }
 
+/* ---- lines, which only rounding bends ---- */
+
+enum { LINES = 4, POINTS = 24 };
+
+/* Units whose risks fall along a convex curve at first and along a line to nothing from a third of
+ * the keys on, as budget's do beyond the numbers of keys that it looks at: on a line every step is
+ * worth the same, and which of two is worth more is decided by the last bit. */
+typedef struct lines {
+    double keys[POINTS], risk[LINES][POINTS];
+    es_curve curves[LINES];
+} lines;
+
+static void make_lines(uint64_t seed, bool every, lines *p)
+{
+    double keys = 0.0;
+    for (int i = 0; i < POINTS; i++)
+        p->keys[i] = keys += every ? 1.0 : 1.0 + floor(3.0 * chance(seed, 600 + i));
+    for (int u = 0; u < LINES; u++) {
+        const double height = 0.1 + chance(seed, 700 + u), bend = p->keys[POINTS / 3];
+        for (int i = 0; i < POINTS; i++)
+            p->risk[u][i] = i < POINTS / 3 ? height * bend / p->keys[i]
+                                           : height * (1.0 - (p->keys[i] - bend) / (keys - bend));
+        p->curves[u] = (es_curve){POINTS, p->keys, p->risk[u], 0.2 + chance(seed, 800 + u)};
+    }
+}
+
+/* The least risk of each total, unit after unit: best (most + 1). */
+static void every_total(const lines *p, int most, double *best)
+{
+    double before[LINES * POINTS * 3 + 1];
+    for (int t = 0; t <= most; t++)
+        best[t] = 0.0;
+    for (int u = 0; u < LINES; u++) {
+        memcpy(before, best, (size_t)(most + 1) * sizeof *best);
+        for (int t = 0; t <= most; t++) {
+            best[t] = INFINITY;
+            for (int i = 0; i < POINTS && p->keys[i] <= t; i++)
+                best[t] = fmin(best[t],
+                               before[t - (int)p->keys[i]] + p->curves[u].weight * p->risk[u][i]);
+        }
+    }
+}
+
+/* Steps of a unit are taken in their order: no plan has more keys than were asked for, fewer by
+ * less than a step, and all keys are everything. Where every number of keys is an option, every
+ * total has the least risk there is. */
+static void steps_of_a_line_are_taken_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        lines p;
+        double best[LINES * POINTS * 3 + 1];
+        const bool every = seed % 2;
+        make_lines(seed, every, &p);
+        const int most = LINES * (int)p.keys[POINTS - 1], least = LINES * (int)p.keys[0];
+        every_total(&p, most, best);
+        for (int keys = least; keys <= most; keys++) {
+            int64_t chosen[LINES];
+            double used, risk, bound;
+            assert_ok(es_allocate_keys(p.curves, LINES, keys, chosen, &used, &risk, &err));
+            assert_ok(es_allocate_bound(p.curves, LINES, keys, &bound, &err));
+            assert_true(used <= keys && used > keys - (every ? 1.0 : 3.0));
+            assert_true(risk >= best[keys] - 1e-12 && bound <= best[keys] + 1e-12);
+            assert_true(!every || risk <= best[keys] + 1e-12);
+            if (keys == most)
+                assert_true(used == most && risk == 0.0);
+            assert_ok(es_allocate_risk(p.curves, LINES, best[keys], chosen, &used, &risk, &err));
+            assert_true(risk <= best[keys]);
+        }
+    }
+}
+
 /* One unit whose middle option lies above the line between its neighbours: the hull passes it over,
  * unless it is all that fits. */
 static void what_lies_above_the_hull_is_passed_over(void **state)
@@ -354,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_is_within_a_step_of_every_choice),
         cmocka_unit_test(corners_are_exact),
+        cmocka_unit_test(steps_of_a_line_are_taken_in_order),
         cmocka_unit_test(what_lies_above_the_hull_is_passed_over),
         cmocka_unit_test(weights_count),
         cmocka_unit_test(fewest_keys_for_a_risk),

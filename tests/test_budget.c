@@ -5,6 +5,7 @@
 #include "folder.h"
 #include "testing.h"
 
+#include <errno.h>
 #include <math.h>
 
 #include <esscher/plan.h>
@@ -76,12 +77,14 @@ static es_status collect(void *context, const es_model_seen *seen, es_error *e)
     return ES_OK;
 }
 
+static uint64_t seed = 1; /* of sparse heads */
+
 static void run_model(int which, const es_policy_spec *spec)
 {
     es_policy_spec heads[L * HEADS];
     collector c = {which};
     const es_model_visit visit = {.head = collect, .context = &c};
-    const es_model_sparse sparse = {.heads = heads, .at = {.seed = 1, .experiment = 0x8000}};
+    const es_model_sparse sparse = {.heads = heads, .at = {.seed = seed, .experiment = 0x8000}};
     const es_model_block b = {
         .ids = ids, .n = N, .states = 2, .sparse = spec ? &sparse : NULL, .visit = &visit};
     for (int h = 0; h < L * HEADS && spec; h++)
@@ -145,6 +148,44 @@ static void risks_are_the_errors_of_sparse_heads(void **state)
                 assert_near(risk[0][h][p][m], want, 1e-9 * want);
             }
         }
+}
+
+/* Draws with replacement leave keys out however many they are: late queries see 25 to 48 keys, and
+ * 40 draws, or 48, of them are not all. Chance decides many times in the model's own sparse heads;
+ * the mean of what it does is within four of its standard errors. */
+static void as_many_draws_as_keys_have_a_risk(void **state)
+{
+    (void)state;
+    enum { DRAWS = 2, RUNS = 200 };
+    static const int64_t draws[DRAWS] = {40, 48};
+    static double of_group[L][2][DRAWS], of_head[L][HEADS][DRAWS], limits[L][HEADS][DRAWS];
+    const es_budget_block block = block_of(0);
+    const es_curves out = {&of_group[0][0][0], &of_head[0][0][0], &limits[0][0][0], &facts[0][0][0],
+                           spread2};
+    es_policy_spec with;
+    es_policy_spec_init(&with, es_policy_find("random"));
+    with.with_replacement = true;
+    const es_curves_spec spec = {&with, 1, draws, DRAWS, N - LATE};
+    assert_ok(es_curves_block(&spec, &block, NULL, &out, &err));
+    run_model(0, NULL);
+    for (int m = 0; m < DRAWS; m++) {
+        double sum[HEADS] = {0}, squares[HEADS] = {0};
+        with.keys = draws[m];
+        for (seed = 1; seed <= RUNS; seed++) {
+            run_model(1, &with);
+            for (int h = 0; h < HEADS; h++) {
+                sum[h] += error2_of(h);
+                squares[h] += error2_of(h) * error2_of(h);
+            }
+        }
+        for (int h = 0; h < HEADS; h++) {
+            const double mean = sum[h] / RUNS, square = squares[h] / RUNS;
+            const double se = sqrt((square - mean * mean) / RUNS);
+            assert_true(se < 0.1 * mean);
+            assert_near(of_head[0][h][m], mean, 4.0 * se);
+        }
+    }
+    seed = 1;
 }
 
 static void facts_are_those_of_the_weights(void **state)
@@ -324,6 +365,101 @@ static void plans_have_the_keys_that_were_asked_for(void **state)
     es_answer_free(a);
 }
 
+/* Where every key is kept every head is full, nothing is lost, and the file says so. */
+static void all_keys_are_everything(void **state)
+{
+    (void)state;
+    char file[512];
+    es_plan *loaded;
+    snprintf(file, sizeof file, "%s", in_folder("all.json"));
+    es_answer *a = ask(2, GIVEN("ratio", "1", "out-plan", file));
+    assert_near(es_table_get(es_answer_find(a, "plan"), 0, "keys_kept"), L * 2 * 64, 0.0);
+    assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "state"), 0.0, 0.0);
+    assert_ok(es_plan_load(file, NULL, &loaded, &err));
+    assert_near(loaded->keys_kept, L * 2 * 64, 0.0);
+    for (int64_t i = 0; i < L * HEADS; i++)
+        assert_null(loaded->head[i].spec.policy);
+    es_plan_free(loaded);
+    es_answer_free(a);
+}
+
+/* ---- a model with a window of its own ---- */
+
+enum { WINDOW = 40, CONTEXT = 128 };
+
+/* pebble, whose tokens see the last 40 alone: as "mistral", which is "llama" with a window. */
+static const char *windowed_pebble(void)
+{
+    static const char *const files[] = {"model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    static const char config[] =
+        "{\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
+        "\"hidden_size\": 192, \"intermediate_size\": 512, \"num_hidden_layers\": 4, "
+        "\"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+        "\"vocab_size\": 4096, \"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-05, "
+        "\"rope_theta\": 10000.0, \"hidden_act\": \"silu\", \"tie_word_embeddings\": true, "
+        "\"attention_bias\": false, \"sliding_window\": 40}";
+    char from[512];
+    for (int i = 0; i < 3; i++) {
+        snprintf(from, sizeof from, "%s/%s", pebble, files[i]);
+        assert_true(symlink(from, in_folder(files[i])) == 0 || errno == EEXIST);
+    }
+    write_file("config.json", config, sizeof config - 1);
+    return folder;
+}
+
+#define WINDOWED(...)                                                                              \
+    ((const char *const[]){"model", windowed_pebble(), "text", text, "context", "128", "blocks",   \
+                           "1", __VA_ARGS__, NULL, NULL})
+
+/* A cache of such a model holds the window, whatever the context: that is what there is to share
+ * out, and no head can have more. */
+static void a_models_window_is_all_there_is(void **state)
+{
+    (void)state;
+    static const char *const ratios[] = {"0.25", "1"};
+    char file[512];
+    snprintf(file, sizeof file, "%s", in_folder("windowed.json"));
+    for (int i = 0; i < 2; i++) {
+        es_answer *a = ask(2, WINDOWED("ratio", ratios[i], "out-plan", file));
+        const es_table *plan = es_answer_find(a, "plan"), *heads = es_answer_find(a, "heads"),
+                       *layers = es_answer_find(a, "layers");
+        const double all = L * 2 * WINDOW, kept = es_table_get(plan, 0, "keys_kept");
+        es_plan *loaded;
+        assert_near(es_table_get(plan, 0, "keys_all"), all, 0.0);
+        assert_near(es_table_get(plan, 0, "bytes_before"), all * 2 * DK * 2, 0.0);
+        assert_true(i ? kept == all : kept <= 0.25 * all && kept > 0.2 * all);
+        for (int64_t h = 0; h < L * HEADS; h++)
+            assert_true(es_table_get(heads, h, "keys") <= WINDOW);
+        for (int64_t l = 0; l < L; l++)
+            assert_true((es_table_get(layers, l, "predicted") == 0.0) == i);
+        assert_ok(es_plan_load(file, NULL, &loaded, &err));
+        assert_near(loaded->keys_kept, kept, 0.0);
+        assert_near(loaded->keys_all, all, 0.0);
+        assert_int_equal(loaded->context, CONTEXT);
+        es_plan_free(loaded);
+        es_answer_free(a);
+    }
+}
+
+/* Late queries do not see the first keys: sinks and the nearest keys are the nearest keys. */
+static void beyond_a_models_window_there_are_no_sinks(void **state)
+{
+    (void)state;
+    es_answer *stream = ask(2, WINDOWED("ratio", "0.25", "policy", "stream")),
+              *near = ask(2, WINDOWED("ratio", "0.25", "policy", "window"));
+    const es_table *a = es_answer_find(stream, "heads"), *b = es_answer_find(near, "heads");
+    for (int64_t h = 0; h < L * HEADS; h++) {
+        assert_near(es_table_get(a, h, "keys"), es_table_get(b, h, "keys"), 0.0);
+        assert_near(es_table_get(a, h, "risk"), es_table_get(b, h, "risk"), 0.0);
+        assert_near(es_table_get(a, h, "sinks"), 0.0, 0.0);
+    }
+    es_answer_free(stream);
+    es_answer_free(near);
+}
+
+/* ---- what plans do ---- */
+
 /* Ours has the least weighted risk of all ways on the block that they are made from, where nothing
  * is known of others. */
 static void no_other_way_is_predicted_to_be_better(void **state)
@@ -389,6 +525,25 @@ static void predictions_are_found_on_the_same_text(void **state)
     const double kl = es_table_get(v, 0, "kl");
     assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "loss"), kl, 1e-9 * kl);
     assert_false(es_answer_refuted(a));
+    es_answer_free(a);
+}
+
+/* The same where keys are drawn with replacement, and most heads have more draws than late queries
+ * see keys. One outcome stands for the mean over all: 25 %. */
+static void draws_with_replacement_are_predicted(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ONE_BLOCK("query-count", "32", "policy", "random+with", "keys", "432"));
+    const es_table *t = es_answer_find(a, "layers"), *heads = es_answer_find(a, "heads");
+    for (int64_t i = 0; i < L * HEADS; i++) {
+        const bool full = es_table_get(heads, i, "keys") == 64.0;
+        assert_true((es_table_get(heads, i, "risk") == 0.0) == full);
+    }
+    for (int64_t l = 0; l < L; l++) {
+        const double own = es_table_get(t, l, "predicted");
+        if (own > 0.0)
+            assert_near(es_table_get(t, l, "computed") / own, 1.0, 0.25);
+    }
     es_answer_free(a);
 }
 
@@ -580,6 +735,103 @@ static void any_layer_may_break_a_tolerance(void **state)
     assert_int_equal(budget_broken(sure, 2, 1, 0.33), 1);   /* one block has no interval */
 }
 
+/* ---- what is said ---- */
+
+/* The finding that has these words; NULL: there is none. */
+static const char *finding_with(const es_answer *a, const char *words)
+{
+    for (int64_t i = 0; es_answer_finding(a, i); i++)
+        if (strstr(es_answer_finding(a, i), words))
+            return es_answer_finding(a, i);
+    return NULL;
+}
+
+/* A head that is full keeps every key of any context, the others as many as at the plan's: counted
+ * head by head, and found in the run, where a query has as many on average over a block. At another
+ * context predictions are not compared, as they are not of it. */
+static void at_another_context_full_heads_stay_full(void **state)
+{
+    (void)state;
+    static const char *const lengths[] = {"32", "128"};
+    for (int i = 0; i < 2; i++) {
+        const double n = atof(lengths[i]);
+        es_answer *a = ask(2, ONE_BLOCK("keys", "450", "policy", "top", "verify", text,
+                                        "verify-blocks", "1", "verify-context", lengths[i]));
+        const es_table *heads = es_answer_find(a, "heads");
+        double kept = 0.0, mean = 0.0, full = 0.0;
+        char words[64];
+        for (int64_t h = 0; h < L * HEADS; h++) {
+            const double keys = es_table_get(heads, h, "keys"), most = keys == 64.0 ? n : keys;
+            full += keys == 64.0;
+            for (double seen = 1.0; seen <= n; seen++)
+                mean += fmin(seen, most) / n / (L * HEADS);
+            kept += h % 3 ? 0.0 : fmin(n, most);
+        }
+        assert_true(full > 0.0 && full < L * HEADS);
+        assert_near(es_table_get(es_answer_find(a, "verified"), 0, "keys"), mean, 1e-9 * mean);
+        snprintf(words, sizeof words, "of whose %g keys", L * 2 * n);
+        assert_non_null(finding_with(a, words));
+        snprintf(words, sizeof words, "which is for 64, keeps %g,", kept);
+        assert_non_null(finding_with(a, words));
+        assert_null(finding_with(a, "factor"));
+        es_answer_free(a);
+    }
+}
+
+/* Nothing is predicted and nothing found: there is no ratio of the two. */
+static void nothing_has_no_factor(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ONE_BLOCK("ratio", "1", "verify", text, "verify-blocks", "1"));
+    assert_null(finding_with(a, "factor"));
+    assert_null(finding_with(a, "inf"));
+    assert_non_null(finding_with(a, "(1 block)"));
+    es_answer_free(a);
+}
+
+/* By whatever name the same file is given. */
+static void the_same_text_is_no_other_text(void **state)
+{
+    (void)state;
+    static const char other[] = ES_TESTS_DIR "/test_budget.c";
+    char link[512], file[512];
+    es_plan *plan;
+    snprintf(link, sizeof link, "%s", in_folder("linked.txt"));
+    snprintf(file, sizeof file, "%s", in_folder("one.json"));
+    assert_int_equal(symlink(text, link), 0);
+    es_answer *a = ask(2, ONE_BLOCK("ratio", "0.5", "policy", "top", "verify", link,
+                                    "verify-blocks", "1", "out-plan", file));
+    assert_non_null(finding_with(a, "Caution: --verify names a file that the plan was made from"));
+    assert_null(finding_with(a, "On other text"));
+    es_answer_free(a);
+    assert_ok(es_plan_load(file, NULL, &plan, &err));
+    assert_non_null(strstr(plan->text, "1 block of 64 tokens"));
+    es_plan_free(plan);
+    a = ask(2, ONE_BLOCK("ratio", "0.5", "policy", "top", "verify", other, "verify-blocks", "1"));
+    assert_null(finding_with(a, "Caution: --verify"));
+    assert_non_null(finding_with(a, "On other text (1 block)"));
+    assert_non_null(finding_with(a, "within a factor of"));
+    es_answer_free(a);
+}
+
+/* What is done to keys kept by chance, not whether anybody asked for it. */
+static void corrections_are_those_that_are_made(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *correction;
+    } cases[] = {{"random", "none"},        {"random+inverse", "inverse"},
+                 {"top-random", "inverse"}, {"top-random+none", "none"},
+                 {"bigbird", "none"},       {"top", "none"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        es_answer *a = ask(2, ONE_BLOCK("ratio", "0.25", "policy", cases[i].policy));
+        const es_table *heads = es_answer_find(a, "heads");
+        for (int64_t h = 0; h < L * HEADS; h++)
+            assert_string_equal(es_table_get_text(heads, h, "correction"), cases[i].correction);
+        es_answer_free(a);
+    }
+}
+
 static void refuse(const char *const *given, es_status status, const char *rule)
 {
     es_answer *a = NULL;
@@ -643,15 +895,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(risks_are_the_errors_of_sparse_heads),
+        cmocka_unit_test(as_many_draws_as_keys_have_a_risk),
         cmocka_unit_test(facts_are_those_of_the_weights),
         cmocka_unit_test(the_layers_spread_is_that_of_the_summed_heads),
         cmocka_unit_test(few_queries_are_a_sample),
         cmocka_unit_test(more_queries_than_positions_are_refused),
         cmocka_unit_test(one_layer_thinned_is_a_trial_of_that_layer),
         cmocka_unit_test(plans_have_the_keys_that_were_asked_for),
+        cmocka_unit_test(all_keys_are_everything),
+        cmocka_unit_test(a_models_window_is_all_there_is),
+        cmocka_unit_test(beyond_a_models_window_there_are_no_sinks),
         cmocka_unit_test(no_other_way_is_predicted_to_be_better),
         cmocka_unit_test(a_tolerance_is_met_with_few_keys),
         cmocka_unit_test(predictions_are_found_on_the_same_text),
+        cmocka_unit_test(draws_with_replacement_are_predicted),
         cmocka_unit_test(predictions_are_rehearsed),
         cmocka_unit_test(errors_of_coherence_are_the_jackknifes),
         cmocka_unit_test(predictions_do_not_hang_on_verification),
@@ -659,6 +916,10 @@ int main(void)
         cmocka_unit_test(plans_are_judged_by_blocks_they_have_not_seen),
         cmocka_unit_test(a_broken_tolerance_refutes),
         cmocka_unit_test(any_layer_may_break_a_tolerance),
+        cmocka_unit_test(at_another_context_full_heads_stay_full),
+        cmocka_unit_test(nothing_has_no_factor),
+        cmocka_unit_test(the_same_text_is_no_other_text),
+        cmocka_unit_test(corrections_are_those_that_are_made),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(threads_change_nothing),
     };

@@ -425,6 +425,51 @@ static void the_limit_where_nothing_matters(void **state)
     assert_near(es_choice_keys(c), 5.0, 1e-12);
 }
 
+/* What counts keys counts on this: with parts that fit nobody keeps more than he was given,
+ * wherever the query stands; and as many, where the ends of the context are far from what is kept.
+ */
+static void nobody_keeps_more_than_he_was_given(void **state)
+{
+    (void)state;
+    static const char *const fill[] = {"random", "retention", "top",   "top-random",
+                                       "heavy",  "observe",   "limit", "bigbird"};
+    static const char *const near[] = {"stream", "longformer"};
+    for (int i = 0; i < PLACES; i++) {
+        const es_policy_query *q = query_at(i);
+        for (int64_t which = 1; es_policy_at(which); which++)
+            for (int64_t keys = 1; keys < q->n; keys++) {
+                es_policy_spec spec;
+                es_policy_spec_init(&spec, es_policy_at(which));
+                spec.keys = keys;
+                es_policy_spec_fit(&spec, q->causal);
+                if (!(es_policy_needs(spec.policy) & ES_POLICY_MEASURED))
+                    assert_true(es_choice_keys(choose(&spec, q)) <= (double)keys + 1e-9);
+            }
+        for (size_t which = 0; which < sizeof fill / sizeof *fill; which++)
+            for (int64_t keys = 1; keys < q->n; keys++) {
+                es_policy_spec spec = spec_of(fill[which]);
+                spec.keys = keys;
+                es_policy_spec_fit(&spec, q->causal);
+                assert_near(es_choice_keys(choose(&spec, q)), (double)keys, 1e-9);
+            }
+    }
+    for (int which = 0; which < 2; which++)
+        for (int64_t keys = 1; keys < N / 2; keys++) {
+            es_policy_spec spec = spec_of(near[which]);
+            spec.keys = keys;
+            es_policy_spec_fit(&spec, false);
+            assert_int_equal(choose(&spec, &see(N, 30, false)->query)->sure_count, keys);
+        }
+    es_policy_spec spec = spec_of("stream"); /* what is given stays */
+    spec.keys = 24;
+    spec.sinks = 4;
+    es_policy_spec_fit(&spec, false);
+    assert_true(spec.sinks == 4 && spec.window == 9);
+    spec.window = 5;
+    es_policy_spec_fit(&spec, false);
+    assert_int_equal(spec.window, 5);
+}
+
 static void all_keys_are_all_keys(void **state)
 {
     (void)state;
@@ -654,6 +699,7 @@ int main(void)
         cmocka_unit_test(strides_and_blocks),
         cmocka_unit_test(the_limit_keeps_what_matters),
         cmocka_unit_test(the_limit_where_nothing_matters),
+        cmocka_unit_test(nobody_keeps_more_than_he_was_given),
         cmocka_unit_test(all_keys_are_all_keys),
         cmocka_unit_test(as_many_draws_as_keys_are_still_draws),
         cmocka_unit_test(one_key_is_enough_to_ask),

@@ -114,7 +114,8 @@ ES_API es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error 
 
 /*! es_plan_specs() : what the heads keep of blocks of n tokens, out (layers, heads), for
  *  es_model_sparse. Numbers of keys stay as they are; a head that would keep n or more keeps
- *  everything, as one of policy NULL. */
+ *  everything, as one of policy NULL. Parts that are unset are made to fit (es_policy_spec_fit()).
+ */
 ES_API void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out);
 
 #ifdef __cplusplus

@@ -95,8 +95,9 @@ enum { ES_POLICY_MOST_DRAWS = 1000000 };  /* with replacement: keys may be fewer
  * all, after the parts that were given have been taken off; where `keys` is unset, too, the policy
  * has its own default (policy_NAME.c says which). With keys given and every part unset, about
  * `keys` keys are kept: a window is the last ones of a causal query, and half of its number on each
- * side, and the query's own, of another. keys >= n keeps everything, whatever else is said, but for
- * draws with replacement: n of them leave out a third of the keys. */
+ * side, and the query's own, of another, which may be one more (es_policy_spec_fit()). keys >= n
+ * keeps everything, whatever else is said, but for draws with replacement: n of them leave out a
+ * third of the keys. */
 typedef struct es_policy_spec {
     const es_policy *policy; /* NULL: full */
     int64_t keys;
@@ -116,6 +117,16 @@ typedef struct es_policy_spec {
  *  model). */
 ES_API void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy);
 ES_API es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err);
+
+/*! es_policy_spec_fit() : set parts that are unset so that no query keeps more than spec.keys: for
+ *  who counts them. Only windows of queries that see both sides have to be told: they have an odd
+ *  number of keys, and the one that this leaves over is one more sink, where there are sinks.
+ *  Near an end of the context, and where it meets the sinks, a window has fewer. */
+ES_API void es_policy_spec_fit(es_policy_spec *spec, bool causal);
+
+/*! es_policy_corrects() : are keys that it keeps by chance corrected, as the spec says or as its
+ *  policy is published? */
+ES_API bool es_policy_corrects(const es_policy_spec *spec);
 
 /*! es_policy_spec_same() : do both ask for the same keys? Whatever keeps everything is the same. */
 ES_API bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);

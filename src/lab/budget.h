@@ -32,9 +32,9 @@ int64_t es_late_begin(const es_model_config *config, int64_t n);
 /* ---- curves ---- */
 
 typedef struct es_curves_spec {
-    const es_policy_spec *policies; /* (n_policies); their keys are set here */
+    const es_policy_spec *policies; /* (n_policies); their keys are set here, and parts that fit */
     int64_t n_policies;
-    const int64_t *keys; /* (n_keys) increasing */
+    const int64_t *keys; /* (n_keys) increasing; the last are all that a query sees */
     int64_t n_keys;
     int64_t queries; /* of a block, one at a random place in each of so many stretches */
 } es_curves_spec;
@@ -42,7 +42,7 @@ typedef struct es_curves_spec {
 /* What is known of a head beside its risks: means over the queries. */
 enum {
     ES_FACT_ESS,    /* effective number of keys, 1 / sum w^2 */
-    ES_FACT_SINKS,  /* weight of the first four keys */
+    ES_FACT_SINKS,  /* weight of the first four keys; none where a window leaves them out */
     ES_FACT_NEED,   /* keys that hold 95 % of the weight */
     ES_FACT_SPREAD, /* sum w |u|^2, u through Wo: what keeping one key at random would cost */
     ES_FACTS
@@ -57,7 +57,8 @@ typedef struct es_curves {
                       y)|^2: their errors add up, as they miss the same keys. Where chance decides,
                       the sum of `risk` times a ratio of first order. NaN as in risk */
     double *risk;  /* (L, h, n_policies, n_keys); NaN: not looked at, because the policy leaves keys
-                      to chance, whose integral is dear and smooth: every other number of keys is */
+                      to chance, whose integral is dear and smooth: every other number of keys is,
+                      and the first and the last */
     double *limit; /* (L, h, n_keys) of keys kept independently, first order (policy_risk.h); of a
                       group's heads their parts of what is least in sum */
     double *facts; /* (L, h, ES_FACTS) */

@@ -201,7 +201,8 @@ static double keys_of_mass(work *w, const double *weights, int64_t n)
     return (double)count;
 }
 
-static void add_facts(work *w, int64_t g)
+/* Of a query that sees keys from `begin` on. */
+static void add_facts(work *w, int64_t g, int64_t begin)
 {
     const es_risk_query *query = &w->query[g];
     const double share = 1.0 / (double)w->spec->queries;
@@ -209,7 +210,7 @@ static void add_facts(work *w, int64_t g)
     double squares = 0.0, sinks = 0.0;
     for (int64_t j = 0; j < query->n; j++)
         squares += query->weights[j] * query->weights[j];
-    for (int64_t j = 0; j < ES_BUDGET_SINKS && j < query->n; j++)
+    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n; j++)
         sinks += query->weights[j];
     facts[ES_FACT_ESS] += share / squares;
     facts[ES_FACT_SINKS] += share * sinks;
@@ -271,11 +272,12 @@ static es_status risk_of(work *w, const es_risk_query *query, double *out, es_er
     return status == ES_E_EMPTY ? ES_OK : status;
 }
 
-/* Chance is asked at every other number of keys, the last included. */
+/* Chance is asked at every other number of keys, the first and the last two included: the last is
+ * all keys, where only draws with replacement take any time. */
 static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
 {
-    return !(es_policy_needs(spec->policies[policy].policy) & ES_POLICY_CHANCE) ||
-           (spec->n_keys - 1 - at) % 2 == 0 || at == 0;
+    return !(es_policy_needs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
+           at == spec->n_keys - 1 || (spec->n_keys - at) % 2 == 0;
 }
 
 /* Where risks of head g of the group go. */
@@ -291,9 +293,11 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
 {
     const double share = 1.0 / (double)w->spec->queries;
     es_policy_spec own = w->spec->policies[policy];
-    const bool known = is_asked(w->spec, policy, m), some = known && w->spec->keys[m] < asked->n;
-    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
     own.keys = w->spec->keys[m];
+    es_policy_spec_fit(&own, w->c->causal);
+    const bool known = is_asked(w->spec, policy, m);
+    const bool some = known && (own.keys < asked->n || own.with_replacement);
+    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
     if (some) {
         ES_TRY(es_policy_choose(&own, asked, w->budget, &w->choice, err));
         retain_each(&w->choice);
@@ -391,7 +395,7 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
         status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
                                    &w->query[g], err);
         if (status == ES_OK)
-            add_facts(w, g);
+            add_facts(w, g, begin);
     }
     if (status == ES_OK) {
         join(w, begin, &asked);

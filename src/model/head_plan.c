@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/sparse_head.h"
 
 /* ---- making one ---- */
 
@@ -84,7 +85,7 @@ static bool is_full(const es_policy_spec *spec)
 
 int64_t es_plan_sees(const es_plan *plan, int64_t n)
 {
-    return plan->window > 0 && plan->window < n ? plan->window : n;
+    return es_past_last((es_past){plan->causal, plan->window}, n);
 }
 
 int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n)
@@ -139,7 +140,9 @@ static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, con
                                    .reach = zeros,
                                    .history = zeros,
                                    .observed = zeros};
-    ES_TRY(es_policy_choose(spec, &query, plan->budget, choice, err));
+    es_policy_spec run = *spec;
+    es_policy_spec_fit(&run, plan->causal);
+    ES_TRY(es_policy_choose(&run, &query, plan->budget, choice, err));
     *kept = floor(es_choice_keys(choice) + 0.5); /* a mean, where each key has its chance */
     return ES_OK;
 }
@@ -150,15 +153,15 @@ static bool has_parts(const es_policy_spec *spec)
            spec->random != ES_POLICY_UNSET || spec->span != ES_POLICY_UNSET;
 }
 
-/* A window of a query that sees both sides has an odd number of keys, and may meet the sinks. How
- * many keys of a block, or of a stride, there are depends on where the query stands: no more than
- * `keys` is all that can be asked there. */
+/* No more than `keys`, for that is what is counted. A window of a query that sees both sides has an
+ * odd number of keys, and may meet the sinks: it may have fewer. How many keys of a block, or of a
+ * stride, there are depends on where the query stands: nothing else can be asked there. */
 enum { SLACK = 2 };
 
 static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double kept)
 {
     const double slack = plan->causal ? 0.0 : SLACK, keys = (double)spec->keys;
-    return kept <= keys + slack && (kept >= keys - slack || spec->span != ES_POLICY_UNSET);
+    return kept <= keys && (kept >= keys - slack || spec->span != ES_POLICY_UNSET);
 }
 
 /* Parts of heads that have some. Neighbours are often alike, and asked once. */
@@ -334,5 +337,6 @@ void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out)
             es_policy_spec_init(&out[i], NULL);
         else if (spec->keys > n)
             out[i].keys = n;
+        es_policy_spec_fit(&out[i], plan->causal);
     }
 }

@@ -60,6 +60,12 @@ static inline int64_t es_past_end(es_past past, int64_t i, int64_t n)
     return past.causal ? i + 1 : n;
 }
 
+/*! es_past_last() : how many keys the last query of n sees, which a cache has to hold. */
+static inline int64_t es_past_last(es_past past, int64_t n)
+{
+    return n - es_past_begin(past, n - 1);
+}
+
 /*! es_past_keys() : how many keys a query of n sees, mean over queries. */
 static inline double es_past_keys(es_past past, int64_t n)
 {

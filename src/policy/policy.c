@@ -103,6 +103,19 @@ es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error
     return ES_OK;
 }
 
+void es_policy_spec_fit(es_policy_spec *spec, bool causal)
+{
+    const es_policy *policy = policy_of(spec);
+    if (!causal && policy->fit && spec->keys > 0 && spec->window == ES_POLICY_UNSET)
+        policy->fit(spec);
+}
+
+bool es_policy_corrects(const es_policy_spec *spec)
+{
+    return spec->correction == ES_CORRECTION_OWN ? policy_of(spec)->corrects
+                                                 : spec->correction == ES_CORRECTION_INVERSE;
+}
+
 static bool is_full(const es_policy_spec *spec) { return policy_of(spec) == es_policy_at(0); }
 
 bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)

@@ -16,7 +16,14 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_range(choice, 0, global);
     es_keep_window(choice, query, window);
     const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
-    es_chance_draws(spec, choice, draws, ES_CORRECTION_NONE);
+    es_chance_draws(spec, choice, draws);
+}
+
+/* The query's own key is in any window, and where global tokens are all, one too many. */
+static void fit(es_policy_spec *spec)
+{
+    if (spec->keys <= GLOBAL && spec->sinks == ES_POLICY_UNSET)
+        spec->sinks = spec->keys - 1;
 }
 
 const es_policy es_policy_row_bigbird = {
@@ -27,4 +34,5 @@ const es_policy es_policy_row_bigbird = {
         ES_PART_WINDOW | ES_PART_SINKS | ES_PART_RANDOM | ES_PART_CORRECTION | ES_PART_REPLACEMENT,
     .amount = ES_PART_WINDOW | ES_PART_RANDOM,
     .deployable = true,
+    .fit = fit,
     .choose = choose};

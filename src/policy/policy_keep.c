@@ -17,6 +17,15 @@ int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query,
     return es_part_or(spec->window, query->causal ? count : count / 2);
 }
 
+void es_fit_window(es_policy_spec *spec, int64_t own)
+{
+    const int64_t others = spec->keys - 1; /* without the query's own */
+    const int64_t sinks = es_part_or(spec->sinks, own < others ? own : others);
+    spec->window = others > sinks ? (others - sinks) / 2 : 0;
+    if (spec->sinks == ES_POLICY_UNSET)
+        spec->sinks = others - 2 * spec->window;
+}
+
 /* ---- ranges ---- */
 
 void es_keep_range(es_choice *choice, int64_t from, int64_t to)
@@ -167,20 +176,13 @@ void es_keep_best(es_choice *choice, const double *by, int64_t count)
 
 /* ---- chance ---- */
 
-static bool corrected(const es_policy_spec *spec, es_correction own)
-{
-    const es_correction how = spec->correction == ES_CORRECTION_OWN ? own : spec->correction;
-    return how == ES_CORRECTION_INVERSE;
-}
-
 static void keep_all(es_choice *choice)
 {
     choice->sure_count = choice->rest_count = 0;
     es_keep_range(choice, 0, choice->n);
 }
 
-void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws,
-                     es_correction own)
+void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws)
 {
     if (draws <= 0 || choice->sure_count == choice->n)
         return;
@@ -192,11 +194,10 @@ void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draw
     }
     choice->chance = spec->with_replacement ? ES_CHANCE_WITH : ES_CHANCE_WITHOUT;
     choice->draws = draws;
-    choice->factor = corrected(spec, own) ? (double)rest / (double)draws : 1.0;
+    choice->factor = es_policy_corrects(spec) ? (double)rest / (double)draws : 1.0;
 }
 
-void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected,
-                    es_correction own)
+void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected)
 {
     if (!(expected > 0.0) || choice->sure_count == choice->n)
         return;
@@ -209,6 +210,6 @@ void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expect
     choice->chance = ES_CHANCE_EACH;
     for (int64_t i = 0; i < choice->rest_count; i++) {
         choice->kept[i] = p;
-        choice->factors[i] = corrected(spec, own) ? 1.0 / p : 1.0;
+        choice->factors[i] = es_policy_corrects(spec) ? 1.0 / p : 1.0;
     }
 }

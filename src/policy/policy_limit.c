@@ -76,4 +76,5 @@ const es_policy es_policy_row_limit = {
     .name = "limit",
     .about = "the keys that matter, with the probabilities that cost least: the limit",
     .needs = ES_POLICY_SCORES | ES_POLICY_REACH | ES_POLICY_CHANCE,
+    .corrects = true,
     .choose = choose};

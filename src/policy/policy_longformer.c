@@ -13,10 +13,13 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_window(choice, query, es_part_window(spec, query, spec->keys - global));
 }
 
+static void fit(es_policy_spec *spec) { es_fit_window(spec, GLOBAL); }
+
 const es_policy es_policy_row_longformer = {.name = "longformer",
                                             .about =
                                                 "global tokens and the nearest keys (Longformer)",
                                             .parts = ES_PART_WINDOW | ES_PART_SINKS,
                                             .amount = ES_PART_WINDOW,
                                             .deployable = true,
+                                            .fit = fit,
                                             .choose = choose};

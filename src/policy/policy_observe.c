@@ -35,10 +35,18 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_best(choice, choice->kept, spec->keys - choice->sure_count);
 }
 
+/* Where the window leaves some keys, they make up for its odd number. */
+static void fit(es_policy_spec *spec)
+{
+    if (spec->keys <= es_part_or(spec->span, ES_POLICY_SPAN))
+        spec->window = (spec->keys - 1) / 2;
+}
+
 const es_policy es_policy_row_observe = {
     .name = "observe",
     .about = "the nearest keys and those that the last queries looked at (SnapKV)",
     .needs = ES_POLICY_OBSERVED,
     .parts = ES_PART_WINDOW | ES_PART_SPAN,
     .deployable = true,
+    .fit = fit,
     .choose = choose};

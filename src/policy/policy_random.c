@@ -11,7 +11,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     if (spec->window != ES_POLICY_UNSET)
         es_keep_window(choice, query, spec->window);
     const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
-    es_chance_draws(spec, choice, draws, ES_CORRECTION_NONE);
+    es_chance_draws(spec, choice, draws);
 }
 
 const es_policy es_policy_row_random = {.name = "random",

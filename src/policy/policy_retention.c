@@ -10,7 +10,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     if (spec->window != ES_POLICY_UNSET)
         es_keep_window(choice, query, spec->window);
     const int64_t mean = es_part_or(spec->random, spec->keys - choice->sure_count);
-    es_chance_each(spec, choice, (double)mean, ES_CORRECTION_NONE);
+    es_chance_each(spec, choice, (double)mean);
 }
 
 const es_policy es_policy_row_retention = {.name = "retention",

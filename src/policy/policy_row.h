@@ -18,6 +18,10 @@ struct es_policy {
     unsigned parts;  /* ES_PART_: beside keys, which everybody takes */
     unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
     bool deployable;
+    bool corrects; /* as published, keys kept by chance count over their probability */
+    /* es_policy_spec_fit() of a spec with keys and without a window, for queries that see both
+     * sides; NULL: it keeps no more than `keys` anyway */
+    void (*fit)(es_policy_spec *spec);
     /* *choice is empty, has room for query->n keys, and everything was checked: spec->keys is
      * below query->n. NULL: keeps no set of keys. */
     void (*choose)(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice);
@@ -40,6 +44,10 @@ int64_t es_part_sinks(const es_policy_spec *spec, int64_t own);
  *  count/2 on each side otherwise. */
 int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query, int64_t count);
 
+/*! es_fit_window() : sinks, `own` unless given, and the widest window that goes with them. What is
+ *  left over is one more sink, unless they were given. */
+void es_fit_window(es_policy_spec *spec, int64_t own);
+
 /* ---- sets ---- */
 
 /*! es_keep_range() : keys from .. to-1, as far as there are any, that are beyond all keys kept so
@@ -60,14 +68,12 @@ void es_best_first(const double *by, int64_t *keys, int64_t count, int64_t best)
 
 /* ---- chance ---- */
 
-/*! es_chance_draws() : `draws` of all other keys, with or without replacement as the spec says and
- *  corrected unless `own` (which it may overrule) says not. */
-void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws,
-                     es_correction own);
+/*! es_chance_draws() : `draws` of all other keys, with or without replacement as the spec says,
+ *  corrected or not as es_policy_corrects() does. */
+void es_chance_draws(const es_policy_spec *spec, es_choice *choice, int64_t draws);
 
 /*! es_chance_each() : each of the other keys on its own, `expected` of them. */
-void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected,
-                    es_correction own);
+void es_chance_each(const es_policy_spec *spec, es_choice *choice, double expected);
 
 /* ---- the limit of THEORY 13 ---- */
 

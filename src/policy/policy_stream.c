@@ -12,9 +12,12 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_window(choice, query, es_part_window(spec, query, spec->keys - sinks));
 }
 
+static void fit(es_policy_spec *spec) { es_fit_window(spec, SINKS); }
+
 const es_policy es_policy_row_stream = {.name = "stream",
                                         .about = "sinks and the nearest keys (StreamingLLM)",
                                         .parts = ES_PART_WINDOW | ES_PART_SINKS,
                                         .amount = ES_PART_WINDOW,
                                         .deployable = true,
+                                        .fit = fit,
                                         .choose = choose};

@@ -10,7 +10,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
         spec->random == ES_POLICY_UNSET ? spec->keys / 2 : spec->keys - spec->random;
     es_keep_best(choice, query->scores, top);
     const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
-    es_chance_draws(spec, choice, draws, ES_CORRECTION_INVERSE);
+    es_chance_draws(spec, choice, draws);
 }
 
 const es_policy es_policy_row_top_random = {
@@ -18,4 +18,5 @@ const es_policy es_policy_row_top_random = {
     .about = "half of the keys of largest weight, half at random, corrected",
     .needs = ES_POLICY_SCORES | ES_POLICY_CHANCE,
     .parts = ES_PART_RANDOM | ES_PART_CORRECTION | ES_PART_REPLACEMENT,
+    .corrects = true,
     .choose = choose};

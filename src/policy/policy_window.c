@@ -6,9 +6,12 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_window(choice, query, es_part_window(spec, query, spec->keys));
 }
 
+static void fit(es_policy_spec *spec) { spec->window = (spec->keys - 1) / 2; }
+
 const es_policy es_policy_row_window = {.name = "window",
                                         .about = "the nearest keys",
                                         .parts = ES_PART_WINDOW,
                                         .amount = ES_PART_WINDOW,
                                         .deployable = true,
+                                        .fit = fit,
                                         .choose = choose};

@@ -34,6 +34,12 @@ static const char *kind_of_file(mode_t mode)
                             : "no regular file";
 }
 
+bool es_file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 /* ---- reading ---- */
 
 es_status es_file_open(const char *path, es_file *out, es_error *err)

@@ -18,6 +18,10 @@ es_status es_file_fail(es_error *err, const char *path, const char *rule, const 
  *  @return : ES_OK; ES_E_ARGUMENT without a name; ES_E_IO with rule file.open or file.regular. */
 es_status es_file_examine(const char *path, uint64_t *size, es_error *err);
 
+/*! es_file_same() : do both names lead to one file? Links do; a name that leads nowhere does not.
+ */
+bool es_file_same(const char *a, const char *b);
+
 /* A regular file, open for reading. `path` is the caller's string. */
 typedef struct es_file {
     int fd;

@@ -114,7 +114,7 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const double all = (double)(s->units * s->n);
+    const double all = budget_everything(s);
     const double asked = p->keys ? (double)p->keys : isnan(p->ratio) ? all / 4.0 : p->ratio * all;
     const double total = fmin(asked, all / 2.0);
     budget_means means;
@@ -234,7 +234,7 @@ static es_status setting_picks(const es_job *job, const budget_setting *setting,
     budget_means means;
     budget_aim aim;
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &means, err));
-    double total = setting->ratio * (double)(s->units * s->n);
+    double total = setting->ratio * budget_everything(s);
     if (setting->ratio == 0.0) {
         ES_TRY(budget_aim_after(job, s->steps, &means, exec, arena, &aim, err));
         ES_TRY(budget_make(s, &means, &aim, arena, picks, err));

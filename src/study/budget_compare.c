@@ -135,7 +135,7 @@ static es_status put_amount(es_job *job, const budget_known *k, double ratio, es
                             es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = (double)(s->units * s->n);
+    const double all = budget_everything(s);
     const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
     budget_forecast f;
     budget_pick *picks;
@@ -165,7 +165,7 @@ static es_status put_amount(es_job *job, const budget_known *k, double ratio, es
 
 static bool is_reachable(const budget_state *s, double ratio)
 {
-    return ratio * (double)s->n >= (double)s->options[0];
+    return ratio * (double)s->sees >= (double)s->options[0];
 }
 
 static es_status put_allocations(es_job *job, const budget_known *k, es_answer *a, es_error *err)
@@ -202,7 +202,7 @@ static es_status put_policies(es_job *job, const budget_known *k, const char *by
                               double ratio, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = (double)(s->units * s->n);
+    const double all = budget_everything(s);
     budget_forecast f;
     budget_pick *picks;
     budget_factors own = {0};
@@ -225,7 +225,7 @@ static es_status put_limit(es_job *job, const budget_known *k, double ratio, es_
     double *own2;
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *own2, &own2, err));
-    ES_TRY(budget_share_limit(s, &k->all, ratio * (double)(s->units * s->n), k->arena, own2, err));
+    ES_TRY(budget_share_limit(s, &k->all, ratio * budget_everything(s), k->arena, own2, err));
     budget_predict(s, &k->all, NULL, own2, NULL, &f);
     put_point(job, "limit", ratio, ratio, &f, t);
     return ES_OK;

@@ -150,12 +150,10 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
 }
 
-/* A curve (K) at m keys; all keys have no risk, points that are NaN are passed over. */
+/* A curve (K) at m keys, up to all of them; points that are NaN are passed over. */
 static double read_curve(const budget_state *s, const double *curve, double m)
 {
     double x0 = NAN, y0 = NAN;
-    if (m >= (double)s->n)
-        return 0.0;
     for (int64_t k = 0; k < s->K; k++) {
         const double x = (double)s->keys[k], y = curve[k];
         if (isnan(y))
@@ -165,7 +163,7 @@ static double read_curve(const budget_state *s, const double *curve, double m)
         x0 = x;
         y0 = y;
     }
-    return between(x0, y0, (double)s->n, 0.0, m);
+    return y0;
 }
 
 double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
@@ -183,7 +181,7 @@ budget_pick budget_best(const budget_state *s, const budget_means *a, int64_t un
                         const bool *only)
 {
     budget_pick best = {.policy = -1, .keys = m};
-    if (m >= s->n)
+    if (m >= s->sees)
         return best;
     for (int64_t p = 0; p < s->P; p++) {
         const double risk = budget_risk(s, a, unit, p, (double)m);
@@ -334,7 +332,7 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_pi
 es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
                            es_arena *arena, double *total, es_error *err)
 {
-    const double all = (double)(s->units * s->n);
+    const double all = budget_everything(s);
     double low = (double)(s->units * s->options[0]), high = all;
     void *picks;
     ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
@@ -358,16 +356,19 @@ double budget_total(const budget_state *s, const budget_pick *picks)
     return sum;
 }
 
+double budget_everything(const budget_state *s) { return (double)(s->units * s->sees); }
+
 void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spec *out)
 {
     const int64_t size = s->config->heads / s->config->kv_heads;
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
         const budget_pick *pick = &picks[h / size];
-        out[h] = (es_policy_spec){0};
+        es_policy_spec_init(&out[h], NULL);
         if (pick->policy < 0)
             continue;
         out[h] = s->policies[pick->policy];
         out[h].keys = pick->keys;
+        es_policy_spec_fit(&out[h], s->config->causal);
     }
 }
 

@@ -45,7 +45,7 @@ static es_status first_aim(const es_job *job, const budget_means *all, es_arena 
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     void *m;
-    *out = (budget_aim){.total = p->keys ? (double)p->keys : p->ratio * (double)(s->units * s->n)};
+    *out = (budget_aim){.total = p->keys ? (double)p->keys : p->ratio * budget_everything(s)};
     if (!isnan(p->loss))
         return budget_meet_loss(s, all, p->loss, arena, &out->total, err);
     if (isnan(p->error))

@@ -151,42 +151,54 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     return ES_OK;
 }
 
-/* Where risks are computed: ten numbers of keys, from a 64th of the context on, each 1.5 times the
- * one before. What a unit may have: five times as many, and all keys. */
+/* Where risks are computed: ten numbers of keys, from a 64th of what a query sees on, each 1.5
+ * times the one before, and all keys, which leave a risk where they are drawn with replacement.
+ * What a unit may have: five times as many. */
 enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
 
 static es_status make_grid(es_job *job, budget_state *s, es_error *err)
 {
-    const double n = (double)s->n, low = fmax(1.0, n / LEAST);
+    const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
     const double step = pow(0.66 * n / low, 1.0 / (POINTS - 1));
-    ES_TRY(es_job_array(job, POINTS, 1, sizeof *s->keys, &s->keys, err));
+    ES_TRY(es_job_array(job, POINTS + 1, 1, sizeof *s->keys, &s->keys, err));
     ES_TRY(es_job_array(job, POINTS * BETWEEN + 2, 1, sizeof *s->options, &s->options, err));
     for (int i = 0; i < POINTS; i++) {
         const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
         if (!s->K || keys > s->keys[s->K - 1])
             s->keys[s->K++] = keys;
     }
+    if (s->keys[s->K - 1] < s->sees)
+        s->keys[s->K++] = s->sees;
     for (int i = 0; i < POINTS * BETWEEN; i++) {
         const int64_t keys =
             (int64_t)floor(low * pow(n / low, (double)i / (POINTS * BETWEEN)) + 0.5);
         if (!s->n_options || keys > s->options[s->n_options - 1])
             s->options[s->n_options++] = keys;
     }
-    if (s->options[s->n_options - 1] < s->n)
-        s->options[s->n_options++] = s->n;
+    if (s->options[s->n_options - 1] < s->sees)
+        s->options[s->n_options++] = s->sees;
     return ES_OK;
+}
+
+/* Of a context that is longer than the model's own window no query sees the first keys, and the
+ * farthest of its window, which stand first there, are no sinks. */
+static void forget_sinks(budget_state *s)
+{
+    for (int64_t i = 0; i < s->P && s->sees < s->n; i++)
+        if (es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
+            s->policies[i].sinks = 0;
 }
 
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
-    const double all = (double)(s->units * s->n), least = (double)(s->units * s->options[0]);
+    const double all = budget_everything(s), least = (double)(s->units * s->options[0]);
     const double total = p->keys ? (double)p->keys : p->ratio * all;
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
     return es_refuse(err, "budget.amount", "a share of the keys from 1/64 to 1",
                      "%.15g keys in all: %lld key-value heads with %lld each have %.0f, and a plan "
                      "leaves them %.0f at least",
-                     total, (long long)s->units, (long long)s->n, all, least);
+                     total, (long long)s->units, (long long)s->sees, all, least);
 }
 
 static void add_setting(budget_state *s, budget_way way, double ratio)
@@ -208,7 +220,7 @@ static es_status make_settings(es_job *job, const budget_params *p, budget_state
     for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)
         for (int w = 0; w < ways; w++)
             if (p->frontier.reals[i] != p->ratio &&
-                p->frontier.reals[i] * (double)s->n >= (double)s->options[0])
+                p->frontier.reals[i] * (double)s->sees >= (double)s->options[0])
                 add_setting(s, (budget_way)w, p->frontier.reals[i]);
     return ES_OK;
 }
@@ -224,6 +236,7 @@ static es_status open_study(es_job *job, es_error *err)
     s->units = s->config->layers * s->config->kv_heads;
     ES_TRY(read_policies(job, p, s, err));
     ES_TRY(budget_read_texts(job, err));
+    forget_sinks(s);
     ES_TRY(make_grid(job, s, err));
     ES_TRY(check_amount(p, s, err));
     ES_TRY(make_settings(job, p, s, err));

@@ -74,12 +74,13 @@ typedef struct budget_state {
     es_tasks tasks;
     budget_text text, verify, others;
     int64_t n;                /* context of the plan */
+    int64_t sees;             /* keys that its last query sees: n, or the model's window */
     es_policy_spec *policies; /* (P) candidates */
     int64_t P;
-    int64_t *keys; /* (K) where risks are computed */
+    int64_t *keys; /* (K) where risks are computed, the last is `sees` */
     int64_t K;
     int64_t units; /* key-value heads of all layers: layer unit / kv_heads, group unit % kv_heads */
-    int64_t *options; /* (n_options) numbers of keys that a unit may have, the last is n */
+    int64_t *options; /* (n_options) numbers of keys that a unit may have, the last is `sees` */
     int64_t n_options;
     budget_setting *settings; /* (n_settings); the first is the plan */
     int64_t n_settings;
@@ -175,7 +176,9 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_pi
 es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
                            es_arena *arena, double *total, es_error *err);
 
+/*! budget_total() : keys of picks. budget_everything() : all keys there are. */
 double budget_total(const budget_state *s, const budget_pick *picks);
+double budget_everything(const budget_state *s);
 
 /*! budget_specs() : what picks mean for the heads, out (L, h). */
 void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spec *out);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/sparse_head.h"
+#include "store/file.h"
 #include "study/answer_kit.h"
 #include "study/budget_study.h"
 
@@ -70,7 +72,8 @@ static const es_column head_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"group", "group", "", ES_FORMAT_COUNT, "key-value head, whose keys are kept"},
-    {"policy", "policy", "", ES_FORMAT_TEXT, "which keys are kept; full: all of them"},
+    {"policy", "policy", "", ES_FORMAT_TEXT,
+     "which keys are kept; full: all of them, of any context"},
     {"keys", "keys", "keys", ES_FORMAT_COUNT},
     {"correction", "correction", "", ES_FORMAT_TEXT,
      "factor on keys kept by chance: none, or inverse to the probability"},
@@ -124,7 +127,7 @@ static double bytes_of(const es_job *job, double keys)
 static void put_plan(const es_job *job, const budget_known *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    const double kept = budget_total(s, k->plan), all = (double)(s->units * s->n);
+    const double kept = budget_total(s, k->plan), all = budget_everything(s);
     es_table *t = es_answer_table(a, &plan_table);
     const int64_t row = es_table_row(t);
     es_put(t, row, {"context", (double)s->n}, {"keys_kept", kept}, {"keys_all", all},
@@ -171,7 +174,7 @@ static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
         for (int64_t g = 0; g < s->config->kv_heads; g++)
             keys += (double)k->plan[l * s->config->kv_heads + g].keys;
         es_put(t, row, {"layer", (double)l}, {"keys", keys},
-               {"ratio", keys / (double)(s->config->kv_heads * s->n)},
+               {"ratio", keys / (double)(s->config->kv_heads * s->sees)},
                {"predicted", k->forecast.own[l]}, {"predicted_se", k->forecast_se.own[l]},
                {"limit", limit_of_layer(s, k, l)}, {"state_predicted", k->forecast.state[l + 1]},
                {"state_predicted_se", k->forecast_se.state[l + 1]}, {"computed", k->computed[l]},
@@ -216,11 +219,11 @@ static head_facts facts_of(const es_job *job, const budget_known *k, int64_t hea
 }
 
 /* The regime decides which policy is good (THEORY 13). */
-static const char *kind_of(const head_facts *f, int64_t n)
+static const char *kind_of(const head_facts *f, int64_t sees)
 {
     if (f->facts[ES_FACT_SINKS] > 0.5)
         return "sinks";
-    if (f->facts[ES_FACT_ESS] > 0.25 * (double)n)
+    if (f->facts[ES_FACT_ESS] > 0.25 * (double)sees)
         return "averaging";
     if (f->facts[ES_FACT_ESS] < 16.0)
         return "selecting";
@@ -242,13 +245,13 @@ static void put_head(const es_job *job, const budget_known *k, int64_t head, dou
     es_table_text(t, row, "correction", "none"); /* unless chance has a say */
     if (pick->policy < 0) {
         es_table_text(t, row, "policy", "full");
-        es_table_count(t, row, "keys", s->n);
+        es_table_count(t, row, "keys", s->sees);
     } else {
         es_policy_spec spec = s->policies[pick->policy];
         spec.keys = pick->keys;
         es_policy_put(&spec, t, row);
     }
-    es_table_text(t, row, "why", kind_of(&f, s->n));
+    es_table_text(t, row, "why", kind_of(&f, s->sees));
 }
 
 static es_status put_heads(es_job *job, const budget_known *k, es_answer *a, es_error *err)
@@ -279,8 +282,9 @@ static es_status save_plan(const es_job *job, const budget_known *k, es_error *e
         plan->head[h].risk = facts_of(job, k, h, m).risk.value;
     }
     const char *slash = strrchr(p->texts.at[0], '/');
-    snprintf(plan->text, sizeof plan->text, "%lld blocks of %lld tokens of %.160s",
-             (long long)s->text.count, (long long)s->n, slash ? slash + 1 : p->texts.at[0]);
+    snprintf(plan->text, sizeof plan->text, "%lld block%s of %lld tokens of %.160s",
+             (long long)s->text.count, s->text.count == 1 ? "" : "s", (long long)s->n,
+             slash ? slash + 1 : p->texts.at[0]);
     es_plan_count(plan);
     const es_status status = es_plan_save(plan, p->out_plan, job->force, err);
     es_plan_free(plan);
@@ -294,7 +298,7 @@ static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const double all = (double)(s->units * s->n), kept = budget_total(s, k->plan);
+    const double all = budget_everything(s), kept = budget_total(s, k->plan);
     char state[ES_SAY_ROOM], loss[ES_SAY_ROOM], extra[2 * ES_SAY_ROOM] = "";
     if (!isnan(k->forecast.loss))
         snprintf(extra, sizeof extra, " and %s nats %s",
@@ -309,34 +313,76 @@ static void tell_plan(const es_job *job, const budget_known *k, es_answer *a)
         es_say_number(k->forecast.state[L], k->forecast_se.state[L], state), extra);
 }
 
+/* Does the other text have a file of the calibration? */
+static bool is_same_text(const budget_params *p)
+{
+    for (int64_t i = 0; i < p->verify.count; i++)
+        for (int64_t k = 0; k < p->texts.count; k++)
+            if (es_file_same(p->verify.at[i], p->texts.at[k]))
+                return true;
+    return false;
+}
+
+/* Where the plan was verified; at another length also what it keeps there. */
+static void say_where(const es_job *job, const budget_known *k, char out[4 * ES_SAY_ROOM])
+{
+    const budget_state *s = job->state;
+    const int64_t n = s->verify.length;
+    const int64_t sees = es_past_last((es_past){s->config->causal, s->config->window}, n);
+    double kept = 0.0;
+    const int used =
+        snprintf(out, ES_SAY_ROOM, "On %s (%lld block%s)",
+                 is_same_text(job->params) ? "text that the plan was made from" : "other text",
+                 (long long)s->verify.count, s->verify.count == 1 ? "" : "s");
+    if (n == s->n)
+        return;
+    for (int64_t u = 0; u < s->units; u++)
+        kept += (double)(k->plan[u].policy < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
+    snprintf(out + used, 3 * ES_SAY_ROOM,
+             " of %s%lld tokens, of whose %.0f keys the plan, which is for %lld, keeps %.0f,",
+             s->verify.tasks.labels ? "up to " : "", (long long)n, (double)(s->units * sees),
+             (long long)s->n, kept);
+}
+
 static void tell_verified(const es_job *job, const budget_known *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    const int64_t L = s->config->layers;
-    double off = 0.0;
-    int64_t worst = 0;
-    char state[ES_SAY_ROOM], loss[ES_SAY_ROOM], extra[2 * ES_SAY_ROOM] = "";
+    char where[4 * ES_SAY_ROOM], state[ES_SAY_ROOM], loss[ES_SAY_ROOM], extra[2 * ES_SAY_ROOM] = "";
     if (!s->n_settings)
         return;
-    for (int64_t l = 0; l < L; l++) {
-        const double ratio =
-            k->forecast.own[l] / budget_found_own(job, budget_tried(s, 0), l).value;
-        if (isfinite(ratio) && fabs(log(ratio)) > off) {
-            off = fabs(log(ratio));
-            worst = l;
-        }
-    }
-    const es_measured found = budget_found_state(job, budget_tried(s, 0), L);
+    const es_measured found = budget_found_state(job, budget_tried(s, 0), s->config->layers);
     const es_measured end = budget_found_end(job, budget_tried(s, 0), ES_END_LOSS);
     if (!isnan(end.value))
         snprintf(extra, sizeof extra, " and costs %s nats", es_say_number(end.value, end.se, loss));
-    es_answer_tell(a,
-                   "On other text (%lld blocks) the last hidden state is off by %s spreads%s; "
-                   "predicted errors of attention are within a factor of %.3g of what was found "
-                   "in every layer (furthest off in layer %lld: %.3g predicted, %.3g found).",
-                   (long long)s->verify.count, es_say_number(found.value, found.se, state), extra,
-                   exp(off), (long long)worst, k->forecast.own[worst],
-                   budget_found_own(job, budget_tried(s, 0), worst).value);
+    say_where(job, k, where);
+    es_answer_tell(a, "%s the last hidden state is off by %s spreads%s.", where,
+                   es_say_number(found.value, found.se, state), extra);
+}
+
+/* How far predictions are off, in the layer where that is most. They are of the plan's context, and
+ * where nothing is lost, or nothing was predicted, there is no factor. */
+static void tell_furthest(const es_job *job, const budget_known *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    double off = 0.0;
+    int64_t worst = -1;
+    for (int64_t l = 0; l < s->config->layers && s->n_settings && s->verify.length == s->n; l++) {
+        const double found = budget_found_own(job, budget_tried(s, 0), l).value;
+        if (!(k->forecast.own[l] > 0.0 && found > 0.0))
+            continue;
+        if (worst < 0 || fabs(log(k->forecast.own[l] / found)) > off) {
+            off = fabs(log(k->forecast.own[l] / found));
+            worst = l;
+        }
+    }
+    if (worst >= 0)
+        es_answer_tell(
+            a,
+            "Predicted errors of attention are within a factor of %.3g of what was found "
+            "there in every layer (furthest off in layer %lld: %.3g predicted, %.3g "
+            "found).",
+            exp(off), (long long)worst, k->forecast.own[worst],
+            budget_found_own(job, budget_tried(s, 0), worst).value);
 }
 
 /* Ours beside the others at the plan's amount, as far as they were tried. */
@@ -369,6 +415,14 @@ static void tell_cautions(const es_job *job, es_answer *a)
                        "Every %lld heads share keys and values: they keep one set, by the sum of "
                        "their weights.",
                        (long long)(s->config->heads / s->config->kv_heads));
+    if (s->sees < s->n)
+        es_answer_tell(a,
+                       "The model itself sees the last %lld keys: they are all that a cache holds, "
+                       "and no policy has sinks, for the first keys are not among them.",
+                       (long long)s->sees);
+    if (is_same_text(job->params))
+        es_answer_tell(a, "Caution: --verify names a file that the plan was made from: what is "
+                          "found there says nothing of other text.");
     if (s->text.count < 4)
         es_answer_tell(a, "Caution: %lld block%s of text %s little to calibrate on.",
                        (long long)s->text.count, s->text.count == 1 ? "" : "s",
@@ -384,6 +438,7 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
     ES_TRY(budget_know(job, k, err));
     tell_plan(job, k, a);
     tell_verified(job, k, a);
+    tell_furthest(job, k, a);
     tell_rivals(job, a);
     put_plan(job, k, a);
     put_predicted(job, k, a);

@@ -1,6 +1,7 @@
 /* budget_texts.c : text to calibrate on and text to verify on, as blocks of one length; or labelled
  * texts, each as long as it is. */
 #include "base/error.h"
+#include "model/sparse_head.h"
 #include "study/budget_study.h"
 
 /* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
@@ -77,6 +78,7 @@ es_status budget_read_texts(es_job *job, es_error *err)
     const budget_params *p = job->params;
     budget_state *s = job->state;
     s->n = p->context ? p->context : s->config->positions;
+    s->sees = es_past_last((es_past){s->config->causal, s->config->window}, s->n);
     const int64_t then = p->verify_context ? p->verify_context : s->n;
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));

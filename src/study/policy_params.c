@@ -218,16 +218,12 @@ const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
 
 void es_policy_put(const es_policy_spec *spec, es_table *table, int64_t row)
 {
-    const bool chance = es_policy_parts(spec->policy) & ES_PART_CORRECTION;
-    const char *const factor = spec->correction == ES_CORRECTION_NONE      ? "none"
-                               : spec->correction == ES_CORRECTION_INVERSE ? "inverse"
-                                                                           : "own";
     char word[ES_POLICY_ROOM];
     es_table_text(table, row, "policy", es_policy_word(spec, word));
     if (spec->keys >= 0)
         es_table_count(table, row, "keys", spec->keys);
-    if (chance)
-        es_table_text(table, row, "correction", factor);
+    if (es_policy_needs(spec->policy) & ES_POLICY_CHANCE)
+        es_table_text(table, row, "correction", es_policy_corrects(spec) ? "inverse" : "none");
 }
 
 const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM])

@@ -89,7 +89,7 @@ typedef struct step {
 } step;
 
 /* From a corner of the hull the next one is where the line falls most steeply; of several on one
- * line the last, so that what steps of a unit are worth falls strictly. */
+ * line the last. */
 static bool next_step(const es_curve *c, int64_t unit, int64_t from, step *out)
 {
     *out = (step){.unit = unit};
@@ -102,8 +102,7 @@ static bool next_step(const es_curve *c, int64_t unit, int64_t from, step *out)
     return out->worth > 0.0;
 }
 
-/* What is worth most first; units in their order, and steps of a unit in theirs, which rounding may
- * have made alike. */
+/* What is worth most first; units in their order, and steps of a unit in theirs. */
 static int by_worth(const void *a, const void *b)
 {
     const step *x = a, *y = b;
@@ -124,9 +123,14 @@ static es_status make_steps(const es_curve *curves, int64_t units, step **out, i
     ES_TRY(es_mem_array(NULL, most, 1, sizeof **out, "steps", (void **)out, err));
     *count = 0;
     for (int64_t u = 0; u < units; u++) {
+        double before = INFINITY;
         step s;
-        for (int64_t at = 0; next_step(&curves[u], u, at, &s); at = s.to)
+        for (int64_t at = 0; next_step(&curves[u], u, at, &s); at = s.to) {
+            /* a hull is convex, but where it is nearly a line rounding can make a step worth more
+             * than the one before, and a step begins where that one ends: it has to wait */
+            s.worth = before = fmin(before, s.worth);
             (*out)[(*count)++] = s;
+        }
     }
     qsort(*out, (size_t)*count, sizeof **out, by_worth);
     return ES_OK;
