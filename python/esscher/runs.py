@@ -148,10 +148,13 @@ def _table(name: str, columns: Dict[str, Any], said: _Said) -> Table:
         column = columns[info.key]
         if column.dtype != object:
             columns[info.key] = numbers(column, _format(info.format, column))
-    # Which views people see unasked a run does not say; those of sizes and notes have no keys.
-    keyed = any(info.tells_apart for info in about)
-    title = next((row["title"] for row in said if keyed and row.get("hidden") == "no"), "")
+    title = next((row["title"] for row in said if _seen_unasked(row)), "")
     return Table(name, columns, about, title)
+
+
+def _seen_unasked(row: Dict[str, str]) -> bool:
+    # Runs of 0.1 have no `more`: all that they show, they show unasked.
+    return row.get("hidden") == "no" and row.get("more") != "yes"
 
 
 # ---- an answer that can be looked at, made again of what the file holds ----
@@ -166,16 +169,17 @@ class _Specs:
     def spec(self, table: Table, said: _Said) -> _abi.TableSpec:
         columns = [self._column(info) for info in table.about if not info.is_error]
         views: Dict[str, List[str]] = {}
-        notes: Dict[str, str] = {}
+        about: Dict[str, Dict[str, str]] = {}
         for row in said:
             if row.get("hidden") == "no":
                 views.setdefault(row["title"], []).append(row["key"])
-                notes[row["title"]] = row.get("note", "")
+                about[row["title"]] = row
         shown = [
             _abi.TableView(
                 title=title.encode(),
                 columns=" ".join(keys).encode(),
-                note=notes[title].encode() or None,
+                note=about[title].get("note", "").encode() or None,
+                more=not _seen_unasked(about[title]),
             )
             for title, keys in views.items()
         ]

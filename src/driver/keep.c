@@ -110,7 +110,8 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
 }
 
 /* What is said about columns: one row for each column of each view, in the order of the view; and
- * for those in no view, so that every column of the file is explained. */
+ * for those in no view, so that every column of the file is explained. `more`: the view is shown
+ * only to who asks for everything. */
 static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                          {"title", "", "", ES_FORMAT_TEXT},
                                          {"note", "", "", ES_FORMAT_TEXT},
@@ -123,6 +124,7 @@ static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                          {"error", "", "", ES_FORMAT_TEXT},
                                          {"hidden", "", "", ES_FORMAT_TEXT},
                                          {"role", "", "", ES_FORMAT_TEXT},
+                                         {"more", "", "", ES_FORMAT_TEXT},
                                          {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
 
@@ -154,7 +156,8 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
                                   es_standing_name(c->is_error ? 0 : c->spec->standing),
                                   error,
                                   hidden ? "yes" : "no",
-                                  role_of(es_table_about(t), c)};
+                                  role_of(es_table_about(t), c),
+                                  view && view->more ? "yes" : "no"};
     for (int i = 0; said_columns[i].key; i++)
         es_table_text(to, row, said_columns[i].key, values[i]);
 }
