@@ -10,13 +10,22 @@
 #include "report/page_data.h"
 #include "report/page_parts.h"
 #include "report/page_table.h"
+#include "store/file.h"
 
 /* ---- a run ---- */
+
+/* Has a result that stands alone one value? A list is for programs. */
+static bool is_single(const es_book *book, int64_t i)
+{
+    return es_book_text(&book->answer, "json", i)[0] != '[';
+}
 
 /* Results that stand alone, beside the tables. */
 static void put_answer(es_sink *s, const es_book *book, long long number)
 {
-    const long long rows = (long long)book->answer.rows;
+    long long rows = 0;
+    for (int64_t i = 0; i < book->answer.rows; i++)
+        rows += is_single(book, i);
     if (rows == 0)
         return;
     es_sink_format(s,
@@ -25,9 +34,10 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
                    "class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
                    number, rows, number);
-    for (int64_t i = 0; i < rows; i++)
-        es_page_table_pair(s, es_book_text(&book->answer, "key", i),
-                           es_book_text(&book->answer, "value", i));
+    for (int64_t i = 0; i < book->answer.rows; i++)
+        if (is_single(book, i))
+            es_page_table_pair(s, es_book_text(&book->answer, "key", i),
+                               es_book_text(&book->answer, "value", i));
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
 
