@@ -156,7 +156,8 @@ static void end_page(es_sink *s, bool figures)
 
 const char *es_report_missing(void) { return es_asset_missing; }
 
-static es_status check(int64_t count, const es_report_opts *opts, es_error *err)
+static es_status check(const char *const *runs, int64_t count, const char *path,
+                       const es_report_opts *opts, es_error *err)
 {
     if (count < 1 || count > ES_REPORT_RUNS)
         return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
@@ -166,6 +167,11 @@ static es_status check(int64_t count, const es_report_opts *opts, es_error *err)
                        "install nodejs and npm and build again with a network, or ask for a page "
                        "of tables only",
                        "figures are not built in: %s", es_asset_missing);
+    for (int64_t i = 0; i < count; i++)
+        if (es_file_same(path, runs[i]))
+            return es_fail_file(err, ES_E_ARGUMENT, path, -1, "report.out",
+                                "give the page a name of its own",
+                                "it would overwrite a run that is reported");
     return ES_OK;
 }
 
@@ -225,7 +231,7 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
     void *memory;
     size = size ? size : &unused;
     *size = (es_report_size){.runs = count};
-    ES_TRY(check(count, opts, err));
+    ES_TRY(check(runs, count, path, opts, err));
     ES_TRY(es_mem_array(opts->budget, count, 1, sizeof(es_book), "runs of a report", &memory, err));
     es_book *books = memory;
     es_status status = ES_OK;

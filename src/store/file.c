@@ -179,6 +179,13 @@ es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
                   : ES_OK;
 }
 
+bool es_file_same(const char *a, const char *b)
+{
+    struct stat one, two;
+    return stat(a, &one) == 0 && stat(b, &two) == 0 && S_ISREG(one.st_mode) &&
+           one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
 es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err)
 {
     static unsigned serial; /* two threads saving into one folder get two names */

@@ -46,6 +46,9 @@ es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void 
  *  is no regular file or the folder cannot be written. */
 es_status es_file_may_create(const char *path, bool overwrite, es_error *err);
 
+/*! es_file_same() : do two names lead to one regular file that is there, by links or otherwise? */
+bool es_file_same(const char *a, const char *b);
+
 /* A file being written under a temporary name in the folder of its final one. */
 typedef struct es_draft {
     const char *path; /* the final name: the caller's string */

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "store/file.h"
 #include "store/run_inside.h"
 
 /* ---- what a shard says of itself ---- */
@@ -74,13 +74,6 @@ static es_status fail_version(const joint *j, const char *what, es_error *err)
 
 /* ---- files ---- */
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat one, two;
-    return stat(a, &one) == 0 && stat(b, &two) == 0 && one.st_dev == two.st_dev &&
-           one.st_ino == two.st_ino;
-}
-
 /* Found out by what the names lead to: a link is the same file. */
 static es_status check_names(const char *const *paths, int64_t count, const char *out,
                              es_error *err)
@@ -92,10 +85,10 @@ static es_status check_names(const char *const *paths, int64_t count, const char
         return es_fail(err, ES_E_ARGUMENT, "file.path", "pass a file name", "no file name");
     for (int64_t i = 0; i < count; i++) {
         for (int64_t k = 0; k < i; k++)
-            if (same_file(paths[i], paths[k]))
+            if (es_file_same(paths[i], paths[k]))
                 return es_fail_file(err, ES_E_ARGUMENT, paths[i], -1, "merge.twice",
                                     "name each file once", "the file is given twice");
-        if (same_file(paths[i], out))
+        if (es_file_same(paths[i], out))
             return es_fail_file(err, ES_E_ARGUMENT, out, -1, "merge.output",
                                 "write to another file",
                                 "the output is one of the files to be joined");

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "driver/job.h"
 #include "stats/average.h"
+#include "store/file.h"
 #include "study/answer_kit.h"
 #include "study/run_pairs.h"
 
@@ -98,12 +98,6 @@ static es_status open_side(const char *path, es_budget *budget, es_run_side *out
                         "the run has no tables that say which columns tell rows apart");
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 static es_status open_study(es_job *job, es_error *err)
 {
     const compare_params *p = job->params;
@@ -113,7 +107,7 @@ static es_status open_study(es_job *job, es_error *err)
                          "two run files are compared, and %lld are named",
                          (long long)p->runs.count);
     for (int i = 0; i < 2; i++) {
-        if (job->out && same_file(job->out, p->runs.at[i]))
+        if (job->out && es_file_same(job->out, p->runs.at[i]))
             return es_fail_file(err, ES_E_ARGUMENT, job->out, -1, "compare.out",
                                 "give the comparison a name of its own",
                                 "it would overwrite a run that is compared");
