@@ -49,7 +49,7 @@ from .watch import Watch, Watched, watch
 
 __version__ = version
 
-__all__ = [
+__all__ = [  # without open, which is Python's own where names are imported by a star
     "ArgumentError",
     "Attention",
     "ColumnInfo",
@@ -75,7 +75,6 @@ __all__ = [
     "attend",
     "errors",
     "info",
-    "open",
     "report",
     "studies",
     "version",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
+import re
 import shlex
 import textwrap
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -16,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import _abi
 from ._calls import ISAS, Monitor, call_long, fill_exec
 from ._library import lib
-from .errors import check
+from .errors import EsscherError, check
 from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name
 from .progress import Line, reporter
 from .results import Answer, Result, result_of
@@ -42,8 +43,9 @@ def _common(study: _abi.Study) -> List[Tuple[str, Any, str, str]]:
          "go on with the run file of out, or begin it if there is none"),
         (keeps, "force", False, "bool",
          "overwrite the run file of out, and other files that are written"),
-        (keeps, "shard", None, "tuple[int, int]",
-         "(i, k): compute part i of k of the cells, 1 <= i <= k, into the run file of out"),
+        (keeps, "shard", None, "tuple[int, int] | str",
+         "(i, k) or 'i/k': compute part i of k of the cells, 1 <= i <= k, into the run file of "
+         "out"),
         (True, "max_memory", None, "int",
          "refuse to start when the memory bound is above so many bytes"),
         (True, "dry_run", False, "bool",
@@ -126,7 +128,31 @@ class StudyFunction:
                 if value is not None
                 for text in inputs.texts(self.parameters[keyword], value)
             ]
-            return self._run(texts, common)
+            try:
+                return self._run(texts, common)
+            except EsscherError as error:
+                inputs.blame(error)
+                self._translate(error)
+                raise
+
+    def _translate(self, error: EsscherError) -> None:
+        """Options as the program has them become keywords: ``--force`` is ``force=True``."""
+        flags = {p.keyword for p in self.parameters.values() if p.kind == FLAG}
+        flags |= {name for name, default, *_ in self.common if default is False}
+        known = {*self.parameters, *(name for name, *_ in self.common)}
+
+        def keyword(found: "re.Match[str]") -> str:
+            name, value = python_name(found[1]), found[2]
+            if name not in known:
+                return found[0]
+            if name in flags:
+                return f"{name}=True{found[2] or ''}"
+            return f"{name}={value.strip()}" if value else name
+
+        option = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)( [0-9A-Z][\w./]*)?")
+        error.message = option.sub(keyword, error.message)
+        error.hint = option.sub(keyword, error.hint)
+        error.args = (error.message,)
 
     def _bound(self, operands: Tuple[Any, ...], keywords: Dict[str, Any]) -> Dict[str, Any]:
         """Values by keyword. TypeError, as Python's own, for what does not fit."""
@@ -223,9 +249,23 @@ def _words(study: str, texts: List[Tuple[Parameter, str]], common: Dict[str, Any
         if name == "progress" or value is None or value is False:
             continue
         words.append("--" + name.replace("_", "-"))
-        if value is not True:
-            words.append("/".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        if name == "shard":
+            words.append("{}/{}".format(*_shard(value)))
+        elif value is not True:
+            words.append(str(value))
     return words
+
+
+def _shard(value: Any) -> Tuple[Any, Any]:
+    """Part i of k, of (i, k) or of 'i/k'."""
+    parts = value.split("/") if isinstance(value, str) else value
+    if not isinstance(parts, (tuple, list)) or len(parts) != 2:
+        raise TypeError(f"shard must be (i, k) or 'i/k', and not {value!r}")
+    if not isinstance(value, str):
+        return parts[0], parts[1]
+    if not all(part.isdecimal() for part in parts):
+        raise ValueError(f"shard must be (i, k) or 'i/k', and not {value!r}")
+    return int(parts[0]), int(parts[1])
 
 
 def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
@@ -243,7 +283,7 @@ def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
     opts.out = None if out is None else _abi.path(out)
     opts.resume, opts.force = bool(common.get("resume")), bool(common.get("force"))
     if common.get("shard") is not None:
-        shard, shards = common["shard"]
+        shard, shards = _shard(common["shard"])
         opts.shards = _abi.whole(shards, "shards", 1)
         opts.shard = _abi.whole(shard, "shard", 1, opts.shards)
     opts.line = shlex.join(words).encode("utf-8", "surrogateescape")
