@@ -1,7 +1,9 @@
 """Results: tables, columns, views, run files, a notebook's view and the figure in it."""
 
+import copy
 import math
 import os
+import pickle
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -65,7 +67,9 @@ class Parts(unittest.TestCase):
         measured = esscher.measure(q=x, k=x, v=x, out=path)
         for r in (self.r, measured, esscher.open(path)):
             self.assertEqual(r.main, "rows")
-        self.assertEqual(measured.csv(), measured.csv(measured.main))
+        fits_first = esscher.ball(n=[50, 100, 200], replicates=4, dim=2)
+        for r in (self.r, measured, fits_first):
+            self.assertEqual(r.csv(), r.csv(r.main))
 
     def test_views(self):
         self.assertIn(self.r.findings[0].split(" (")[0], str(self.r))
@@ -91,6 +95,20 @@ class Parts(unittest.TestCase):
         self.assertEqual(opened.provenance["sessions"][0]["version"], esscher.version)
         self.assertEqual(opened.provenance["parameters"]["dim"], "5")
 
+    def test_copies(self):
+        opened = esscher.open(self.path)
+        for r in (self.r, opened):
+            text = str(r)
+            other = copy.deepcopy(r)
+            other.tables["rows"]["n"][0] = 7
+            self.assertEqual(str(other), text)
+            self.assertEqual(r.tables["rows"]["n"][0], 100)
+        again = pickle.loads(pickle.dumps(opened))
+        self.assertEqual(str(again), str(opened))
+        self.assertEqual(again.json(), opened.json())
+        with self.assertRaisesRegex(TypeError, "esscher.open"):
+            pickle.dumps(self.r)
+
     def test_what_cannot_be_opened(self):
         with self.assertRaises(OSError):
             esscher.open("/nowhere.run")
@@ -108,6 +126,13 @@ class Parts(unittest.TestCase):
             self.assertIn("converge", page.read())
         with self.assertRaises(esscher.ExistsError):
             esscher.report(self.path, out=out, figures=False)
+        for page in (self.path, self.path + ".html"):
+            if page != self.path:
+                os.symlink(self.path, page)
+            with self.assertRaises(esscher.ArgumentError) as raised:
+                esscher.report(self.r, out=page, figures=False, force=True)
+            self.assertEqual(raised.exception.rule, "report.out")
+        self.assertEqual(esscher.open(self.path).findings, self.r.findings)
         with self.assertRaises(ValueError):
             esscher.report(esscher.converge(n=[50], replicates=4), out=out, figures=False)
 
@@ -173,7 +198,8 @@ class Figures(unittest.TestCase):
         keys = [self.column(key, tells_apart=True) for key, _ in dtype[:-1]]
         plot = plot_of(np.array(rows, dtype=dtype), [*keys, self.column("e")])
         self.assertEqual(plot.x.key, "n")
-        self.assertEqual([s.name for s in plot.series], ["policy full", "policy stream", "policy top"])
+        names = ["policy full", "policy stream", "policy top"]
+        self.assertEqual([s.name for s in plot.series], names)
         self.assertIn("head 0 of 6 alone", plot.caption)
 
     def test_the_legend_has_room(self):
