@@ -53,7 +53,7 @@ def _is_name(array: "np.ndarray[Any, Any]", column: ColumnInfo) -> bool:
     found = np.unique(array[column.key])
     if array.dtype[column.key].kind != "i" or column.unit or not 0 <= found[0] <= 1:
         return False
-    return len(found) == found[-1] - found[0] + 1
+    return bool(len(found) == found[-1] - found[0] + 1)
 
 
 def _choose(
