@@ -12,11 +12,12 @@ import ctypes
 import keyword
 import operator
 import os
+import re
 import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -171,6 +172,26 @@ def nearest(name: str, names: List[str]) -> Optional[str]:
     array = (ctypes.c_char_p * max(len(names), 1))(*(n.encode() for n in names))
     found = lib.es_nearest(name.encode(), array, len(names))
     return found.decode() if found else None
+
+
+_OPTION = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)( [0-9A-Z][\w./]*)?")
+
+
+def to_keywords(error: EsscherError, flags: Collection[str], known: Collection[str]) -> None:
+    """Options, which errors have as on a command line, become keywords: ``--force`` is
+    ``force=True``, ``--batch 0`` is ``batch=0``. Those of other commands stay what they are."""
+
+    def keyword_of(found: "re.Match[str]") -> str:
+        name, value = python_name(found[1]), found[2] or ""
+        if name not in known:
+            return found[0]
+        if name in flags:
+            return f"{name}=True{value}"
+        return f"{name}={value[1:]}" if value else name
+
+    error.message = _OPTION.sub(keyword_of, error.message)
+    error.hint = _OPTION.sub(keyword_of, error.hint)
+    error.args = (error.message,)
 
 
 # ---- values as text ----

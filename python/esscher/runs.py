@@ -14,7 +14,8 @@ import numpy as np
 from . import _abi
 from ._calls import call_long
 from ._library import lib
-from .errors import EmptyError, check
+from .errors import EmptyError, EsscherError, check
+from .params import to_keywords
 from .results import Answer, ColumnInfo, Result, Table, numbers, objects
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -486,5 +487,9 @@ def report(
         )
         return status
 
-    check(call_long(work, None), error)
+    try:
+        check(call_long(work, None), error)
+    except EsscherError as failure:
+        to_keywords(failure, ["force"], ["force", "out", "title"])
+        raise
     return os.fspath(out)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
-import re
 import shlex
 import textwrap
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -18,7 +17,7 @@ from . import _abi
 from ._calls import ISAS, Monitor, call_long, fill_exec
 from ._library import lib
 from .errors import EsscherError, check
-from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name
+from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name, to_keywords
 from .progress import Line, reporter
 from .results import Answer, Result, result_of
 
@@ -132,33 +131,21 @@ class StudyFunction:
                 return self._run(texts, common)
             except EsscherError as error:
                 inputs.blame(error)
-                self._translate(error)
+                to_keywords(error, self._flags(), self._keywords())
                 raise
 
-    def _translate(self, error: EsscherError) -> None:
-        """Options as the program has them become keywords: ``--force`` is ``force=True``."""
-        flags = {p.keyword for p in self.parameters.values() if p.kind == FLAG}
-        flags |= {name for name, default, *_ in self.common if default is False}
-        known = {*self.parameters, *(name for name, *_ in self.common)}
+    def _keywords(self) -> List[str]:
+        return [*self.parameters, *(name for name, *_ in self.common)]
 
-        def keyword(found: "re.Match[str]") -> str:
-            name, value = python_name(found[1]), found[2]
-            if name not in known:
-                return found[0]
-            if name in flags:
-                return f"{name}=True{found[2] or ''}"
-            return f"{name}={value.strip()}" if value else name
-
-        option = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)( [0-9A-Z][\w./]*)?")
-        error.message = option.sub(keyword, error.message)
-        error.hint = option.sub(keyword, error.hint)
-        error.args = (error.message,)
+    def _flags(self) -> List[str]:
+        own = [p.keyword for p in self.parameters.values() if p.kind == FLAG]
+        return own + [name for name, default, *_ in self.common if default is False]
 
     def _bound(self, operands: Tuple[Any, ...], keywords: Dict[str, Any]) -> Dict[str, Any]:
         """Values by keyword. TypeError, as Python's own, for what does not fit."""
         if len(operands) > (1 if self.operand else 0):
             raise TypeError(f"{self.__name__}() takes its parameters as keywords")
-        known = [*self.parameters, *(name for name, *_ in self.common)]
+        known = self._keywords()
         for keyword in keywords:
             if keyword not in known:
                 raise TypeError(self._unknown(keyword, known))

@@ -124,8 +124,9 @@ class Parts(unittest.TestCase):
         self.assertEqual(esscher.report(self.r, out=out, figures=False), out)
         with open(out, encoding="utf-8") as page:
             self.assertIn("converge", page.read())
-        with self.assertRaises(esscher.ExistsError):
+        with self.assertRaises(esscher.ExistsError) as raised:
             esscher.report(self.path, out=out, figures=False)
+        self.assertIn("force=True", raised.exception.hint)
         for page in (self.path, self.path + ".html"):
             if page != self.path:
                 os.symlink(self.path, page)
