@@ -521,6 +521,25 @@ static void runs_that_are_none_and_pages_that_exist(void **state)
         refuse(runs, 1, &(es_report_opts){.overwrite = true}, ES_E_UNSUPPORTED, "report.figures");
 }
 
+static void a_page_does_not_replace_a_run(void **state)
+{
+    (void)state;
+    static const double x[1];
+    const char *runs[] = {run_path};
+    char other[sizeof page_path];
+    make_run("something", 1, x, NULL);
+    snprintf(other, sizeof other, "%s", in_folder("link.html"));
+    unlink(other);
+    assert_int_equal(symlink(run_path, other), 0);
+    const char *const pages[] = {run_path, other};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(es_report_write(runs, 1, pages[i], &tables_only, NULL, &err),
+                         ES_E_ARGUMENT);
+        assert_string_equal(err.rule, "report.out");
+    }
+    write_and_read(&tables_only); /* the run is still one */
+}
+
 static void memory_is_counted(void **state)
 {
     (void)state;
@@ -583,6 +602,7 @@ int main(void)
         T(a_choice_of_rows_has_the_first_the_last_and_not_too_many),
         T(RP06_a_run_of_a_newer_schema_is_refused_and_named),
         T(runs_that_are_none_and_pages_that_exist),
+        T(a_page_does_not_replace_a_run),
         T(memory_is_counted),
         T(FS04_a_full_disk_leaves_the_old_page_and_no_draft),
         needy_test_setup_teardown(RP01_data_cannot_end_its_script, begin, end),

@@ -51,10 +51,10 @@ typedef struct es_report_size {
 /*! es_report_write() : the page of `count` run files at `path`: either whole or not
  *  there. `size`, when not NULL, says what went into it. O(files); memory: the tables of one run.
  *  Runs may be written to meanwhile; each is read as it stands.
- *  @return : ES_OK; ES_E_ARGUMENT without runs or with too many (report.runs); ES_E_UNSUPPORTED
- *  (report.figures) if figures are wanted and the library was built without npm; ES_E_EXISTS;
- *  whatever es_run_open() and es_run_get_table() return, naming the run (a newer schema:
- *  run.schema); ES_E_LIMIT; ES_E_MEMORY; ES_E_IO. */
+ *  @return : ES_OK; ES_E_ARGUMENT without runs or with too many (report.runs), or if the page is
+ *  one of them (report.out); ES_E_UNSUPPORTED (report.figures) if figures are wanted and the
+ * library was built without npm; ES_E_EXISTS; whatever es_run_open() and es_run_get_table() return,
+ * naming the run (a newer schema: run.schema); ES_E_LIMIT; ES_E_MEMORY; ES_E_IO. */
 ES_API es_status es_report_write(const char *const *runs, int64_t count, const char *path,
                                  const es_report_opts *opts, es_report_size *size, es_error *err);
 

@@ -51,7 +51,7 @@ from .watch import Watch, Watched, watch
 
 __version__ = version
 
-__all__ = [
+__all__ = [  # without open, which is Python's own where names are imported by a star
     "ArgumentError",
     "ArgumentTypeError",
     "Attention",
@@ -79,7 +79,6 @@ __all__ = [
     "attend",
     "errors",
     "info",
-    "open",
     "report",
     "studies",
     "version",

@@ -20,16 +20,22 @@ _HEAD = '''\
 """Made by python3 -m esscher._stub: change that, or the studies."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Union
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 '''
 
 _TYPES = '''
 PathLike = Union[str, "os.PathLike[str]"]
 __version__: str
+
+class Columns(Protocol):
+    """Columns by their names: a mapping, or a DataFrame."""
+
+    def keys(self) -> Iterable[Any]: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
 '''
 
 

@@ -1,24 +1,29 @@
 """Parameters of a study as keywords of a function: what they are called, and values as text.
 
 The library reads every parameter as text, as a command line has it. So a list of numbers becomes
-``0.5,1,2``, and an array where a file is expected becomes a ``.npy`` file in a temporary folder.
+``0.5,1,2``, and an array where a file of numbers is expected becomes a ``.npy`` file in a temporary
+folder.
 """
 
 from __future__ import annotations
 
+import csv
 import ctypes
 import keyword
 import operator
 import os
+import re
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from . import _abi, _arrays
 from ._library import lib
+from .errors import EsscherError
 
 # es_param_kind
 FLAG, TEXT, WHOLE, NUMBER, SEED, BYTES, CHOICE, REALS, COUNTS, TEXTS = range(1, 11)
@@ -27,16 +32,16 @@ FILE, FILES, NAMED, MODEL, OUTPUT = range(11, 16)
 # How the type of a parameter's values is written in signatures and stubs.
 _TYPES = {
     FLAG: "bool",
-    TEXT: "str | int | float",
+    TEXT: "str | float",
     WHOLE: "int",
     NUMBER: "float",
     SEED: "int",
     BYTES: "int | str",
     CHOICE: "str",
-    REALS: "str | float | Sequence[float]",
-    COUNTS: "str | int | Sequence[int]",
+    REALS: "str | float | Sequence[float] | NDArray[Any]",
+    COUNTS: "str | int | Sequence[int] | NDArray[Any]",
     TEXTS: "str | Sequence[str]",
-    FILE: "PathLike | ArrayLike",
+    FILE: "PathLike",
     FILES: "PathLike | Sequence[PathLike]",
     NAMED: "Mapping[str, PathLike] | str | Sequence[str]",
     MODEL: "PathLike",
@@ -80,7 +85,21 @@ class Parameter:
         """Type of its values, as source text."""
         if self.kind == CHOICE:
             return "Literal[" + ", ".join(map(repr, self.choices)) + "]"
-        return _TYPES[self.kind]
+        if self.is_list:
+            return "str | Sequence[str]"
+        more = {".npy": " | ArrayLike", ".csv": " | Columns"}
+        return _TYPES[self.kind] + more.get(self.holds, "")
+
+    @property
+    def is_list(self) -> bool:
+        """It is a text with commas between its words."""
+        return self.kind == TEXT and self.argument == "LIST"
+
+    @property
+    def holds(self) -> str:
+        """Ending of the files that it names, as help has it: ``.npy`` for those of numbers, which
+        are called ``FILE`` alone; empty of what is no file."""
+        return (Path(self.argument).suffix or ".npy") if self.kind == FILE else ""
 
     @property
     def default(self) -> Any:
@@ -155,6 +174,26 @@ def nearest(name: str, names: List[str]) -> Optional[str]:
     return found.decode() if found else None
 
 
+_OPTION = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)( [0-9A-Z][\w./]*)?")
+
+
+def to_keywords(error: EsscherError, flags: Collection[str], known: Collection[str]) -> None:
+    """Options, which errors have as on a command line, become keywords: ``--force`` is
+    ``force=True``, ``--batch 0`` is ``batch=0``. Those of other commands stay what they are."""
+
+    def keyword_of(found: "re.Match[str]") -> str:
+        name, value = python_name(found[1]), found[2] or ""
+        if name not in known:
+            return found[0]
+        if name in flags:
+            return f"{name}=True{value}"
+        return f"{name}={value[1:]}" if value else name
+
+    error.message = _OPTION.sub(keyword_of, error.message)
+    error.hint = _OPTION.sub(keyword_of, error.hint)
+    error.args = (error.message,)
+
+
 # ---- values as text ----
 
 
@@ -184,18 +223,38 @@ def _several(value: Any) -> List[Any]:
     return [value] if np.ndim(value) == 0 else list(np.asarray(value).reshape(-1))
 
 
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, np.number)):
+        raise TypeError(f"{name} must be a text, and not {value!r}")
+    return str(value)
+
+
 class Inputs:
     """Values as the library reads them; arrays are kept in files for as long as this is open."""
 
     def __init__(self) -> None:
         self._folder: Optional["tempfile.TemporaryDirectory[str]"] = None
+        self._keywords: Dict[str, str] = {}  # by the file that is written for them
 
     def __enter__(self) -> "Inputs":
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._folder:
-            self._folder.cleanup()
+            # in a thread, which no signal interrupts: files would stay behind for good
+            thread = threading.Thread(target=self._folder.cleanup)
+            thread.start()
+            thread.join()
+
+    def blame(self, error: EsscherError) -> None:
+        """An error about a file that nobody else knows is about the keyword it was written for."""
+        for path, name in self._keywords.items():
+            if error.file == path:
+                error.file = None
+                error.message = f"{name}: {error.message}"
+            error.message = error.message.replace(path, name)
+            error.hint = error.hint.replace(path, name)
+        error.args = (error.message,)
 
     def texts(self, parameter: Parameter, value: Any) -> List[str]:
         """A value as the texts that es_params_set() is given, one after the other."""
@@ -205,14 +264,14 @@ class Inputs:
                 raise TypeError(f"{name} must be True or False, and not {value!r}")
             return ["yes" if value else "no"]
         if kind in (FILE, MODEL, OUTPUT):
-            return [self._file(value, name, kind == FILE)]
+            return [self._file(value, name, parameter.holds)]
         if kind == NAMED:
             return self._named(value, name)
         if isinstance(value, str):
             return [value]
         if kind == FILES:
             files = [value] if _is_path(value) else value
-            return [self._file(one, name, False) for one in files]
+            return [self._file(one, name) for one in files]
         if kind == TEXTS:
             return [str(one) for one in value]
         if kind in (WHOLE, SEED, BYTES):
@@ -223,27 +282,50 @@ class Inputs:
             return [",".join(_real(one, name) for one in _several(value))]
         if kind == COUNTS:
             return [",".join(_whole(one, name) for one in _several(value))]
-        return [str(value)]
+        if parameter.is_list and isinstance(value, (list, tuple)):
+            return [",".join(_text(one, name) for one in value)]
+        return [_text(value, name)]
 
     def _named(self, value: Any, name: str) -> List[str]:
         if isinstance(value, str):
             return [value]
         if isinstance(value, Mapping):
-            return [f"{key}={self._file(file, name, True)}" for key, file in value.items()]
+            return [f"{key}={self._file(file, name)}" for key, file in value.items()]
         return [str(one) for one in value]
 
-    def _file(self, value: Any, name: str, arrays: bool) -> str:
+    def _file(self, value: Any, name: str, holds: str = "") -> str:
         if _is_path(value):
             return os.fsdecode(value)
-        if not arrays:
+        writers = {".npy": _write_array, ".csv": _write_table}
+        if holds not in writers:
             raise TypeError(f"{name} must be a path, and not {type(value).__name__}")
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="esscher-")
-        path = Path(self._folder.name) / f"{name}.npy"
-        while path.exists():  # of another value of the same parameter
-            path = path.with_name(path.stem + "_.npy")
-        np.save(path, saved(value, name))
-        return str(path)
+        path = os.path.join(self._folder.name, name + holds)
+        writers[holds](path, value, name)
+        self._keywords[path] = name
+        return path
+
+
+def _write_array(path: str, value: Any, name: str) -> None:
+    np.save(path, saved(value, name))
+
+
+def _write_table(path: str, value: Any, name: str) -> None:
+    """Columns by their names: a mapping, a DataFrame, or a structured array."""
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        value = {key: value[key] for key in value.dtype.names}
+    if not hasattr(value, "keys"):
+        raise TypeError(
+            f"{name} must be a path or columns by their names, and not {type(value).__name__}"
+        )
+    columns = {str(key): np.asarray(value[key]) for key in value.keys()}
+    if any(c.ndim != 1 or len(c) != len(next(iter(columns.values()))) for c in columns.values()):
+        raise ValueError(f"{name} must have columns of one length")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        rows.writerows(zip(*(c.tolist() for c in columns.values())))
 
 
 def saved(value: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ import importlib
 import json
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -315,7 +315,8 @@ class Result:
         return self._view("latex")
 
     def csv(self, table: Optional[str] = None) -> str:
-        """One table, every column, all digits."""
+        """One table (the main one by default), every column, all digits."""
+        table = self.main if table is None else table
         return self._view("csv", table=None if table is None else table.encode())
 
     def json_text(self) -> str:
@@ -340,12 +341,34 @@ class Result:
 
         return as_html(self)
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_answer": None}  # made again where it is looked at
+
     def __str__(self) -> str:
         return self.text(width=100).rstrip("\n")
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{key}[{len(array)}]" for key, array in self.tables.items())
         return f"<esscher {self.command}: {tables or 'no tables'}, {len(self.findings)} findings>"
+
+
+class _Held:
+    """The answer of a run, which lives in the library and in this process."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def __call__(self) -> Answer:
+        return self._answer
+
+    def __deepcopy__(self, _memo: object) -> "_Held":
+        return self  # nobody changes it
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a result that was computed here cannot be pickled: give the study out=, and pickle "
+            "esscher.open() of that file"
+        )
 
 
 def result_of(answer: Answer, command: str, path: Optional[str]) -> Result:
@@ -359,7 +382,7 @@ def result_of(answer: Answer, command: str, path: Optional[str]) -> Result:
         command,
         tables,
         answer.findings(),
-        lambda: answer,
+        _Held(answer),
         refuted=lib.es_answer_refuted(answer.handle),
         path=path,
     )

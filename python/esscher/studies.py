@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import _abi
 from ._calls import ISAS, Monitor, call_long, fill_exec
 from ._library import lib
-from .errors import check
-from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name
+from .errors import EsscherError, check
+from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name, to_keywords
 from .progress import Line, reporter
 from .results import Answer, Result, result_of
 
@@ -42,8 +42,9 @@ def _common(study: _abi.Study) -> List[Tuple[str, Any, str, str]]:
          "go on with the run file of out, or begin it if there is none"),
         (keeps, "force", False, "bool",
          "overwrite the run file of out, and other files that are written"),
-        (keeps, "shard", None, "tuple[int, int]",
-         "(i, k): compute part i of k of the cells, 1 <= i <= k, into the run file of out"),
+        (keeps, "shard", None, "tuple[int, int] | str",
+         "(i, k) or 'i/k': compute part i of k of the cells, 1 <= i <= k, into the run file of "
+         "out"),
         (True, "max_memory", None, "int",
          "refuse to start when the memory bound is above so many bytes"),
         (True, "dry_run", False, "bool",
@@ -126,13 +127,25 @@ class StudyFunction:
                 if value is not None
                 for text in inputs.texts(self.parameters[keyword], value)
             ]
-            return self._run(texts, common)
+            try:
+                return self._run(texts, common)
+            except EsscherError as error:
+                inputs.blame(error)
+                to_keywords(error, self._flags(), self._keywords())
+                raise
+
+    def _keywords(self) -> List[str]:
+        return [*self.parameters, *(name for name, *_ in self.common)]
+
+    def _flags(self) -> List[str]:
+        own = [p.keyword for p in self.parameters.values() if p.kind == FLAG]
+        return own + [name for name, default, *_ in self.common if default is False]
 
     def _bound(self, operands: Tuple[Any, ...], keywords: Dict[str, Any]) -> Dict[str, Any]:
         """Values by keyword. TypeError, as Python's own, for what does not fit."""
         if len(operands) > (1 if self.operand else 0):
             raise TypeError(f"{self.__name__}() takes its parameters as keywords")
-        known = [*self.parameters, *(name for name, *_ in self.common)]
+        known = self._keywords()
         for keyword in keywords:
             if keyword not in known:
                 raise TypeError(self._unknown(keyword, known))
@@ -223,9 +236,23 @@ def _words(study: str, texts: List[Tuple[Parameter, str]], common: Dict[str, Any
         if name == "progress" or value is None or value is False:
             continue
         words.append("--" + name.replace("_", "-"))
-        if value is not True:
-            words.append("/".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        if name == "shard":
+            words.append("{}/{}".format(*_shard(value)))
+        elif value is not True:
+            words.append(str(value))
     return words
+
+
+def _shard(value: Any) -> Tuple[Any, Any]:
+    """Part i of k, of (i, k) or of 'i/k'."""
+    parts = value.split("/") if isinstance(value, str) else value
+    if not isinstance(parts, (tuple, list)) or len(parts) != 2:
+        raise TypeError(f"shard must be (i, k) or 'i/k', and not {value!r}")
+    if not isinstance(value, str):
+        return parts[0], parts[1]
+    if not all(part.isdecimal() for part in parts):
+        raise ValueError(f"shard must be (i, k) or 'i/k', and not {value!r}")
+    return int(parts[0]), int(parts[1])
 
 
 def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
@@ -243,7 +270,7 @@ def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
     opts.out = None if out is None else _abi.path(out)
     opts.resume, opts.force = bool(common.get("resume")), bool(common.get("force"))
     if common.get("shard") is not None:
-        shard, shards = common["shard"]
+        shard, shards = _shard(common["shard"])
         opts.shards = _abi.whole(shards, "shards", 1)
         opts.shard = _abi.whole(shard, "shard", 1, opts.shards)
     opts.line = shlex.join(words).encode("utf-8", "surrogateescape")

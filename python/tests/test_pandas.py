@@ -22,6 +22,14 @@ class Frames(unittest.TestCase):
         self.assertEqual(r.to_pandas("fits").shape, (1, len(r.tables["fits"].dtype.names)))
         self.assertIsInstance(frame, pandas.DataFrame)
 
+    def test_a_frame_is_a_csv_file(self):
+        columns = {
+            "context": [1, 4, 16, 64, 256, 1024, 4096],
+            "loss": [5.72, 3.46, 2.41, 1.88, 1.6, 1.474, 1.405],
+        }
+        r = esscher.context_fit(pandas.DataFrame(columns))
+        self.assertEqual(r.findings, esscher.context_fit(columns).findings)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,9 @@
 """Results: tables, columns, views, run files, a notebook's view and the figure in it."""
 
+import copy
 import math
 import os
+import pickle
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -65,7 +67,9 @@ class Parts(unittest.TestCase):
         measured = esscher.measure(q=x, k=x, v=x, out=path)
         for r in (self.r, measured, esscher.open(path)):
             self.assertEqual(r.main, "rows")
-        self.assertEqual(measured.csv(), measured.csv(measured.main))
+        fits_first = esscher.ball(n=[50, 100, 200], replicates=4, dim=2)
+        for r in (self.r, measured, fits_first):
+            self.assertEqual(r.csv(), r.csv(r.main))
 
     def test_views(self):
         self.assertIn(self.r.findings[0].split(" (")[0], str(self.r))
@@ -91,6 +95,20 @@ class Parts(unittest.TestCase):
         self.assertEqual(opened.provenance["sessions"][0]["version"], esscher.version)
         self.assertEqual(opened.provenance["parameters"]["dim"], "5")
 
+    def test_copies(self):
+        opened = esscher.open(self.path)
+        for r in (self.r, opened):
+            text = str(r)
+            other = copy.deepcopy(r)
+            other.tables["rows"]["n"][0] = 7
+            self.assertEqual(str(other), text)
+            self.assertEqual(r.tables["rows"]["n"][0], 100)
+        again = pickle.loads(pickle.dumps(opened))
+        self.assertEqual(str(again), str(opened))
+        self.assertEqual(again.json(), opened.json())
+        with self.assertRaisesRegex(TypeError, "esscher.open"):
+            pickle.dumps(self.r)
+
     def test_what_cannot_be_opened(self):
         with self.assertRaises(OSError):
             esscher.open("/nowhere.run")
@@ -106,8 +124,16 @@ class Parts(unittest.TestCase):
         self.assertEqual(esscher.report(self.r, out=out, figures=False), out)
         with open(out, encoding="utf-8") as page:
             self.assertIn("converge", page.read())
-        with self.assertRaises(esscher.ExistsError):
+        with self.assertRaises(esscher.ExistsError) as raised:
             esscher.report(self.path, out=out, figures=False)
+        self.assertIn("force=True", raised.exception.hint)
+        for page in (self.path, self.path + ".html"):
+            if page != self.path:
+                os.symlink(self.path, page)
+            with self.assertRaises(esscher.ArgumentError) as raised:
+                esscher.report(self.r, out=page, figures=False, force=True)
+            self.assertEqual(raised.exception.rule, "report.out")
+        self.assertEqual(esscher.open(self.path).findings, self.r.findings)
         with self.assertRaises(ValueError):
             esscher.report(esscher.converge(n=[50], replicates=4), out=out, figures=False)
 
@@ -145,16 +171,62 @@ class Figures(unittest.TestCase):
         self.assertIsNone(plot_of(table[:0], [self.column("e", tells_apart=True)]))
 
     def test_more_lines_than_colours_are_said(self):
-        rows = [(g, n, 1.0 + n) for g in range(20) for n in range(3)]
+        rows = [(g, n, 1.0 + n) for g in range(30) for n in (5, 6, 7)]
         table = np.array(rows, dtype=[("g", "U4"), ("n", "i8"), ("e", "f8")])
         keys = [self.column("g", tells_apart=True), self.column("n", tells_apart=True)]
-        self.assertIn("the first 8 of 20 lines", plot_of(table, [*keys, self.column("e")]).caption)
+        plot = plot_of(table, [*keys, self.column("e")])
+        self.assertIn("the first 24 of 30 lines", plot.caption)
+        tree = ElementTree.fromstring(svg(plot))
+        self.assertEqual(len(tree.findall(".//circle")), 24 * 3)
 
-    def test_axes_of_one_number_and_of_both_signs(self):
-        for values in ([5.0], [0.0], [-1.0, 1.0], [1e-300, 1e300]):
+    def test_a_head_is_no_quantity(self):
+        rows = [(h, p, 1.0 + h) for h in range(6) for p in ("full", "stream", "top")]
+        table = np.array(rows, dtype=[("head", "i8"), ("policy", "U9"), ("e", "f8")])
+        keys = [self.column("head", tells_apart=True), self.column("policy", tells_apart=True)]
+        plot = plot_of(table, [*keys, self.column("e")])
+        self.assertEqual(plot.x.key, "head")
+        self.assertFalse(plot.joined)
+        tree = ElementTree.fromstring(svg(plot))
+        ticks = [t.text for t in tree.findall(".//text") if t.get("text-anchor") == "middle"]
+        self.assertEqual(ticks[:6], ["0", "1", "2", "3", "4", "5"])
+
+    def test_every_policy_is_drawn_before_every_head(self):
+        rows = [
+            (0, h, p, n, 1.0 + n)
+            for h in range(6) for p in ("full", "stream", "top") for n in (10, 20)
+        ]  # fmt: skip
+        dtype = [("layer", "i8"), ("head", "i8"), ("policy", "U9"), ("n", "i8"), ("e", "f8")]
+        keys = [self.column(key, tells_apart=True) for key, _ in dtype[:-1]]
+        plot = plot_of(np.array(rows, dtype=dtype), [*keys, self.column("e")])
+        self.assertEqual(plot.x.key, "n")
+        names = ["policy full", "policy stream", "policy top"]
+        self.assertEqual([s.name for s in plot.series], names)
+        self.assertIn("head 0 of 6 alone", plot.caption)
+
+    def test_the_legend_has_room(self):
+        names = ["a policy with a very long name indeed", "b"]
+        rows = [(g, n, 1.0 + n) for g in names for n in (10, 20)]
+        table = np.array(rows, dtype=[("g", "U40"), ("n", "i8"), ("e", "f8")])
+        keys = [self.column("g", tells_apart=True), self.column("n", tells_apart=True)]
+        tree = ElementTree.fromstring(svg(plot_of(table, [*keys, self.column("e")])))
+        label = next(t for t in tree.findall(".//text") if t.text.endswith("indeed"))
+        room = float(tree.get("width")) - float(label.get("x"))
+        self.assertGreater(room, 6 * len(label.text))
+
+    def test_axes_of_any_numbers(self):
+        extremes = ([5.0], [0.0], [-1.0, 1.0], [1e-300, 1e300], [-1e308, 1e308], [5e-324, 0.0])
+        spans = ([0.0, 0.01 * k] for k in range(1, 1001))
+        for values in (*extremes, *spans, [np.nan, np.nan]):
             axis = Axis(np.array(values), 0, 100)
-            self.assertTrue(all(math.isfinite(axis.at(v)) for v in values))
-            self.assertTrue(all(math.isfinite(t) for t in axis.ticks()))
+            self.assertTrue(all(math.isfinite(axis.at(v)) for v in values if v == v), values)
+            self.assertTrue(all(math.isfinite(t) for t in axis.ticks()), values)
+            self.assertLessEqual(len(axis.ticks()), 12, values)
+
+    def test_rows_without_a_place_are_not_drawn(self):
+        table = np.array([(np.nan, 1.0), (2.0, 1.0), (3.0, 2.0)], dtype=[("n", "f8"), ("e", "f8")])
+        plot = plot_of(table, [self.column("n", tells_apart=True), self.column("e")])
+        self.assertIn("1 rows have no number", plot.caption)
+        self.assertEqual(len(ElementTree.fromstring(svg(plot)).findall(".//circle")), 2)
 
     def test_texts_are_escaped(self):
         rows = [("<script>", n, 1.0 + n) for n in range(3)] + [("b", 1, 2.0)]

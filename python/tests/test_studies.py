@@ -6,16 +6,20 @@ import inspect
 import io
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import esscher
 from esscher import _stub
-from esscher.params import FLAG
+from esscher.params import FLAG, Inputs
 from esscher.progress import reporter
 
 PROGRAM = os.environ.get("ESSCHER_PROGRAM")
@@ -39,6 +43,7 @@ class Signatures(unittest.TestCase):
             with self.subTest(name):
                 self.assertIs(getattr(esscher, name), study)
                 self.assertIn(name, esscher.__all__)
+                self.assertNotIn("open", esscher.__all__)  # a star leaves Python's own alone
                 signature = inspect.signature(study)
                 for keyword, parameter in study.parameters.items():
                     self.assertIn(keyword, signature.parameters)
@@ -144,6 +149,111 @@ class Values(unittest.TestCase):
             with self.subTest(bad), self.assertRaises((TypeError, ValueError)):
                 esscher.converge(**{"n": [50], "replicates": 4, **bad})
 
+    def test_a_list_of_words(self):
+        x = np.random.default_rng(0).normal(size=(2, 20, 4))
+        ask = dict(q=x, k=x, v=x, keys=[4], simulations=4)
+        r = esscher.sparse(**ask, policy=["stream", "top"])
+        there = esscher.sparse(**ask, policy="stream,top")
+        self.assertEqual(results_only(r.json()), results_only(there.json()))
+        for bad in (dict(policy=[["top"]]), dict(policy=x), dict(correction=["none"])):
+            with self.subTest(bad), self.assertRaises((TypeError, ValueError)):
+                esscher.sparse(**{**ask, **bad})
+        with self.assertRaisesRegex(TypeError, "only must be a text, and not"):
+            esscher.claims(only=["hardmax-law"])
+
+    def test_what_is_no_array_is_not_taken_for_one(self):
+        x = np.eye(3)
+        for ask in (
+            lambda: esscher.downstream(model=".", tasks=x),
+            lambda: esscher.downstream(model=".", text=x),
+            lambda: esscher.downstream(model=".", tasks="t.tsv", plan=x),
+            lambda: esscher.probe(model=".", domain={"a": x}),
+            lambda: esscher.context_fit(x),
+        ):
+            with self.assertRaisesRegex(TypeError, "must be a path"):
+                ask()
+
+    def test_columns_are_a_table(self):
+        length = np.array([1, 4, 16, 64, 256, 1024, 4096])
+        loss = np.array([5.72, 3.46, 2.41, 1.88, 1.6, 1.474, 1.405])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "loss.csv"
+            lines = [f"{n},{y}" for n, y in zip(length, loss)]
+            path.write_text("\n".join(["context,loss", *lines]) + "\n")
+            there = esscher.context_fit(path)
+        columns = {"context": length, "loss": loss}
+        records = np.zeros(7, dtype=[("context", "i8"), ("loss", "f8")])
+        records["context"], records["loss"] = length, loss
+        for given in (columns, records):
+            self.assertEqual(esscher.context_fit(given).findings, there.findings)
+        with self.assertRaisesRegex(ValueError, "columns of one length"):
+            esscher.context_fit({"context": length, "loss": loss[1:]})
+
+    def test_an_error_names_the_keyword_of_an_array(self):
+        x = np.random.default_rng(0).normal(size=(2, 20, 4))
+        bad = x.copy()
+        bad[1, 5, 2] = np.nan
+        with self.assertRaises(esscher.NonFiniteError) as raised:
+            esscher.measure(q=x, k=bad, v=x)
+        error = raised.exception
+        self.assertEqual((error.file, error.row, error.col), (None, 5, 2))
+        self.assertTrue(str(error).startswith("k: head 1, row 5, column 2 is NaN"), str(error))
+        with self.assertRaises(esscher.NonFiniteError) as raised:
+            esscher.converge(cov=np.array([[1, np.nan], [0, 1]]), n=[50], replicates=4)
+        self.assertEqual((raised.exception.row, raised.exception.col), (0, 1))
+        with self.assertRaises(esscher.ShapeError) as raised:
+            esscher.measure(q=x, k=x[:, :, :3], v=x)
+        self.assertNotIn(tempfile.gettempdir(), str(raised.exception))
+
+    def test_what_is_read_is_not_overwritten(self):
+        x = np.random.default_rng(0).normal(size=(20, 4))
+        with tempfile.TemporaryDirectory() as folder:
+            path, link = os.path.join(folder, "q.npy"), os.path.join(folder, "link.npy")
+            np.save(path, x)
+            os.symlink(path, link)
+            for out in (path, link):
+                for ask in (dict(output=out), dict(per_query=out)):
+                    with self.assertRaises(esscher.ArgumentError) as raised:
+                        esscher.measure(q=path, k=x, v=x, **ask, force=True)
+                    self.assertEqual(raised.exception.rule, "file.input")
+            with self.assertRaises(esscher.ArgumentError):
+                esscher.exponent(keys=path, beta=1, n=[50], out=link, force=True)
+            np.testing.assert_array_equal(np.load(path), x)
+
+    def test_options_are_keywords_in_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.run")
+            esscher.converge(n=[50], replicates=4, out=path)
+            with self.assertRaises(esscher.ExistsError) as raised:
+                esscher.converge(n=[50], replicates=4, out=path)
+        self.assertIn("overwrite it with force=True", str(raised.exception))
+        with self.assertRaises(esscher.ShapeError) as raised:
+            esscher.measure(**dict.fromkeys("qkv", np.ones((2, 1, 3, 3))))
+        self.assertIn("batch=0 is the first", raised.exception.hint)
+        with self.assertRaises(esscher.EsscherError) as raised:
+            esscher.converge(n=[50], resume=True)
+        self.assertTrue(str(raised.exception).startswith("resume=True without out "))
+
+    def test_nothing_is_left_behind(self):
+        """Whenever somebody presses Ctrl-C: while files are removed, too."""
+        inputs = Inputs()
+        (path,) = inputs.texts(esscher.measure.parameters["q"], np.eye(3))
+        folder = os.path.dirname(path)
+        remove = inputs._folder.cleanup
+
+        def slowly():
+            time.sleep(0.3)
+            remove()
+
+        with mock.patch.object(inputs._folder, "cleanup", slowly):
+            threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+            with self.assertRaises(KeyboardInterrupt), inputs:
+                pass
+            deadline = time.monotonic() + 10
+            while os.path.exists(folder) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        self.assertFalse(os.path.exists(folder))
+
     def test_operands_and_several_files(self):
         """compare takes two run files, as a list, by name or not; a path alone is one file."""
         with tempfile.TemporaryDirectory() as folder:
@@ -235,6 +345,13 @@ class Values(unittest.TestCase):
             with self.assertRaises(esscher.EmptyError) as raised:
                 esscher.open(path)
             self.assertIn("shard 1 of 2", raised.exception.hint)
+            esscher.converge(n=[50], replicates=4, out=path, shard="2/2", force=True)
+            with self.assertRaises(esscher.EmptyError) as raised:
+                esscher.open(path)
+            self.assertIn("shard 2 of 2", raised.exception.hint)
+            for bad in ("2", "1/2/3", "a/b", 2, (1, 2, 3), (1, "2")):
+                with self.subTest(bad), self.assertRaisesRegex((TypeError, ValueError), "shard"):
+                    esscher.converge(n=[50], out=path, shard=bad)
 
     def test_remarks_are_logged(self):
         with tempfile.TemporaryDirectory() as folder, self.assertLogs("esscher", "WARNING") as logs:

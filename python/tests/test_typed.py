@@ -23,6 +23,10 @@ x = np.ones((3, 2), np.float32)
 y = esscher.attend(x, x, x, causal=True, stats=["lse"])
 y = esscher.attend(x, x, x, scale=np.array([0.5, 1]), prefixes=np.arange(1, 4), progress=True)
 y = esscher.attend(x, x, x, scale=0.5, stats="top_mass", top_k=np.array([1, 2]))
+esscher.converge(n=np.array([100, 200]), scales=np.linspace(0.5, 1, 2))
+esscher.sparse(q=x, k=x, v=x, policy=["stream", "top"], keys=range(1, 5))
+esscher.loss(model=".", text="t", window=np.array([4, 8]))
+esscher.context_fit({"context": [1, 4], "loss": np.ones(2)})
 r = esscher.converge(dim=3, scales=[0.5, 1], n="100..400*3", cov=np.eye(3), out="x.run")
 print(r.tables["rows"], r.columns("rows")["n"].unit, r.findings[0], r.json()["rows"])
 try:
@@ -34,9 +38,11 @@ except esscher.FileError as missing:
 """
 
 WRONG = """
+import numpy as np
 import esscher
 esscher.converge(dims=3)
 esscher.converge(law='x')
+esscher.downstream(tasks=np.ones(3))
 """
 
 
@@ -65,6 +71,7 @@ class Types(unittest.TestCase):
             done = mypy(str(program))
         self.assertIn('Unexpected keyword argument "dims"', done.stdout)
         self.assertIn("Literal['x']", done.stdout)
+        self.assertIn('Argument "tasks"', done.stdout)
 
 
 if __name__ == "__main__":

@@ -326,6 +326,7 @@ static es_status open_study(es_driver *d, es_error *err)
     es_job *job = &d->job;
     es_driver_phase(d, "reading inputs", 0.0);
     ES_TRY(job->study->open(job, err));
+    ES_TRY(es_outputs_check(job, err));
     if (job->study->takes & ES_TAKES_PRECISION)
         es_answer_fact(job->answer, "precision", es_dtype_name(job->precision));
     if (job->study->cost)

@@ -3,6 +3,7 @@
  *     params.c        values out of text, in a study's struct
  *     fingerprint.c   what determines the numbers, as a run file knows it
  *     jobs.c          what a study may ask for
+ *     outputs.c       what is written is nothing that is read
  *     keep.c          the run file: cells that are there, tables that are finished
  *     fold.c          stages whose cells are made of parts that are folded in order
  *     shards.c        a share of the cells, where other processes do theirs
@@ -106,6 +107,12 @@ void es_share_pick(const es_driver *d, int s, int64_t *missing, int64_t *count);
  *  one is to be taken for. */
 void es_share_tell(const es_driver *d);
 void es_share_price(const es_driver *d);
+
+/* ---- outputs.c ---- */
+
+/*! es_outputs_check() : is none of the files that the run writes one that it reads?
+ *  @return : ES_OK; ES_E_ARGUMENT (file.input). */
+es_status es_outputs_check(es_job *job, es_error *err);
 
 /* ---- keep.c ---- */
 

@@ -74,6 +74,11 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
 /*! es_matrix_cols() : columns that a file has, without reading its numbers. */
 es_status es_matrix_cols(const char *path, int64_t *cols, es_error *err);
 
+/*! es_blame_number() : a number of the file `path` is not finite: the place that es_view_scan()
+ *  `found` in view v, of `head` ("head 2, ", or ""). @return : ES_E_NONFINITE. */
+es_status es_blame_number(const char *path, const char *rule, const char *head, const es_view *v,
+                          const es_error *found, es_error *err);
+
 /*! es_blame_file() : what was refused came from this file (NULL: from none): a matrix that is no
  *  covariance, weights below 0, a key of length 0. Such a file is invalid, whatever the number that
  *  gave it away: ES_E_FORMAT with its name. NaN and infinities, answers that do not exist, and what

@@ -83,10 +83,7 @@ static es_status copy_finite(const char *role, const char *path, const es_view *
     es_scan scan;
     es_error found = {0};
     if (es_view_scan(v, role, &scan, &found) != ES_OK)
-        return es_fail_file(err, ES_E_NONFINITE, path, -1, "input.finite",
-                            "remove or replace the value", "row %lld, column %lld is %s",
-                            (long long)found.row, (long long)found.col,
-                            isnan(es_view_get(v, found.row, found.col)) ? "NaN" : "infinite");
+        return es_blame_number(path, "input.finite", "", v, &found, err);
     for (int64_t i = 0; i < v->rows; i++)
         es_view_read_row(v, i, out + i * v->cols);
     return ES_OK;
@@ -119,6 +116,20 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     }
     es_array_free(&array);
     return status;
+}
+
+es_status es_blame_number(const char *path, const char *rule, const char *head, const es_view *v,
+                          const es_error *found, es_error *err)
+{
+    const int64_t row = found->row, col = found->col;
+    es_fail_file(err, ES_E_NONFINITE, path, -1, rule, "remove or replace the value",
+                 "%srow %lld, column %lld is %s", head, (long long)row, (long long)col,
+                 isnan(es_view_get(v, row, col)) ? "NaN" : "infinite");
+    if (err) {
+        err->row = row;
+        err->col = col;
+    }
+    return ES_E_NONFINITE;
 }
 
 es_status es_blame_file(es_status status, const char *path, es_error *err)

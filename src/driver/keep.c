@@ -110,20 +110,21 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
 }
 
 /* What is said about columns: one row for each column of each view, in the order of the view; and
- * for those in no view, so that every column of the file is explained. */
-static const es_column said_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
-                                         {"title", "", "", ES_FORMAT_TEXT},
-                                         {"note", "", "", ES_FORMAT_TEXT},
-                                         {"key", "", "", ES_FORMAT_TEXT},
-                                         {"header", "", "", ES_FORMAT_TEXT},
-                                         {"unit", "", "", ES_FORMAT_TEXT},
-                                         {"format", "", "", ES_FORMAT_TEXT},
-                                         {"definition", "", "", ES_FORMAT_TEXT},
-                                         {"standing", "", "", ES_FORMAT_TEXT},
-                                         {"error", "", "", ES_FORMAT_TEXT},
-                                         {"hidden", "", "", ES_FORMAT_TEXT},
-                                         {"role", "", "", ES_FORMAT_TEXT},
-                                         {0}};
+ * for those in no view, so that every column of the file is explained. `more`: the view is shown
+ * only to who asks for everything ("yes"), or was not shown this time ("never"). `each`, `label`:
+ * the key that the column is one of several of, and what tells it from the others. `missing`: a
+ * text that is empty is none, for the file has no other word for it. `place`: among the columns of
+ * the table, which the file has only if there are rows. */
+static const es_column said_columns[] = {
+    {"table", "", "", ES_FORMAT_TEXT},    {"title", "", "", ES_FORMAT_TEXT},
+    {"note", "", "", ES_FORMAT_TEXT},     {"key", "", "", ES_FORMAT_TEXT},
+    {"header", "", "", ES_FORMAT_TEXT},   {"unit", "", "", ES_FORMAT_TEXT},
+    {"format", "", "", ES_FORMAT_TEXT},   {"definition", "", "", ES_FORMAT_TEXT},
+    {"standing", "", "", ES_FORMAT_TEXT}, {"error", "", "", ES_FORMAT_TEXT},
+    {"hidden", "", "", ES_FORMAT_TEXT},   {"role", "", "", ES_FORMAT_TEXT},
+    {"more", "", "", ES_FORMAT_TEXT},     {"each", "", "", ES_FORMAT_TEXT},
+    {"label", "", "", ES_FORMAT_TEXT},    {"missing", "", "", ES_FORMAT_TEXT},
+    {"place", "", "", ES_FORMAT_COUNT},   {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
 
 /* A key tells rows apart, an error belongs to another column; the rest was found. */
@@ -134,10 +135,28 @@ static const char *role_of(const es_table_spec *spec, const es_table_column *c)
     return spec->keys && es_words_at(spec->keys, c->spec->key) >= 0 ? "key" : "value";
 }
 
+static const char *yes_no(bool yes) { return yes ? "yes" : "no"; }
+
+static const char *more_of(const es_table *t, const es_table_view *view)
+{
+    if (!view)
+        return "no";
+    return t->hidden >> (view - t->spec->views) & 1 ? "never" : yes_no(view->more);
+}
+
+static bool has_missing(const es_table *t, const es_table_column *c)
+{
+    for (int64_t i = 0; c->texts && i < t->rows; i++)
+        if (!c->texts[i])
+            return true;
+    return false;
+}
+
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
-                       const es_table_column *c, bool hidden)
+                       const es_table_column *c, int64_t place, bool hidden)
 {
     char error[ES_KEY_ROOM] = "";
+    const char *each = !c->spec->each ? "" : c->is_error ? c->spec->error : c->spec->key;
     const int64_t row = es_table_row(to);
     if (c->spec->error && !c->is_error)
         es_key(error, c->spec->error, c->key + strlen(c->spec->key));
@@ -153,10 +172,15 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
                                                         : "",
                                   es_standing_name(c->is_error ? 0 : c->spec->standing),
                                   error,
-                                  hidden ? "yes" : "no",
-                                  role_of(es_table_about(t), c)};
-    for (int i = 0; said_columns[i].key; i++)
+                                  yes_no(hidden),
+                                  role_of(es_table_about(t), c),
+                                  more_of(t, view),
+                                  each,
+                                  *each ? c->name + strlen(each) + 1 : "", /* name: EACH_LABEL */
+                                  yes_no(has_missing(t, c))};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         es_table_text(to, row, said_columns[i].key, values[i]);
+    es_table_count(to, row, "place", place);
 }
 
 /* Columns of a view stand in the order in which it names them. */
@@ -170,11 +194,11 @@ static void say_view(es_table *to, const es_table *t, const es_table_view *view)
         at += length;
         for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
             if (!c.is_error && strcmp(c.spec->key, word) == 0)
-                say_column(to, t, view, &c, false);
+                say_column(to, t, view, &c, j, false);
     }
     for (int64_t j = 0; !view->columns && es_table_column_at(t, j, &c); j++)
         if (!c.is_error)
-            say_column(to, t, view, &c, false);
+            say_column(to, t, view, &c, j, false);
 }
 
 static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
@@ -193,32 +217,125 @@ static void say_table(es_table *to, const es_table *t)
         say_view(to, t, v);
     for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
         if (!in_a_view(spec, &c))
-            say_column(to, t, spec->views, &c, true);
+            say_column(to, t, spec->views, &c, j, true);
 }
 
-static const es_column lone_columns[] = {
-    {"key", "", "", ES_FORMAT_TEXT}, {"value", "", "", ES_FORMAT_TEXT}, {0}};
+/* What tables are, in their order; those without rows are told of here alone. */
+static const es_column table_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
+                                          {"record", "", "", ES_FORMAT_TEXT},
+                                          {"inside", "", "", ES_FORMAT_TEXT},
+                                          {"link", "", "", ES_FORMAT_TEXT},
+                                          {"nested", "", "", ES_FORMAT_TEXT},
+                                          {"only_inside", "", "", ES_FORMAT_TEXT},
+                                          {0}};
+static const es_table_spec tables_table = {"_tables", table_columns, NULL};
+
+static void say_spec(es_table *to, const es_table_spec *spec)
+{
+    const int64_t row = es_table_row(to);
+    const char *const values[] = {spec->key,
+                                  yes_no(spec->record),
+                                  spec->inside ? spec->inside : "",
+                                  spec->link ? spec->link : "",
+                                  spec->nested ? spec->nested : "",
+                                  yes_no(spec->only_inside)};
+    for (int i = 0; table_columns[i].key; i++)
+        es_table_text(to, row, table_columns[i].key, values[i]);
+}
+
+/* ---- what stands beside the tables ---- */
+
+/* Results that stand alone. `json` has their kind, too, and lists, of which `value` is empty;
+ * `after`: how many tables stand before it in JSON. */
+static const es_column lone_columns[] = {{"key", "", "", ES_FORMAT_TEXT},
+                                         {"value", "", "", ES_FORMAT_TEXT},
+                                         {"json", "", "", ES_FORMAT_TEXT},
+                                         {"after", "", "", ES_FORMAT_COUNT},
+                                         {0}};
 static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
 
 static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
 
+/* The rest of an answer: was it refuted, who computed it, on what. */
+static const es_column about_columns[] = {
+    {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_spec about_table = {"_about", about_columns, NULL};
+
+/* A text that a pen writes, in memory. */
+typedef struct gathered {
+    void *bytes;
+    int64_t used, room;
+} gathered;
+
+static bool gather(void *user, const char *bytes, size_t count)
+{
+    gathered *g = user;
+    const int64_t needed = g->used + (int64_t)count + 1;
+    if (es_mem_grow(NULL, &g->bytes, &g->room, needed, 1, "a text", NULL) != ES_OK)
+        return false;
+    memcpy((char *)g->bytes + g->used, bytes, count);
+    g->used += (int64_t)count;
+    ((char *)g->bytes)[g->used] = '\0';
+    return true;
+}
+
+/* Member "json" of a row: a result, or the provenance if there is none. */
+static es_status say_json(es_table *to, int64_t row, const es_answer *answer, const lone *l,
+                          es_error *err)
+{
+    gathered g = {0};
+    es_pen pen = {.write = gather, .user = &g};
+    if (l)
+        es_json_lone(l, &pen);
+    else
+        es_json_provenance(answer, &pen);
+    es_pen_flush(&pen);
+    if (!pen.failed)
+        es_table_text(to, row, "json", g.bytes);
+    es_mem_free(NULL, g.bytes);
+    return pen.failed ? es_fail(err, ES_E_MEMORY, "memory.system", "",
+                                "there is no memory for what the run file keeps")
+                      : ES_OK;
+}
+
+static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
+{
+    char room[ES_FORMAT_ROOM];
+    for (int64_t i = 0; i < answer->results.count; i++) {
+        const lone *l = &answer->results.at[i];
+        const int64_t row = es_table_row(to);
+        es_table_text(to, row, "key", l->key);
+        es_table_text(to, row, "value", l->rank ? "" : es_lone_text(l, room, sizeof room));
+        es_table_count(to, row, "after", l->after);
+        ES_TRY(say_json(to, row, answer, l, err));
+    }
+    return ES_OK;
+}
+
+static es_status say_about(es_table *to, const es_answer *answer, es_error *err)
+{
+    const int64_t refuted = es_table_row(to), provenance = es_table_row(to);
+    es_table_text(to, refuted, "key", "refuted");
+    es_table_text(to, refuted, "json", es_answer_refuted(answer) ? "true" : "false");
+    es_table_text(to, provenance, "key", "provenance");
+    return say_json(to, provenance, answer, NULL, err);
+}
+
 /* Tables about the tables, in an answer of their own. */
 static es_status make_about(const es_answer *answer, es_answer *about, es_error *err)
 {
     const es_table *t;
-    const char *text, *key;
-    char value[ES_FORMAT_ROOM];
+    const char *text;
     es_table *said = es_answer_table(about, &said_table),
-             *alone = es_answer_table(about, &lone_table);
-    es_table *findings = es_answer_table(about, &finding_table);
-    for (int64_t i = 0; (t = es_answer_at(answer, i)); i++)
+             *specs = es_answer_table(about, &tables_table),
+             *findings = es_answer_table(about, &finding_table);
+    for (int64_t i = 0; (t = es_answer_at(answer, i)); i++) {
+        say_spec(specs, es_table_about(t));
         say_table(said, t);
-    for (int64_t i = 0; es_answer_lone(answer, i, &key, value, sizeof value, &text); i++) {
-        const int64_t row = es_table_row(alone);
-        es_table_text(alone, row, "key", key);
-        es_table_text(alone, row, "value", text);
     }
+    ES_TRY(say_lone(es_answer_table(about, &lone_table), answer, err));
+    ES_TRY(say_about(es_answer_table(about, &about_table), answer, err));
     for (int64_t i = 0; (text = es_answer_finding(answer, i)); i++)
         es_table_text(findings, es_table_row(findings), "sentence", text);
     return es_answer_status(about, err);

@@ -10,13 +10,22 @@
 #include "report/page_data.h"
 #include "report/page_parts.h"
 #include "report/page_table.h"
+#include "store/file.h"
 
 /* ---- a run ---- */
+
+/* Has a result that stands alone one value? A list is for programs. */
+static bool is_single(const es_book *book, int64_t i)
+{
+    return es_book_text(&book->answer, "json", i)[0] != '[';
+}
 
 /* Results that stand alone, beside the tables. */
 static void put_answer(es_sink *s, const es_book *book, long long number)
 {
-    const long long rows = (long long)book->answer.rows;
+    long long rows = 0;
+    for (int64_t i = 0; i < book->answer.rows; i++)
+        rows += is_single(book, i);
     if (rows == 0)
         return;
     es_sink_format(s,
@@ -25,9 +34,10 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
                    "class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
                    number, rows, number);
-    for (int64_t i = 0; i < rows; i++)
-        es_page_table_pair(s, es_book_text(&book->answer, "key", i),
-                           es_book_text(&book->answer, "value", i));
+    for (int64_t i = 0; i < book->answer.rows; i++)
+        if (is_single(book, i))
+            es_page_table_pair(s, es_book_text(&book->answer, "key", i),
+                               es_book_text(&book->answer, "value", i));
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
 
@@ -146,7 +156,8 @@ static void end_page(es_sink *s, bool figures)
 
 const char *es_report_missing(void) { return es_asset_missing; }
 
-static es_status check(int64_t count, const es_report_opts *opts, es_error *err)
+static es_status check(const char *const *runs, int64_t count, const char *path,
+                       const es_report_opts *opts, es_error *err)
 {
     if (count < 1 || count > ES_REPORT_RUNS)
         return es_fail(err, ES_E_ARGUMENT, "report.runs", "name one run file or several",
@@ -156,6 +167,11 @@ static es_status check(int64_t count, const es_report_opts *opts, es_error *err)
                        "install nodejs and npm and build again with a network, or ask for a page "
                        "of tables only",
                        "figures are not built in: %s", es_asset_missing);
+    for (int64_t i = 0; i < count; i++)
+        if (es_file_same(path, runs[i]))
+            return es_fail_file(err, ES_E_ARGUMENT, path, -1, "report.out",
+                                "give the page a name of its own",
+                                "it would overwrite a run that is reported");
     return ES_OK;
 }
 
@@ -215,7 +231,7 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
     void *memory;
     size = size ? size : &unused;
     *size = (es_report_size){.runs = count};
-    ES_TRY(check(count, opts, err));
+    ES_TRY(check(runs, count, path, opts, err));
     ES_TRY(es_mem_array(opts->budget, count, 1, sizeof(es_book), "runs of a report", &memory, err));
     es_book *books = memory;
     es_status status = ES_OK;

@@ -22,7 +22,7 @@ static const es_param params[] = {
      "labelled texts, a line each: sentence, tab, label (a number, or a name of id2label); the "
      "first line may name the columns",
      FIELD(tasks)},
-    {"text", 0, ES_PARAM_FILE, "FILE",
+    {"text", 0, ES_PARAM_FILE, "T.txt",
      "instead of --tasks, text whose paragraphs (blank lines divide them) are embedded",
      FIELD(text)},
     {"concat", 0, ES_PARAM_WHOLE, "K",

@@ -47,10 +47,7 @@ es_status measure_scan(const es_array *array, const measure_layout *l, const cha
             continue;
         if (array->rank > 2)
             snprintf(head, sizeof head, "head %lld, ", (long long)h);
-        return es_fail_file(err, ES_E_NONFINITE, path, -1, "measure.finite",
-                            "remove or replace the value", "%srow %lld, column %lld is %s", head,
-                            (long long)found.row, (long long)found.col,
-                            isnan(es_view_get(&view, found.row, found.col)) ? "NaN" : "infinite");
+        return es_blame_number(path, "measure.finite", head, &view, &found, err);
     }
     return ES_OK;
 }

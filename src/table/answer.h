@@ -75,6 +75,10 @@ bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size
  *  the failure kept, if there is no memory. */
 lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t rows, int64_t cols);
 
+/*! es_lone_text() : a result of one value as text with all digits, which may be in `room` (size).
+ */
+const char *es_lone_text(const lone *l, char *room, size_t size);
+
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);
 
@@ -102,6 +106,8 @@ void es_pen_flush(es_pen *pen);
 es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
                               es_pen *pen, es_error *err);
 void es_answer_json_view(const es_answer *a, es_pen *pen);
+void es_json_lone(const lone *l, es_pen *pen);
+void es_json_provenance(const es_answer *a, es_pen *pen);
 es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
                                es_error *err);
 es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,

@@ -183,6 +183,16 @@ void es_answer_texts(es_answer *answer, const char *key, const char *const *text
     put_texts(answer, &answer->results, key, texts, n);
 }
 
+const char *es_lone_text(const lone *l, char *room, size_t size)
+{
+    if (l->kind == LONE_TEXT)
+        return l->text;
+    if (isnan(l->reals[0]))
+        return "";
+    snprintf(room, size, "%.17g", l->reals[0]);
+    return room;
+}
+
 bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room, size_t size,
                     const char **text)
 {
@@ -191,13 +201,7 @@ bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char 
         if (l->rank > 0 || at-- > 0)
             continue;
         *key = l->key;
-        *text = l->kind == LONE_TEXT ? l->text : room;
-        if (l->kind != LONE_TEXT) {
-            if (isnan(l->reals[0]))
-                room[0] = '\0';
-            else
-                snprintf(room, size, "%.17g", l->reals[0]);
-        }
+        *text = es_lone_text(l, room, size);
         return true;
     }
     return false;

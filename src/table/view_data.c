@@ -354,7 +354,9 @@ static void json_lone(const lone *l, int depth, es_pen *pen)
     }
 }
 
-static void json_provenance(const es_answer *a, es_pen *pen)
+void es_json_lone(const lone *l, es_pen *pen) { json_lone(l, 0, pen); }
+
+void es_json_provenance(const es_answer *a, es_pen *pen)
 {
     bool first = true;
     es_pen_put(pen, "{");
@@ -439,7 +441,7 @@ void es_answer_json_view(const es_answer *a, es_pen *pen)
     json_key(pen, "seed", 1, &first);
     es_pen_format(pen, a->seed < 0 ? "null" : "%lld", (long long)a->seed);
     json_key(pen, "provenance", 1, &first);
-    json_provenance(a, pen);
+    es_json_provenance(a, pen);
     for (int64_t i = 0; i <= a->tables_count; i++) {
         for (; next < a->results.count && a->results.at[next].after <= i; next++) {
             json_key(pen, a->results.at[next].key, 1, &first);
