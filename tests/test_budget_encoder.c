@@ -81,8 +81,21 @@ static void plans_count_what_is_kept(void **state)
         }
 }
 
+/* Two labels of two that stay say little: Wilson's interval is [.342, 1], and its half over 1.96 is
+ * the error. */
+static void all_of_a_few_labels_have_an_error(void **state)
+{
+    (void)state;
+    es_answer *a = ask("top", "1", in_folder("all.json"));
+    const es_table *v = es_answer_find(a, "verified");
+    assert_near(es_table_get(v, 0, "agreement"), 1.0, 0.0);
+    assert_near(es_table_get(v, 0, "agreement_se"), 0.5 * (1.0 - 0.34238) / 1.95996, 1e-5);
+    es_answer_free(a);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_count_what_is_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_count_what_is_kept),
+                                       cmocka_unit_test(all_of_a_few_labels_have_an_error)};
     return cmocka_run_group_tests(tests, make_inputs, remove_inputs);
 }

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <esscher/fit.h>
+
 #include "base/error.h"
 #include "lab/downstream.h"
 #include "stats/proportion.h"
@@ -66,14 +68,21 @@ es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t stat
     return relative_of(job, runs, STATE, state);
 }
 
+/* A share of labels. Its error is a half of Wilson's interval over 1.96: it is not 0 where all of a
+ * few are the same. */
+static es_measured share_of(int64_t count, int64_t all)
+{
+    const es_proportion p = es_proportion_of(count, all);
+    return (es_measured){p.value, (p.high - p.low) / (2.0 * ES_SIGMAS_95)};
+}
+
 /* Labels that agree are counted. */
 static es_measured label_agreement(const es_job *job, budget_runs runs)
 {
     int64_t same = 0;
     for (int64_t i = 0; i < runs.count; i++)
         same += trial_of(job, runs, i).ends[ES_END_AGREE] > 0.5;
-    const es_proportion p = es_proportion_of(same, runs.count);
-    return (es_measured){p.value, p.se};
+    return share_of(same, runs.count);
 }
 
 es_measured budget_found_end(const es_job *job, budget_runs runs, int end)
@@ -97,8 +106,7 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
     for (int64_t i = 0; i < runs.count; i++)
         right += es_logits_best(trial_of(job, runs, i).logits + which * labels, labels) ==
                  s->verify.tasks.labels[i];
-    const es_proportion p = es_proportion_of(right, runs.count);
-    return (es_measured){p.value, p.se};
+    return share_of(right, runs.count);
 }
 
 /* ---- tables ---- */
@@ -119,7 +127,9 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
          .error = "kl_se"},                                                                        \
     {                                                                                              \
         "agreement", "agreement", "", ES_FORMAT_REAL,                                              \
-            "share of most likely next tokens, or labels, that stay", .error = "agreement_se"      \
+            "share of most likely next tokens, or labels, that stay; of labels the error is that " \
+            "of Wilson's interval",                                                                \
+            .error = "agreement_se"                                                                \
     }
 
 static const es_column verified_columns[] = {
@@ -130,7 +140,8 @@ static const es_column verified_columns[] = {
     {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
      .error = "state_se"},
     END_COLUMNS,
-    {"accuracy", "accuracy", "", ES_FORMAT_REAL, "share of labelled texts that are right",
+    {"accuracy", "accuracy", "", ES_FORMAT_REAL,
+     "share of labelled texts that are right; its error is that of Wilson's interval",
      .error = "accuracy_se"},
     {"loss_whole", "loss, all", "nats", ES_FORMAT_REAL, "extra loss over all positions",
      .error = "loss_whole_se"},
