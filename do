@@ -382,7 +382,8 @@ What is *off* says so in the table: from 4 and 8 draws, intervals of map rates o
 those of mean rates 93. Presumably errors of draws are skew there, and few draws seldom see their tail; 32 draws do. Take \`--replicates 32\` where a rate of a real head has to be relied on.
 
 Not in the table: claims that take longer than those here (their level is 0.2 %, too); whether domains of real text differ, for
-which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); intervals of design effects and effective tokens
+which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); predictions of budget on
+a decoder, for which docs/BUDGET.md has 160 seeds; intervals of design effects and effective tokens
 (\`tests/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
 exact curves from queries and halves of a pool, which docs/PREDICTION.md finds too small for other text.
 
