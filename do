@@ -313,10 +313,10 @@ arm)
         libsqlite3-dev libjansson-dev libutf8proc-dev libpcre2-dev libcmocka-dev
     : >build/check.txt
     # Not run: tests of the source (label house), hours of numbers (slow, NU05), what is about this machine's compiler, Python,
-    # browser, shells, launchers and clocks.
+    # browser, shells, launchers and clocks, and little memory, in which QEMU itself does not start.
     if build arm; then
         ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(house|slow)$' --exclude-regex \
-            '^(attend_edges.NU05.*|install|reproducible|files_.*|python_.*|docs_.*|notebook|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*)$' \
+            '^(attend_edges.NU05.*|install|reproducible|files_.*|python_.*|docs_.*|notebook|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*|cli_cl08_memory)$' \
             "$@"
     else
         note "failed arm building"
