@@ -236,6 +236,54 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
     }
 }
 
+/* A pool without the first 4 tokens of every block has the other rows of a full one, in their
+ * order; a block of 4 tokens and one of 3 give none. With --special drop the last go, too. */
+static void first_tokens_are_left_out(void **state)
+{
+    (void)state;
+    int32_t few[2][2];
+    char paths[3][512];
+    const char *const texts[] = {paths[0], paths[1], paths[2]};
+    strcpy(paths[0], write_words("one", 5, 2, few[0])); /* [CLS] and [SEP] with them: 4 tokens */
+    strcpy(paths[1], write_words("text", 3, WORDS, words));
+    strcpy(paths[2], write_words("two", 6, 1, few[1]));
+    es_pool_spec spec = pool_spec_of("text", "pool");
+    es_pool *full, *pool;
+    assert_ok(es_pool_build(&spec, NULL, &err));
+    assert_ok(es_pool_open(spec.folder, &full, &err));
+    spec = pool_spec_of("text", "skipped");
+    spec.texts = texts;
+    spec.n_texts = 3;
+    spec.skip = 4;
+    for (int drop = 0; drop < 2; drop++) {
+        spec.drop_specials = drop;
+        assert_ok(es_pool_build(&spec, NULL, &err));
+        assert_ok(es_pool_open(spec.folder, &pool, &err));
+        const es_pool_info info = es_pool_about(pool);
+        assert_int_equal(info.blocks, BLOCKS);
+        assert_int_equal(info.tokens, TOKENS - (4 + drop) * BLOCKS);
+        assert_false(info.specials);
+        for (int64_t b = 0; b < BLOCKS; b++) {
+            int64_t from, rows, first, count;
+            float want[LENGTH * 12], got[LENGTH * 12];
+            assert_ok(es_pool_block(full, b, &from, &rows, &err));
+            assert_ok(es_pool_block(pool, b, &first, &count, &err));
+            assert_int_equal(count, rows - 4 - drop);
+            assert_ok(es_pool_rows(full, 1, from + 4, count, want, &err));
+            assert_ok(es_pool_rows(pool, 1, first, count, got, &err));
+            assert_memory_equal(got, want, (size_t)(count * 12) * sizeof *got);
+        }
+        es_pool_close(pool);
+        remove_pool("skipped");
+    }
+    spec.texts = &texts[2];
+    spec.n_texts = 1;
+    assert_int_equal(es_pool_build(&spec, NULL, &err), ES_E_EMPTY);
+    assert_string_equal(err.rule, "pool.short");
+    es_pool_close(full);
+    remove_pool("pool");
+}
+
 /* Means over queries and standard errors over blocks of what plain f64 loops give. f32 is good for
  * 1e-6 of an entropy of 4; the spread over blocks, 1e-3 and more, loses what the mean has. */
 static void check_context(bool drop_specials)
@@ -525,6 +573,7 @@ int main(void)
         cmocka_unit_test(texts_that_are_none),
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
+        cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(context_is_that_of_the_blocks),
         cmocka_unit_test(interrupted_and_resumed_gives_the_same_bytes),
         cmocka_unit_test(other_parameters_are_refused),

@@ -136,7 +136,7 @@ typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
 typedef struct es_pool_info {
     int64_t tokens, hidden, layers, heads;
     int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
-    bool specials;          /* are rows of [CLS] and [SEP] among the tokens? */
+    bool specials;          /* are rows of all [CLS] and [SEP] among the tokens? */
     es_pool_store store;
     int64_t repeats;
     bool sparse; /* only some rows are kept */
@@ -160,6 +160,8 @@ typedef struct es_pool_spec {
     int64_t length; /* ids of a block, specials included; 0: as many as the model takes */
     bool repeat;
     bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
+    int64_t skip; /* leave out the rows of so many first tokens of every block, specials included,
+                     and blocks that have no others; 0: none. At most ES_TOKENIZER_SPECIALS */
     es_text_invalid invalid;
     es_pool_store store;
     const char *folder;

@@ -23,7 +23,8 @@ typedef struct es_pool_params {
     int special, shuffle;
     int store; /* store: -1 until it is known how much that takes */
     bool repeat, allow_trailing;
-    bool stream; /* of studies that can: they call es_pools_keep() */
+    bool stream;  /* of studies that can: they call es_pools_keep() */
+    int64_t skip; /* es_pool_spec.skip of a causal model; no parameter: the study says it */
 } es_pool_params;
 
 extern const char *const es_pool_special[];  /* "keep", "drop" */
