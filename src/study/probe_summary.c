@@ -364,6 +364,8 @@ static es_status sum_up_layer(making *m, es_error *err)
         put_moves(m, sqrt(about.trace));
         probe_put_class(m->heads, number_of(m), (double)m->s->spec.sizes[m->s->spec.n_sizes - 1],
                         m->p->replicates, m->tokens);
+        if (m->s->pools.config->causal) /* without positions there is nothing to advise */
+            es_table_text(m->heads, number_of(m), "advice", "");
         ES_TRY(es_job_tick(m->job, m->place, m->s->pools.n_domains * m->s->layers));
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.gaussian_frozen / (double)m->s->heads;
