@@ -30,7 +30,8 @@ static es_status read_blocks(const char *const *texts, int64_t n_texts, int64_t 
                                  .n_texts = n_texts,
                                  .length = LENGTH,
                                  .tokens = tokens,
-                                 .repeat = repeat};
+                                 .repeat = repeat,
+                                 .from = ES_BLOCKS_START};
     return es_blocks_read(&spec, NULL, out, &err);
 }
 
@@ -60,6 +61,56 @@ static void TX03_blocks_hold_words_and_specials_and_no_padding(void **state)
         check_block(&b, b.count - 1, words[0] + (b.count - 1) * INNER, asked[i][2] - 2);
         es_blocks_free(&b);
     }
+    remove(paths[0]);
+    remove(paths[1]);
+}
+
+/* Of 5 whole blocks and a rest in one text and 2 and a rest in another, B at the middle of equal
+ * parts; rests are in none of them, and what was taken from the start is what it was. */
+static void blocks_are_taken_evenly_from_all_of_the_text(void **state)
+{
+    (void)state;
+    enum { MANY = 5 * INNER + 7, FEW = 2 * INNER + 3 };
+    static int32_t words[2][MANY];
+    static const int64_t chosen[][8] = {{3},
+                                        {1, 5},
+                                        {1, 3, 5},
+                                        {0, 2, 4, 6},
+                                        {0, 2, 3, 4, 6},
+                                        {0, 1, 2, 4, 5, 6},
+                                        {0, 1, 2, 3, 4, 5, 6}};
+    char paths[2][512];
+    const char *const texts[] = {paths[0], paths[1]};
+    strcpy(paths[0], write_words("a", 1, MANY, words[0]));
+    strcpy(paths[1], write_words("b", 2, FEW, words[1]));
+    es_blocks_spec spec = {.tokenizer = tokenizer, .texts = texts, .n_texts = 2, .length = LENGTH};
+    es_blocks b;
+    for (int64_t B = 1; B <= 7; B++)
+        for (int by_tokens = 0; by_tokens < 2; by_tokens++) {
+            spec.most = by_tokens ? 0 : B;
+            spec.tokens = by_tokens ? B * LENGTH - 11 : 0; /* the last is cut short */
+            assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+            assert_int_equal(b.count, B);
+            assert_int_equal(b.of, 7);
+            for (int64_t j = 0; j < B; j++) {
+                const int64_t at = chosen[B - 1][j];
+                check_block(&b, j, at < 5 ? words[0] + at * INNER : words[1] + (at - 5) * INNER,
+                            INNER - (by_tokens && j == B - 1 ? 11 : 0));
+            }
+            es_blocks_free(&b);
+        }
+    spec.tokens = 0;
+    spec.most = 8; /* more than there are whole ones: rests, too, as they come */
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    assert_int_equal(b.count, 8);
+    assert_int_equal(b.of, 0);
+    check_block(&b, 5, words[0] + 5 * INNER, 7);
+    es_blocks_free(&b);
+    spec.most = 2;
+    spec.from = ES_BLOCKS_START;
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    check_block(&b, 1, words[0] + INNER, INNER);
+    es_blocks_free(&b);
     remove(paths[0]);
     remove(paths[1]);
 }
@@ -569,6 +620,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(TX03_blocks_hold_words_and_specials_and_no_padding),
+        cmocka_unit_test(blocks_are_taken_evenly_from_all_of_the_text),
         cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
         cmocka_unit_test(texts_that_are_none),
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),

@@ -39,6 +39,7 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
                                  .n_texts = s->n_texts,
                                  .length = es_pool_length(s),
                                  .tokens = s->tokens,
+                                 .from = s->from,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
                                  .counted = counted,

@@ -14,6 +14,7 @@
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
+const char *const es_pool_froms[] = {"even", "start", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
 
 /* ---- texts and domains ---- */
@@ -162,6 +163,7 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .n_parts = p->n_parts,
                           .tokens = p->asked->tokens,
                           .length = p->asked->block,
+                          .from = (es_blocks_from)p->asked->from,
                           .repeat = p->asked->repeat,
                           .drop_specials = p->asked->special == 1,
                           .skip = p->config->causal ? p->asked->skip : 0,

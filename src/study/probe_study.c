@@ -37,7 +37,7 @@ static const es_param params[] = {
      FIELD(pool.stream), .aside = true},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
-     "replacement",
+     "replacement, and --blocks-from start unless given",
      FIELD(draw), .choices = draw_choices, .standard = "with"},
     {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
@@ -165,6 +165,8 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "probe.control", "0, or 2 and more",
                          "one draw of Gaussian tokens has no standard error");
     p->pool.skip = p->look == PROBE_LIMITS ? ES_POSITIONS_SINKS : 0;
+    if (p->draw == PROBE_CONTIGUOUS && !es_params_given(job->given, "blocks-from"))
+        p->pool.from = ES_BLOCKS_START; /* a window may be longer than a block */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     ES_TRY(choose(job, p, s, err));
     s->layers = s->pools.config->layers;
