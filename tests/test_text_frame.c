@@ -165,8 +165,12 @@ static void pebble_reads_what_its_makers_had_it_read(void **state)
     es_tokenizer *t;
     es_blocks b;
     assert_ok(es_tokenizer_open(PEBBLE, NULL, &t, &err));
-    const es_blocks_spec spec = {
-        .tokenizer = t, .texts = texts, .n_texts = 1, .length = 65, .tokens = 65};
+    const es_blocks_spec spec = {.tokenizer = t,
+                                 .texts = texts,
+                                 .n_texts = 1,
+                                 .length = 65,
+                                 .tokens = 65,
+                                 .from = ES_BLOCKS_START};
     assert_ok(es_blocks_read(&spec, NULL, &b, &err));
     assert_int_equal(json_array_size(want), 64);
     assert_int_equal(b.start[1], 65);

@@ -405,7 +405,7 @@ def probe(
     stream: bool | None = False,
     draw: Literal['with', 'without', 'contiguous'] | None = 'with',
     protocol: Literal['house', 'paper'] | None = 'house',
-    look: Literal['all', 'positions', 'limit'] | None = 'all',
+    look: Literal['positions', 'limit'] | None = None,
     error: float | None = 0.1,
     seed: int = 0,
     threads: int | None = None,

@@ -14,6 +14,7 @@
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
+const char *const es_pool_froms[] = {"even", "start", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
 
 /* ---- texts and domains ---- */
@@ -162,8 +163,10 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .n_parts = p->n_parts,
                           .tokens = p->asked->tokens,
                           .length = p->asked->block,
+                          .from = (es_blocks_from)p->asked->from,
                           .repeat = p->asked->repeat,
                           .drop_specials = p->asked->special == 1,
+                          .skip = p->config->causal ? p->asked->skip : 0,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
                           .folder = d->folder,
                           .shuffle = (es_text_shuffle)p->asked->shuffle,
@@ -321,12 +324,15 @@ static const es_table_spec pools_table = {
 
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
-/* Rows of a part: its tokens, less specials that were left out. */
+/* Rows of a part: its tokens, less those of each block that were left out. */
 static int64_t rows_of_part(const es_pools *p, int64_t part)
 {
     const es_tokenizer_info info = es_tokenizer_frame(p->tokenizer);
-    const int64_t specials = p->asked->special == 1 ? info.prefix_count + info.suffix_count : 0;
-    return p->cost.parts[part].tokens - specials * p->cost.parts[part].blocks;
+    const bool drop = p->asked->special == 1;
+    const int64_t skip = p->config->causal ? p->asked->skip : 0;
+    const int64_t prefix = drop && info.prefix_count > skip ? info.prefix_count : skip;
+    return p->cost.parts[part].tokens -
+           (prefix + (drop ? info.suffix_count : 0)) * p->cost.parts[part].blocks;
 }
 
 static void put_parts(const es_pools *p, es_table *t)
@@ -381,6 +387,8 @@ static void put_pools(const es_pools *p, es_answer *a)
     tell_pools(p, a);
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
+    if (p->config->causal && p->asked->skip)
+        es_answer_count(a, "skipped_first", p->asked->skip);
     es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);
     es_answer_text(a, "store", es_pool_stores[p->asked->store]);
 }

@@ -196,6 +196,8 @@ static es_status open_model(es_job *job, es_error *err)
     p->pool.tokens = s->n * s->contexts;
     if (s->causal) /* a context is a block: its keys stand where the model has put them */
         p->pool.block = s->n;
+    else if (s->n > config.positions)
+        p->pool.from = ES_BLOCKS_START; /* contexts are consecutive blocks */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->d = s->dv = config.head_dim;
     s->scale = 1.0 / sqrt((double)s->d);

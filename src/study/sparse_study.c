@@ -46,8 +46,10 @@ static const es_param params[] = {
      "consecutive tokens of the text that are a context. More than the model has positions: of "
      "consecutive blocks, in which positions repeat",
      FIELD(context), .min = 2, .max = 1e7, .unit = "tokens", .otherwise = "the model's positions"},
-    {"contexts", 0, ES_PARAM_WHOLE, "C", "how many of them, one after the other", FIELD(contexts),
-     .min = 1, .max = 4096, .standard = "4"},
+    {"contexts", 0, ES_PARAM_WHOLE, "C",
+     "how many of them, evenly from all of the text; one after the other if they are several "
+     "blocks",
+     FIELD(contexts), .min = 1, .max = 4096, .standard = "4"},
     {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",
      FIELD(pool.repeat)},
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
