@@ -60,8 +60,7 @@ static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
                                           {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                           {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
                                           {0}};
-static const es_table_view claim_views[] = {{"What the papers say, checked here", .more = true},
-                                            {0}};
+static const es_table_view claim_views[] = {{"Claims and verdicts", .more = true}, {0}};
 static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
 static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
@@ -321,8 +320,8 @@ const cli_command cli_demo = {
         "comes with the program, and at what context is worth to it; runs a few experiments, "
         "checks the papers' claims at quick effort, and writes a page with figures: "
         "DIR/report.html, beside the run files it is made from. Two minutes on two cores. What "
-        "was there of an earlier tour is written over. Exit code 1 if a claim that should "
-        "hold does not.",
+        "was there of an earlier tour is written over. Exit code 1 if a statement of a paper is "
+        "contradicted or a result of this project is not confirmed.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,
