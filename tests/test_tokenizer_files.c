@@ -131,6 +131,26 @@ static void broken_json_is_refused(void **state)
     expect_refusal("nothing", "", 0, ES_E_IO, "tokenizer.missing");
 }
 
+/* Integers beyond 64 bits and a byte order mark, in both files; the ids stay what they are. */
+static void CF20_files_of_tokenizers_as_other_programs_write_them(void **state)
+{
+    (void)state;
+    es_tokenizer *t = open_json("\xef\xbb\xbf" JSON(",\"a\":3", "", BERT));
+    assert_ids(t, "a b", 1, 3, 0, 2);
+    es_tokenizer_free(t);
+    t = open_json(
+        JSON(",\"a\":3", "", BERT ",\"truncation\":{\"max_length\":18446744073709551615}"));
+    assert_ids(t, "a b", 1, 3, 0, 2);
+    es_tokenizer_free(t);
+    refuse_json(JSON(",\"a\":1000000000000000019884624838656", "", BERT), ES_E_FORMAT,
+                "tokenizer.key");
+    assert_non_null(strstr(err.message, "\"a\""));
+    t = open_small("\xef\xbb\xbf{\"do_lower_case\": false, \"x\": NaN, \"x\": 1, "
+                   "\"model_max_length\": 1000000000000000019884624838656}");
+    assert_ids(t, "E", CLS, CAPITAL_E, SEP);
+    es_tokenizer_free(t);
+}
+
 static void a_file_that_is_too_large_is_not_read(void **state)
 {
     (void)state;
@@ -252,6 +272,7 @@ int main(void)
         cmocka_unit_test(TK02_missing_specials),
         cmocka_unit_test(TK03_other_models_are_refused),
         cmocka_unit_test(broken_json_is_refused),
+        cmocka_unit_test(CF20_files_of_tokenizers_as_other_programs_write_them),
         cmocka_unit_test(a_file_that_is_too_large_is_not_read),
         cmocka_unit_test(TK04_normalizer_options),
         cmocka_unit_test(TK05_added_tokens),

@@ -11,6 +11,7 @@
 #include "model/gguf_model.h"
 #include "model/json.h"
 #include "model/model_inside.h"
+#include "model/unicode.h"
 #include "store/file.h"
 
 /* ---- the architectures ---- */
@@ -125,7 +126,12 @@ static es_status take_number(es_json *j, const es_field *f, void *out)
         return es_json_skip(j);
     }
     if (first != '-' && (first < '0' || first > '9'))
-        return bad_value(j, at, f, first == '"' ? "text" : first == 'n' ? "null" : "no number");
+        return bad_value(j, at, f,
+                         first == '"'   ? "text"
+                         : first == 'n' ? "null"
+                         : first == 'N' ? "NaN"
+                         : first == 'I' ? "Infinity"
+                                        : "no number");
     ES_TRY(es_json_number(j, &value));
     const bool whole = f->kind != ES_FIELD_WHOLE ||
                        (value >= -9e15 && value <= 9e15 && (double)(int64_t)value == value);
@@ -432,7 +438,7 @@ static const es_field identity[] = {
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err)
 {
-    es_json j = {bytes, 0, size, file, "config", err, 0}, again = j;
+    es_json j = {bytes, es_utf8_mark(bytes, size), size, file, "config", err, 0, true}, again = j;
     es_model_config c = {0}, about = {0};
     reading first = {.j = &j, .fields = identity, .config = &about};
     *out = c;

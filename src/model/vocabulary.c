@@ -286,6 +286,12 @@ static const char *const role_defaults[ROLES] = {"[UNK]", "[CLS]", "[SEP]", "[PA
 
 /* ---- the configuration ---- */
 
+/* All keys of it that are used. */
+static const char *const config_keys[] = {
+    "do_lower_case", "strip_accents", "tokenize_chinese_chars",
+    "unk_token",     "cls_token",     "sep_token",
+    "pad_token",     "mask_token",    NULL};
+
 /* A token is written as a string or as an object with its content. */
 static es_status read_role(const es_settings *config, int role, const char **out, es_error *err)
 {
@@ -321,7 +327,7 @@ static es_status fail_byte(const es_vocab_list *list, int64_t offset, bool nul, 
  * all ids behind it. A byte order mark and carriage returns are not part of a token. */
 static es_status read_lines(const char *data, size_t bytes, es_vocab_list *list, es_error *err)
 {
-    size_t at = bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at = es_utf8_mark(data, bytes);
     const int64_t invalid = es_utf8_invalid(data, bytes);
     const char *nul = bytes ? memchr(data, 0, bytes) : NULL;
     int64_t blank = 0;
@@ -413,7 +419,8 @@ es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *pa
         const char *slash = strrchr(path, '/');
         snprintf(name, sizeof name, "%.*stokenizer_config.json",
                  slash ? (int)(slash - path) + 1 : 0, path);
-        status = es_settings_open(&config, config_data, config_bytes, name, budget, err);
+        status =
+            es_settings_pick(&config, config_data, config_bytes, name, config_keys, budget, err);
         if (status == ES_OK)
             status = read_all(data, bytes, &config, &list, out, err);
     } else {

@@ -70,6 +70,9 @@ CONFIG = {
     "bad_string": json.dumps(dict(BERT, hidden_size="8")),
     "bad_eps": json.dumps(dict(BERT, layer_norm_eps=0)),
     "bad_rope": json.dumps(dict(BERT, position_embedding_type="rope")),
+    "good_python": '{"big": 1000000000000000019884624838656, "x": [NaN, -Infinity], "x": 1,' + json.dumps(BERT)[1:],
+    "good_mark": "\ufeff" + json.dumps(BERT),
+    "bad_nan": json.dumps(dict(BERT, hidden_size=float("nan"))),
     "bad_missing": "{}",
     "bad_array": "[]",
 }
