@@ -1,6 +1,6 @@
 /* test_decoder_config.c : configurations and weights of decoders, each broken in one place (CF01 to
- * CF09), and texts too long for them (TX02). They are the ten of tests/golden/decoders, which work
- * as they are: test_decoders.c. */
+ * CF09, CF21), and texts too long for them (TX02). They are the ten of tests/golden/decoders, which
+ * work as they are: test_decoders.c. */
 #include "golden.h"
 #include "st_writer.h"
 
@@ -158,9 +158,7 @@ static void CF02_numbers_of_decoders_that_make_no_sense(void **state)
     refuse_with_value("mistral-window", "num_key_value_heads", "5", ES_E_FORMAT, "config.heads",
                       "num_key_value_heads 5");
     /* windows */
-    refuse_with_value("mistral-window", "sliding_window", "0", ES_E_FORMAT, "config.range",
-                      "sliding_window");
-    refuse_with_value("mistral-window", "sliding_window", "-1", ES_E_FORMAT, "config.range",
+    refuse_with_value("mistral-window", "sliding_window", "-2", ES_E_FORMAT, "config.range",
                       "sliding_window");
     refuse_with_value("mistral-window", "sliding_window", "\"24\"", ES_E_FORMAT, "config.range",
                       "sliding_window");
@@ -232,6 +230,84 @@ static void CF05_what_would_change_the_function(void **state)
     refuse_with_value("gpt2", "scale_attn_by_inverse_layer_idx", "true", ES_E_UNSUPPORTED,
                       "config.function", "scale_attn_by_inverse_layer_idx");
     accept_value("gpt2", "scale_attn_weights", "true", &c);
+}
+
+/* Layers decide whether there is a window, sliding_window how wide it is; 0 and -1 are none. */
+static void CF21_windows_and_layers(void **state)
+{
+    (void)state;
+#define FULL    "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+    es_model_config c;
+    static const char *const none[] = {"0", "-1", "null", "0.0"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        accept_value("mistral-window", "sliding_window", none[i], &c);
+        assert_int_equal(c.window, 0);
+        accept_value("llama", "sliding_window", none[i], &c);
+        assert_int_equal(c.window, 0);
+    }
+    refuse_with_value("llama", "sliding_window", "-2", ES_E_UNSUPPORTED, "config.window",
+                      "sliding_window");
+    accept_value("mistral-window", "layer_types", "[" FULL "," FULL "," FULL "]", &c);
+    assert_int_equal(c.window, 0);
+    accept_value("mistral-window", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]", &c);
+    assert_int_equal(c.window, 24);
+    accept_value("mistral-window", "layer_types", "[]", &c);
+    assert_int_equal(c.window, 24);
+    refuse_with_value("mistral-window", "layer_types", "[" SLIDING "," FULL "," SLIDING "]",
+                      ES_E_UNSUPPORTED, "config.window", "sliding_attention and full_attention");
+    refuse_with_value("mistral-window", "layer_types", "[\"chunked_attention\"]", ES_E_UNSUPPORTED,
+                      "config.window", "chunked_attention");
+    refuse_with_value("mistral-window", "layer_types", "[null]", ES_E_UNSUPPORTED, "config.window",
+                      "layer_types");
+    /* a window that nobody states */
+    refuse_with_value("llama", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]",
+                      ES_E_UNSUPPORTED, "config.window", "sliding_window");
+}
+
+/* Newer files state rotary positions for each type of layers, and every key of them counts. */
+static void CF21_rotary_positions_by_layer_type(void **state)
+{
+    (void)state;
+#define YARN(theta)                                                                                \
+    "{\"rope_type\":\"yarn\",\"factor\":4.0,\"rope_theta\":" theta                                 \
+    ",\"original_max_position_embeddings\":64}"
+    es_model_config c;
+    accept_value("llama", "rope_parameters", "{" FULL ":{\"rope_theta\":500000.0}}", &c);
+    assert_near(c.rotary.theta, 500000.0, 0.0);
+    accept_value("llama", "rope_parameters",
+                 "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("7e5") "}", &c);
+    assert_near(c.rotary.theta, 7e5, 0.0);
+    assert_near(c.rotary.factor, 4.0, 0.0);
+    assert_string_equal(c.rotary.type, "yarn");
+    accept_value("llama", "rope_parameters", "{" FULL ":" YARN("7e5") "," SLIDING ":null}", &c);
+    assert_near(c.rotary.theta, 7e5, 0.0);
+    refuse_with_value("llama", "rope_parameters",
+                      "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("1e4") "}", ES_E_UNSUPPORTED,
+                      "config.rotary", "sliding_attention");
+    refuse_with_value("llama", "rope_parameters",
+                      "{" FULL ":{\"rope_theta\":5e5},\"rope_theta\":5e5}", ES_E_UNSUPPORTED,
+                      "config.rotary", "rope_theta");
+    refuse_with_value("llama", "rope_parameters", "{" FULL ":{" FULL ":{\"rope_theta\":5e5}}}",
+                      ES_E_UNSUPPORTED, "config.rotary", "full_attention");
+    refuse_with_value("llama", "rope_parameters", "{\"linear_attention\":{\"rope_theta\":5e5}}",
+                      ES_E_UNSUPPORTED, "config.rotary", "linear_attention");
+    /* keys that are not known */
+    static const char *const objects[] = {"rope_scaling", "rope_parameters"};
+    for (int i = 0; i < 2; i++) {
+        refuse_with_value("llama", objects[i],
+                          "{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}",
+                          ES_E_UNSUPPORTED, "config.rotary", "llama_4_scaling_beta");
+        refuse_with_value("llama", objects[i], "{" FULL ":{\"short_factor\":[1.0,2.0]}}",
+                          ES_E_UNSUPPORTED, "config.rotary", "short_factor");
+        refuse_with_value("llama", objects[i], "{\"attn_factor\":2.0}", ES_E_UNSUPPORTED,
+                          "config.rotary", "attn_factor");
+        accept_value("llama", objects[i],
+                     "{\"rope_type\":\"default\",\"short_factor\":null,\"finetuned\":true,"
+                     "\"attn_factor\":1.0,\"low_freq_factor\":null}",
+                     &c);
+        assert_string_equal(c.rotary.type, "default");
+    }
 }
 
 /* What files leave open, or say twice. 256 positions, 64 of them original. */
@@ -537,6 +613,8 @@ int main(void)
         cmocka_unit_test(CF02_numbers_of_decoders_that_make_no_sense),
         cmocka_unit_test(CF05_decoders_that_are_others),
         cmocka_unit_test(CF05_what_would_change_the_function),
+        cmocka_unit_test(CF21_windows_and_layers),
+        cmocka_unit_test(CF21_rotary_positions_by_layer_type),
         cmocka_unit_test(rotary_positions_by_rule),
         cmocka_unit_test(CF05_rotary_positions),
         cmocka_unit_test(CF07_norms_of_decoders),
