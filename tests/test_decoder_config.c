@@ -392,6 +392,9 @@ static void CF07_norms_of_decoders(void **state)
 
 /* ---- weights ---- */
 
+/* Name of one more tensor, of one number, at the end of the file; NULL: none. */
+static const char *extra;
+
 /* The tensors of a golden checkpoint in the test's folder, under other names: `rename` is given
  * each and returns new memory, or NULL to leave it out. */
 static void write_weights(const char *name, char *(*rename)(const char *tensor))
@@ -409,8 +412,8 @@ static void write_weights(const char *name, char *(*rename)(const char *tensor))
     assert_non_null(header);
     assert_int_equal(fread(header, 1, (size_t)size, file), size);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    const size_t bytes = (size_t)ftell(file) - 8 - (size_t)size;
-    unsigned char *data = malloc(bytes);
+    size_t bytes = (size_t)ftell(file) - 8 - (size_t)size;
+    unsigned char *data = calloc(1, bytes + sizeof(float));
     assert_non_null(data);
     assert_int_equal(fseek(file, (long)(8 + size), SEEK_SET), 0);
     assert_int_equal(fread(data, 1, bytes, file), bytes);
@@ -425,6 +428,13 @@ static void write_weights(const char *name, char *(*rename)(const char *tensor))
         if (other)
             json_object_set(now, other, value);
         free(other);
+    }
+    if (extra) {
+        json_object_set_new(now, extra,
+                            json_pack("{s:s,s:[i],s:[I,I]}", "dtype", "F32", "shape", 1,
+                                      "data_offsets", (json_int_t)bytes,
+                                      (json_int_t)(bytes + sizeof(float))));
+        bytes += sizeof(float);
     }
     char *text = json_dumps(now, JSON_COMPACT);
     write_st_raw("model.safetensors", strlen(text), text, strlen(text), data, bytes);
@@ -532,6 +542,60 @@ static void CF03_tensors_that_no_decoder_of_the_type_has(void **state)
     assert_null(m);
 }
 
+/* Biases that its type does not have, wherever they are. */
+static void CF03_biases_that_no_decoder_of_the_type_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *tensor;
+    } all[] = {{"llama", "model.norm.bias"},
+               {"llama", "model.layers.1.input_layernorm.bias"},
+               {"llama", "model.layers.2.post_attention_layernorm.beta"},
+               {"llama", "model.embed_tokens.bias"},
+               {"llama", "lm_head.bias"}, /* tied */
+               {"llama3-rope", "lm_head.bias"},
+               {"qwen3", "model.layers.0.self_attn.q_norm.bias"},
+               {"gpt2", "wte.bias"},
+               {"gpt2", "lm_head.bias"},
+               {"neox", "embed_out.bias"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        extra = all[i].tensor;
+        refuse_model(all[i].name, same, NULL, NULL, "model.tensor", all[i].tensor);
+    }
+    extra = NULL;
+}
+
+static int scales_told;
+
+static void hear_scales(void *user, es_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    scales_told += strstr(message, "k_scale") != NULL;
+}
+
+/* Scales for a cache of keys and values in FP8 change nothing here, which is said once. */
+static void CF03_scales_of_a_cache_are_no_matter(void **state)
+{
+    (void)state;
+    static const char *const scales[] = {"model.layers.0.self_attn.k_scale",
+                                         "model.layers.2.self_attn.v_scale"};
+    for (int i = 0; i < 2; i++) {
+        es_model *m;
+        scales_told = 0;
+        extra = scales[i];
+        es_log_set(hear_scales, NULL, ES_LOG_WARN);
+        assert_ok(open_with("llama", same, NULL, NULL, &m));
+        es_log_set(NULL, NULL, ES_LOG_ERROR);
+        assert_int_equal(scales_told, 1);
+        es_model_close(m);
+    }
+    extra = "model.layers.0.self_attn.k_proj.weight_scale"; /* but of weights they do */
+    es_model *m;
+    assert_int_equal(open_with("llama", same, NULL, NULL, &m), ES_E_UNSUPPORTED);
+    extra = NULL;
+}
+
 static void CF04_more_layers_than_a_decoder_has(void **state)
 {
     (void)state;
@@ -620,6 +684,8 @@ int main(void)
         cmocka_unit_test(CF07_norms_of_decoders),
         cmocka_unit_test(CF03_shapes_of_decoders_disagree),
         cmocka_unit_test(CF03_tensors_that_no_decoder_of_the_type_has),
+        cmocka_unit_test(CF03_biases_that_no_decoder_of_the_type_has),
+        cmocka_unit_test(CF03_scales_of_a_cache_are_no_matter),
         cmocka_unit_test(CF04_more_layers_than_a_decoder_has),
         cmocka_unit_test(CF06_tokenizer_of_another_decoder),
         cmocka_unit_test(CF08_names_with_and_without_a_prefix),
