@@ -312,12 +312,9 @@ static es_status encode(encode_job *job, es_error *err)
                                 .allow_trailing = job->o->allow_trailing,
                                 .budget = &job->session->budget};
     es_model *model = NULL;
-    int64_t vocab = job->config.vocab;
-    es_status status = encode_ids_find(job, &vocab, err);
+    es_status status = encode_ids_find(job, err);
     if (status == ES_OK)
         status = es_model_open(job->folder, &opts, &model, err);
-    if (status == ES_OK && job->o->text)
-        status = es_model_check_vocab(model, vocab, err);
     if (status == ES_OK)
         status = check_predicts(job, model, err);
     if (status == ES_OK) {

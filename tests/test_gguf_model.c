@@ -105,7 +105,7 @@ static void the_tokenizer_comes_with_it(void **state)
         assert_ok(es_model_open(path, NULL, &m, &err));
         assert_string_equal(es_model_folder(m), path);
         assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &t, &err));
-        assert_ok(es_model_check_vocab(m, es_tokenizer_describe(t).size, &err));
+        assert_ok(es_model_check_tokenizer(es_model_config_of(m), path, t, &err));
         assert_ok(es_tokenizer_encode(t, texts[i], i ? 6 : 8, NULL, &list, &err));
         assert_true(list.count >= 2);
         for (int k = 0; k < (i ? 2 : 4); k++)

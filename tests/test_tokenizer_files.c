@@ -3,6 +3,8 @@
 
 #include "tiny_tokenizer.h"
 
+#include <esscher/model.h>
+
 /* ---- vocab.txt ---- */
 
 static void TK01_vocab_line_ends_and_mark(void **state)
@@ -244,6 +246,48 @@ static void TK05_added_tokens(void **state)
     es_tokenizer_free(t);
 }
 
+/* Added tokens may lie beyond the model's embeddings as long as no text has them; tokens of the
+ * vocabulary itself, and those around every text, may not. */
+static void CF06_added_tokens_beyond_the_vocabulary(void **state)
+{
+    (void)state;
+    es_model_config c = {.vocab = 31, .model_type = "bert"};
+    const es_encode_opts opts = {.vocab = 31};
+    static const char *const fine[] = {
+        JSON(",\"a\":30", ADDED("31", "<x>"), BERT),
+        JSON(",\"a\":30", ADDED("31", "<x>") "," ADDED("32", "<y>"), BERT),
+        JSON(",\"a\":30,\"<x>\":31", ADDED("31", "<x>"), BERT)}; /* in both lists */
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        es_tokenizer *t = open_json(fine[i]);
+        es_token_list list = {0};
+        remarks = 0;
+        es_log_set(count_remark, NULL, ES_LOG_WARN);
+        assert_ok(es_model_check_tokenizer(&c, "folder", t, &err));
+        es_log_set(NULL, NULL, ES_LOG_ERROR);
+        assert_int_equal(remarks, 1);
+        assert_ok(es_tokenizer_encode(t, "a a", 3, &opts, &list, &err));
+        assert_int_equal(list.count, 4);
+        assert_int_equal(es_tokenizer_encode(t, "a <x>", 5, &opts, &list, &err), ES_E_FORMAT);
+        assert_string_equal(err.rule, "text.token");
+        assert_true(strstr(err.message, "<x>") && strstr(err.message, "31") && err.offset == 2);
+        assert_ok(es_tokenizer_encode(t, "a <x>", 5, NULL, &list, &err));
+        es_token_list_free(&list);
+        es_tokenizer_free(t);
+    }
+    static const char *const bad[] = {JSON(",\"a\":31", "", BERT),
+                                      JSON(",\"a\":31", ADDED("30", "<x>"), BERT)};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        es_tokenizer *t = open_json(bad[i]);
+        assert_int_equal(es_model_check_tokenizer(&c, "folder", t, &err), ES_E_FORMAT);
+        assert_string_equal(err.rule, "model.vocab");
+        es_tokenizer_free(t);
+    }
+    c.vocab = 2;
+    es_tokenizer *t = open_json(JSON("", ADDED("2", "[SEP]"), BERT));
+    assert_int_equal(es_model_check_tokenizer(&c, "folder", t, &err), ES_E_FORMAT);
+    es_tokenizer_free(t);
+}
+
 static void TK06_ids_with_gaps(void **state)
 {
     (void)state;
@@ -276,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_too_large_is_not_read),
         cmocka_unit_test(TK04_normalizer_options),
         cmocka_unit_test(TK05_added_tokens),
+        cmocka_unit_test(CF06_added_tokens_beyond_the_vocabulary),
         cmocka_unit_test(TK06_ids_with_gaps),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -72,6 +72,7 @@ enum { ES_TOKENIZER_SPECIALS = 8 }; /* most special tokens on either side of a t
 /* What a tokenizer does, for a record of it. */
 typedef struct es_tokenizer_info {
     int64_t size;                   /* ids are in [0, size) */
+    int64_t own_size;               /* those of tokens that were not added are in [0, own_size) */
     int32_t unknown;                /* -1: there is none */
     int prefix_count, suffix_count; /* specials around a text: [CLS] ... [SEP] for BERT */
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
@@ -142,7 +143,8 @@ typedef enum es_text_invalid {
 typedef struct es_encode_opts {
     bool no_specials;        /* leave [CLS] and [SEP] out */
     es_text_invalid invalid; /* bytes that are no UTF-8, surrogates included */
-    es_budget *budget;       /* NULL: no ceiling */
+    int64_t vocab; /* ids that a model has embeddings for: a text with another is refused; 0: all */
+    es_budget *budget; /* NULL: no ceiling */
 } es_encode_opts;
 
 /* Tokens that we own; begin with {0}. */
@@ -155,7 +157,8 @@ typedef struct es_token_list {
 /*! es_tokenizer_encode() : the tokens of one text, in place of what the list held. A text without a
  *  word gives the specials only: whether nothing is an error, the caller knows. opts may be NULL,
  *  text too if bytes is 0. Release the list with es_token_list_free(). Thread-safe.
- *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict;
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict,
+ *  (text.token, err->offset) for a token beyond opts->vocab;
  *  ES_E_LIMIT (tokenizer.pattern: a match takes too long; text.word; or over the budget),
  *  ES_E_MEMORY. After a failure the list is empty. */
 ES_API es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
@@ -185,7 +188,7 @@ ES_API es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_en
 
 /*! es_token_stream_write() : the next bytes of the text, cut anywhere, even inside a character.
  *  Tokens reach the sink when their word has ended.
- *  @return : ES_OK; ES_E_FORMAT (text.utf8); ES_E_LIMIT, ES_E_MEMORY (byte pairs; see
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8, text.token); ES_E_LIMIT, ES_E_MEMORY (byte pairs; see
  *  es_tokenizer_encode()); what the sink returned. After a failure the text is lost;
  * es_token_stream_finish() repeats the status and makes the stream ready for the next. */
 ES_API es_status es_token_stream_write(es_token_stream *stream, const void *data, size_t bytes,

@@ -168,8 +168,10 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
-    const es_encode_opts opts = {
-        .no_specials = true, .invalid = spec->invalid, .budget = c->out->budget};
+    const es_encode_opts opts = {.no_specials = true,
+                                 .invalid = spec->invalid,
+                                 .vocab = spec->vocab,
+                                 .budget = c->out->budget};
     es_token_stream *stream;
     ES_TRY(es_token_stream_open(spec->tokenizer, &opts, take, c, &stream, err));
     es_status status = ES_OK;

@@ -233,6 +233,22 @@ static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_er
     return ES_OK;
 }
 
+/* How far the ids go without those of added tokens, which may repeat one of the vocabulary. */
+static es_status find_own_size(es_tokenizer *t, const es_vocab_list *list, es_error *err)
+{
+    bool *added;
+    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *added, "vocabulary", (void **)&added,
+                        err));
+    for (int64_t i = 0; i < list->count; i++)
+        added[list->entries[i].id] |= list->entries[i].added;
+    t->info.own_size = t->info.size;
+    while (t->info.own_size > 0 &&
+           (added[t->info.own_size - 1] || !es_tokenizer_token(t, t->info.own_size - 1)))
+        t->info.own_size--;
+    es_mem_free(t->budget, added);
+    return ES_OK;
+}
+
 /* Ids first: the size of every table follows from them. Added tokens come last in a list, so
  * that the vocabulary's own ids are there to be compared with. */
 static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_error *err)
@@ -254,6 +270,7 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     if (tokens < t->info.size)
         es_log(ES_LOG_WARN, "%s: %lld ids below %lld have no token", list->path,
                (long long)(t->info.size - tokens), (long long)t->info.size);
+    ES_TRY(find_own_size(t, list, err));
     ES_TRY(find_specials(t, list, err));
     return t->kind->prepare(t, list, err);
 }
