@@ -565,13 +565,28 @@ static void CF03_biases_that_no_decoder_of_the_type_has(void **state)
     extra = NULL;
 }
 
-static int scales_told;
+static int remarks; /* that have this word */
 
-static void hear_scales(void *user, es_log_level level, const char *message)
+static void hear(void *user, es_log_level level, const char *message)
 {
-    (void)user;
     (void)level;
-    scales_told += strstr(message, "k_scale") != NULL;
+    remarks += strstr(message, user) != NULL;
+}
+
+/* An adapter beside a model is not applied, which is said. */
+static void CF03_an_adapter_is_not_applied(void **state)
+{
+    (void)state;
+    es_model *m;
+    assert_ok(open_with("llama", same, NULL, NULL, &m));
+    es_model_close(m);
+    write_file("adapter_config.json", "{}", 2);
+    remarks = 0;
+    es_log_set(hear, "adapter", ES_LOG_WARN);
+    assert_ok(es_model_open(folder, NULL, &m, &err));
+    es_log_set(NULL, NULL, ES_LOG_ERROR);
+    assert_int_equal(remarks, 1);
+    es_model_close(m);
 }
 
 /* Scales for a cache of keys and values in FP8 change nothing here, which is said once. */
@@ -582,12 +597,12 @@ static void CF03_scales_of_a_cache_are_no_matter(void **state)
                                          "model.layers.2.self_attn.v_scale"};
     for (int i = 0; i < 2; i++) {
         es_model *m;
-        scales_told = 0;
+        remarks = 0;
         extra = scales[i];
-        es_log_set(hear_scales, NULL, ES_LOG_WARN);
+        es_log_set(hear, "k_scale", ES_LOG_WARN);
         assert_ok(open_with("llama", same, NULL, NULL, &m));
         es_log_set(NULL, NULL, ES_LOG_ERROR);
-        assert_int_equal(scales_told, 1);
+        assert_int_equal(remarks, 1);
         es_model_close(m);
     }
     extra = "model.layers.0.self_attn.k_proj.weight_scale"; /* but of weights they do */
@@ -707,6 +722,7 @@ int main(void)
         cmocka_unit_test(CF03_shapes_of_decoders_disagree),
         cmocka_unit_test(CF03_tensors_that_no_decoder_of_the_type_has),
         cmocka_unit_test(CF03_biases_that_no_decoder_of_the_type_has),
+        cmocka_unit_test(CF03_an_adapter_is_not_applied),
         cmocka_unit_test(CF03_scales_of_a_cache_are_no_matter),
         cmocka_unit_test(CF04_more_layers_than_a_decoder_has),
         cmocka_unit_test(CF06_tokenizer_of_another_decoder),

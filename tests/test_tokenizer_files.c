@@ -171,6 +171,19 @@ static void a_file_that_is_too_large_is_not_read(void **state)
     assert_int_equal(budget.used, 0);
 }
 
+/* A folder with a tokenizer in another form is told so, and what to do. */
+static void TK03_other_forms_are_named(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"tokenizer.model", "spiece.model", "vocab.json",
+                                        "tekken.json"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        expect_refusal(files[i], "{}", 2, ES_E_UNSUPPORTED, "tokenizer.missing");
+        assert_non_null(strstr(err.message, files[i]));
+        assert_non_null(strstr(err.hint, "save_pretrained"));
+    }
+}
+
 static void TK04_normalizer_options(void **state)
 {
     (void)state;
@@ -318,6 +331,7 @@ int main(void)
         cmocka_unit_test(broken_json_is_refused),
         cmocka_unit_test(CF20_files_of_tokenizers_as_other_programs_write_them),
         cmocka_unit_test(a_file_that_is_too_large_is_not_read),
+        cmocka_unit_test(TK03_other_forms_are_named),
         cmocka_unit_test(TK04_normalizer_options),
         cmocka_unit_test(TK05_added_tokens),
         cmocka_unit_test(CF06_added_tokens_beyond_the_vocabulary),

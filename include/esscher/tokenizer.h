@@ -95,7 +95,8 @@ typedef struct es_tokenizer_info {
  * counted against `budget` (may be NULL), which must outlive the tokenizer. Remarks on odd
  * vocabularies (a token twice, a blank line, unused ids) go to the log. Thread-safe.
  *  @return : ES_OK; ES_E_ARGUMENT without a path;
- *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing);
+ *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing, which is ES_E_UNSUPPORTED in
+ *     a folder with a tokenizer of another form);
  *   ES_E_FORMAT: tokenizer.json (no JSON; err->offset), tokenizer.key (a key that is missing or of
  *     another type), vocab.empty, vocab.utf8, vocab.nul (err->offset), tokenizer.special (no
  *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash, tokenizer.merge (of pieces,

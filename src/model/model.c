@@ -81,8 +81,14 @@ static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **o
  * is no model of ours is refused before gigabytes are looked at. */
 static es_status open_both(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
 {
+    char path[PATH_MOST + FILE_MOST];
     if (es_gguf_is(model->folder))
         return open_gguf(model, opts, out, err);
+    if (join(model->folder, "adapter_config.json", path))
+        es_log(ES_LOG_WARN,
+               "%s: the adapter (LoRA) beside the model is not applied; to have it, save the model "
+               "with it: model.merge_and_unload()",
+               path);
     ES_TRY(es_model_config_load(model->folder, &model->config, err));
     return open_weights(model->folder, opts, out, err);
 }
