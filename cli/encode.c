@@ -14,6 +14,8 @@
 #include "encode.h"
 #include "talk.h"
 
+static const char *const invalid_names[] = {"replace", "error", "replace-all", NULL};
+
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
@@ -37,6 +39,11 @@ static const cli_option options[] = {
      "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
      "has positions, the special ones around it included",
      .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
+    {"invalid", 0, CLI_CHOICE, "WHAT",
+     "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
+     "are "
+     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
+     .field = offsetof(encode_options, invalid), .choices = invalid_names, .standard = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
     {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",

@@ -13,6 +13,7 @@
 typedef struct encode_options {
     const char *model, *text, *ids, *out, *logits, *layer;
     int64_t block;
+    int invalid; /* as es_text_invalid */
     bool force, allow_nonfinite, allow_trailing;
 } encode_options;
 

@@ -23,7 +23,8 @@ static es_status take_tokens(void *user, const es_token *tokens, int64_t count, 
     return ES_OK;
 }
 
-static es_status read_text(FILE *file, const char *name, es_token_stream *stream, es_error *err)
+static es_status read_text(FILE *file, const char *name, es_token_stream *stream, int64_t *total,
+                           es_error *err)
 {
     static char piece[1 << 16];
     es_status status = ES_OK;
@@ -36,6 +37,7 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
             status = es_text_check(piece, bytes < 4096 ? bytes : 4096, name, err);
         if (status == ES_OK)
             status = es_token_stream_write(stream, piece, bytes, err);
+        *total += (int64_t)bytes;
         if (status == ES_OK && cli_interrupted())
             status = ES_E_INTERRUPTED;
     }
@@ -57,7 +59,9 @@ static void tell_replaced(const cli_session *session, const es_token_stream *str
 
 static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
-    const es_encode_opts opts = {.no_specials = true, .vocab = job->config.vocab};
+    const es_encode_opts opts = {.no_specials = true,
+                                 .invalid = (es_text_invalid)job->o->invalid,
+                                 .vocab = job->config.vocab};
     const char *path = job->o->text;
     es_token_stream *stream;
     FILE *file;
@@ -66,7 +70,11 @@ static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_err
         return status;
     status = es_token_stream_open(tokenizer, &opts, take_tokens, &job->block, &stream, err);
     if (status == ES_OK) {
-        status = read_text(file, path, stream, err);
+        int64_t bytes = 0, at;
+        status = read_text(file, path, stream, &bytes, err);
+        const int64_t count = es_token_stream_replaced(stream, NULL, &at);
+        if (status == ES_OK)
+            status = es_text_check_replaced(count, bytes, opts.invalid, path, at, err);
         if (status != ES_OK && !err->file[0])
             snprintf(err->file, sizeof err->file, "%s", path);
         tell_replaced(job->session, stream, path);

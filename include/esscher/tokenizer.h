@@ -137,8 +137,11 @@ typedef struct es_token {
 } es_token;
 
 typedef enum es_text_invalid {
-    ES_TEXT_REPLACE = 0, /* U+FFFD for each maximal part of a broken character; cleaning drops it */
-    ES_TEXT_ERROR = 1    /* refuse the text and name the byte */
+    /* U+FFFD for each maximal part of a broken character; cleaning drops it. Readers of files
+     * refuse one that has more of them than one for a hundred bytes: es_text_check_replaced() */
+    ES_TEXT_REPLACE = 0,
+    ES_TEXT_ERROR = 1,      /* refuse the text and name the byte */
+    ES_TEXT_REPLACE_ALL = 2 /* U+FFFD, however many */
 } es_text_invalid;
 
 typedef struct es_encode_opts {
@@ -172,6 +175,13 @@ ES_API void es_token_list_free(es_token_list *list);
  *  and UTF-16 or UTF-32 are recognised and named, for they would give tokens, but nonsense.
  *  @return : ES_OK; ES_E_UNSUPPORTED with rule text.compressed or text.encoding. */
 ES_API es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err);
+
+/*! es_text_check_replaced() : may a text of so many bytes be read, in which so many parts were no
+ *  UTF-8, the first of them at byte `first` (-1: not known)? Over one in a hundred bytes it is in
+ *  another encoding, or no text, unless `invalid` says that it may be read all the same.
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8, err->offset). */
+ES_API es_status es_text_check_replaced(int64_t replaced, int64_t bytes, es_text_invalid invalid,
+                                        const char *path, int64_t first, es_error *err);
 
 /* ---- streams ---- */
 

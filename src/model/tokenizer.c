@@ -302,3 +302,17 @@ es_status es_text_check(const void *data, size_t bytes, const char *path, es_err
                             "the text is in %s, UTF-8 is needed", wide);
     return ES_OK;
 }
+
+/* Latin-1 in most languages has an accent in every thirty letters; a text with a few bad bytes does
+ * not become another by them. */
+es_status es_text_check_replaced(int64_t replaced, int64_t bytes, es_text_invalid invalid,
+                                 const char *path, int64_t first, es_error *err)
+{
+    if (invalid == ES_TEXT_REPLACE_ALL || 100 * (double)replaced <= (double)bytes)
+        return ES_OK;
+    return es_fail_file(err, ES_E_FORMAT, path, first, "text.utf8",
+                        "convert it, e.g.: iconv -f LATIN1 -t UTF-8 FILE; or --invalid replace-all",
+                        "%.1f %% of the text is not UTF-8 (%lld in %lld bytes)",
+                        100 * (double)replaced / (double)bytes, (long long)replaced,
+                        (long long)bytes);
+}

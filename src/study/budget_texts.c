@@ -28,6 +28,7 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
 static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
                            budget_text *t, es_error *err)
 {
+    const budget_params *p = job->params;
     const budget_state *s = job->state;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
@@ -35,6 +36,7 @@ static es_status read_text(es_job *job, const es_texts *files, int64_t length, i
                                  .n_texts = files->count,
                                  .length = length,
                                  .vocab = s->config->vocab,
+                                 .invalid = (es_text_invalid)p->invalid,
                                  .running = s->config->causal,
                                  .start = info.prefix,
                                  .n_start = s->config->causal ? info.prefix_count : 0};

@@ -93,7 +93,8 @@ static es_status read_text(es_job *job, es_error *err)
                                  .texts = p->texts.at,
                                  .n_texts = p->texts.count,
                                  .length = p->length,
-                                 .vocab = c->vocab};
+                                 .vocab = c->vocab,
+                                 .invalid = (es_text_invalid)p->invalid};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     return choose_blocks(job, p->length, err);
 }

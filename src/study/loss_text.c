@@ -48,6 +48,7 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
                                  .n_texts = p->texts.count,
                                  .length = length,
                                  .vocab = s->config->vocab,
+                                 .invalid = (es_text_invalid)p->invalid,
                                  .running = true,
                                  .start = start,
                                  .n_start = count,

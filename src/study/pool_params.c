@@ -15,6 +15,7 @@
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
+const char *const es_text_invalids[] = {"replace", "error", "replace-all", NULL};
 
 /* ---- texts and domains ---- */
 
@@ -163,6 +164,7 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .tokens = p->asked->tokens,
                           .length = p->asked->block,
                           .repeat = p->asked->repeat,
+                          .invalid = (es_text_invalid)p->asked->invalid,
                           .drop_specials = p->asked->special == 1,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
                           .folder = d->folder,

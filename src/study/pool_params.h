@@ -21,7 +21,8 @@ typedef struct es_pool_params {
     es_texts texts, domains, mix;
     int64_t tokens, block;
     int special, shuffle;
-    int store; /* store: -1 until it is known how much that takes */
+    int store;   /* store: -1 until it is known how much that takes */
+    int invalid; /* as es_text_invalid */
     bool repeat, allow_trailing;
     bool stream; /* of studies that can: they call es_pools_keep() */
 } es_pool_params;
@@ -29,8 +30,17 @@ typedef struct es_pool_params {
 extern const char *const es_pool_special[];  /* "keep", "drop" */
 extern const char *const es_pool_shuffles[]; /* as es_text_shuffle */
 extern const char *const es_pool_stores[];   /* "f32", "f16" */
+extern const char *const es_text_invalids[]; /* as es_text_invalid */
 
 /* clang-format off */
+/* What is done with text that is no UTF-8, for an int `member` of struct `type`. */
+#define ES_INVALID_PARAM(type, member)                                                             \
+    {"invalid", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
+     "bytes of a text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they are " \
+     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",                     \
+     .field = offsetof(type, member), .choices = es_text_invalids, .standard = "replace",          \
+     .aside = true}
+
 /* Rows of a parameter list for member `pool` of struct `type`. */
 #define ES_POOL_PARAMS(type, pool)                                                                 \
     {"model", 'm', ES_PARAM_MODEL, "MODEL",                                                        \
@@ -68,7 +78,8 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
      "keep the pool here, and take it from here if it is there",                                   \
      .field = offsetof(type, pool.folder), .otherwise = "a temporary folder"},                     \
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",\
-     .field = offsetof(type, pool.allow_trailing), .aside = true}
+     .field = offsetof(type, pool.allow_trailing), .aside = true},                                 \
+    ES_INVALID_PARAM(type, pool.invalid)
 /* clang-format on */
 
 /* One text, or several that belong together, and the pool made of it. */
