@@ -316,6 +316,28 @@ static void CF04_more_layers_than_tensors(void **state)
     forget_model();
 }
 
+/* A tokenizer of so many tokens, from a vocab.txt. */
+static es_tokenizer *tokenizer_of(int count)
+{
+    char text[4096] = "[UNK]\n[CLS]\n[SEP]\n";
+    es_tokenizer *t;
+    for (int i = 3; i < count; i++)
+        sprintf(text + strlen(text), "t%d\n", i);
+    write_file("vocab.txt", text, strlen(text));
+    assert_ok(es_tokenizer_open(in_folder("vocab.txt"), NULL, &t, &err));
+    remove(in_folder("vocab.txt"));
+    return t;
+}
+
+static es_status check_tokenizer(const es_model *m, int count)
+{
+    es_tokenizer *t = tokenizer_of(count);
+    const es_status status =
+        es_model_check_tokenizer(es_model_config_of(m), es_model_folder(m), t, &err);
+    es_tokenizer_free(t);
+    return status;
+}
+
 static void CF06_tokenizer_and_vocabulary_disagree(void **state)
 {
     (void)state;
@@ -323,9 +345,9 @@ static void CF06_tokenizer_and_vocabulary_disagree(void **state)
     tiny_draw(&t);
     tiny_write(&t);
     es_model *m = open_model(ES_F32);
-    assert_ok(es_model_check_vocab(m, 31, &err));
-    assert_ok(es_model_check_vocab(m, 30, &err)); /* padded embeddings: a remark */
-    assert_int_equal(es_model_check_vocab(m, 32, &err), ES_E_FORMAT);
+    assert_ok(check_tokenizer(m, 31));
+    assert_ok(check_tokenizer(m, 30)); /* padded embeddings: a remark */
+    assert_int_equal(check_tokenizer(m, 32), ES_E_FORMAT);
     assert_true(strstr(err.message, "32") && strstr(err.message, "31"));
     es_model_close(m);
     tiny_free(&t);

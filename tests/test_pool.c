@@ -192,6 +192,7 @@ static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
     write_file("t", text, strlen(text));
     es_pool_spec spec = pool_spec_of("t", "pool");
     es_pool_cost cost;
+    spec.invalid = ES_TEXT_REPLACE_ALL;
     es_log_set(hear, &r, ES_LOG_WARN);
     assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
     spec.tokens = 20;
@@ -204,6 +205,40 @@ static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
     assert_non_null(strstr(r.last, "Convert the text to UTF-8"));
     remove_pool("pool");
     remove(in_folder("t"));
+}
+
+/* More than one in a hundred bytes is another encoding, or no text: each file by itself, and only
+ * as far as it is read. */
+static void TX20_text_that_is_hardly_utf8_is_refused(void **state)
+{
+    (void)state;
+    static char text[1000], other[1000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = other[i] = i % 5 ? 'a' : ' ';
+    memset(text + 500, 0xe9, 10); /* ten of a thousand are allowed */
+    write_file("t", text, sizeof text);
+    write_file("u", other, sizeof other);
+    char first[512], second[512];
+    snprintf(first, sizeof first, "%s", in_folder("u"));
+    snprintf(second, sizeof second, "%s", in_folder("t"));
+    const char *const texts[] = {first, second};
+    es_pool_spec spec = pool_spec_of("t", "pool");
+    spec.texts = texts;
+    spec.n_texts = 2;
+    spec.tokens = 0;
+    es_pool_cost cost;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    text[600] = (char)0xe9;
+    write_file("t", text, sizeof text);
+    assert_int_equal(es_pool_cost_of(&spec, NULL, &cost, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "text.utf8");
+    assert_string_equal(err.file, second);
+    assert_int_equal(err.offset, 500);
+    assert_true(strstr(err.message, "1.1 %") && strstr(err.hint, "iconv"));
+    spec.invalid = ES_TEXT_REPLACE_ALL;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    remove(in_folder("t"));
+    remove(in_folder("u"));
 }
 
 /* ---- a pool ---- */
@@ -624,6 +659,7 @@ int main(void)
         cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
         cmocka_unit_test(texts_that_are_none),
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
+        cmocka_unit_test(TX20_text_that_is_hardly_utf8_is_refused),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(context_is_that_of_the_blocks),

@@ -76,6 +76,7 @@ typedef struct es_blocks_spec {
                                 for a token between specials is left out */
     bool repeat;             /* a text that is too short is read again, and it is recorded */
     es_text_invalid invalid; /* bytes that are no UTF-8 */
+    int64_t vocab;           /* as in es_encode_opts */
     bool counted;            /* only to be counted: the remark on such bytes is left to whoever
                                 reads the blocks for good */
     es_text_shuffle shuffle; /* a pure function of seed and text */

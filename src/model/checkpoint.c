@@ -19,6 +19,7 @@ typedef struct loader {
     int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
     void *aside;        /* a tensor whose rows lie otherwise in the file */
     int64_t most_aside; /* numbers of the largest of them */
+    bool kv_scales;     /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
 
@@ -179,17 +180,22 @@ static bool has_bias(const es_model_config *c, const es_arch_part *part)
     return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
 }
 
-/* A bias that the configuration does not know of would change what is computed. */
+/* A bias that the configuration does not know of would change what is computed: one of a matrix, of
+ * a norm, of embeddings, or of an output that is tied to them. */
 static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
 {
+    static const char *const endings[] = {".bias", ".beta"};
     char name[NAME_MOST];
-    full_name(l, (tensor_ref){.part = part, .layer = layer}, ".bias", name);
-    if (part->kind != ES_PART_MATRIX || !es_st_find(l->st, name))
-        return ES_OK;
-    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                        "is config.json that of these weights?",
-                        "there is a tensor %s, and config.json says that there are no such biases",
-                        name);
+    for (int i = 0; i < 2; i++) {
+        full_name(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name);
+        if (es_st_find(l->st, name))
+            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                                "is config.json that of these weights?",
+                                "there is a tensor %s, and a %s of this configuration has no such "
+                                "bias",
+                                name, l->model->arch->title);
+    }
+    return ES_OK;
 }
 
 /* Weights of parts that share a place follow each other in memory, then their biases do; so each is
@@ -205,10 +211,12 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
     }
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
         ES_TRY(visit(l, (tensor_ref){first + i, layer, true}, i ? NULL : &place->b));
-    if (has_bias(&l->model->config, first) || first->kind == ES_PART_TABLE)
+    if (has_bias(&l->model->config, first))
         return ES_OK;
     for (int i = 0; i < count; i++)
         ES_TRY(check_no_bias(l, first + i, layer));
+    if (first->kind == ES_PART_TABLE)
+        return ES_OK;
     l->widest = rows > l->widest ? rows : l->widest;
     place->b = l->reading ? l->model->weights : NULL;
     return ES_OK;
@@ -238,6 +246,8 @@ static es_status visit_all(loader *l)
             (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
             (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
             ES_TRY(visit_stack(l, p, 1, -1));
+        else if (p->role == ES_ROLE_PREDICTOR)
+            ES_TRY(check_no_bias(l, p, -1));
     if (m->config.tied)
         m->predictor = m->word;
     return ES_OK;
@@ -267,18 +277,31 @@ static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
     return any;
 }
 
-/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
-static bool is_buffer(const char *name)
+static bool ends_with_any(const char *name, const char *const *endings)
 {
-    static const char *const endings[] = {".inv_freq", "attn.bias", "attn.masked_bias",
-                                          "attention.bias", "attention.masked_bias"};
     const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const size_t size = strlen(endings[i]);
-        if (length >= size && strcmp(name + length - size, endings[i]) == 0)
+    for (; *endings; endings++) {
+        const size_t size = strlen(*endings);
+        if (length >= size && strcmp(name + length - size, *endings) == 0)
             return true;
     }
     return false;
+}
+
+/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
+static bool is_buffer(const char *name)
+{
+    static const char *const endings[] = {
+        ".inv_freq", "attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias",
+        NULL};
+    return ends_with_any(name, endings);
+}
+
+/* Scales by which a server may keep keys and values in FP8; weights and function are as without. */
+static bool is_kv_scale(const char *name)
+{
+    static const char *const endings[] = {".k_scale", ".v_scale", NULL};
+    return ends_with_any(name, endings);
 }
 
 /* Is `rest`, which follows the number of a layer, a weight or bias that the description has? */
@@ -299,7 +322,7 @@ static bool is_part(const es_arch *arch, const char *rest)
 
 /* A tensor of a decoder's layer that its description does not have (norms of queries in a Llama,
  * adapters, cross-attention) changes what is computed, whatever config.json says. */
-static es_status check_known(const loader *l, const char *name)
+static es_status check_known(loader *l, const char *name)
 {
     const es_arch *arch = l->model->arch;
     const es_arch_part *p = arch->parts;
@@ -312,6 +335,10 @@ static es_status check_known(const loader *l, const char *name)
     if (rest == number || strtoll(number, NULL, 10) >= l->model->config.layers ||
         is_part(arch, rest))
         return ES_OK;
+    if (is_kv_scale(name)) {
+        l->kv_scales = true;
+        return ES_OK;
+    }
     return es_fail_file(l->err, ES_E_UNSUPPORTED, l->model->folder, -1, "model.unknown",
                         "supported are checkpoints that are exactly of their model_type",
                         "tensor %.100s is no part of a %s", name, arch->title);
@@ -355,6 +382,10 @@ static es_status survey(loader *l, int64_t *layers)
         *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
     }
     l->prefix = with ? arch->prefix : "";
+    if (l->kv_scales)
+        es_log(ES_LOG_WARN,
+               "%s: k_scale and v_scale are not used: keys and values are not rounded to FP8 here",
+               l->model->folder);
     if (!with && !without)
         return no_body(l);
     if (with && without)

@@ -81,8 +81,14 @@ static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **o
  * is no model of ours is refused before gigabytes are looked at. */
 static es_status open_both(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
 {
+    char path[PATH_MOST + FILE_MOST];
     if (es_gguf_is(model->folder))
         return open_gguf(model, opts, out, err);
+    if (join(model->folder, "adapter_config.json", path))
+        es_log(ES_LOG_WARN,
+               "%s: the adapter (LoRA) beside the model is not applied; to have it, save the model "
+               "with it: model.merge_and_unload()",
+               path);
     ES_TRY(es_model_config_load(model->folder, &model->config, err));
     return open_weights(model->folder, opts, out, err);
 }
@@ -145,15 +151,34 @@ const char *es_model_folder(const es_model *model) { return model->folder; }
 
 es_dtype es_model_precision(const es_model *model) { return model->precision; }
 
-es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *err)
+/* The largest id that stands around every text; -1: none does. */
+static int32_t largest_special(const es_tokenizer_info *info)
 {
-    const long long has = model->config.vocab, wants = size;
+    int32_t largest = -1;
+    for (int i = 0; i < info->prefix_count; i++)
+        largest = info->prefix[i] > largest ? info->prefix[i] : largest;
+    for (int i = 0; i < info->suffix_count; i++)
+        largest = info->suffix[i] > largest ? info->suffix[i] : largest;
+    return largest;
+}
+
+es_status es_model_check_tokenizer(const es_model_config *config, const char *folder,
+                                   const es_tokenizer *tokenizer, es_error *err)
+{
+    const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
+    const long long has = config->vocab, wants = info.size;
+    const es_arch *arch = es_arch_find(config->model_type, "");
     char hint[80];
     snprintf(hint, sizeof hint, "use the %s tokenizer that came with the model",
-             model->arch->tokenizer);
-    if (wants > has)
-        return es_fail_file(err, ES_E_FORMAT, model->folder, -1, "model.vocab", hint,
+             arch ? arch->tokenizer : "other");
+    if (info.own_size > has || largest_special(&info) >= has)
+        return es_fail_file(err, ES_E_FORMAT, folder, -1, "model.vocab", hint,
                             "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);
+    if (wants > has)
+        es_log(ES_LOG_WARN,
+               "the tokenizer has %lld tokens, vocab_size is %lld: a text with one of the added "
+               "tokens from id %lld on will be refused",
+               wants, has, has);
     if (wants < has)
         es_log(ES_LOG_WARN, "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);
     return ES_OK;

@@ -42,13 +42,15 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
                                  .from = s->from,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
+                                 .vocab = es_model_config_of(s->model)->vocab,
                                  .counted = counted,
                                  .shuffle = s->shuffle,
                                  .seed = s->seed};
     const int64_t prefix = s->drop_specials ? info.prefix_count : 0;
     *out = (es_pool_text){.prefix = s->skip > prefix ? s->skip : prefix,
                           .suffix = s->drop_specials ? info.suffix_count : 0};
-    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(es_model_check_tokenizer(es_model_config_of(s->model), es_model_folder(s->model),
+                                    s->tokenizer, err));
     ES_TRY(s->n_parts
                ? es_blocks_mix(&spec, s->parts, s->n_parts, budget, &out->blocks, out->parts, err)
                : es_blocks_read(&spec, budget, &out->blocks, err));

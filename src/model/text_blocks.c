@@ -161,6 +161,16 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
 
 /* ---- files ---- */
 
+/* Not after another failure, and of this file alone: `before` were replaced in those before it. */
+static es_status check_replaced(const cutter *c, const es_token_stream *stream, const char *path,
+                                int64_t before, uint64_t bytes, es_error *err)
+{
+    int64_t at;
+    const int64_t replaced = es_token_stream_replaced(stream, NULL, &at) - before;
+    return es_text_check_replaced(replaced, (int64_t)bytes, c->spec->invalid, path,
+                                  before ? -1 : at, err);
+}
+
 /* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
  * text at all. After a failure the stream is finished all the same, to be ready for another
  * text. */
@@ -170,8 +180,10 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     es_file file;
     ES_TRY(es_file_open(path, &file, err));
     es_status status = ES_OK;
+    const int64_t replaced = es_token_stream_replaced(stream, NULL, NULL);
+    uint64_t at = 0;
     c->end = c->passed = 0;
-    for (uint64_t at = 0; at < file.size && status == ES_OK && !c->full;) {
+    while (at < file.size && status == ES_OK && !c->full) {
         const uint64_t left = file.size - at;
         const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
         status = es_file_read(&file, at, bytes, size, err);
@@ -188,6 +200,8 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     const es_status finished = es_token_stream_finish(stream, status == ES_OK ? err : &last);
     if (status == ES_OK)
         status = finished;
+    if (status == ES_OK)
+        status = check_replaced(c, stream, path, replaced, at, err);
     if (status == ES_OK)
         status = end_block(c, err);
     if (status != ES_OK && err && !err->file[0])
@@ -212,8 +226,10 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
-    const es_encode_opts opts = {
-        .no_specials = true, .invalid = spec->invalid, .budget = c->out->budget};
+    const es_encode_opts opts = {.no_specials = true,
+                                 .invalid = spec->invalid,
+                                 .vocab = spec->vocab,
+                                 .budget = c->out->budget};
     es_token_stream *stream;
     ES_TRY(es_token_stream_open(spec->tokenizer, &opts, take, c, &stream, err));
     es_status status = ES_OK;

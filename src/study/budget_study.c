@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "store/file.h"
 #include "study/answer_kit.h"
+#include "study/pool_params.h"
 
 /* ---- parameters ---- */
 
@@ -82,6 +83,7 @@ static const es_param params[] = {
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(allow_trailing), .aside = true},
+    ES_INVALID_PARAM(budget_params, invalid),
     {0}};
 
 /* ---- what is asked ---- */

@@ -88,12 +88,13 @@ static es_status read_text(es_job *job, es_error *err)
                          "pieces of %lld tokens; the model has %lld positions",
                          (long long)p->length, (long long)c->positions);
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
-    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(es_model_check_tokenizer(c, es_model_folder(s->model), s->tokenizer, err));
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = p->texts.at,
                                  .n_texts = p->texts.count,
-                                 .length = p->length};
+                                 .length = p->length,
+                                 .vocab = c->vocab,
+                                 .invalid = (es_text_invalid)p->invalid};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     return choose_blocks(job, p->length, err);
 }

@@ -3,6 +3,7 @@
 #include "study/depth_study.h"
 
 #include "base/error.h"
+#include "study/pool_params.h"
 #include "study/setting_params.h"
 
 static const char *const norms[] = {"none", "layer", "both", NULL};
@@ -14,6 +15,7 @@ static const es_param params[] = {
      "cache of the Hugging Face hub",
      FIELD(model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},
+    ES_INVALID_PARAM(depth_params, invalid),
     {"blocks", 'b', ES_PARAM_WHOLE, "B",
      "pieces of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .standard = "8"},

@@ -12,6 +12,7 @@
 #include "stats/special.h"
 #include "store/file.h"
 #include "study/answer_kit.h"
+#include "study/pool_params.h"
 
 /* ---- parameters ---- */
 
@@ -58,6 +59,7 @@ static const es_param params[] = {
      "also write the loss of every token (tokens), block after block, in nats", FIELD(per_token)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(allow_trailing), .aside = true},
+    ES_INVALID_PARAM(loss_params, invalid),
     {0}};
 
 /* ---- model ---- */

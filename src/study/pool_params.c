@@ -16,6 +16,7 @@ const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
 const char *const es_pool_froms[] = {"even", "start", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
+const char *const es_text_invalids[] = {"replace", "error", "replace-all", NULL};
 
 /* ---- texts and domains ---- */
 
@@ -165,6 +166,7 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .length = p->asked->block,
                           .from = (es_blocks_from)p->asked->from,
                           .repeat = p->asked->repeat,
+                          .invalid = (es_text_invalid)p->asked->invalid,
                           .drop_specials = p->asked->special == 1,
                           .skip = p->config->causal ? p->asked->skip : 0,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,

@@ -57,6 +57,7 @@ static const es_param params[] = {
      .otherwise = "a temporary folder"},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(pool.allow_trailing), .aside = true},
+    ES_INVALID_PARAM(sparse_params, pool.invalid),
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries of each context that are asked about, spread over it", FIELD(queries), .min = 1,
      .max = 65536, .otherwise = "24 of a model, up to 256 of files"},
