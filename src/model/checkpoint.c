@@ -12,7 +12,7 @@
 typedef struct loader {
     es_model *model;
     const es_st *st;
-    const es_model_opts *opts;
+    bool allow_nonfinite;
     const char *prefix; /* of the description, or "" */
     bool reading;       /* second visit */
     int64_t used;       /* numbers counted or read so far */
@@ -106,7 +106,7 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
                (long long)seen.subnormals, t->dtype);
     if (seen.first < 0)
         return ES_OK;
-    if (!l->opts->allow_nonfinite)
+    if (!l->allow_nonfinite)
         return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
                             "model.finite", "download it anew; or allow non-finite weights",
                             "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
@@ -440,27 +440,86 @@ static es_status check_layers(const loader *l, int64_t layers)
     return ES_OK;
 }
 
-/* All weights become one block of memory: one allocation to account for, and neighbours in a
- * layer are neighbours in memory. */
-es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
-                          es_error *err)
+/* ---- the two visits ---- */
+
+/* What the first visit found, for the second. */
+typedef struct es_unread {
+    es_st *st;
+    loader loader;  /* its err is the second visit's */
+    size_t charged; /* to the budget */
+} es_unread;
+
+/* The first visit. */
+static es_status count_weights(loader *l)
 {
-    loader l = {.model = model, .st = st, .opts = opts, .err = err};
+    es_model *model = l->model;
     int64_t layers;
     void *memory;
-    ES_TRY(survey(&l, &layers));
-    ES_TRY(check_layers(&l, layers));
-    find_heads(&l);
+    ES_TRY(survey(l, &layers));
+    ES_TRY(check_layers(l, layers));
+    find_heads(l);
     ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
-                        "a list of layers", &memory, err));
+                        "a list of layers", &memory, l->err));
     model->layers = memory;
-    ES_TRY(visit_all(&l));
+    return visit_all(l);
+}
+
+es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err)
+{
+    void *memory;
+    es_status status = es_mem_new(model->budget, sizeof(es_unread), "a model", &memory, err);
+    if (status != ES_OK) {
+        es_st_close(st);
+        return status;
+    }
+    es_unread *u = model->unread = memory;
+    u->st = st;
+    u->loader =
+        (loader){.model = model, .st = st, .allow_nonfinite = opts->allow_nonfinite, .err = err};
+    ES_TRY(count_weights(&u->loader));
+    const loader *l = &u->loader;
+    /* every number is in a file on disk, so that the sum is far from overflow */
+    const size_t bytes =
+        (size_t)(l->widest + l->used + l->most_aside) * es_dtype_size(model->precision);
+    ES_TRY(es_budget_charge(model->budget, bytes, "the weights", err));
+    u->charged = bytes;
+    return ES_OK;
+}
+
+void es_weights_forget(es_model *model)
+{
+    es_unread *u = model->unread;
+    if (!u)
+        return;
+    es_budget_release(model->budget, u->charged);
+    es_st_close(u->st);
+    es_mem_free(model->budget, u);
+    model->unread = NULL;
+}
+
+/* All weights become one block of memory: one allocation to account for, and neighbours in a
+ * layer are neighbours in memory. */
+static es_status read_weights(loader *l)
+{
+    es_model *model = l->model;
     const size_t item = es_dtype_size(model->precision);
-    ES_TRY(es_mem_array(model->budget, l.widest + l.used, 1, item, "the weights", &model->weights,
-                        err));
-    ES_TRY(es_mem_array(model->budget, l.most_aside, 1, item, "a tensor", &l.aside, err));
-    l.reading = true;
-    const es_status status = visit_all(&l);
-    es_mem_free(model->budget, l.aside);
+    ES_TRY(es_mem_array(model->budget, l->widest + l->used, 1, item, "the weights", &model->weights,
+                        l->err));
+    ES_TRY(es_mem_array(model->budget, l->most_aside, 1, item, "a tensor", &l->aside, l->err));
+    l->reading = true;
+    const es_status status = visit_all(l);
+    es_mem_free(model->budget, l->aside);
+    return status;
+}
+
+/* The charge makes room for the memory itself. */
+es_status es_weights_read(es_model *model, es_error *err)
+{
+    es_unread *u = model->unread;
+    es_budget_release(model->budget, u->charged);
+    u->charged = 0;
+    u->loader.err = err;
+    const es_status status = read_weights(&u->loader);
+    es_weights_forget(model);
     return status;
 }

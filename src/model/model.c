@@ -93,19 +93,18 @@ static es_status open_both(es_model *model, const es_model_opts *opts, es_st **o
     return open_weights(model->folder, opts, out, err);
 }
 
-static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
+static es_status check(es_model *model, const es_model_opts *opts, es_error *err)
 {
     es_st *st;
     ES_TRY(open_both(model, opts, &st, err));
     model->arch = es_arch_find(model->config.model_type, "");
     model->activation = es_activation_find(model->config.activation);
-    const es_status status = es_weights_load(model, st, opts, err);
-    es_st_close(st);
-    return status;
+    return es_weights_check(model, st, opts, err);
 }
 
 /* Every failure ends in es_model_close(), which takes a model at any stage. */
-es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out, es_error *err)
+es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_model **out,
+                                es_error *err)
 {
     static const es_model_opts defaults = {0};
     const es_model_opts *o = opts ? opts : &defaults;
@@ -123,7 +122,7 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     es_status status = es_mem_new(o->budget, strlen(folder) + 1, "a file name", &memory, err);
     if (status == ES_OK) {
         model->folder = memcpy(memory, folder, strlen(folder) + 1);
-        status = load(model, o, err);
+        status = check(model, o, err);
     }
     if (status != ES_OK)
         es_model_close(model);
@@ -132,11 +131,25 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     return status;
 }
 
+es_status es_model_load(es_model *model, es_error *err) { return es_weights_read(model, err); }
+
+es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out, es_error *err)
+{
+    ES_TRY(es_model_open_headers(name, opts, out, err));
+    const es_status status = es_model_load(*out, err);
+    if (status != ES_OK) {
+        es_model_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 /* All weights are one block, so there is nothing to walk through. */
 void es_model_close(es_model *model)
 {
     if (!model)
         return;
+    es_weights_forget(model);
     es_mem_free(model->budget, model->weights);
     es_mem_free(model->budget, model->layers);
     es_mem_free(model->budget, model->folder);

@@ -114,7 +114,7 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
                                 .allow_trailing = p->allow_trailing};
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "budget.classifier", "--verify FILE",

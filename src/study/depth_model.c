@@ -107,7 +107,7 @@ es_status depth_model_open(es_job *job, es_error *err)
     if (!p->model || !p->texts.count)
         return es_refuse(err, "depth.options", "--model MODEL --text FILE, or --synthetic",
                          "there is no %s", p->model ? "text" : "model");
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     const es_model_config *c = es_model_config_of(s->model);
     if (!es_params_given(job->given, "layer"))
         p->layer = -1;

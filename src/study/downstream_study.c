@@ -77,7 +77,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
                                 .allow_trailing = p->allow_trailing};
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "downstream.classifier", "--text FILE looks at its embeddings",

@@ -242,7 +242,7 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
         return refuse("--model MODEL", "there is no model", err);
     ES_TRY(read_domains(job, pools, err));
     ES_TRY(mix_domains(job, pools, err));
-    ES_TRY(es_model_open(asked->model, &opts, &pools->model, err));
+    ES_TRY(es_job_model(job, asked->model, &opts, &pools->model, err));
     pools->config = es_model_config_of(pools->model);
     ES_TRY(
         es_tokenizer_open(es_model_folder(pools->model), job->exec.budget, &pools->tokenizer, err));
