@@ -15,6 +15,7 @@
 #include <esscher/policy.h>
 #include <esscher/sparse.h>
 
+#include "study/answer_kit.h"
 #include "study/measure_study.h"
 #include "study/plan_params.h"
 #include "study/policy_params.h"
@@ -74,6 +75,8 @@ typedef struct sparse_state {
     double scale;
     int64_t queries;       /* of each context that are asked about */
     int64_t *which;        /* (contexts, queries) their rows, increasing */
+    int64_t seen[2];       /* fewest and most keys that one of them sees */
+    double mean_seen;      /* mean over all of them */
     es_policy_spec *specs; /* (n_plans); of a plan file (n_places), one for each head */
     sparse_plan *plans;    /* (n_plans); of a plan file one, without a number of keys */
     es_plan *file;         /* the plan file; NULL: none was given */
@@ -134,6 +137,10 @@ static inline double sparse_error2(const sparse_row *r)
 
 /*! sparse_has_spread() : is there a unit of errors? Not where all weight is on equal values. */
 static inline bool sparse_has_spread(const sparse_row *r) { return r->spread2 > 0.0; }
+
+/*! sparse_say_seen() : "the 257 to 512 keys that a query sees (17 %)", or "512 keys (12 %)" where
+ *  all queries see as many; the share is that of `kept` keys. */
+const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM]);
 
 es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err);
 
