@@ -1,4 +1,4 @@
-/* measure_verdict.c : is it the attention that was asked for, and if not, what is it? Tables and
+/* measure_verdict.c : is it the attention you asked for, and if not, what is it? Tables and
  * sentences of measure --compare. */
 #include <math.h>
 #include <stdio.h>
@@ -242,65 +242,72 @@ static const char *name_file(const char *path, char out[NAMED])
 /* What is not nearer by a factor is no explanation. */
 static const double NEARER = 0.1;
 
-/* "all 4096 rows", "64 of 4096 rows", "1 row" */
+/* "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
 static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
 {
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
     if (t->sum.rows < rows)
-        snprintf(out, ES_FORMAT_ROOM, "%lld of %lld rows", (long long)t->sum.rows, rows);
+        snprintf(out, ES_FORMAT_ROOM, "%lld of %lld rows agree", (long long)t->sum.rows, rows);
     else
-        snprintf(out, ES_FORMAT_ROOM, rows == 1 ? "%lld row" : "all %lld rows", rows);
+        snprintf(out, ES_FORMAT_ROOM, rows == 1 ? "%lld row agrees" : "all %lld rows agree", rows);
     return out;
 }
 
-static void tell_found(const es_job *job, const compare_found *found, const compare_try *match,
-                       const total *all, es_answer *a)
+/* "full", "causal", "causal windowed", "windowed": the attention that the options describe. */
+static const char *name_mask(const measure_params *p)
+{
+    if (p->window)
+        return p->causal ? "causal windowed" : "windowed";
+    return p->causal ? "causal" : "full";
+}
+
+static void tell_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
+                          const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
     const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
+    const char *mask = name_mask(s->p);
     if (match) {
-        es_answer_tell(a,
-                       "%s is what %s %s gives (%s, none above %.2g of the error that "
-                       "may be expected of it); it is not the attention that was asked for.",
-                       name, say_try(match, " in", said), format, say_rows(s, match, rows),
-                       match->sum.ratio);
+        es_answer_tell(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.", name,
+                       say_try(match, " in", said), format, say_rows(s, match, rows), mask);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
         es_answer_tell(a,
-                       "%s is not the attention that was asked for, nor one of %lld others that "
-                       "were tried; the nearest is %s %.2g times the expected error away.",
-                       name, (long long)found->count, say_try(&found->tries[0], ",", said),
+                       "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
+                       "mistakes explains it; the nearest is %s %.2g times the expected error "
+                       "away.",
+                       name, mask, (long long)found->count, say_try(&found->tries[0], ",", said),
                        found->tries[0].sum.ratio);
     } else {
         es_answer_tell(a,
-                       "%s is not the attention that was asked for, nor one of %lld others that "
-                       "were tried.",
-                       name, (long long)found->count);
+                       "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
+                       "mistakes explains it.",
+                       name, mask, (long long)found->count);
     }
     if (all->nonfinite > 0.0)
-        es_answer_tell(a, "%s holds %.0f element%s that %s no finite number.", name, all->nonfinite,
-                       all->nonfinite == 1.0 ? "" : "s", all->nonfinite == 1.0 ? "is" : "are");
+        es_answer_tell(a, "%s holds %.0f element%s that %s not finite (NaN or infinity).", name,
+                       all->nonfinite, all->nonfinite == 1.0 ? "" : "s",
+                       all->nonfinite == 1.0 ? "is" : "are");
     else
         es_answer_tell(
             a,
-            "Rows further from ours than a kernel in %s may be: %.0f of %lld. Row %lld of head "
-            "%lld is %.3g times as far, where up to %.2g may be expected; the largest error of a "
-            "row is %.2g, rms %.2g, relative L2 %.2g.",
-            format, all->beyond, (long long)(s->heads * measure_queries(s, 0)), (long long)all->row,
-            (long long)all->head, all->ratio, all->expected, all->largest, all->rms, all->relative);
+            "%.0f of %lld rows are further from the exact output than %s explains; the worst is "
+            "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
+            "%.2g.",
+            all->beyond, (long long)(s->heads * measure_queries(s, 0)), format, (long long)all->row,
+            (long long)all->head, all->ratio, all->expected, all->relative);
 }
 
 static void tell_met(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char file[NAMED];
-    es_answer_tell(
-        a,
-        "%s is the attention that was asked for, as a kernel in %s gives it: no row is above %.2g "
-        "of the error that may be expected of it (head %lld, row %lld, where that is %.2g); the "
-        "largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
-        name_file(s->p->compare, file), s->their_format->name, all->ratio, (long long)all->head,
-        (long long)all->row, all->expected, all->largest, all->rms, all->relative);
+    es_answer_tell(a,
+                   "MATCH: %s is the %s attention you asked for, computed in %s: the worst row "
+                   "(head %lld, row %lld) has %.2g of the error expected of that format. Relative "
+                   "L2 error: %.2g.",
+                   name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
+                   (long long)all->head, (long long)all->row, all->ratio, all->relative);
 }
 
 /* Beyond (C5) by what kernels of the format may do, and all of it explained. */
@@ -308,15 +315,12 @@ static void tell_ordinary(const es_job *job, const compare_try *match, const tot
                           es_answer *a)
 {
     const measure_state *s = job->state;
-    const char *format = s->their_format->name;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
-    es_answer_tell(
-        a,
-        "%s is the attention that was asked for, met by a kernel that rounds scores to %s: %s (%s, "
-        "none above %.2g of the error that may be expected of it). Against scores that "
-        "are not rounded the largest error of a row is %.2g, rms %.2g, relative L2 %.2g.",
-        name_file(s->p->compare, file), format, say_try(match, "", said), say_rows(s, match, rows),
-        match->sum.ratio, all->largest, all->rms, all->relative);
+    es_answer_tell(a,
+                   "MATCH: %s is the %s attention you asked for, from a kernel that rounds scores "
+                   "to %s: %s (%s). Relative L2 error: %.2g.",
+                   name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
+                   say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
 static bool ordinary(const compare_try *match)
@@ -339,11 +343,10 @@ static void tell_lost(const es_job *job, const total *all, es_answer *a)
     const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
     char file[NAMED];
     es_answer_tell(a,
-                   "Whether %s is the attention that was asked for cannot be told: the format's "
-                   "error is larger than the values. A kernel in %s may be off by %.2g (rms), and "
-                   "our outputs are %.2g; it is off by %.2g, relative L2 %.2g.",
+                   "UNDECIDED: %s cannot be judged, because the error expected of %s (rms %.2g) is "
+                   "larger than the outputs (rms %.2g); it is off by %.2g (rms).",
                    name_file(s->p->compare, file), s->their_format->name,
-                   sqrt(all->allowed / count), sqrt(all->ours2 / count), all->rms, all->relative);
+                   sqrt(all->allowed / count), sqrt(all->ours2 / count), all->rms);
 }
 
 /* ---- all of it ---- */
@@ -376,8 +379,8 @@ static void decide(es_answer *a, const measure_params *p, const total *all, bool
     char file[NAMED];
     es_answer_refute(a);
     if (isnan(p->tolerance))
-        es_log(ES_LOG_ERROR, "check failed: %s is not the attention that was asked for",
-               name_file(p->compare, file));
+        es_log(ES_LOG_ERROR, "check failed: %s is not the %s attention you asked for",
+               name_file(p->compare, file), name_mask(p));
     else
         es_log(ES_LOG_ERROR, "check failed: relative L2 error %.3g is above --tolerance %.3g",
                all->relative, p->tolerance);
@@ -420,7 +423,7 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     else if (met)
         tell_ordinary(job, match, &all, answer);
     else
-        tell_found(job, &found, match, &all, answer);
+        tell_mismatch(job, &found, match, &all, answer);
     decide(answer, s->p, &all, met);
     return ES_OK;
 }

@@ -97,7 +97,7 @@ function compareFigure(heads, verdict) {
   const series = ["met", "met, scores rounded", "not met"].filter((s) => rows.some((r) => name(r) === s));
   return [
     {
-      title: "Is their output the attention that was asked for?",
+      title: "Is their output the attention you asked for?",
       caption:
         `The largest error of a row over the error that a kernel in ${verdict?.format ?? "its format"} may have, for ` +
         "each head. Above the dashed line it is not met.",
