@@ -93,7 +93,7 @@ const char *probe_place_name(probe_head_place place);
 
 /*! probe_concentration_of() : the class of a head by the ESS of its typical query alone; log_ess is
  *  the mean of ln 1/sum w^2 over blocks, of queries that see about n keys. */
-probe_class probe_concentration_of(es_measured log_ess, double n, int64_t blocks);
+es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks);
 
 /* Does the effective context grow with n where n is largest? One cut-off, d ln w / d ln n = 0.2
  * (twice the text, 15 % more window), and the 95 % interval on one side of it. */
