@@ -46,10 +46,10 @@ static const es_param params[] = {
     {"policy", 0, ES_PARAM_TEXT, "LIST",
      "policies to choose from, with commas between them, as in `sparse`", FIELD(policy),
      .standard = "stream,heavy,observe,random,top"},
-    {"deployable", 0, ES_PARAM_FLAG, NULL,
-     "of these, only policies that a serving system can run: no future query, no score of the "
-     "present one",
-     FIELD(deployable)},
+    {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
+     "of these, only policies that choose without the scores of the present query, which a server "
+     "has only after it has read every key",
+     FIELD(no_query_scores), .was = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
      "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .standard = "8"},
@@ -134,7 +134,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     ES_TRY(es_job_array(job, count, 1, sizeof *s->policies, &s->policies, err));
     for (int64_t i = 0; i < count; i++) {
         es_policy_spec spec = words[i].spec;
-        if (p->deployable && !es_policy_deployable(spec.policy))
+        if (p->no_query_scores && !es_policy_deployable(spec.policy))
             continue;
         if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED ||
             spec.policy == es_policy_find("full"))
@@ -147,7 +147,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     }
     if (!s->P)
         return es_refuse(err, "budget.policy", "--policy stream,heavy,observe,random",
-                         "none of the policies is deployable");
+                         "--no-query-scores leaves none of the policies");
     return ES_OK;
 }
 
@@ -258,7 +258,8 @@ static void close_study(es_job *job)
 static const char *const examples[] = {
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --out-plan pebble.plan.json",
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --verify b.txt --rivals",
-    "esscher budget --model models/pebble --text a.txt --error 0.2 --deployable --verify b.txt",
+    "esscher budget --model models/pebble --text a.txt --error 0.2 --no-query-scores --verify "
+    "b.txt",
     "esscher budget --model models/pebble --text a.txt --loss 0.02 --context 1024",
     "esscher budget --model minilm-sst2 --text a.txt --ratio 0.25 --verify-tasks sst2.tsv "
     "--concat 16",

@@ -29,7 +29,7 @@ typedef struct budget_params {
     double ratio, error, loss;
     es_grid frontier;
     int cache; /* index into budget_dtypes */
-    bool deployable, rivals, everywhere, allow_trailing;
+    bool no_query_scores, rivals, everywhere, allow_trailing;
 } budget_params;
 
 /* Stages. Trials of calibration's blocks run the plan that the other blocks make. */
@@ -296,6 +296,10 @@ budget_runs budget_rehearsed(const budget_state *s);
 es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer);
 es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
 es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
+
+/*! budget_predicts_kl() : is what is predicted of the model's answer a KL divergence? Else it is
+ *  the extra loss: distributions of the next token do not fit into memory. */
+bool budget_predicts_kl(const es_job *job);
 
 /*! budget_accuracy() : share of labelled texts that are right, full (which 0) or under the setting
  *  (1); NaN without labels. */
