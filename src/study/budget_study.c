@@ -231,6 +231,7 @@ static es_status open_study(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
     budget_state *s = job->state;
+    s->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
     s->units = s->config->layers * s->config->kv_heads;
@@ -246,6 +247,8 @@ static es_status open_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     budget_state *s = job->state;
+    es_arena_free(&s->memory);
+    pthread_mutex_destroy(&s->lock);
     es_blocks_free(&s->text.blocks);
     es_blocks_free(&s->verify.blocks);
     es_blocks_free(&s->others.blocks);
