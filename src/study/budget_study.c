@@ -296,9 +296,16 @@ const es_study es_study_budget = {
         "shared out evenly, falling with depth (PyramidKV), and by mass (Ada-KV)."
         "\n\n"
         "What is averaged over a block of a causal model is averaged over its second half, where "
-        "the cache is full or nearly so; an encoder's over all of it. Errors are in spreads, the "
-        "root mean square distance from the mean over tokens. A plan is for one context and texts "
-        "like the one it was made from: docs/BUDGET.md says what is not promised.",
+        "the cache is full or nearly so; an encoder's over all of it. Errors are shares of the "
+        "spread, the root mean square distance from the mean over tokens. A plan is for one "
+        "context "
+        "and texts like the one it was made from, and its numbers are about the next token, not "
+        "about retrieval."
+        "\n\n"
+        "Eviction is not simulated: heavy and observe choose anew for each query, so that a "
+        "dropped "
+        "key may come back, and a plan for such a rolling cache was worse than uniform for prompt "
+        "compression. docs/BUDGET.md has the numbers, and what else is not promised.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),
