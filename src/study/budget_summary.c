@@ -336,11 +336,10 @@ static void tell_state(const es_job *job, const budget_known *k, es_answer *a)
     char share[4 * ES_SAY_ROOM], found[ES_SAY_ROOM], predicted[ES_SAY_ROOM];
     char scope[3 * ES_SAY_ROOM] = "";
     if (s->config->predicts)
-        snprintf(
-            scope, sizeof scope,
-            " That is for next tokens of such text at %lld tokens, not for retrieval: `esscher "
-            "loss --plan` tests other text.",
-            (long long)s->n);
+        snprintf(scope, sizeof scope,
+                 " This is about the next token on such text at %lld tokens, not about retrieval; "
+                 "`esscher loss --plan` tests other text.",
+                 (long long)s->n);
     snprintf(share, sizeof share,
              "With %.3g %% of %s (%.3g of %.3g MB in %s) the last hidden state", 100.0 * kept / all,
              s->config->causal ? "the KV cache" : "all keys and values", bytes_of(job, kept) / 1e6,
