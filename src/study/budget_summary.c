@@ -451,7 +451,7 @@ static const char *say_policies(const budget_state *s, const budget_known *k, un
     return out;
 }
 
-/* Eviction is not simulated: what a cache that forgets for good costs more (THEORY 19). Only
+/* Eviction is not simulated: what a cache that forgets for good costs more (docs/BUDGET.md). Only
  * decoders have such a cache. "" where it does not matter. */
 static const char *say_eviction(const es_job *job, const budget_known *k, char out[ES_PLAN_NOTE])
 {
