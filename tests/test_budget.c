@@ -540,7 +540,23 @@ static void like_stands_beside_like(void **state)
     assert_non_null(strstr(es_answer_finding(a, 0), "With 25 % of the KV cache"));
     assert_non_null(strstr(es_answer_finding(a, 0), "not about retrieval"));
     assert_non_null(strstr(es_answer_finding(a, 1), "KL of the next token"));
-    assert_non_null(strstr(es_answer_finding(a, 2), "allocated otherwise: uniform"));
+    assert_non_null(strstr(es_answer_finding(a, 2), "Other allocations of as many keys"));
+    es_answer_free(a);
+}
+
+/* One block has no interval: ESS itself decides. At 64 tokens two thirds of the keys are the cut.
+ */
+static void heads_are_named_by_concentration(void **state)
+{
+    (void)state;
+    es_answer *a = ask(2, ONE_BLOCK("ratio", "0.25", "policy", "stream"));
+    const es_table *heads = es_answer_find(a, "heads");
+    for (int64_t h = 0; h < L * HEADS; h++) {
+        const double ess = es_table_get(heads, h, "ess");
+        assert_string_equal(es_table_get_text(heads, h, "why"), ess >= 2.0 / 3.0 * 64 ? "averaging"
+                                                                : ess < 2.0           ? "single-key"
+                                                                            : "selective");
+    }
     es_answer_free(a);
 }
 
@@ -708,6 +724,7 @@ int main(void)
         cmocka_unit_test(any_layer_may_break_a_tolerance),
         cmocka_unit_test(at_another_context_full_heads_stay_full),
         cmocka_unit_test(like_stands_beside_like),
+        cmocka_unit_test(heads_are_named_by_concentration),
         cmocka_unit_test(keys_that_come_back_are_said),
         cmocka_unit_test(all_keys_change_nothing),
         cmocka_unit_test(the_same_text_is_no_other_text),

@@ -91,9 +91,8 @@ static const es_column head_columns[] = {
     {"need", "need", "keys", ES_FORMAT_SHORT, "keys that hold 95 % of the weight"},
     {"sinks", "sink mass", "", ES_FORMAT_REAL, "weight of the first four keys"},
     {"why", "concentration", "", ES_FORMAT_TEXT,
-     "how many keys share the weight: averaging (95 % interval of ESS at 100 or more, or 2/3 of "
-     "the "
-     "keys), selective, single-key (below 2), undecided (it contains a cut-off)"},
+     "how many keys share the weight, by the 95 % interval of ESS: averaging (at 100 or more, or "
+     "2/3 of the keys), selective, single-key (below 2), undecided (it contains a cut-off)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads",
@@ -424,12 +423,10 @@ static void tell_rivals(const es_job *job, es_answer *a)
         if (tried < 0)
             return;
         const es_measured m = budget_found_state(job, budget_tried(s, tried), s->config->layers);
-        snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", budget_ways[w],
-                 say_percent(m, said));
+        snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "",
+                 say_percent(m, said), budget_ways[w]);
     }
-    const es_measured ours = budget_found_state(job, budget_tried(s, 0), s->config->layers);
-    es_answer_tell(a, "The same number of keys, allocated otherwise: %s; this plan %s.", list,
-                   say_percent(ours, said));
+    es_answer_tell(a, "Other allocations of as many keys change the state by %s.", list);
 }
 
 /* ---- cautions ---- */
