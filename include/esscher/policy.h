@@ -71,8 +71,10 @@ ES_API const es_policy *es_policy_at(int64_t at);
 ES_API const es_policy *es_policy_find(const char *name);
 
 /*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_needs() :
- *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : can a serving
- *  system run it, knowing no future query and not the present one's scores? NULL is full. */
+ *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it
+ *  choose without future queries and the present one's scores? That is no promise that a cache can
+ *  run it: policies that look at earlier weights are told those of all keys, and may bring back a
+ *  key that was dropped. NULL is full. */
 ES_API const char *es_policy_name(const es_policy *policy);
 ES_API const char *es_policy_about(const es_policy *policy);
 ES_API unsigned es_policy_needs(const es_policy *policy);

@@ -622,7 +622,7 @@ def budget(
     error: float | None = None,
     loss: float | None = None,
     policy: str | Sequence[str] | None = 'stream,heavy,observe,random,top',
-    deployable: bool | None = False,
+    no_query_scores: bool | None = False,
     blocks: int | None = 8,
     query_count: int | None = 8,
     other_text: PathLike | Sequence[PathLike] | None = None,

@@ -17,8 +17,8 @@ struct es_policy {
     unsigned needs;  /* ES_POLICY_ */
     unsigned parts;  /* ES_PART_: beside keys, which everybody takes */
     unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
-    bool deployable;
-    bool corrects; /* as published, keys kept by chance count over their probability */
+    bool deployable; /* needs no score of the present query, and no future one */
+    bool corrects;   /* as published, keys kept by chance count over their probability */
     /* Sets the parts that are unset, for es_policy_spec_fit(); NULL: it has none to set. Queries
      * of a model that is not causal see both sides. */
     void (*fit)(es_policy_spec *spec, bool causal);

@@ -336,7 +336,7 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
                      .work_bytes =
                          1.1 * cells +
                          threads * (fmax(curves, es_trial_bytes(s->model, longest)) + 8.0 * means) +
-                         40.0 * means + folds_means + 4e6};
+                         40.0 * means + folds_means + budget_sums_bytes(s) + 4e6};
     return ES_OK;
 }
 

@@ -23,35 +23,44 @@ static const es_column allocation_columns[] = {
     {"state_predicted", "predicted state", "", ES_FORMAT_REAL,
      "error of the last hidden state, by sums of risks and optimism alone: not rehearsed",
      .standing = ES_STANDING_HEURISTIC},
-    {"state", "state error", "", ES_FORMAT_REAL, "on other text, in spreads", .error = "state_se"},
+    {"state", "state error", "", ES_FORMAT_REAL, "on other text, over its spread",
+     .error = "state_se"},
+    {"kl_predicted", "predicted KL", "nats", ES_FORMAT_REAL,
+     "of what the model says next, in the same way", .standing = ES_STANDING_HEURISTIC},
+    {"kl", "KL", "nats", ES_FORMAT_REAL, "on other text, late positions", .error = "kl_se"},
     {"loss_predicted", "predicted loss", "nats", ES_FORMAT_REAL,
-     "extra, per token, in the same way", .standing = ES_STANDING_HEURISTIC},
+     "extra, per token; only where distributions do not fit into memory, instead of KL",
+     .standing = ES_STANDING_HEURISTIC},
     {"loss", "extra loss", "nats", ES_FORMAT_REAL, "on other text, late positions",
      .error = "loss_se"},
     {"more", "than ours", "nats", ES_FORMAT_REAL,
      "extra loss less that of ours, on the same blocks", .error = "more_se"},
-    {"kl", "KL", "nats", ES_FORMAT_REAL, "of what the model says next", .error = "kl_se"},
     {"agreement", "agreement", "", ES_FORMAT_REAL, "of the most likely", .error = "agreement_se"},
     {"accuracy", "accuracy", "", ES_FORMAT_REAL, "of labels", .error = "accuracy_se"},
     {0}};
 static const es_table_spec allocations_table = {
     "allocations", allocation_columns,
     ES_VIEW("Ways to share the keys out",
-            "allocation asked ratio state_predicted state loss_predicted loss more kl agreement "
-            "accuracy"),
+            "allocation asked ratio state_predicted state kl_predicted kl loss_predicted loss more "
+            "agreement accuracy"),
     .keys = "asked allocation"};
 
 static const es_column frontier_columns[] = {
     {"by", "by", "", ES_FORMAT_TEXT,
-     "ours with all policies, with those that can be deployed, with one alone; the limit"},
+     "ours with all policies, with those that need no scores of the query, with one alone; the "
+     "limit"},
     {"asked", "asked", "", ES_FORMAT_REAL, "share of the keys"},
     {"ratio", "ratio", "", ES_FORMAT_REAL, "that came of it"},
     {"state", "state error", "", ES_FORMAT_REAL,
-     "predicted error of the last hidden state, in spreads", .standing = ES_STANDING_HEURISTIC},
-    {"error", "attention error", "", ES_FORMAT_REAL,
-     "root mean square over layers of the predicted errors of attention outputs, in spreads",
+     "predicted error of the last hidden state, over its spread",
      .standing = ES_STANDING_HEURISTIC},
-    {"loss", "extra loss", "nats", ES_FORMAT_REAL, "predicted, per token",
+    {"error", "attention error", "", ES_FORMAT_REAL,
+     "root mean square over layers of the predicted errors of attention outputs, over its spread",
+     .standing = ES_STANDING_HEURISTIC},
+    {"kl", "KL", "nats", ES_FORMAT_REAL, "predicted, of what the model says next",
+     .standing = ES_STANDING_HEURISTIC},
+    {"loss", "extra loss", "nats", ES_FORMAT_REAL,
+     "predicted, per token; only where distributions do not fit into memory, instead of KL",
      .standing = ES_STANDING_HEURISTIC},
     {0}};
 static const es_table_spec frontier_table = {"frontier", frontier_columns,
@@ -156,7 +165,8 @@ static es_status put_amount(es_job *job, const budget_known *k, double ratio, es
         es_put(t, row, {"asked", total / all}, {"ratio", budget_total(s, picks) / all},
                {"state_predicted", f.state[s->config->layers]});
         if (!isnan(f.loss))
-            es_table_real(t, row, "loss_predicted", f.loss);
+            es_table_real(t, row, budget_predicts_kl(job) ? "kl_predicted" : "loss_predicted",
+                          f.loss);
         if (tried >= 0)
             put_tried(job, tried, t, row);
     }
@@ -194,7 +204,7 @@ static void put_point(const es_job *job, const char *by, double asked, double ra
     es_put(t, row, {"asked", asked}, {"ratio", ratio}, {"state", f->state[L]},
            {"error", sqrt(sum)});
     if (!isnan(f->loss))
-        es_table_real(t, row, "loss", f->loss);
+        es_table_real(t, row, budget_predicts_kl(job) ? "kl" : "loss", f->loss);
 }
 
 /* Ours with some of the policies. */
@@ -237,11 +247,11 @@ static es_status put_frontier(es_job *job, const budget_known *k, es_answer *a, 
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &frontier_table);
     bool *only;
-    int64_t deployable = 0;
+    int64_t without = 0; /* policies that need no scores */
     char word[ES_POLICY_ROOM];
     ES_TRY(es_job_array(job, s->P, 1, sizeof *only, &only, err));
     for (int64_t i = 0; i < s->P; i++)
-        deployable += es_policy_deployable(s->policies[i].policy);
+        without += es_policy_deployable(s->policies[i].policy);
     for (int64_t i = 0; i < p->frontier.count; i++) {
         const double ratio = p->frontier.reals[i];
         if (!is_reachable(s, ratio))
@@ -249,8 +259,8 @@ static es_status put_frontier(es_job *job, const budget_known *k, es_answer *a, 
         ES_TRY(put_policies(job, k, "all policies", NULL, ratio, t, err));
         for (int64_t j = 0; j < s->P; j++)
             only[j] = es_policy_deployable(s->policies[j].policy);
-        if (deployable && deployable < s->P)
-            ES_TRY(put_policies(job, k, "deployable", only, ratio, t, err));
+        if (without && without < s->P)
+            ES_TRY(put_policies(job, k, "no query scores", only, ratio, t, err));
         for (int64_t j = 0; j < s->P && s->P > 1; j++) {
             memset(only, 0, (size_t)s->P * sizeof *only);
             only[j] = true;

@@ -107,6 +107,19 @@ es_status budget_optimism(const es_job *job, const budget_known *k, const budget
 
 /* ---- the rehearsal ---- */
 
+static int64_t shown_numbers(const budget_state *s) { return 4 * s->config->layers + 1; }
+
+/* in, out, found and error2 follow on each other. */
+static es_status shown_new(const budget_state *s, es_arena *arena, budget_shown *out, es_error *err)
+{
+    const int64_t L = s->config->layers;
+    ES_TRY(take(arena, shown_numbers(s), 1, &out->in, err));
+    out->out = out->in + L;
+    out->found = out->out + L;
+    out->error2 = out->found + L;
+    return ES_OK;
+}
+
 static es_status show_block(es_job *job, const budget_known *k, int64_t b, budget_shown *out,
                             es_error *err)
 {
@@ -114,10 +127,7 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
     const int64_t L = s->config->layers;
     const es_trial t = budget_trial_at(s, es_job_cell(job, BUDGET_REHEARSAL, b));
     es_arena arena = {.budget = job->exec.budget};
-    ES_TRY(take(k->arena, 3 * L + (L + 1), 1, &out->in, err));
-    out->out = out->in + L;
-    out->found = out->out + L;
-    out->error2 = out->found + L;
+    ES_TRY(shown_new(s, k->arena, out, err));
     out->kl = isnan(t.ends[ES_END_KL]) ? t.ends[ES_END_LOSS] : t.ends[ES_END_KL];
     memcpy(out->found, t.own2, (size_t)L * sizeof *t.own2);
     memcpy(out->error2, t.error2, (size_t)(L + 1) * sizeof *t.error2);
@@ -129,44 +139,41 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
 
 static double over(double above, double below) { return below > 0.0 ? above / below : 1.0; }
 
-/* Layers one by one: factors on risks, and found (L), the sum of what was found. */
-static void find_own(const budget_state *s, const budget_known *k, int64_t skip, budget_factors *f,
-                     double *found)
+/* Sums over all blocks. */
+static es_status add_shown(const budget_state *s, budget_known *k, es_error *err)
 {
-    for (int64_t l = 0; l < s->config->layers; l++) {
-        double in = 0.0, out = 0.0;
-        found[l] = 0.0;
-        for (int64_t b = 0; b < s->text.count; b++) {
-            in += b == skip ? 0.0 : k->shown[b].in[l];
-            out += b == skip ? 0.0 : k->shown[b].out[l];
-            found[l] += b == skip ? 0.0 : k->shown[b].found[l];
-        }
-        f->optimism[l] = over(out, in);
-        f->heads[l] = over(found[l], out);
+    const int64_t numbers = shown_numbers(s);
+    ES_TRY(shown_new(s, k->arena, &k->sum, err));
+    for (int64_t b = 0; b < s->text.count; b++) {
+        for (int64_t i = 0; i < numbers; i++)
+            k->sum.in[i] += k->shown[b].in[i];
+        k->sum.kl += k->shown[b].kl;
     }
+    return ES_OK;
 }
 
-/* Factors from all blocks but `skip` (-1: from all), with the transfers of `means`. found (L) is
- * room. */
+/* Factors from the sums over all blocks less those of one (`skip`; NULL: none), with the transfers
+ * of `means`. found (L) is room. */
 static void find_factors(const budget_state *s, const budget_known *k, const budget_means *means,
-                         int64_t skip, double *found, budget_factors *f)
+                         const budget_shown *skip, double *found, budget_factors *f)
 {
-    const int64_t L = s->config->layers, B = s->text.count;
-    double kl = 0.0, sum = 0.0;
-    find_own(s, k, skip, f, found);
+    const int64_t L = s->config->layers;
+    double sum = 0.0;
+    for (int64_t l = 0; l < L; l++) {
+        const double in = k->sum.in[l] - (skip ? skip->in[l] : 0.0);
+        const double out = k->sum.out[l] - (skip ? skip->out[l] : 0.0);
+        found[l] = k->sum.found[l] - (skip ? skip->found[l] : 0.0);
+        f->optimism[l] = over(out, in);
+        f->heads[l] = over(found[l], out);
+        sum += means->loss[l] * found[l];
+    }
     for (int64_t j = 0; j <= L; j++) {
-        double error2 = 0.0, sum2 = 0.0;
-        for (int64_t b = 0; b < B; b++)
-            error2 += b == skip ? 0.0 : k->shown[b].error2[j];
+        double sum2 = 0.0;
         for (int64_t l = 0; l < L; l++)
             sum2 += means->transfer[l * (L + 1) + j] * found[l];
-        f->coherence[j] = over(error2, sum2);
+        f->coherence[j] = over(k->sum.error2[j] - (skip ? skip->error2[j] : 0.0), sum2);
     }
-    for (int64_t b = 0; b < B; b++)
-        kl += b == skip ? 0.0 : k->shown[b].kl;
-    for (int64_t l = 0; l < L; l++)
-        sum += means->loss[l] * found[l];
-    f->loss = over(kl, sum);
+    f->loss = over(k->sum.kl - (skip ? skip->kl : 0.0), sum);
 }
 
 /* ---- how sure it is ---- */
@@ -209,7 +216,7 @@ static void forecast_without(const budget_state *s, const budget_known *k, int64
 {
     budget_means means = k->without[b];
     means.risk = k->all.risk;
-    find_factors(s, k, &means, b, computed, factors);
+    find_factors(s, k, &means, &k->shown[b], computed, factors);
     budget_predict(s, &means, k->plan, NULL, &(budget_factors){.optimism = factors->optimism}, f);
     memcpy(computed, f->own, (size_t)s->config->layers * sizeof *computed);
     budget_predict(s, &means, k->plan, NULL, factors, f);
@@ -269,7 +276,8 @@ es_status budget_know(es_job *job, budget_known *k, es_error *err)
     ES_TRY(make_folds(job, k, err));
     for (int64_t b = 0; b < s->text.count; b++)
         ES_TRY(show_block(job, k, b, &k->shown[b], err));
-    find_factors(s, k, &k->all, -1, k->computed, &k->factors);
+    ES_TRY(add_shown(s, k, err));
+    find_factors(s, k, &k->all, NULL, k->computed, &k->factors);
     const budget_factors own = {.optimism = k->factors.optimism};
     budget_predict(s, &k->all, k->plan, NULL, &own, &k->forecast);
     memcpy(k->computed, k->forecast.own, (size_t)s->config->layers * sizeof *k->computed);

@@ -29,21 +29,17 @@ static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_er
     return es_arena_array(arena, a, b, sizeof **out, "means over blocks", (void **)out, err);
 }
 
+/* Of the means' own order: risk, limit, need, out2. */
 static es_status means_new(const budget_state *s, es_arena *arena, budget_means *out, es_error *err)
 {
     const int64_t L = s->config->layers;
-    ES_TRY(take(arena, s->units * s->P, s->K, &out->risk, err));
-    ES_TRY(take(arena, s->units, s->K, &out->limit, err));
-    ES_TRY(take(arena, s->units, 1, &out->need, err));
-    ES_TRY(take(arena, L, 1, &out->out2, err));
+    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_CURVES), 1, &out->risk, err));
+    out->limit = out->risk + s->units * s->P * s->K;
+    out->need = out->limit + s->units * s->K;
+    out->out2 = out->need + s->units;
     ES_TRY(take(arena, L, L + 1, &out->transfer, err));
     ES_TRY(take(arena, L + 1, 1, &out->spread2, err));
     return take(arena, L, 1, &out->loss, err);
-}
-
-static bool is_of(budget_subset of, int64_t block)
-{
-    return (block >= of.from && block < of.to) != of.others;
 }
 
 /* Of each block, of so many that there are. */
@@ -53,55 +49,23 @@ static double share_of(budget_subset of, int64_t blocks)
     return 1.0 / (double)(of.others ? blocks - inside : inside);
 }
 
-static void add_all(double *to, const double *from, int64_t count, double share)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] += share * from[i];
-}
-
-static void add_curves(const budget_state *s, const double *cell, double share, budget_means *out)
-{
-    const es_model_config *c = s->config;
-    const int64_t size = c->heads / c->kv_heads, risks = s->P * s->K;
-    const es_curves at = budget_curves_at(s, cell);
-    add_all(out->risk, at.group, s->units * risks, share);
-    for (int64_t h = 0; h < c->layers * c->heads; h++) {
-        const int64_t unit = h / size;
-        add_all(out->limit + unit * s->K, at.limit + h * s->K, s->K, share);
-        out->need[unit] += share * at.facts[h * ES_FACTS + ES_FACT_NEED] / (double)size;
-    }
-    add_all(out->out2, at.spread2, c->layers, share);
-}
-
-/* Ratios of means: of error2 and loss to own2. own2 is the measured one, of the thinned layer. */
-static es_status add_gains(const es_job *job, budget_subset of, const es_exec *exec,
-                           es_arena *arena, budget_means *out, es_error *err)
+/* Ratios of sums: of error2 and loss to own2. own2 is the measured one, of the thinned layer. */
+static es_status average_gains(const es_job *job, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const double *cell;
-    double *own2, *spread2;
-    void *gains;
-    ES_TRY(take(arena, L, 1, &own2, err));
-    ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
-    es_gain *g = gains;
-    for (int64_t b = 0; b < s->text.count; b++) {
-        if (!is_of(of, b))
-            continue;
-        ES_TRY(es_job_need(job, BUDGET_GAINS, b, exec, &cell, err));
-        budget_gains_at(s, cell, g, &spread2);
-        const double share = share_of(of, s->text.count);
-        add_all(out->spread2, spread2, L + 1, share);
-        for (int64_t l = 0; l < L; l++) {
-            own2[l] += share * g[l].own2;
-            out->loss[l] += share * g[l].loss;
-            add_all(out->transfer + l * (L + 1), g[l].error2, L + 1, share);
-        }
-    }
+    const double share = share_of(of, s->text.count);
+    double *sum;
+    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_GAINS), 1, &sum, err));
+    ES_TRY(budget_sum(job, BUDGET_GAINS, of, exec, sum, err));
+    const double *own2 = sum + L + 1, *loss = own2 + L, *error2 = loss + L;
+    for (int64_t j = 0; j <= L; j++)
+        out->spread2[j] = share * sum[j];
     for (int64_t l = 0; l < L; l++) {
-        out->loss[l] = own2[l] > 0.0 ? out->loss[l] / own2[l] : 0.0;
-        for (int64_t j = 0; j <= L; j++)
-            out->transfer[l * (L + 1) + j] /= own2[l] > 0.0 ? own2[l] : 1.0;
+        out->loss[l] = own2[l] > 0.0 ? loss[l] / own2[l] : 0.0;
+        for (int64_t j = l * (L + 1); j < (l + 1) * (L + 1); j++)
+            out->transfer[j] = own2[l] > 0.0 ? error2[j] / own2[l] : share * error2[j];
     }
     return ES_OK;
 }
@@ -113,14 +77,10 @@ es_status budget_average_risks(const es_job *job, int stage, budget_subset of, c
 {
     const budget_state *s = job->state;
     const int64_t blocks = stage == BUDGET_OTHERS ? s->others.count : s->text.count;
-    const double *cell;
     ES_TRY(means_new(s, arena, out, err));
-    for (int64_t b = 0; b < blocks; b++) {
-        if (!is_of(of, b))
-            continue;
-        ES_TRY(es_job_need(job, stage, b, exec, &cell, err));
-        add_curves(s, cell, share_of(of, blocks), out);
-    }
+    ES_TRY(budget_sum(job, stage, of, exec, out->risk, err));
+    for (int64_t i = 0; i < budget_sum_numbers(s, stage); i++)
+        out->risk[i] *= share_of(of, blocks);
     return ES_OK;
 }
 
@@ -128,7 +88,7 @@ es_status budget_average(const es_job *job, budget_subset of, const es_exec *exe
                          budget_means *out, es_error *err)
 {
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, of, exec, arena, out, err));
-    return add_gains(job, of, exec, arena, out, err);
+    return average_gains(job, of, exec, arena, out, err);
 }
 
 void budget_lend(const budget_means *from, budget_means *to)

@@ -39,21 +39,27 @@ es_status budget_fold(const es_job *job, int64_t block, const budget_aim *aim, c
 
 /* ---- aims ---- */
 
+static es_status new_tolerance(const budget_state *s, es_arena *arena, double **out, es_error *err)
+{
+    return es_arena_array(arena, s->config->layers, 1, sizeof **out, "tolerances", (void **)out,
+                          err);
+}
+
 static es_status first_aim(const es_job *job, const budget_means *all, es_arena *arena,
                            budget_aim *out, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    void *m;
+    double *tolerance;
     *out = (budget_aim){.total = p->keys ? (double)p->keys : p->ratio * budget_everything(s)};
     if (!isnan(p->loss))
         return budget_meet_loss(s, all, p->loss, arena, &out->total, err);
     if (isnan(p->error))
         return ES_OK;
-    ES_TRY(es_arena_array(arena, s->config->layers, 1, sizeof(double), "tolerances", &m, err));
-    out->tolerance = m;
+    ES_TRY(new_tolerance(s, arena, &tolerance, err));
     for (int64_t l = 0; l < s->config->layers; l++)
-        out->tolerance[l] = p->error;
+        tolerance[l] = p->error;
+    out->tolerance = tolerance;
     return ES_OK;
 }
 
@@ -96,17 +102,19 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
     return ES_OK;
 }
 
-static es_status correct_errors(const es_job *job, int step, const es_exec *exec, budget_aim *aim,
-                                es_error *err)
+static es_status correct_errors(const es_job *job, int step, const es_exec *exec, es_arena *arena,
+                                budget_aim *aim, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
+    double *tolerance;
+    ES_TRY(new_tolerance(s, arena, &tolerance, err));
     for (int64_t l = 0; l < s->config->layers; l++) {
         double found;
         ES_TRY(found_error(job, step, l, exec, &found, err));
-        if (found > 0.0)
-            aim->tolerance[l] *= p->error / found;
+        tolerance[l] = aim->tolerance[l] * (found > 0.0 ? p->error / found : 1.0);
     }
+    aim->tolerance = tolerance;
     return ES_OK;
 }
 
@@ -126,12 +134,47 @@ static es_status correct_loss(const es_job *job, int step, const budget_means *a
     return budget_meet_loss(s, all, computed * p->loss / found, arena, &aim->total, err);
 }
 
+static bool recall_aim(budget_state *s, int steps, budget_aim *out)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool known = s->aimed[steps];
+    *out = s->aims[steps];
+    pthread_mutex_unlock(&s->lock);
+    return known;
+}
+
+/* Threads that found it at the same time found the same. */
+static es_status remember_aim(const es_job *job, int steps, const budget_aim *aim, es_error *err)
+{
+    budget_state *s = job->state;
+    double *tolerance = NULL;
+    es_status status = ES_OK;
+    pthread_mutex_lock(&s->lock);
+    if (!s->aimed[steps] && aim->tolerance) {
+        s->memory.budget = job->exec.budget;
+        status = new_tolerance(s, &s->memory, &tolerance, err);
+        for (int64_t l = 0; l < s->config->layers && status == ES_OK; l++)
+            tolerance[l] = aim->tolerance[l];
+    }
+    if (!s->aimed[steps] && status == ES_OK) {
+        s->aims[steps] = (budget_aim){aim->total, tolerance};
+        s->aimed[steps] = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
 es_status budget_aim_after(const es_job *job, int steps, const budget_means *all,
                            const es_exec *exec, es_arena *arena, budget_aim *out, es_error *err)
 {
-    ES_TRY(first_aim(job, all, arena, out, err));
-    for (int step = 0; step < steps; step++)
-        ES_TRY(out->tolerance ? correct_errors(job, step, exec, out, err)
-                              : correct_loss(job, step, all, exec, arena, out, err));
-    return ES_OK;
+    if (recall_aim(job->state, steps, out))
+        return ES_OK;
+    if (steps == 0) {
+        ES_TRY(first_aim(job, all, arena, out, err));
+    } else {
+        ES_TRY(budget_aim_after(job, steps - 1, all, exec, arena, out, err));
+        ES_TRY(out->tolerance ? correct_errors(job, steps - 1, exec, arena, out, err)
+                              : correct_loss(job, steps - 1, all, exec, arena, out, err));
+    }
+    return remember_aim(job, steps, out, err);
 }

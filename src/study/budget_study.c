@@ -47,10 +47,10 @@ static const es_param params[] = {
     {"policy", 0, ES_PARAM_TEXT, "LIST",
      "policies to choose from, with commas between them, as in `sparse`", FIELD(policy),
      .standard = "stream,heavy,observe,random,top"},
-    {"deployable", 0, ES_PARAM_FLAG, NULL,
-     "of these, only policies that a serving system can run: no future query, no score of the "
-     "present one",
-     FIELD(deployable)},
+    {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
+     "of these, only policies that choose without the scores of the present query, which a server "
+     "has only after it has read every key",
+     FIELD(no_query_scores), .was = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
      "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .standard = "8"},
@@ -136,7 +136,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     ES_TRY(es_job_array(job, count, 1, sizeof *s->policies, &s->policies, err));
     for (int64_t i = 0; i < count; i++) {
         es_policy_spec spec = words[i].spec;
-        if (p->deployable && !es_policy_deployable(spec.policy))
+        if (p->no_query_scores && !es_policy_deployable(spec.policy))
             continue;
         if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED ||
             spec.policy == es_policy_find("full"))
@@ -149,7 +149,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     }
     if (!s->P)
         return es_refuse(err, "budget.policy", "--policy stream,heavy,observe,random",
-                         "none of the policies is deployable");
+                         "--no-query-scores leaves none of the policies");
     return ES_OK;
 }
 
@@ -233,6 +233,7 @@ static es_status open_study(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
     budget_state *s = job->state;
+    s->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
     s->units = s->config->layers * s->config->kv_heads;
@@ -248,6 +249,8 @@ static es_status open_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     budget_state *s = job->state;
+    es_arena_free(&s->memory);
+    pthread_mutex_destroy(&s->lock);
     es_blocks_free(&s->text.blocks);
     es_blocks_free(&s->verify.blocks);
     es_blocks_free(&s->others.blocks);
@@ -260,7 +263,8 @@ static void close_study(es_job *job)
 static const char *const examples[] = {
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --out-plan pebble.plan.json",
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --verify b.txt --rivals",
-    "esscher budget --model models/pebble --text a.txt --error 0.2 --deployable --verify b.txt",
+    "esscher budget --model models/pebble --text a.txt --error 0.2 --no-query-scores --verify "
+    "b.txt",
     "esscher budget --model models/pebble --text a.txt --loss 0.02 --context 1024",
     "esscher budget --model minilm-sst2 --text a.txt --ratio 0.25 --verify-tasks sst2.tsv "
     "--concat 16",
@@ -294,9 +298,16 @@ const es_study es_study_budget = {
         "shared out evenly, falling with depth (PyramidKV), and by mass (Ada-KV)."
         "\n\n"
         "What is averaged over a block of a causal model is averaged over its second half, where "
-        "the cache is full or nearly so; an encoder's over all of it. Errors are in spreads, the "
-        "root mean square distance from the mean over tokens. A plan is for one context and texts "
-        "like the one it was made from: docs/BUDGET.md says what is not promised.",
+        "the cache is full or nearly so; an encoder's over all of it. Errors are shares of the "
+        "spread, the root mean square distance from the mean over tokens. A plan is for one "
+        "context "
+        "and texts like the one it was made from, and its numbers are about the next token, not "
+        "about retrieval."
+        "\n\n"
+        "Eviction is not simulated: heavy and observe choose anew for each query, so that a "
+        "dropped "
+        "key may come back, and a plan for such a rolling cache was worse than uniform for prompt "
+        "compression. docs/BUDGET.md has the numbers, and what else is not promised.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),

@@ -1,13 +1,16 @@
 /* budget_study.h : the study `budget`: what it asks is in budget_study.c, its texts in
- * budget_texts.c, cells in budget_cells.c, curves and plans in budget_plan.c, how a tolerance is
- * met in budget_search.c, predictions in budget_forecast.c, what becomes of them in
- * budget_summary.c, other plans in budget_compare.c, verification in budget_verified.c.
+ * budget_texts.c, cells in budget_cells.c, sums over blocks in budget_sums.c, curves and plans in
+ * budget_plan.c, how a tolerance is met in budget_search.c, predictions in budget_forecast.c, what
+ * becomes of them in budget_summary.c, other plans in budget_compare.c, verification in
+ * budget_verified.c.
  *
  * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers
  * make of one layer's error (gains), the model under an allocation (trials: to meet a tolerance, to
  * rehearse the plan, to verify it). Everything that is said is made of those. */
 #ifndef ES_STUDY_BUDGET_STUDY_H
 #define ES_STUDY_BUDGET_STUDY_H
+
+#include <pthread.h>
 
 #include <esscher/plan.h>
 #include <esscher/pool.h>
@@ -30,7 +33,7 @@ typedef struct budget_params {
     es_grid frontier;
     int cache;   /* index into budget_dtypes */
     int invalid; /* as es_text_invalid */
-    bool deployable, rivals, everywhere, allow_trailing;
+    bool no_query_scores, rivals, everywhere, allow_trailing;
 } budget_params;
 
 /* Stages. Trials of calibration's blocks run the plan that the other blocks make. */
@@ -68,6 +71,12 @@ typedef struct budget_text {
     int64_t count, length;
 } budget_text;
 
+/* What plans are made for. */
+typedef struct budget_aim {
+    double total;            /* keys; NaN: as many as tolerances take */
+    const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
+} budget_aim;
+
 typedef struct budget_state {
     es_model *model;
     const es_model_config *config;
@@ -87,6 +96,15 @@ typedef struct budget_state {
     int64_t n_settings;
     int steps;    /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
     double *room; /* (2, blocks) for summaries */
+
+    /* What all cells of later stages ask for, made once (budget_sums.c, budget_search.c); any
+     * thread may, under the lock. */
+    pthread_mutex_t lock;
+    es_arena memory;
+    const double
+        *sums[BUDGET_GAINS + 1];       /* of each stage (2, blocks + 1, numbers); NULL: not yet */
+    budget_aim aims[BUDGET_STEPS + 1]; /* after so many steps */
+    bool aimed[BUDGET_STEPS + 1];
 } budget_state;
 
 /*! budget_block() : block `at` of a text, for the laboratory. */
@@ -110,24 +128,35 @@ es_trial budget_trial_at(const budget_state *s, const double *cell);
 es_status budget_stages(es_job *job, es_error *err);
 es_status budget_cost(es_job *job, es_cost *out, es_error *err);
 
-/* ---- budget_plan.c ---- */
-
-/* Means over the calibration's blocks. */
-typedef struct budget_means {
-    double *risk;     /* (units, P, K) of the sum over a group's heads; NaN: not looked at */
-    double *limit;    /* (units, K) */
-    double *need;     /* (units) keys that hold most of the weight, mean over heads */
-    double *out2;     /* (L) spread2 of attention outputs */
-    double *transfer; /* (L, L + 1) error2 of a state over own2 of the layer */
-    double *spread2;  /* (L + 1) of hidden states */
-    double *loss;     /* (L) extra loss over own2 */
-} budget_means;
+/* ---- budget_sums.c ---- */
 
 /* Which blocks: [from, to), or all but those. */
 typedef struct budget_subset {
     int64_t from, to;
     bool others;
 } budget_subset;
+
+/*! budget_sum() : sums over some blocks of BUDGET_CURVES or BUDGET_OTHERS (risk, limit, need and
+ * out2 as in budget_means) or BUDGET_GAINS (spread2 (L + 1), own2 (L), loss (L), error2 (L, L +
+ * 1)), into out (budget_sum_numbers()). Each block is read once for all sums that leave blocks out,
+ * or begin with the first. Any thread. budget_sums_bytes() : memory. */
+int64_t budget_sum_numbers(const budget_state *s, int stage);
+es_status budget_sum(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                     double *out, es_error *err);
+double budget_sums_bytes(const budget_state *s);
+
+/* ---- budget_plan.c ---- */
+
+/* Means over the calibration's blocks. */
+typedef struct budget_means {
+    double *risk;     /* (units, P, K) of the sum over a group's heads; NaN: not looked at */
+    double *limit;    /* (units, K); this and the next two follow on each other in memory */
+    double *need;     /* (units) keys that hold most of the weight, mean over heads */
+    double *out2;     /* (L) spread2 of attention outputs */
+    double *transfer; /* (L, L + 1) error2 of a state over own2 of the layer */
+    double *spread2;  /* (L + 1) of hidden states */
+    double *loss;     /* (L) extra loss over own2 */
+} budget_means;
 
 /*! budget_all() : all blocks. budget_average() : means over some, with gains.
  * budget_average_risks() : without them, of blocks of the text of a stage, BUDGET_CURVES or
@@ -209,13 +238,8 @@ void budget_predict(const budget_state *s, const budget_means *a, const budget_p
 
 /* ---- budget_search.c ---- */
 
-/* What plans are made for. */
-typedef struct budget_aim {
-    double total;      /* keys; NaN: as many as tolerances take */
-    double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
-} budget_aim;
-
-/*! budget_aim_after() : after so many of the steps that find it; all: means over all blocks.
+/*! budget_aim_after() : after so many of the steps that find it; all: means over all blocks. Made
+ *  once and remembered.
  *  budget_make() : the plan for it that means make. budget_fold() : the plan that is tried on block
  *  b of the calibration: that of the others, if there are any. */
 es_status budget_aim_after(const es_job *job, int steps, const budget_means *all,
@@ -244,6 +268,7 @@ typedef struct budget_known {
     budget_aim aim;
     budget_pick *plan;   /* (units) */
     budget_shown *shown; /* (blocks) */
+    budget_shown sum;    /* over them */
     budget_factors factors, factors_se;
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
     double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
@@ -297,6 +322,10 @@ budget_runs budget_rehearsed(const budget_state *s);
 es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer);
 es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
 es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
+
+/*! budget_predicts_kl() : is what is predicted of the model's answer a KL divergence? Else it is
+ *  the extra loss: distributions of the next token do not fit into memory. */
+bool budget_predicts_kl(const es_job *job);
 
 /*! budget_accuracy() : share of labelled texts that are right, full (which 0) or under the setting
  *  (1); NaN without labels. */

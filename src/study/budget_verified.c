@@ -1,6 +1,7 @@
 /* budget_verified.c : the plan on other text: errors by layer, what the model says, the verdict. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/fit.h>
 
@@ -76,6 +77,11 @@ static es_measured share_of(int64_t count, int64_t all)
     return (es_measured){p.value, (p.high - p.low) / (2.0 * ES_SIGMAS_95)};
 }
 
+bool budget_predicts_kl(const es_job *job)
+{
+    return !isnan(trial_of(job, budget_rehearsed(job->state), 0).ends[ES_END_KL]);
+}
+
 /* Labels that agree are counted. */
 static es_measured label_agreement(const es_job *job, budget_runs runs)
 {
@@ -134,10 +140,10 @@ es_measured budget_accuracy(const es_job *job, int64_t setting, int which)
 
 static const es_column verified_columns[] = {
     {"error", "attention error", "", ES_FORMAT_REAL,
-     "the largest error of a layer's attention output, each from the full model's state, in "
-     "spreads",
+     "the largest error of a layer's attention output, each from the full model's state, over "
+     "its spread",
      .error = "error_se"},
-    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
+    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, over its spread",
      .error = "state_se"},
     END_COLUMNS,
     {"accuracy", "accuracy", "", ES_FORMAT_REAL,
@@ -159,7 +165,7 @@ static const es_table_spec verified_table = {
     .record = true};
 
 static const es_column rehearsal_columns[] = {
-    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, in spreads",
+    {"state", "state error", "", ES_FORMAT_REAL, "of the last hidden state, over its spread",
      .error = "state_se"},
     END_COLUMNS,
     {"blocks", "blocks", "", ES_FORMAT_COUNT,
@@ -283,10 +289,11 @@ static double at_least(const es_measured *m, int64_t blocks, int64_t many)
 /* Three answers: it holds as found; it is broken, beyond the interval; blocks are too few to tell.
  */
 static void tell_verdict(es_answer *a, bool broken, const char *what, const es_measured *m,
-                         double most)
+                         const char *unit, double most)
 {
-    char said[ES_SAY_ROOM];
+    char said[2 * ES_SAY_ROOM];
     es_say_number(m->value, m->se, said);
+    snprintf(said + strlen(said), ES_SAY_ROOM, " %s", unit);
     if (broken) {
         es_answer_tell(a, "The tolerance is broken: %s is %s, asked for at most %.3g.", what, said,
                        most);
@@ -330,7 +337,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     const int64_t told = broken < 0 ? worst : broken;
     snprintf(what, sizeof what, "the attention error of layer %lld%s", (long long)told,
              told == worst ? ", the largest," : "");
-    tell_verdict(a, broken >= 0, what, &layers[told], p->error);
+    tell_verdict(a, broken >= 0, what, &layers[told], "of its spread", p->error);
     return ES_OK;
 }
 
@@ -342,7 +349,8 @@ static es_status judge(es_job *job, es_answer *a, es_error *err)
         ES_TRY(judge_error(job, a, err));
     if (!isnan(p->loss)) {
         const es_measured m = budget_found_end(job, budget_tried(s, 0), ES_END_LOSS);
-        tell_verdict(a, at_least(&m, s->verify.count, 1) > p->loss, "the extra loss", &m, p->loss);
+        tell_verdict(a, at_least(&m, s->verify.count, 1) > p->loss, "the extra loss", &m, "nats",
+                     p->loss);
     }
     return ES_OK;
 }

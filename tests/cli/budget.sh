@@ -6,14 +6,14 @@ ask() { esscher budget --model "$model" --text "$text" --context 64 --blocks 3 -
 ask --ratio 0.25 --out-plan p.json --json >answer
 get_json answer command plan.context plan.keys_all plan.layers.0.layer plan.layers.3.heads.5.head plan.layers.3.heads.5.group
 get_json answer plan.layers.0.heads.0.policy plan.layers.0.heads.0.keys plan.layers.0.heads.0.correction plan.layers.0.heads.0.risk keys_kept bytes_after \
-  predicted.error predicted.state predicted.loss >/dev/null && echo numbers
+  predicted.error predicted.state predicted.kl >/dev/null && echo numbers
 get_json answer bytes_before allocations.0.allocation allocations.3.allocation frontier.0.by
 get_json p.json schema
 ask --ratio 0.25 --out-plan p.json >/dev/null 2>&1
 echo "again rc=$?"
-ask --ratio 0.5 | head -1 | cut -d' ' -f1,4,5
+ask --ratio 0.5 | head -1 | cut -d' ' -f1-7
 # one query that sees fewer keys than some plans keep: its risk is 0 there, and was once below it by a rounding
-esscher budget --model "$model" --text "$text" --context 64 --blocks 1 --query-count 1 --ratio 0.25 --quiet | head -1 | cut -d' ' -f1,4,5
+esscher budget --model "$model" --text "$text" --context 64 --blocks 1 --query-count 1 --ratio 0.25 --quiet | head -1 | cut -d' ' -f1-7
 # verified on other text, and beside other ways of sharing out
 ask --ratio 0.25 --policy stream,top --verify "$text" --verify-blocks 2 --rivals --json >answer
 get_json answer verified.blocks verified.context rehearsal.blocks
@@ -29,9 +29,9 @@ esscher budget --model "$model" --text "$text" --context 64 --blocks 2 --query-c
   --quiet >out && grep -c "The tolerance is not shown to be broken" out
 ask --error 0.1 --policy top --verify "$text" --verify-blocks 1 --verify-context 16 >out && grep -c "The tolerance holds" out
 # threads, run files
-ask --ratio 0.25 --deployable --threads 1 --csv >one
-ask --ratio 0.25 --deployable --threads 3 --csv | cmp - one && echo same
-ask --ratio 0.25 --deployable --out b.run --csv | cmp - one && ask --ratio 0.25 --deployable --out b.run --resume --csv | cmp - one && echo again
+ask --ratio 0.25 --no-query-scores --threads 1 --csv >one
+ask --ratio 0.25 --no-query-scores --threads 3 --csv | cmp - one && echo same
+ask --ratio 0.25 --no-query-scores --out b.run --csv | cmp - one && ask --ratio 0.25 --no-query-scores --out b.run --resume --csv | cmp - one && echo again
 # a tolerance is looked for by stages that depend on each other: threads, and shards that need each other's cells
 ask --loss 0.05 --policy top --threads 1 --csv >found
 ask --loss 0.05 --policy top --threads 3 --csv | cmp - found && echo same

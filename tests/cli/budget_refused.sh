@@ -9,7 +9,8 @@ no --keys 99999
 no --ratio 0.5 --rivals
 no --ratio 0.5 --concat 4
 no --ratio 0.5 --policy linformer
-no --ratio 0.5 --policy top --deployable
+no --ratio 0.5 --policy top --no-query-scores
+no --ratio 0.5 --deployable
 no --ratio 0.5 --policy toop
 no --ratio 0.5 --verify "$text" --verify-context 4096
 no --ratio 2

@@ -27,16 +27,24 @@ const kinds = [
     measured: "state",
     predicted: "state_predicted",
     alone: "state",
-    axis: "error, spreads",
-    words: "In spreads, the root mean square distance of hidden states from their mean over tokens.",
+    axis: "error over spread",
+    words: "Over the spread: the root mean square distance of hidden states from their mean over tokens.",
   },
   {
     name: "divergence of what the model says",
     measured: "kl",
-    predicted: "loss_predicted",
-    alone: "loss",
+    predicted: "kl_predicted",
+    alone: "kl",
     axis: "KL divergence, nats",
     words: "Of the next token, or of a classifier's labels.",
+  },
+  {
+    name: "extra loss", // predicted where distributions of the next token do not fit into memory
+    measured: "loss",
+    predicted: "loss_predicted",
+    alone: "loss",
+    axis: "extra loss, nats",
+    words: "Nats per token over late positions.",
   },
 ];
 
@@ -117,13 +125,11 @@ function losses(rows) {
     title: "Extra loss by way of sharing out",
     caption:
       "Nats per token over late positions of a block, on text that the plan was not made from; of a classifier, KL of its " +
-      "labels. Predicted is the KL divergence, which is the extra loss on text that is as the model expects it.",
+      "labels. It is not predicted: KL is, and has a figure of its own.",
     x: { key: "asked", title: "share of the keys", log: true },
     y: { title: "extra loss, nats" },
     name: (r) => r.allocation,
     measured: "loss",
-    law: "loss_predicted",
-    lawName: "predicted",
   });
 }
 
@@ -135,10 +141,10 @@ const legend = (rows) => groupBy(rows, "policy").map(([policy]) => `${letter(pol
 
 const facts = [
   { key: "policy", title: "policy" },
-  { key: "why", title: "kind of head" },
+  { key: "why", title: "concentration" },
   { key: "ess", title: "effective keys" },
   { key: "need", title: "keys of 95 % of the weight" },
-  { key: "sinks", title: "weight of the first four keys" },
+  { key: "sinks", title: "sink mass" },
   { key: "over", title: "error, times the limit's" },
 ];
 
@@ -159,10 +165,10 @@ const maps = [
     short: "keys",
   },
   {
-    name: "weight of the first four keys",
+    name: "sink mass",
     key: "sinks",
-    title: "Weight of the first four keys",
-    words: () => "Sinks: where attention goes that is meant for nothing.",
+    title: "Sink mass: weight of the first four keys",
+    words: () => "Many heads of decoders give most of their weight to the first keys, whatever these are.",
     short: "weight",
   },
   {
@@ -196,7 +202,7 @@ function heads(rows) {
   return options.length ? [{ open: true, label: "Map of", options }, ...needs(all)] : [];
 }
 
-// Keys kept against keys needed, one point a head, by the kind of head that it is.
+// Keys kept against keys needed, one point a head, by how many keys share its weight.
 function needs(rows) {
   const drawn = rows.filter((r) => isNumber(r.need) && isNumber(r.keys));
   const ends = drawn.flatMap((r) => [r.need, r.keys]).filter((v) => v > 0);
@@ -211,7 +217,7 @@ function needs(rows) {
     {
       title: "Keys that heads keep, against what they need",
       caption:
-        "A point is a head, its kind by its effective keys. Across: the keys that hold 95 % of its weight; a head " +
+        "A point is a head; colours say how many keys share its weight. Across: the keys that hold 95 % of its weight; a head " +
         "above the grey line keeps more than those, one below it fewer. Heads of a group keep as many.",
       table: "heads",
       x: { title: "keys of 95 % of the weight", column: "need", log: true },
@@ -251,9 +257,9 @@ function layers(rows) {
     rows,
     table: "layers",
     title: "Error of each layer's attention",
-    caption: "Of its output, given the full model's state, in spreads. Grey: the limit at as many keys.",
+    caption: "Of its output, given the full model's state, over its spread. Grey: the limit at as many keys.",
     x: { key: "layer", title: "layer", whole: true },
-    y: { title: "error, spreads", zero: true },
+    y: { title: "error over spread", zero: true },
     name: () => "the plan",
     measured: "verified",
     law: "predicted",
@@ -278,9 +284,9 @@ function states(rows) {
     rows,
     table: "layers",
     title: "Error of the hidden state after each layer",
-    caption: "With all layers thinned, in spreads.",
+    caption: "With all layers thinned, over its spread.",
     x: { key: "layer", title: "layer", whole: true },
-    y: { title: "error, spreads", zero: true },
+    y: { title: "error over spread", zero: true },
     name: () => "the plan",
     measured: "state_verified",
     law: "state_predicted",
