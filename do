@@ -7,8 +7,8 @@
 #   ./do sanitize    build and run the tests under AddressSanitizer with UBSan, then ThreadSanitizer
 #   ./do arm         build for 64-bit Arm with a cross compiler, run the tests under QEMU; an hour and more
 #   ./do format      which C files would clang-format 14 change?
-#   ./do claims      check the papers' claims at paper effort, half an hour on two cores, and write docs/CLAIMS.md; may be
-#                    interrupted and called again
+#   ./do claims      check statements of the papers, results of this project and readings at paper effort, half an hour on
+#                    two cores, and write docs/CLAIMS.md; may be interrupted and called again
 #   ./do calibration [OPTION...]  how often intervals, p-values and verdicts are right, 400 seeds, and write
 #                    docs/CALIBRATION.md; options are those of esscher selfcheck. May be interrupted and called again
 #   ./do gallery     draw the pictures of docs/GALLERY.md again, some minutes; those of a real model if one can be fetched
@@ -337,20 +337,21 @@ claims)
     run=build/claims.run
     resume=
     [ ! -e $run ] || resume=--resume
-    # 1: a claim does not hold that should, which is for the table to say
+    # 1: a statement is contradicted or a result is not confirmed, which is for the table to say
     build/release/esscher claims --effort paper --out $run $resume "$@" >/dev/null || [ $? -eq 1 ]
     {
         cat <<END
-# What the papers say, checked
+# Statements of the papers, checked
 
 Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are in
-our words. \`esscher claims --evidence\` shows every comparison. A true claim is refused with a probability of 0.2 %, so that one run
-in fourteen refuses one of thirty-eight.
+our words, and the table of papers says which texts they are taken from. Readings and habits are what people conclude or do and no
+paper states: that they fail refutes no paper. \`esscher claims --evidence\` shows every comparison. A true claim fails with a
+probability of 0.2 %, so that one run in 18 refuses one of the 28 that should hold.
 
 END
-        build/release/esscher claims --list --quiet --markdown
-        echo
         build/release/esscher claims --effort paper --out $run --resume --quiet --markdown || [ $? -eq 1 ]
+        echo
+        build/release/esscher claims --list --quiet --markdown
     } >build/claims.md
     mv build/claims.md docs/CLAIMS.md
     ;;

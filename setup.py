@@ -22,7 +22,7 @@ PREBUILT = os.environ.get("ESSCHER_PREBUILT", "")
 VERSION = re.search(
     r'ES_VERSION_STRING "([^"]+)"', (ROOT / "include/esscher/export.h").read_text()
 ).group(1)
-SONAME = "libesscher.so." + VERSION.split(".")[0]
+SONAME = "libesscher.so." + ".".join(VERSION.split(".")[:2])
 
 
 def build_library(folder: Path) -> None:

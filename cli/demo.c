@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <esscher/machine.h>
+#include <esscher/model.h>
 #include <esscher/report.h>
 
 #include "execute.h"
@@ -44,7 +45,7 @@ static const stop stops[] = {
     {"how fast attention finds its limit, measured and predicted",
      8.0,
      {"converge", "--dim", "10", "--head", "rotation", "--scales", "0.2,0.7,1.5", "--predict"}},
-    {"keys on the sphere: averaging, selecting, freezing", 4.0, {"regimes"}},
+    {"keys on the sphere: averaging, selective, single-key", 4.0, {"regimes"}},
     {"do tokens merge?", 4.0, {"collapse", "--phase", "--curves"}},
     {"infinite score scale", 0.5, {"hardmax"}},
     {"the worst query of a ball", 5.0, {"ball"}},
@@ -59,8 +60,7 @@ static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
                                           {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                           {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
                                           {0}};
-static const es_table_view claim_views[] = {{"What the papers say, checked here", .more = true},
-                                            {0}};
+static const es_table_view claim_views[] = {{"Claims and verdicts", .more = true}, {0}};
 static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
 static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
@@ -246,24 +246,41 @@ static es_status check_options(const demo_options *o, es_error *err)
     return ES_OK;
 }
 
+static bool is_causal(const char *model)
+{
+    char folder[PATH_ROOM];
+    es_model_config config;
+    es_error ignored; /* the stop itself says what is wrong with a model */
+    return es_model_locate(model, folder, sizeof folder, &ignored) == ES_OK &&
+           es_model_config_load(folder, &config, &ignored) == ES_OK && config.causal;
+}
+
+/* A model of the user's: of a decoder the heads by position, of others their limits. */
+static stop stop_at(const demo_options *o)
+{
+    if (is_causal(o->model))
+        return (stop){"a real model, head by head",
+                      32.0,
+                      {"probe", "--model", o->model, "--text", o->text, "--pool", "8192"}};
+    return (stop){"a real model, head by head",
+                  32.0,
+                  {"probe", "--model", o->model, "--text", o->text, "--pool", "8192", "--n",
+                   "100..2000*4", "--replicates", "4", "--query-count", "512", "--exact-queries",
+                   "32"}};
+}
+
 /* The models that there are. @return : how many stops. */
 static int plan_models(const cli_session *session, const demo_options *o, char folder[PATH_ROOM],
                        char text[PATH_ROOM + 16], stop out[MODEL_STOPS])
 {
     int count = 0;
     if (o->model)
-        out[count++] = (stop){"a real model, head by head",
-                              32.0,
-                              {"probe", "--model", o->model, "--text", o->text, "--pool", "8192",
-                               "--n", "100..2000*4", "--replicates", "4", "--query-count", "512",
-                               "--exact-queries", "32"}};
+        out[count++] = stop_at(o);
     if (!find_decoder(session, o, folder, text))
         return count;
-    out[count++] = (stop){"a decoder: what its heads look at, by position",
-                          5.0,
-                          {"probe", "--model", folder, "--text", text, "--pool", "8192", "--n",
-                           "100..800*3", "--replicates", "2", "--control", "0", "--query-count",
-                           "128", "--exact-queries", "8"},
+    out[count++] = (stop){"a decoder: where its heads need to look",
+                          4.0,
+                          {"probe", "--model", folder, "--text", text, "--pool", "8192"},
                           .run = "decoder"};
     out[count++] = (stop){"what context is worth to it",
                           3.0,
@@ -303,8 +320,8 @@ const cli_command cli_demo = {
         "comes with the program, and at what context is worth to it; runs a few experiments, "
         "checks the papers' claims at quick effort, and writes a page with figures: "
         "DIR/report.html, beside the run files it is made from. Two minutes on two cores. What "
-        "was there of an earlier tour is written over. Exit code 1 if a claim that should "
-        "hold does not.",
+        "was there of an earlier tour is written over. Exit code 1 if a statement of a paper is "
+        "contradicted or a result of this project is not confirmed.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,

@@ -14,6 +14,8 @@
 #include "encode.h"
 #include "talk.h"
 
+static const char *const invalid_names[] = {"replace", "error", "replace-all", NULL};
+
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
@@ -37,6 +39,11 @@ static const cli_option options[] = {
      "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
      "has positions, the special ones around it included",
      .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
+    {"invalid", 0, CLI_CHOICE, "WHAT",
+     "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
+     "are "
+     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
+     .field = offsetof(encode_options, invalid), .choices = invalid_names, .standard = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
     {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",
@@ -312,12 +319,9 @@ static es_status encode(encode_job *job, es_error *err)
                                 .allow_trailing = job->o->allow_trailing,
                                 .budget = &job->session->budget};
     es_model *model = NULL;
-    int64_t vocab = job->config.vocab;
-    es_status status = encode_ids_find(job, &vocab, err);
+    es_status status = encode_ids_find(job, err);
     if (status == ES_OK)
         status = es_model_open(job->folder, &opts, &model, err);
-    if (status == ES_OK && job->o->text)
-        status = es_model_check_vocab(model, vocab, err);
     if (status == ES_OK)
         status = check_predicts(job, model, err);
     if (status == ES_OK) {

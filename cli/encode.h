@@ -13,6 +13,7 @@
 typedef struct encode_options {
     const char *model, *text, *ids, *out, *logits, *layer;
     int64_t block;
+    int invalid; /* as es_text_invalid */
     bool force, allow_nonfinite, allow_trailing;
 } encode_options;
 
@@ -43,8 +44,7 @@ typedef struct encode_job {
  * job->config. */
 es_status encode_ids_most(encode_job *job, es_error *err);
 
-/* encode_ids_find() : job->block. *vocab becomes the number of ids that the tokenizer of a text
- * has. */
-es_status encode_ids_find(encode_job *job, int64_t *vocab, es_error *err);
+/* encode_ids_find() : job->block, of a text by the tokenizer that lies beside the model. */
+es_status encode_ids_find(encode_job *job, es_error *err);
 
 #endif

@@ -23,7 +23,8 @@ static es_status take_tokens(void *user, const es_token *tokens, int64_t count, 
     return ES_OK;
 }
 
-static es_status read_text(FILE *file, const char *name, es_token_stream *stream, es_error *err)
+static es_status read_text(FILE *file, const char *name, es_token_stream *stream, int64_t *total,
+                           es_error *err)
 {
     static char piece[1 << 16];
     es_status status = ES_OK;
@@ -36,6 +37,7 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
             status = es_text_check(piece, bytes < 4096 ? bytes : 4096, name, err);
         if (status == ES_OK)
             status = es_token_stream_write(stream, piece, bytes, err);
+        *total += (int64_t)bytes;
         if (status == ES_OK && cli_interrupted())
             status = ES_E_INTERRUPTED;
     }
@@ -55,19 +57,27 @@ static void tell_replaced(const cli_session *session, const es_token_stream *str
                 cli_escape(path, shown, sizeof shown), (long long)at, (long long)count);
 }
 
-static es_status tokenize(const cli_session *session, const es_tokenizer *tokenizer,
-                          const char *path, block_ids *b, es_error *err)
+static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
-    const es_encode_opts opts = {.no_specials = true};
+    const es_encode_opts opts = {.no_specials = true,
+                                 .invalid = (es_text_invalid)job->o->invalid,
+                                 .vocab = job->config.vocab};
+    const char *path = job->o->text;
     es_token_stream *stream;
     FILE *file;
     es_status status = cli_text_open(path, &file, err);
     if (status != ES_OK)
         return status;
-    status = es_token_stream_open(tokenizer, &opts, take_tokens, b, &stream, err);
+    status = es_token_stream_open(tokenizer, &opts, take_tokens, &job->block, &stream, err);
     if (status == ES_OK) {
-        status = read_text(file, path, stream, err);
-        tell_replaced(session, stream, path);
+        int64_t bytes = 0, at;
+        status = read_text(file, path, stream, &bytes, err);
+        const int64_t count = es_token_stream_replaced(stream, NULL, &at);
+        if (status == ES_OK)
+            status = es_text_check_replaced(count, bytes, opts.invalid, path, at, err);
+        if (status != ES_OK && !err->file[0])
+            snprintf(err->file, sizeof err->file, "%s", path);
+        tell_replaced(job->session, stream, path);
         es_token_stream_close(stream);
     }
     fclose(file);
@@ -88,7 +98,7 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
     b->last = b->first + job->room;
     for (int i = 0; i < info.prefix_count; i++)
         b->ids[b->n++] = info.prefix[i];
-    const es_status status = tokenize(job->session, tokenizer, job->o->text, b, err);
+    const es_status status = tokenize(job, tokenizer, err);
     if (status != ES_OK)
         return status;
     for (int i = 0; i < info.suffix_count; i++)
@@ -189,7 +199,7 @@ es_status encode_ids_most(encode_job *job, es_error *err)
 
 /* The ids of the block, and whether they are those of the model: of a text, as the tokenizer that
  * lies beside the model makes them. */
-es_status encode_ids_find(encode_job *job, int64_t *vocab, es_error *err)
+es_status encode_ids_find(encode_job *job, es_error *err)
 {
     es_tokenizer *tokenizer;
     if (job->o->ids)
@@ -197,8 +207,9 @@ es_status encode_ids_find(encode_job *job, int64_t *vocab, es_error *err)
     es_status status = es_tokenizer_open(job->folder, &job->session->budget, &tokenizer, err);
     if (status != ES_OK)
         return status;
-    *vocab = es_tokenizer_describe(tokenizer).size;
-    status = find_block(job, tokenizer, err);
+    status = es_model_check_tokenizer(&job->config, job->folder, tokenizer, err);
+    if (status == ES_OK)
+        status = find_block(job, tokenizer, err);
     es_tokenizer_free(tokenizer);
     return status;
 }

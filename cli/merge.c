@@ -13,7 +13,7 @@
 
 typedef struct merge_options {
     cli_strings runs;
-    const char *out;
+    const char *out, *pool;
     bool force, partial;
 } merge_options;
 
@@ -27,8 +27,12 @@ static const cli_option operand = {"run",
 static const cli_option options[] = {
     {"out", 'o', ES_PARAM_OUTPUT, "RUN", "the run file of the whole",
      .field = offsetof(merge_options, out)},
-    {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out, and other files of the run",
+    {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out",
      .field = offsetof(merge_options, force)},
+    {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
+     "of commands with that option: where the hidden states of the shards are kept (default: they "
+     "are computed anew)",
+     .field = offsetof(merge_options, pool)},
     {"partial", 0, CLI_FLAG, NULL,
      "join what there is, though cells are missing, without tables; the command it names, with "
      "--resume, computes the rest",
@@ -43,8 +47,9 @@ typedef struct ending {
     char **from;                /* words of a shard's line */
     const char **words;         /* argv of the command that ends the run */
     int count;
-    char *line;   /* the same without options that only show it, for people */
-    char *record; /* the run as if it had never been in parts, for the new file */
+    char *line;         /* the same without options that only show it, for people */
+    char *record;       /* the run as if it had never been in parts, for the new file */
+    char left_out[256]; /* " --option" of the shard's line for each file that it writes */
 } ending;
 
 static void free_ending(ending *e)
@@ -89,12 +94,18 @@ static void add_views(ending *e, const cli_session *session)
     }
 }
 
-/* Does an option of a study say what is computed, rather than where, how fast, or how it is shown?
- */
+/* Does an option of a study name a file to write? Whoever made the shard chose that name, so merge
+ * does not follow it: it writes to names that it is given itself. */
+static bool writes(const cli_option *o, bool common)
+{
+    return !common && o->kind == ES_PARAM_OUTPUT;
+}
+
+/* Does it say what is computed, rather than where, how fast, or how it is shown? */
 static bool determines(const cli_option *o, bool common)
 {
-    return !common || strcmp(o->name, "seed") == 0 || strcmp(o->name, "precision") == 0 ||
-           strcmp(o->name, "isa") == 0;
+    return (!common && !writes(o, common)) || strcmp(o->name, "seed") == 0 ||
+           strcmp(o->name, "precision") == 0 || strcmp(o->name, "isa") == 0;
 }
 
 /* Words of a shard's line that the whole run has, too. They come last: they may end in files. */
@@ -102,10 +113,14 @@ static void add_kept(ending *e, int count)
 {
     const cli_option *option;
     bool common;
+    e->left_out[0] = '\0';
     for (int at = 2, words; at < count; at += words) {
         const bool files = strcmp(e->from[at], "--") == 0; /* whatever they begin with */
         words = files ? 0 : cli_option_words(e->command, count, e->from, at, &option, &common);
         const bool kept = words == 0 || determines(option, common);
+        const size_t used = strlen(e->left_out);
+        if (words > 0 && writes(option, common))
+            snprintf(e->left_out + used, sizeof e->left_out - used, " --%s", option->name);
         words = files ? count - at : words == 0 ? 1 : words;
         for (int i = 0; kept && i < words; i++)
             add_word(e, e->from[at + i]);
@@ -130,16 +145,26 @@ static void compose(ending *e, const cli_session *session, const merge_options *
         add_word(e, "--resume");
     if (what != FOR_RECORD && o->force)
         add_word(e, "--force");
+    if (o->pool) {
+        add_word(e, "--pool-dir");
+        add_word(e, o->pool);
+    }
     add_kept(e, count);
 }
 
 /* What the command would refuse is refused before anything is written. */
-static es_status try_ending(const ending *e, es_error *err)
+static es_status try_ending(const merge_options *o, const ending *e, es_error *err)
 {
     cli_options read;
     cli_help_kind help = CLI_HELP_NONE;
-    const es_status status = cli_options_parse(
-        e->command, e->count - 2, (char **)(uintptr_t)(e->words + 2), &read, &help, err);
+    es_status status = cli_options_parse(e->command, e->count - 2,
+                                         (char **)(uintptr_t)(e->words + 2), &read, &help, err);
+    for (const es_param *p = e->command->options; p && p->name && status == ES_OK; p++)
+        if (p->kind == ES_PARAM_OUTPUT && es_params_given(read.own, p->name) &&
+            !(o->pool && strcmp(p->name, "pool-dir") == 0))
+            status =
+                cli_fail(err, ES_E_ARGUMENT, NULL, "merge.output", "were they made by esscher?",
+                         "--%s is not left out of the command", p->name);
     cli_options_free(&read);
     if (status == ES_OK)
         return ES_OK;
@@ -165,15 +190,30 @@ static es_status make_ending(const cli_session *session, const merge_options *o,
         e->command = NULL;
         return ES_OK;
     }
-    e->words = cli_alloc_array((size_t)(count + session->argc + 8), sizeof *e->words);
+    e->words = cli_alloc_array((size_t)(count + session->argc + 10), sizeof *e->words);
     compose(e, session, o, count, FOR_RECORD);
     e->record = cli_shell_join(e->count - 1, e->words + 1);
     compose(e, session, o, count, FOR_PEOPLE);
     e->line = cli_shell_join(e->count - 1, e->words + 1);
     compose(e, session, o, count, FOR_TRYING);
-    status = try_ending(e, err);
+    status = try_ending(o, e, err);
     compose(e, session, o, count, FOR_GOOD);
     return status;
+}
+
+/* Says which files of the shards the merge does not write, and how to have them. */
+static void tell_left_out(const cli_session *session, const merge_options *o, const ending *e)
+{
+    if (session->common.quiet || !e->left_out[0])
+        return;
+    char *line = cli_escape_new(e->line);
+    fprintf(stderr,
+            "esscher merge: left out of the shards' command:%s. Merging writes %s alone.\n"
+            "  hint: %sto write such a file, add the option to\n"
+            "  %s\n",
+            e->left_out, o->out,
+            strstr(e->left_out, "--pool-dir") ? "give merge a --pool-dir of its own; " : "", line);
+    free(line);
 }
 
 /* ---- joining ---- */
@@ -289,6 +329,8 @@ static es_status run(cli_session *session, void *given, es_error *err)
         status = make_ending(session, o, &e, err);
     if (status == ES_OK)
         status = join(session, o, &e, &joined, err);
+    if (status == ES_OK)
+        tell_left_out(session, o, &e);
     if (status == ES_OK && (o->partial || !e.command))
         tell_joined(session, o, &e, &joined);
     else if (status == ES_OK)
@@ -312,7 +354,9 @@ const cli_command cli_merge = {
         "several have is the same in all, to the last bit. Then they are joined, and the command "
         "that the shards were part of makes its tables of the cells and prints them as it would "
         "have done alone, with the same bits. The new file takes its name when it has all cells; "
-        "whatever happens before, the files of the shards are not changed.",
+        "whatever happens before, the files of the shards are not changed. No other file is "
+        "written: options of the "
+        "shards' command that name files to write are left out, and are said.",
     .examples = examples,
     .options = options,
     .operand = &operand,

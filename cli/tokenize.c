@@ -16,7 +16,7 @@ typedef struct tokenize_options {
     bool no_special;
 } tokenize_options;
 
-static const char *const invalid_names[] = {"replace", "error", NULL};
+static const char *const invalid_names[] = {"replace", "error", "replace-all", NULL};
 
 static const cli_option operand = {"text",
                                    0,
@@ -34,8 +34,10 @@ static const cli_option options[] = {
      "leave out the special tokens that the model expects around a text",
      .field = offsetof(tokenize_options, no_special)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes that are no UTF-8: replace: by U+FFFD, as Python's decoder would; error: refuse the "
-     "text and name the byte",
+     "bytes that are not UTF-8: replace: by U+FFFD, as Python's decoder would, and refuse a text "
+     "of "
+     "which they are more than 1 %; error: refuse any and name the byte; replace-all: by U+FFFD, "
+     "however many",
      .field = offsetof(tokenize_options, invalid), .choices = invalid_names, .standard = "replace"},
     {0}};
 
@@ -240,8 +242,12 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     }
     if (status == ES_OK)
         status = read_text(&r, err);
-    if (o->invalid == ES_TEXT_REPLACE)
+    if (o->invalid != ES_TEXT_ERROR)
         tell_replaced(session, &r);
+    if (status == ES_OK) {
+        const int64_t count = es_token_stream_replaced(r.stream, NULL, NULL);
+        status = es_text_check_replaced(count, r.at, opts.invalid, r.name, -1, err);
+    }
     es_token_stream_close(r.stream);
     if (status == ES_OK && p.words == 0)
         status = cli_fail(err, ES_E_EMPTY, r.name, "text.empty", "give a text with words in it",
@@ -298,7 +304,9 @@ const cli_command cli_tokenize = {
         "--json gives {\"lines\": [{\"ids\", \"tokens\", \"offsets\"}]} and holds it all in "
         "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
         "a token was made from, 0 and 0 for special tokens that were added.\n\n"
-        "A text without any token is an error (exit code 3), after its lines have been printed.",
+        "A text without any token is an error (exit code 3), and so is one of which more than 1 % "
+        "is "
+        "not UTF-8, after its lines have been printed.",
     .examples = examples,
     .options = options,
     .operand = &operand,

@@ -44,7 +44,7 @@ foreach(mpi ${ESSCHER_MPIS})
   target_link_libraries(${plugin} PRIVATE esscher_flags ${through} Threads::Threads m)
   target_link_options(${plugin} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/mpi/exports.map)
   set_target_properties(${plugin} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/exports.map
-                        INSTALL_RPATH_USE_LINK_PATH ON) # an MPI of /opt is found again
+                        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON) # an MPI of /opt is found again
   install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/esscher)
 endforeach()
 

@@ -17,4 +17,9 @@ git archive HEAD debian | tar x -C "$out/esscher-$version"
 # Debian's programs only: another Python before them on PATH has none of Debian's modules.
 (cd "$out/esscher-$version" && PATH=/usr/sbin:/usr/bin:/sbin:/bin dpkg-buildpackage -us -uc) >"$out/log" 2>&1 || { tail -50 "$out/log" >&2; exit 1; }
 lintian --allow-root --fail-on error "$out"/*.changes
+for deb in "$out"/*.deb; do
+    case $deb in *-dbgsym_*) ;; *) dpkg-deb -x "$deb" "$out/unpacked" ;; esac
+done
+sh tests/check_search_paths.sh "$out/unpacked"
+rm -rf "$out/unpacked"
 (cd "$out" && ls -l -- *.deb | awk '{ print $5, $9 }')

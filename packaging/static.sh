@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
 if readelf -d "$static" | grep NEEDED; then fail "$static needs these libraries"; fi
+if readelf -d "$static" | grep -E 'R(UN)?PATH'; then fail "$static has a search path"; fi
 if readelf -l "$static" | grep -i 'interpreter'; then fail "$static asks for an interpreter"; fi
 
 # same WORDS... : both print the same bytes.

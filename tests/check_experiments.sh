@@ -12,6 +12,15 @@ if grep -nE '(experiment|EXPERIMENT) = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
     echo "FAIL: a number that is not in $list" >&2
     exit 1
 fi
+# The same behind a name: an enumerator that an address takes, with a number of its own.
+for file in src/*/*.[ch] cli/*.[ch]; do
+    for name in $(grep -ohE '(^|[^a-z_])experiment = [A-Z_]+' "$file" | sed 's/.*= //' | sort -u); do
+        if grep -HnE "(^|[^A-Z_])$name = (0x)?[0-9]" "$file"; then
+            echo "FAIL: $name is a number that is not in $list" >&2
+            exit 1
+        fi
+    done
+done
 # An address without a number has number 0, which belongs to nobody.
 for file in src/*/*.[ch] cli/*.[ch]; do
     if tr '\n' ' ' <"$file" | grep -oE 'es_address [a-z_]+ = \{[^;]*;|\(es_address\)\{[^}]*\}' | grep -v experiment; then

@@ -82,7 +82,8 @@ if [ -e "$shared" ]; then
         sort -u >"$work/declared"
     diff "$work/declared" "$work/exported" >&2 || fail "declared (<) and exported (>) differ"
     readelf -d "$shared" >"$work/dynamic"
-    grep -q 'SONAME.*\[libesscher\.so\.0\]' "$work/dynamic" || fail "the SONAME is not libesscher.so.0"
+    minor=$(sed -n 's/^#define ES_VERSION_STRING *"\([0-9]*\.[0-9]*\).*/\1/p' "$include/esscher/export.h")
+    grep -qF "soname: [libesscher.so.$minor]" "$work/dynamic" || fail "the SONAME is not libesscher.so.$minor"
     if grep -iE 'NEEDED.*(mpi|pmi)' "$work/dynamic"; then fail "the library needs an MPI to start"; fi
     if grep -E 'R(UN)?PATH' "$work/dynamic"; then fail "a search path of this machine was installed"; fi
     if grep -qF "$source" "$shared"; then fail "the library contains the path of its source"; fi
@@ -105,6 +106,7 @@ if [ -x "$program" ]; then
         grep -q '1 rank on 1 machine by' "$work/log" || fail "--mpi did not find its plugin"
     fi
 fi
+sh "$source/tests/check_search_paths.sh" "$work/moved" || fail "a library may come from the current directory"
 find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
 pebble=$work/moved/share/esscher/models/pebble
 for file in README.md config.json model.safetensors tokenizer.json tokenizer_config.json alice.txt; do

@@ -18,6 +18,11 @@ said CMakeLists.txt "$(sed -n 's/^project(esscher VERSION \([0-9.]*\).*/\1/p' CM
 said CITATION.cff "$(sed -n 's/^version: //p' CITATION.cff)"
 said python/esscher/_version.py "$(sed -n 's/^version = "\(.*\)"/\1/p' python/esscher/_version.py)"
 said debian/changelog "$(sed -n '1s/^esscher (\([0-9.]*\)-.*/\1/p' debian/changelog)"
+for file in debian/control debian/rules; do # a package is named by the library's SONAME
+    for minor in $(grep -o 'libesscher[0-9][0-9.]*[0-9]' "$file" | sort -u); do
+        said "$file" "${minor#libesscher}.${version##*.}"
+    done
+done
 for job in examples/kubernetes/*.yaml; do
     said "$job" "$(sed -n 's/^ *image: esscher://p' "$job")"
 done

@@ -1,5 +1,5 @@
-/* test_config.c : config.json (CF01, CF02, CF05, CF07) and where a model lies. The cases that need
- * weights are in test_model.c. */
+/* test_config.c : config.json (CF01, CF02, CF05, CF07, CF20) and where a model lies. The cases that
+ * need weights are in test_model.c. */
 #include "testing.h"
 
 #include <sys/stat.h>
@@ -128,6 +128,35 @@ static void CF02_numbers_that_make_no_sense(void **state)
     refuse("{\"hidden_size\": 384, \"hidden_siz\\u0065\": 384, \"model_type\": \"bert\"}",
            ES_E_FORMAT, "config.duplicate");
     refuse(config_with("model_typ\\u0065", "\"bert\""), ES_E_FORMAT, "config.duplicate");
+}
+
+/* What Python's json writes and RFC 8259 does not have, or editors of Windows put first. */
+static void CF20_json_as_other_programs_write_it(void **state)
+{
+    (void)state;
+    static const char *const harmless[] = {
+        "1000000000000000019884624838656",     "-99999999999999999999", "NaN",
+        "[0.0, Infinity, {\"a\": -Infinity}]", "{\"a\": 1, \"a\": 2}",  "1e400"};
+    es_model_config c;
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        assert_ok(parse(config_with("model_max_length", harmless[i]), &c));
+    char marked[2048];
+    sprintf(marked, "\xef\xbb\xbf%s", config_with(NULL, NULL));
+    assert_ok(parse(marked, &c));
+    assert_int_equal(c.hidden, 384);
+    /* where it would count it is refused by the key's name */
+    static const char *const bad[] = {"NaN", "Infinity", "-Infinity",
+                                      "1000000000000000019884624838656"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse(config_with("hidden_size", bad[i]), ES_E_FORMAT, "config.range");
+        assert_non_null(strstr(err.message, "hidden_size"));
+        refuse(config_with("layer_norm_eps", bad[i]), ES_E_FORMAT, "config.range");
+        assert_non_null(strstr(err.message, "layer_norm_eps"));
+    }
+    refuse(config_with("x", "nan"), ES_E_FORMAT, "config.json");
+    refuse(config_with("x", "-NaN"), ES_E_FORMAT, "config.json");
+    refuse(config_with("x", "Inf"), ES_E_FORMAT, "config.json");
+    refuse("\xef\xbb\xbf\xef\xbb\xbf{}", ES_E_FORMAT, "config.json");
 }
 
 static void CF05_what_is_not_bert(void **state)
@@ -282,6 +311,7 @@ int main(void)
         cmocka_unit_test(bert_is_understood),
         cmocka_unit_test(CF01_missing_file_or_field),
         cmocka_unit_test(CF02_numbers_that_make_no_sense),
+        cmocka_unit_test(CF20_json_as_other_programs_write_it),
         cmocka_unit_test(CF05_what_is_not_bert),
         cmocka_unit_test(descriptions_are_sound),
         cmocka_unit_test(CF07_layer_norm_eps),

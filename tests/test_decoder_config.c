@@ -1,6 +1,6 @@
 /* test_decoder_config.c : configurations and weights of decoders, each broken in one place (CF01 to
- * CF09), and texts too long for them (TX02). They are the ten of tests/golden/decoders, which work
- * as they are: test_decoders.c. */
+ * CF09, CF21), and texts too long for them (TX02). They are the ten of tests/golden/decoders, which
+ * work as they are: test_decoders.c. */
 #include "golden.h"
 #include "st_writer.h"
 
@@ -158,9 +158,7 @@ static void CF02_numbers_of_decoders_that_make_no_sense(void **state)
     refuse_with_value("mistral-window", "num_key_value_heads", "5", ES_E_FORMAT, "config.heads",
                       "num_key_value_heads 5");
     /* windows */
-    refuse_with_value("mistral-window", "sliding_window", "0", ES_E_FORMAT, "config.range",
-                      "sliding_window");
-    refuse_with_value("mistral-window", "sliding_window", "-1", ES_E_FORMAT, "config.range",
+    refuse_with_value("mistral-window", "sliding_window", "-2", ES_E_FORMAT, "config.range",
                       "sliding_window");
     refuse_with_value("mistral-window", "sliding_window", "\"24\"", ES_E_FORMAT, "config.range",
                       "sliding_window");
@@ -232,6 +230,84 @@ static void CF05_what_would_change_the_function(void **state)
     refuse_with_value("gpt2", "scale_attn_by_inverse_layer_idx", "true", ES_E_UNSUPPORTED,
                       "config.function", "scale_attn_by_inverse_layer_idx");
     accept_value("gpt2", "scale_attn_weights", "true", &c);
+}
+
+/* Layers decide whether there is a window, sliding_window how wide it is; 0 and -1 are none. */
+static void CF21_windows_and_layers(void **state)
+{
+    (void)state;
+#define FULL    "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+    es_model_config c;
+    static const char *const none[] = {"0", "-1", "null", "0.0"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        accept_value("mistral-window", "sliding_window", none[i], &c);
+        assert_int_equal(c.window, 0);
+        accept_value("llama", "sliding_window", none[i], &c);
+        assert_int_equal(c.window, 0);
+    }
+    refuse_with_value("llama", "sliding_window", "-2", ES_E_UNSUPPORTED, "config.window",
+                      "sliding_window");
+    accept_value("mistral-window", "layer_types", "[" FULL "," FULL "," FULL "]", &c);
+    assert_int_equal(c.window, 0);
+    accept_value("mistral-window", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]", &c);
+    assert_int_equal(c.window, 24);
+    accept_value("mistral-window", "layer_types", "[]", &c);
+    assert_int_equal(c.window, 24);
+    refuse_with_value("mistral-window", "layer_types", "[" SLIDING "," FULL "," SLIDING "]",
+                      ES_E_UNSUPPORTED, "config.window", "sliding_attention and full_attention");
+    refuse_with_value("mistral-window", "layer_types", "[\"chunked_attention\"]", ES_E_UNSUPPORTED,
+                      "config.window", "chunked_attention");
+    refuse_with_value("mistral-window", "layer_types", "[null]", ES_E_UNSUPPORTED, "config.window",
+                      "layer_types");
+    /* a window that nobody states */
+    refuse_with_value("llama", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]",
+                      ES_E_UNSUPPORTED, "config.window", "sliding_window");
+}
+
+/* Newer files state rotary positions for each type of layers, and every key of them counts. */
+static void CF21_rotary_positions_by_layer_type(void **state)
+{
+    (void)state;
+#define YARN(theta)                                                                                \
+    "{\"rope_type\":\"yarn\",\"factor\":4.0,\"rope_theta\":" theta                                 \
+    ",\"original_max_position_embeddings\":64}"
+    es_model_config c;
+    accept_value("llama", "rope_parameters", "{" FULL ":{\"rope_theta\":500000.0}}", &c);
+    assert_near(c.rotary.theta, 500000.0, 0.0);
+    accept_value("llama", "rope_parameters",
+                 "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("7e5") "}", &c);
+    assert_near(c.rotary.theta, 7e5, 0.0);
+    assert_near(c.rotary.factor, 4.0, 0.0);
+    assert_string_equal(c.rotary.type, "yarn");
+    accept_value("llama", "rope_parameters", "{" FULL ":" YARN("7e5") "," SLIDING ":null}", &c);
+    assert_near(c.rotary.theta, 7e5, 0.0);
+    refuse_with_value("llama", "rope_parameters",
+                      "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("1e4") "}", ES_E_UNSUPPORTED,
+                      "config.rotary", "sliding_attention");
+    refuse_with_value("llama", "rope_parameters",
+                      "{" FULL ":{\"rope_theta\":5e5},\"rope_theta\":5e5}", ES_E_UNSUPPORTED,
+                      "config.rotary", "rope_theta");
+    refuse_with_value("llama", "rope_parameters", "{" FULL ":{" FULL ":{\"rope_theta\":5e5}}}",
+                      ES_E_UNSUPPORTED, "config.rotary", "full_attention");
+    refuse_with_value("llama", "rope_parameters", "{\"linear_attention\":{\"rope_theta\":5e5}}",
+                      ES_E_UNSUPPORTED, "config.rotary", "linear_attention");
+    /* keys that are not known */
+    static const char *const objects[] = {"rope_scaling", "rope_parameters"};
+    for (int i = 0; i < 2; i++) {
+        refuse_with_value("llama", objects[i],
+                          "{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}",
+                          ES_E_UNSUPPORTED, "config.rotary", "llama_4_scaling_beta");
+        refuse_with_value("llama", objects[i], "{" FULL ":{\"short_factor\":[1.0,2.0]}}",
+                          ES_E_UNSUPPORTED, "config.rotary", "short_factor");
+        refuse_with_value("llama", objects[i], "{\"attn_factor\":2.0}", ES_E_UNSUPPORTED,
+                          "config.rotary", "attn_factor");
+        accept_value("llama", objects[i],
+                     "{\"rope_type\":\"default\",\"short_factor\":null,\"finetuned\":true,"
+                     "\"attn_factor\":1.0,\"low_freq_factor\":null}",
+                     &c);
+        assert_string_equal(c.rotary.type, "default");
+    }
 }
 
 /* What files leave open, or say twice. 256 positions, 64 of them original. */
@@ -316,6 +392,9 @@ static void CF07_norms_of_decoders(void **state)
 
 /* ---- weights ---- */
 
+/* Name of one more tensor, of one number, at the end of the file; NULL: none. */
+static const char *extra;
+
 /* The tensors of a golden checkpoint in the test's folder, under other names: `rename` is given
  * each and returns new memory, or NULL to leave it out. */
 static void write_weights(const char *name, char *(*rename)(const char *tensor))
@@ -333,8 +412,8 @@ static void write_weights(const char *name, char *(*rename)(const char *tensor))
     assert_non_null(header);
     assert_int_equal(fread(header, 1, (size_t)size, file), size);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    const size_t bytes = (size_t)ftell(file) - 8 - (size_t)size;
-    unsigned char *data = malloc(bytes);
+    size_t bytes = (size_t)ftell(file) - 8 - (size_t)size;
+    unsigned char *data = calloc(1, bytes + sizeof(float));
     assert_non_null(data);
     assert_int_equal(fseek(file, (long)(8 + size), SEEK_SET), 0);
     assert_int_equal(fread(data, 1, bytes, file), bytes);
@@ -349,6 +428,13 @@ static void write_weights(const char *name, char *(*rename)(const char *tensor))
         if (other)
             json_object_set(now, other, value);
         free(other);
+    }
+    if (extra) {
+        json_object_set_new(now, extra,
+                            json_pack("{s:s,s:[i],s:[I,I]}", "dtype", "F32", "shape", 1,
+                                      "data_offsets", (json_int_t)bytes,
+                                      (json_int_t)(bytes + sizeof(float))));
+        bytes += sizeof(float);
     }
     char *text = json_dumps(now, JSON_COMPACT);
     write_st_raw("model.safetensors", strlen(text), text, strlen(text), data, bytes);
@@ -456,6 +542,75 @@ static void CF03_tensors_that_no_decoder_of_the_type_has(void **state)
     assert_null(m);
 }
 
+/* Biases that its type does not have, wherever they are. */
+static void CF03_biases_that_no_decoder_of_the_type_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *tensor;
+    } all[] = {{"llama", "model.norm.bias"},
+               {"llama", "model.layers.1.input_layernorm.bias"},
+               {"llama", "model.layers.2.post_attention_layernorm.beta"},
+               {"llama", "model.embed_tokens.bias"},
+               {"llama", "lm_head.bias"}, /* tied */
+               {"llama3-rope", "lm_head.bias"},
+               {"qwen3", "model.layers.0.self_attn.q_norm.bias"},
+               {"gpt2", "wte.bias"},
+               {"gpt2", "lm_head.bias"},
+               {"neox", "embed_out.bias"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        extra = all[i].tensor;
+        refuse_model(all[i].name, same, NULL, NULL, "model.tensor", all[i].tensor);
+    }
+    extra = NULL;
+}
+
+static int remarks; /* that have this word */
+
+static void hear(void *user, es_log_level level, const char *message)
+{
+    (void)level;
+    remarks += strstr(message, user) != NULL;
+}
+
+/* An adapter beside a model is not applied, which is said. */
+static void CF03_an_adapter_is_not_applied(void **state)
+{
+    (void)state;
+    es_model *m;
+    assert_ok(open_with("llama", same, NULL, NULL, &m));
+    es_model_close(m);
+    write_file("adapter_config.json", "{}", 2);
+    remarks = 0;
+    es_log_set(hear, "adapter", ES_LOG_WARN);
+    assert_ok(es_model_open(folder, NULL, &m, &err));
+    es_log_set(NULL, NULL, ES_LOG_ERROR);
+    assert_int_equal(remarks, 1);
+    es_model_close(m);
+}
+
+/* Scales for a cache of keys and values in FP8 change nothing here, which is said once. */
+static void CF03_scales_of_a_cache_are_no_matter(void **state)
+{
+    (void)state;
+    static const char *const scales[] = {"model.layers.0.self_attn.k_scale",
+                                         "model.layers.2.self_attn.v_scale"};
+    for (int i = 0; i < 2; i++) {
+        es_model *m;
+        remarks = 0;
+        extra = scales[i];
+        es_log_set(hear, "k_scale", ES_LOG_WARN);
+        assert_ok(open_with("llama", same, NULL, NULL, &m));
+        es_log_set(NULL, NULL, ES_LOG_ERROR);
+        assert_int_equal(remarks, 1);
+        es_model_close(m);
+    }
+    extra = "model.layers.0.self_attn.k_proj.weight_scale"; /* but of weights they do */
+    es_model *m;
+    assert_int_equal(open_with("llama", same, NULL, NULL, &m), ES_E_UNSUPPORTED);
+    extra = NULL;
+}
+
 static void CF04_more_layers_than_a_decoder_has(void **state)
 {
     (void)state;
@@ -465,14 +620,36 @@ static void CF04_more_layers_than_a_decoder_has(void **state)
     }
 }
 
+/* A tokenizer of so many tokens, from a vocab.txt. */
+static es_tokenizer *tokenizer_of(int count)
+{
+    char text[4096] = "[UNK]\n[CLS]\n[SEP]\n";
+    es_tokenizer *t;
+    for (int i = 3; i < count; i++)
+        sprintf(text + strlen(text), "t%d\n", i);
+    write_file("vocab.txt", text, strlen(text));
+    assert_ok(es_tokenizer_open(in_folder("vocab.txt"), NULL, &t, &err));
+    remove(in_folder("vocab.txt"));
+    return t;
+}
+
+static es_status check_tokenizer(const es_model *m, int count)
+{
+    es_tokenizer *t = tokenizer_of(count);
+    const es_status status =
+        es_model_check_tokenizer(es_model_config_of(m), es_model_folder(m), t, &err);
+    es_tokenizer_free(t);
+    return status;
+}
+
 static void CF06_tokenizer_of_another_decoder(void **state)
 {
     (void)state;
     es_model *m;
     assert_ok(open_with("llama", same, NULL, NULL, &m));
-    assert_ok(es_model_check_vocab(m, 96, &err));
-    assert_ok(es_model_check_vocab(m, 90, &err)); /* rows to make up a multiple: a remark */
-    assert_int_not_equal(es_model_check_vocab(m, 97, &err), ES_OK);
+    assert_ok(check_tokenizer(m, 96));
+    assert_ok(check_tokenizer(m, 90)); /* rows to make up a multiple: a remark */
+    assert_int_not_equal(check_tokenizer(m, 97), ES_OK);
     assert_true(strstr(err.message, "97") && strstr(err.message, "96"));
     es_model_close(m);
 }
@@ -537,11 +714,16 @@ int main(void)
         cmocka_unit_test(CF02_numbers_of_decoders_that_make_no_sense),
         cmocka_unit_test(CF05_decoders_that_are_others),
         cmocka_unit_test(CF05_what_would_change_the_function),
+        cmocka_unit_test(CF21_windows_and_layers),
+        cmocka_unit_test(CF21_rotary_positions_by_layer_type),
         cmocka_unit_test(rotary_positions_by_rule),
         cmocka_unit_test(CF05_rotary_positions),
         cmocka_unit_test(CF07_norms_of_decoders),
         cmocka_unit_test(CF03_shapes_of_decoders_disagree),
         cmocka_unit_test(CF03_tensors_that_no_decoder_of_the_type_has),
+        cmocka_unit_test(CF03_biases_that_no_decoder_of_the_type_has),
+        cmocka_unit_test(CF03_an_adapter_is_not_applied),
+        cmocka_unit_test(CF03_scales_of_a_cache_are_no_matter),
         cmocka_unit_test(CF04_more_layers_than_a_decoder_has),
         cmocka_unit_test(CF06_tokenizer_of_another_decoder),
         cmocka_unit_test(CF08_names_with_and_without_a_prefix),

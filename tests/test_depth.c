@@ -164,6 +164,62 @@ static void gains_of_norms_are_projections(void **state)
     }
 }
 
+/* Of a decoder the second half of a block counts, i >= n/2, as in budget. Under a window of 16 the
+ * first 16 tokens have no error, so that means over all 32 would be half of these. The states are
+ * the model's own, in f64 on both sides: 1e-9. */
+static void decoders_count_the_second_half(void **state)
+{
+    (void)state;
+    enum { TOKENS = 32 };
+    es_model *m;
+    assert_ok(es_model_open(ES_TESTS_DIR "/../models/pebble", &(es_model_opts){.precision = ES_F64},
+                            &m, &err));
+    const es_model_config *c = es_model_config_of(m);
+    const es_policy_spec window = policy_of("window", 16);
+    const int64_t width = c->hidden, states = c->layers + 1;
+    es_policy_spec *heads = malloc((size_t)(c->layers * c->heads) * sizeof *heads);
+    double *x = malloc((size_t)(2 * states * TOKENS * width) * sizeof *x);
+    double *y = x + states * TOKENS * width;
+    es_depth_state *s = malloc((size_t)states * sizeof *s);
+    int32_t words[TOKENS];
+    for (int i = 0; i < TOKENS; i++)
+        words[i] = 300 + 37 * i % 211;
+    for (int64_t i = 0; i < c->layers * c->heads; i++)
+        heads[i] = window;
+    for (int64_t n = TOKENS; n >= TOKENS - 1; n--) {
+        const es_model_sparse sparse = {.heads = heads};
+        es_model_block b[2] = {{.ids = words, .n = n, .hidden = x},
+                               {.ids = words, .n = n, .hidden = y, .sparse = &sparse}};
+        const es_depth_spec spec = {.model = m, .policy = &window, .layer = -1, .seed = 1};
+        assert_ok(es_model_forward(m, b, 2, NULL, &err));
+        assert_ok(es_depth_block(&spec, words, n, 0, NULL, s, &err));
+        for (int64_t l = 0; l < states; l++) {
+            const double *full = x + l * n * width, *sparse_state = y + l * n * width;
+            const double late = (double)(n - n / 2);
+            double error2 = 0.0, early = 0.0, spread2 = 0.0;
+            for (int64_t j = 0; j < width; j++) {
+                double mean = 0.0;
+                for (int64_t i = n / 2; i < n; i++)
+                    mean += full[i * width + j] / late;
+                for (int64_t i = 0; i < n; i++) {
+                    const double off = sparse_state[i * width + j] - full[i * width + j];
+                    const double apart = full[i * width + j] - mean;
+                    *(i < n / 2 ? &early : &error2) += off * off / late;
+                    spread2 += i < n / 2 ? 0.0 : apart * apart / late;
+                }
+            }
+            assert_true(early < 1e-20);
+            assert_near(s[l].error2, error2, 1e-9 * error2);
+            assert_close(s[l].spread2, spread2, 1e-9);
+            assert_true(l == 0 || (error2 > 0.0 && s[l].own2 > 0.0));
+        }
+    }
+    free(s);
+    free(x);
+    free(heads);
+    es_model_close(m);
+}
+
 /* One layer alone: nothing before it, its own error in it, what becomes of that after it. */
 static void one_layer_alone(void **state)
 {
@@ -667,6 +723,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_has_no_error),
         cmocka_unit_test(gains_of_norms_are_projections),
+        cmocka_unit_test(decoders_count_the_second_half),
         cmocka_unit_test(one_layer_alone),
         cmocka_unit_test(covariances_are_the_recursion),
         cmocka_unit_test(the_first_error_is_the_theorem),

@@ -1,9 +1,12 @@
+#include "folder.h"
 #include "golden.h"
 #include "numbers.h"
 #include "testing.h"
 
 #include <esscher/exponent.h>
+#include <esscher/npy.h>
 #include <esscher/random.h>
+#include <esscher/study.h>
 
 #include "stats/special.h"
 
@@ -159,6 +162,90 @@ static void any_power_is_found(void **state)
     }
 }
 
+/* ---- the study ---- */
+
+static es_answer *ask(const double *keys, int64_t n, int64_t d, const char *name, const char *value)
+{
+    const es_study *study = es_study_find("exponent");
+    const int64_t shape[2] = {n, d};
+    es_params *p;
+    es_answer *a;
+    assert_ok(es_npy_save(in_folder("k.npy"), ES_F64, 2, shape, keys, true, &err));
+    assert_ok(es_params_new(study->params, study->size, &p, &err));
+    assert_ok(es_params_set(p, "keys", in_folder("k.npy"), &err));
+    assert_ok(es_params_set(p, "sample", "40", &err));
+    assert_ok(es_params_set(p, name, value, &err));
+    assert_ok(es_study_run(study, p, &(es_study_opts){0}, &a, &err));
+    es_params_free(p);
+    return a;
+}
+
+/* As it runs, a head scores q.k, and long keys weigh more than their cosines say. With --scale ESS
+ * is that of these scores, by plain loops; with --beta that of cosines. Both are f64: 1e-9. */
+static void scores_are_those_of_the_vectors(void **state)
+{
+    (void)state;
+    enum { KEYS = 400, D = 4, SAMPLE = 40 };
+    double *x = keys_inside(KEYS, D, D, 9), lengths = 0.0, squares[2] = {0};
+    char beta[32];
+    for (int i = 0; i < KEYS * D; i++)
+        x[i] *= i / D % 3 == 0 ? 4.0 : 1.0;
+    for (int i = 0; i < KEYS; i++)
+        lengths += sqrt(x[i * D] * x[i * D] + x[i * D + 1] * x[i * D + 1] +
+                        x[i * D + 2] * x[i * D + 2] + x[i * D + 3] * x[i * D + 3]) /
+                   KEYS;
+    for (int which = 0; which < 2; which++)
+        for (int q = 0; q < SAMPLE; q++) {
+            double sum = 0.0, sum2 = 0.0;
+            for (int k = 0; k < KEYS; k++) {
+                double dot = 0.0, qq = 0.0, kk = 0.0;
+                for (int c = 0; c < D && k != q; c++) {
+                    dot += x[q * D + c] * x[k * D + c];
+                    qq += x[q * D + c] * x[q * D + c];
+                    kk += x[k * D + c] * x[k * D + c];
+                }
+                const double score =
+                    which ? 0.5 * lengths * lengths * dot / sqrt(qq * kk) : 0.5 * dot;
+                const double w = k == q ? 0.0 : exp(score);
+                sum += w;
+                sum2 += w * w;
+            }
+            squares[which] += sum2 / (sum * sum) / SAMPLE;
+        }
+    snprintf(beta, sizeof beta, "%.17g", 0.5 * lengths * lengths);
+    assert_true(fabs(log(squares[0] / squares[1])) > 0.3); /* or nothing is told apart */
+    for (int which = 0; which < 2; which++) {
+        es_answer *a = ask(x, KEYS, D, which ? "beta" : "scale", which ? beta : "0.5");
+        const es_table *runs = es_answer_find(a, "runs"), *t = es_answer_find(a, "freezing");
+        assert_close(es_table_get(runs, 0, "beta"), 0.5 * lengths * lengths, 1e-12);
+        assert_close(es_table_get(runs, 0, "ess"), 1.0 / squares[which], 1e-9);
+        assert_close(es_table_get(t, 0, "ess"), 1.0 / squares[which], 1e-9);
+        es_answer_free(a);
+    }
+    free(x);
+}
+
+/* Pairs of keys that nearly coincide, each pair far from the others: near a query there is one key,
+ * and farther out a sphere. The two nearest say a dimension near 0, many say that of the sphere,
+ * and no number is in the headline. Of keys uniform on a sphere there is one. */
+static void methods_that_disagree_make_no_headline(void **state)
+{
+    (void)state;
+    enum { KEYS = 2000, D = 6 };
+    double *x = keys_inside(KEYS, D, D, 4);
+    for (int pairs = 0; pairs < 2; pairs++) {
+        for (int i = 1; i < KEYS && pairs; i += 2)
+            for (int c = 0; c < D; c++)
+                x[i * D + c] = x[(i - 1) * D + c] * (1.0 + 1e-6 * c);
+        es_answer *a = ask(x, KEYS, D, "beta", "10");
+        const char *said = es_answer_finding(a, 0);
+        assert_true((strstr(said, "These keys have no local exponent") != NULL) == pairs);
+        assert_true((strstr(said, "The local exponent is alpha = ") != NULL) == !pairs);
+        es_answer_free(a);
+    }
+    free(x);
+}
+
 /* ---- degenerate keys ---- */
 
 static void NU06_copies_and_ties(void **state)
@@ -230,8 +317,10 @@ int main(void)
         cmocka_unit_test(a_surface_has_its_own_dimension),
         cmocka_unit_test(gaps_are_exact_where_small),
         cmocka_unit_test(any_power_is_found),
+        cmocka_unit_test(scores_are_those_of_the_vectors),
+        cmocka_unit_test(methods_that_disagree_make_no_headline),
         cmocka_unit_test(NU06_copies_and_ties),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -105,7 +105,7 @@ static void the_tokenizer_comes_with_it(void **state)
         assert_ok(es_model_open(path, NULL, &m, &err));
         assert_string_equal(es_model_folder(m), path);
         assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &t, &err));
-        assert_ok(es_model_check_vocab(m, es_tokenizer_describe(t).size, &err));
+        assert_ok(es_model_check_tokenizer(es_model_config_of(m), path, t, &err));
         assert_ok(es_tokenizer_encode(t, texts[i], i ? 6 : 8, NULL, &list, &err));
         assert_true(list.count >= 2);
         for (int k = 0; k < (i ? 2 : 4); k++)
@@ -120,14 +120,18 @@ static void the_tokenizer_comes_with_it(void **state)
 
 static gguf_draft original, changed;
 
-static void read_original(void)
+static void read_golden(const char *arch)
 {
-    FILE *f = fopen(golden_path("gguf/llama/q8_0.gguf"), "rb");
+    char file[64];
+    snprintf(file, sizeof file, "gguf/%s/q8_0.gguf", arch);
+    FILE *f = fopen(golden_path(file), "rb");
     assert_non_null(f);
     original.size = fread(original.bytes, 1, sizeof original.bytes, f);
     assert_true(feof(f));
     fclose(f);
 }
+
+static void read_original(void) { read_golden("llama"); }
 
 static unsigned char *find_bytes(gguf_draft *g, const char *text)
 {
@@ -292,6 +296,34 @@ static void GG06_tensors_that_are_not_known(void **state)
     assert_non_null(strstr(err.message, "extra.weight"));
 }
 
+/* Biases of norms, of embeddings, and of an output, tied or not. */
+static void GG06_biases_that_are_not_known(void **state)
+{
+    (void)state;
+    static gguf_draft data;
+    static const struct {
+        const char *file, *tensor, *known_as;
+        uint64_t count;
+    } all[] = {{"llama", "blk.1.attn_norm.bias", "layers.1.input_layernorm.bias", 32},
+               {"llama", "output_norm.bias", "model.norm.bias", 32},
+               {"llama", "token_embd.bias", "embed_tokens.bias", 0},
+               {"llama", "output.bias", "lm_head.bias", 0},
+               {"qwen2", "output.bias", "lm_head.bias", 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        read_golden(all[i].file);
+        run_model(golden_path(i == 4 ? "gguf/qwen2/q8_0.gguf" : "gguf/llama/q8_0.gguf"), ES_F32,
+                  &want);
+        const uint64_t count = all[i].count ? all[i].count : (uint64_t)want.config.vocab;
+        part.size = data.size = 0;
+        put_tensor(&part, all[i].tensor, count, 0, 0, data_size());
+        data.size = (size_t)count * 4;
+        put_padding(&data, 32);
+        insert(NULL, 0, &part, 1, &data);
+        refuse_model(ES_E_FORMAT, "model.tensor", all[i].known_as);
+        assert_true(i != 4 || want.config.tied);
+    }
+}
+
 /* ---- rotary positions ---- */
 
 /* The golden checkpoint with another line in its config.json. */
@@ -348,7 +380,85 @@ static void stretched_positions_are_those_of_the_checkpoint(void **state)
     check_same(write_checkpoint("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,"
                                 "\"original_max_position_embeddings\":32}"),
                save_gguf(&changed), ES_F64);
+    /* what else YaRN may have: two edges, which count, and factors that do nothing */
+    part.size = 0;
+    put_string(&part, "llama.rope.scaling.type", "yarn");
+    put_f32(&part, "llama.rope.scaling.factor", 4);
+    put_u32(&part, "llama.rope.scaling.original_context_length", 32);
+    put_f32(&part, "llama.rope.scaling.yarn_beta_fast", 3);
+    put_f32(&part, "llama.rope.scaling.yarn_beta_slow", 0.5f);
+    put_f32(&part, "llama.rope.scaling.yarn_ext_factor", 1);
+    put_f32(&part, "llama.rope.scaling.yarn_attn_factor", 1);
+    put_f32(&part, "llama.rope.scaling.yarn_log_multiplier", 0);
+    insert(&part, 8, NULL, 0, NULL);
+    check_same(
+        write_checkpoint("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,\"beta_fast\":3,"
+                         "\"beta_slow\":0.5,\"original_max_position_embeddings\":32}"),
+        save_gguf(&changed), ES_F64);
+    assert_true(got.config.rotary.fast == 3 && got.config.rotary.slow == 0.5);
     remove_checkpoint();
+}
+
+/* Of YaRN's factors one that does something is refused by name. */
+static void GG07_factors_of_yarn_that_are_not_built_in(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        float value;
+    } bad[] = {{"llama.rope.scaling.yarn_attn_factor", 0.5f},
+               {"llama.rope.scaling.yarn_ext_factor", 1}, /* and no YaRN */
+               {"llama.rope.scaling.yarn_log_multiplier", 0.1f},
+               {"llama.rope.scaling.yarn_other", 1}};
+    read_original();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        WITH(put_f32(&part, bad[i].key, bad[i].value));
+        refuse_model(ES_E_UNSUPPORTED, "gguf.function", bad[i].key);
+    }
+    WITH(put_f32(&part, "llama.rope.scaling.yarn_beta_fast", -1));
+    refuse_model(ES_E_FORMAT, "gguf.value", "yarn_beta_fast");
+}
+
+/* A list of two numbers in place of the one of this key. */
+static void insert_list(const char *key, es_gguf_type item, int64_t first, int64_t second)
+{
+    read_original();
+    find_bytes(&original, key)[0] = 'x';
+    part.size = 0;
+    put_array(&part, key, item, 2);
+    put_number(&part, (uint64_t)first, 4);
+    put_number(&part, (uint64_t)second, 4);
+    insert(&part, 1, NULL, 0, NULL);
+}
+
+/* A number for each of the two layers: the same, or refused by name. */
+static void GG07_numbers_of_each_layer(void **state)
+{
+    (void)state;
+    read_original();
+    run_model(golden_path("gguf/llama/q8_0.gguf"), ES_F64, &want);
+    const struct {
+        const char *key;
+        int64_t value;
+    } all[] = {{"llama.attention.head_count", want.config.heads},
+               {"llama.attention.head_count_kv", want.config.kv_heads},
+               {"llama.feed_forward_length", want.config.intermediate}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (int k = 0; k < 2; k++) {
+            insert_list(all[i].key, k ? ES_GGUF_I32 : ES_GGUF_U32, all[i].value, all[i].value);
+            run_model(save_gguf(&changed), ES_F64, &got);
+            assert_memory_equal(got.logits, want.logits, want.logits_bytes);
+        }
+        insert_list(all[i].key, ES_GGUF_U32, all[i].value, all[i].value + 1);
+        refuse_model(ES_E_UNSUPPORTED, "gguf.function", all[i].key);
+        insert_list(all[i].key, ES_GGUF_I32, -1, -1);
+        refuse_model(ES_E_FORMAT, "gguf.value", all[i].key);
+        insert_list(all[i].key, ES_GGUF_F32, 0, 0);
+        refuse_model(ES_E_FORMAT, "gguf.value", all[i].key);
+        insert_list(all[i].key, ES_GGUF_U32, all[i].value, all[i].value);
+        find_bytes(&changed, "llama.block_count")[17 + 4] = 1;
+        refuse_model(ES_E_FORMAT, "gguf.value", all[i].key);
+    }
 }
 
 /* What llama.cpp's converter makes of Llama 3's rule, for the four channels of a head of 8 with
@@ -513,6 +623,9 @@ int main(void)
         cmocka_unit_test(values_that_change_the_function_are_refused_by_name),
         cmocka_unit_test(GG07_models_whose_values_do_not_fit),
         cmocka_unit_test(GG06_tensors_that_are_not_known),
+        cmocka_unit_test(GG06_biases_that_are_not_known),
+        cmocka_unit_test(GG07_factors_of_yarn_that_are_not_built_in),
+        cmocka_unit_test(GG07_numbers_of_each_layer),
         cmocka_unit_test(stretched_positions_are_those_of_the_checkpoint),
         cmocka_unit_test(frequencies_of_llama_3_are_recognised),
         cmocka_unit_test(f32_values_are_read_as_the_decimals_they_were),

@@ -270,6 +270,37 @@ static void refuse_model(es_status status, const char *rule, const char *named)
     assert_int_equal(budget.used, 0);
 }
 
+/* Headers alone count what the weights will take: a budget that is too small refuses them unread,
+ * and what is charged is what reading takes, but for the headers that are then given back. */
+static void CL03_headers_say_what_weights_take(void **state)
+{
+    (void)state;
+    tiny t = tiny_default();
+    es_budget budget = {0};
+    es_model_opts opts = {.budget = &budget};
+    es_model *m;
+    tiny_draw(&t);
+    tiny_write(&t);
+    assert_ok(es_model_open_headers(folder, &opts, &m, &err));
+    const size_t charged = budget.used;
+    size_t numbers = 0;
+    for (int i = 0; i < t.count; i++)
+        numbers += (size_t)(t.tensors[i].rows * (t.tensors[i].cols ? t.tensors[i].cols : 1));
+    assert_true(charged > 4 * numbers);
+    assert_ok(es_model_load(m, &err));
+    assert_true(budget.used > 4 * numbers && budget.used < charged);
+    es_model_close(m);
+    assert_int_equal(budget.used, 0);
+    assert_ok(es_model_open_headers(folder, &opts, &m, &err));
+    es_model_close(m); /* unread */
+    assert_int_equal(budget.used, 0);
+    budget.limit = 4 * numbers;
+    assert_int_equal(es_model_open_headers(folder, &opts, &m, &err), ES_E_LIMIT);
+    assert_null(m);
+    assert_int_equal(budget.used, 0);
+    tiny_free(&t);
+}
+
 static void CF03_config_and_shapes_disagree(void **state)
 {
     (void)state;
@@ -316,6 +347,28 @@ static void CF04_more_layers_than_tensors(void **state)
     forget_model();
 }
 
+/* A tokenizer of so many tokens, from a vocab.txt. */
+static es_tokenizer *tokenizer_of(int count)
+{
+    char text[4096] = "[UNK]\n[CLS]\n[SEP]\n";
+    es_tokenizer *t;
+    for (int i = 3; i < count; i++)
+        sprintf(text + strlen(text), "t%d\n", i);
+    write_file("vocab.txt", text, strlen(text));
+    assert_ok(es_tokenizer_open(in_folder("vocab.txt"), NULL, &t, &err));
+    remove(in_folder("vocab.txt"));
+    return t;
+}
+
+static es_status check_tokenizer(const es_model *m, int count)
+{
+    es_tokenizer *t = tokenizer_of(count);
+    const es_status status =
+        es_model_check_tokenizer(es_model_config_of(m), es_model_folder(m), t, &err);
+    es_tokenizer_free(t);
+    return status;
+}
+
 static void CF06_tokenizer_and_vocabulary_disagree(void **state)
 {
     (void)state;
@@ -323,9 +376,9 @@ static void CF06_tokenizer_and_vocabulary_disagree(void **state)
     tiny_draw(&t);
     tiny_write(&t);
     es_model *m = open_model(ES_F32);
-    assert_ok(es_model_check_vocab(m, 31, &err));
-    assert_ok(es_model_check_vocab(m, 30, &err)); /* padded embeddings: a remark */
-    assert_int_equal(es_model_check_vocab(m, 32, &err), ES_E_FORMAT);
+    assert_ok(check_tokenizer(m, 31));
+    assert_ok(check_tokenizer(m, 30)); /* padded embeddings: a remark */
+    assert_int_equal(check_tokenizer(m, 32), ES_E_FORMAT);
     assert_true(strstr(err.message, "32") && strstr(err.message, "31"));
     es_model_close(m);
     tiny_free(&t);
@@ -442,6 +495,7 @@ int main(void)
         cmocka_unit_test(heads_are_views_of_the_right_rows),
         cmocka_unit_test(same_bits_for_any_threads_and_company),
         cmocka_unit_test(TX02_blocks_that_make_no_sense),
+        cmocka_unit_test(CL03_headers_say_what_weights_take),
         cmocka_unit_test(CF03_config_and_shapes_disagree),
         cmocka_unit_test(CF04_more_layers_than_tensors),
         cmocka_unit_test(CF06_tokenizer_and_vocabulary_disagree),

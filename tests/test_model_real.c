@@ -134,7 +134,7 @@ static void sst2_accuracy(void **state)
     assert_non_null(file);
     assert_non_null(fgets(line[0], sizeof line[0], file)); /* the header */
     assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &tokenizer, &err));
-    assert_ok(es_model_check_vocab(m, es_tokenizer_describe(tokenizer).size, &err));
+    assert_ok(es_model_check_tokenizer(es_model_config_of(m), es_model_folder(m), tokenizer, &err));
     int right = 0, total = 0;
     for (int count = BATCH; count == BATCH; total += count) {
         for (count = 0; count < BATCH && fgets(line[count], sizeof line[count], file); count++) {

@@ -296,6 +296,51 @@ static void loss_by_a_plan_of_one_policy_is_the_policy(void **state)
     es_answer_free(b);
 }
 
+/* A plan whose numbers are no defaults, written and read: what is run are its numbers. */
+static void loss_runs_by_the_plan_s_own_numbers(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"observe", "heavy", "stream"};
+    es_model *m;
+    int32_t block_ids[N];
+    double nll[N - 1], expected[N - 1], by_default[N - 1], entropy[PEBBLE_LAYERS], keys;
+    es_policy_spec specs[2][PEBBLE_LAYERS * PEBBLE_HEADS];
+    assert_ok(es_model_open(pebble, &(es_model_opts){.precision = ES_F64}, &m, &err));
+    for (int i = 0; i < N; i++)
+        block_ids[i] = 7 + i * i % 4000;
+    for (int which = 0; which < 3; which++) {
+        es_plan *p;
+        assert_ok(es_plan_new(es_model_config_of(m), N, NULL, &p, &err));
+        for (int i = 0; i < PEBBLE_LAYERS * PEBBLE_HEADS; i++) {
+            es_policy_spec *spec = &p->head[i].spec;
+            es_policy_spec_init(spec, es_policy_find(policies[which]));
+            spec->keys = 40;
+            specs[1][i] = *spec;
+            spec->window = which == 2 ? 31 : 6 + which;
+            spec->span = which == 0 ? 5 : ES_POLICY_UNSET;
+            spec->pool = which == 0 ? 1 : ES_POLICY_UNSET;
+            spec->sinks = which == 2 ? 9 : ES_POLICY_UNSET;
+            specs[0][i] = *spec;
+        }
+        assert_ok(es_plan_save(p, plan_file, true, &err));
+        es_plan_free(p);
+        assert_ok(es_plan_load(plan_file, NULL, &p, &err));
+        for (int other = 0; other < 2; other++) {
+            const es_model_sparse sparse = {.heads = specs[other],
+                                            .at = {.experiment = ES_EXPERIMENT_LOSS}};
+            es_model_block direct = {
+                .ids = block_ids, .n = N, .nll = other ? by_default : expected, .sparse = &sparse};
+            assert_ok(es_model_forward(m, &direct, 1, NULL, &err));
+        }
+        const es_loss_block b = {.model = m, .ids = block_ids, .n = N};
+        assert_ok(es_loss_run(&b, &(es_loss_setting){.plan = p}, NULL, nll, entropy, &keys, &err));
+        assert_memory_equal(nll, expected, sizeof nll);
+        assert_true(memcmp(nll, by_default, sizeof nll) != 0);
+        es_plan_free(p);
+    }
+    es_model_close(m);
+}
+
 /* ---- refusals ---- */
 
 static void refuse(const char *study, const char *const *given, const char *rule)
@@ -316,6 +361,8 @@ static void PL01_studies_refuse_plans_that_do_not_fit(void **state)
     assert_string_equal(err.file, plan_file);
     assert_non_null(strstr(err.message, "'bert', and this one is 'llama'"));
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "window", "8"),
+           "plan.options");
+    refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "span", "8"),
            "plan.options");
     refuse("downstream", GIVEN("model", folder, "tasks", tasks, "plan", plan_file, "policy", "top"),
            "plan.options");
@@ -355,6 +402,7 @@ int main(void)
         cmocka_unit_test(sparse_has_each_head_s_own_policy),
         cmocka_unit_test(loss_is_the_forward_pass_with_the_plan_s_specs),
         cmocka_unit_test(loss_by_a_plan_of_one_policy_is_the_policy),
+        cmocka_unit_test(loss_runs_by_the_plan_s_own_numbers),
         cmocka_unit_test(PL01_studies_refuse_plans_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_inputs);

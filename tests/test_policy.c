@@ -470,6 +470,112 @@ static void nobody_keeps_more_than_he_was_given(void **state)
     assert_int_equal(spec.window, 5);
 }
 
+/* ---- specs that say everything ---- */
+
+/* The parts that a policy has and a spec leaves unset. */
+static unsigned unset_parts(const es_policy_spec *spec)
+{
+    const struct {
+        unsigned part;
+        int64_t value;
+    } parts[] = {{ES_PART_WINDOW, spec->window}, {ES_PART_SINKS, spec->sinks},
+                 {ES_PART_RANDOM, spec->random}, {ES_PART_SPAN, spec->span},
+                 {ES_PART_POOL, spec->pool},     {ES_PART_CORRECTION, spec->correction - 1}};
+    unsigned unset = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (es_policy_parts(spec->policy) & parts[i].part && parts[i].value == -1)
+            unset |= parts[i].part;
+    return unset;
+}
+
+/* What depends on the query, and on no default (policy.h). */
+static unsigned open_parts(const es_policy *policy)
+{
+    const char *name = es_policy_name(policy);
+    if (strcmp(name, "random") == 0 || strcmp(name, "retention") == 0)
+        return ES_PART_WINDOW | ES_PART_RANDOM;
+    if (strcmp(name, "strided") == 0)
+        return ES_PART_WINDOW | ES_PART_SPAN;
+    return strcmp(name, "bigbird") == 0 ? ES_PART_RANDOM : 0;
+}
+
+static void assert_same_choice(const es_choice *a, const es_choice *b)
+{
+    assert_true(a->sure_count == b->sure_count && a->rest_count == b->rest_count);
+    assert_true(a->chance == b->chance);
+    assert_memory_equal(a->sure, b->sure, (size_t)a->sure_count * sizeof *a->sure);
+    assert_memory_equal(a->rest, b->rest, (size_t)a->rest_count * sizeof *a->rest);
+    if (a->chance == ES_CHANCE_WITH || a->chance == ES_CHANCE_WITHOUT)
+        assert_true(a->draws == b->draws && a->factor == b->factor);
+    for (int64_t i = 0; a->chance == ES_CHANCE_EACH && i < a->rest_count; i++)
+        assert_true(a->kept[i] == b->kept[i] && a->factors[i] == b->factors[i]);
+}
+
+/* Of a causal query a fitted spec keeps what the policy keeps by its defaults; a second fit changes
+ * nothing; and no number is left that a default could change. */
+static void fitted_specs_leave_nothing_to_defaults(void **state)
+{
+    (void)state;
+    es_choice other = {0};
+    for (int i = 0; i < PLACES; i++) {
+        const es_policy_query *q = query_at(i);
+        for (int64_t which = 1; es_policy_at(which); which++)
+            for (int64_t keys = 1; keys < q->n; keys++) {
+                es_policy_spec bare, fitted, again;
+                es_policy_spec_init(&bare, es_policy_at(which));
+                if (es_policy_needs(bare.policy) & ES_POLICY_MEASURED)
+                    continue;
+                bare.keys = keys;
+                fitted = bare;
+                es_policy_spec_fit(&fitted, q->causal);
+                again = fitted;
+                es_policy_spec_fit(&again, q->causal);
+                assert_true(es_policy_spec_same(&fitted, &again));
+                assert_ok(es_policy_spec_check(&fitted, q->causal, &err));
+                assert_int_equal(unset_parts(&fitted), open_parts(fitted.policy));
+                if (!q->causal)
+                    continue; /* windows are made to fit there, on purpose */
+                assert_ok(es_policy_choose(&bare, q, NULL, &other, &err));
+                assert_same_choice(choose(&fitted, q), &other);
+            }
+    }
+    es_choice_free(&other);
+}
+
+/* With pool 0 a key is judged by its own weight alone. */
+static void pool_says_how_many_neighbours_count(void **state)
+{
+    (void)state;
+    const es_policy_query *q = &see(N, N - 1, true)->query;
+    for (int64_t pool = 0; pool < 5; pool++) {
+        es_policy_spec spec = spec_of("observe");
+        bool near[N], kept[N];
+        double most[N];
+        spec.keys = 20;
+        spec.span = 8;
+        spec.pool = pool;
+        for (int64_t j = 0; j < N; j++) {
+            near[j] = j >= N - 8;
+            most[j] = 0.0;
+            for (int64_t k = 0; k < N - 8; k++)
+                if (k >= j - pool && k <= j + pool)
+                    most[j] = fmax(most[j], q->observed[k]);
+        }
+        for (int64_t j = 0; j < N; j++)
+            kept[j] = near[j] || rank_of(most, near, N, j) < 12;
+        check_sets(choose(&spec, q), kept, false);
+    }
+    es_policy_spec spec = spec_of("observe");
+    spec.keys = 20;
+    spec.pool = ES_POLICY_MOST_POOL + 1;
+    assert_int_equal(es_policy_spec_check(&spec, true, &err), ES_E_RANGE);
+    spec = spec_of("heavy");
+    spec.keys = 20;
+    spec.pool = 1;
+    assert_int_equal(es_policy_spec_check(&spec, true, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "policy.part");
+}
+
 static void all_keys_are_all_keys(void **state)
 {
     (void)state;
@@ -700,6 +806,8 @@ int main(void)
         cmocka_unit_test(the_limit_keeps_what_matters),
         cmocka_unit_test(the_limit_where_nothing_matters),
         cmocka_unit_test(nobody_keeps_more_than_he_was_given),
+        cmocka_unit_test(fitted_specs_leave_nothing_to_defaults),
+        cmocka_unit_test(pool_says_how_many_neighbours_count),
         cmocka_unit_test(all_keys_are_all_keys),
         cmocka_unit_test(as_many_draws_as_keys_are_still_draws),
         cmocka_unit_test(one_key_is_enough_to_ask),

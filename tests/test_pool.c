@@ -30,7 +30,8 @@ static es_status read_blocks(const char *const *texts, int64_t n_texts, int64_t 
                                  .n_texts = n_texts,
                                  .length = LENGTH,
                                  .tokens = tokens,
-                                 .repeat = repeat};
+                                 .repeat = repeat,
+                                 .from = ES_BLOCKS_START};
     return es_blocks_read(&spec, NULL, out, &err);
 }
 
@@ -60,6 +61,56 @@ static void TX03_blocks_hold_words_and_specials_and_no_padding(void **state)
         check_block(&b, b.count - 1, words[0] + (b.count - 1) * INNER, asked[i][2] - 2);
         es_blocks_free(&b);
     }
+    remove(paths[0]);
+    remove(paths[1]);
+}
+
+/* Of 5 whole blocks and a rest in one text and 2 and a rest in another, B at the middle of equal
+ * parts; rests are in none of them, and what was taken from the start is what it was. */
+static void blocks_are_taken_evenly_from_all_of_the_text(void **state)
+{
+    (void)state;
+    enum { MANY = 5 * INNER + 7, FEW = 2 * INNER + 3 };
+    static int32_t words[2][MANY];
+    static const int64_t chosen[][8] = {{3},
+                                        {1, 5},
+                                        {1, 3, 5},
+                                        {0, 2, 4, 6},
+                                        {0, 2, 3, 4, 6},
+                                        {0, 1, 2, 4, 5, 6},
+                                        {0, 1, 2, 3, 4, 5, 6}};
+    char paths[2][512];
+    const char *const texts[] = {paths[0], paths[1]};
+    strcpy(paths[0], write_words("a", 1, MANY, words[0]));
+    strcpy(paths[1], write_words("b", 2, FEW, words[1]));
+    es_blocks_spec spec = {.tokenizer = tokenizer, .texts = texts, .n_texts = 2, .length = LENGTH};
+    es_blocks b;
+    for (int64_t B = 1; B <= 7; B++)
+        for (int by_tokens = 0; by_tokens < 2; by_tokens++) {
+            spec.most = by_tokens ? 0 : B;
+            spec.tokens = by_tokens ? B * LENGTH - 11 : 0; /* the last is cut short */
+            assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+            assert_int_equal(b.count, B);
+            assert_int_equal(b.of, 7);
+            for (int64_t j = 0; j < B; j++) {
+                const int64_t at = chosen[B - 1][j];
+                check_block(&b, j, at < 5 ? words[0] + at * INNER : words[1] + (at - 5) * INNER,
+                            INNER - (by_tokens && j == B - 1 ? 11 : 0));
+            }
+            es_blocks_free(&b);
+        }
+    spec.tokens = 0;
+    spec.most = 8; /* more than there are whole ones: rests, too, as they come */
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    assert_int_equal(b.count, 8);
+    assert_int_equal(b.of, 0);
+    check_block(&b, 5, words[0] + 5 * INNER, 7);
+    es_blocks_free(&b);
+    spec.most = 2;
+    spec.from = ES_BLOCKS_START;
+    assert_ok(es_blocks_read(&spec, NULL, &b, &err));
+    check_block(&b, 1, words[0] + INNER, INNER);
+    es_blocks_free(&b);
     remove(paths[0]);
     remove(paths[1]);
 }
@@ -141,6 +192,7 @@ static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
     write_file("t", text, strlen(text));
     es_pool_spec spec = pool_spec_of("t", "pool");
     es_pool_cost cost;
+    spec.invalid = ES_TEXT_REPLACE_ALL;
     es_log_set(hear, &r, ES_LOG_WARN);
     assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
     spec.tokens = 20;
@@ -153,6 +205,40 @@ static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
     assert_non_null(strstr(r.last, "Convert the text to UTF-8"));
     remove_pool("pool");
     remove(in_folder("t"));
+}
+
+/* More than one in a hundred bytes is another encoding, or no text: each file by itself, and only
+ * as far as it is read. */
+static void TX20_text_that_is_hardly_utf8_is_refused(void **state)
+{
+    (void)state;
+    static char text[1000], other[1000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = other[i] = i % 5 ? 'a' : ' ';
+    memset(text + 500, 0xe9, 10); /* ten of a thousand are allowed */
+    write_file("t", text, sizeof text);
+    write_file("u", other, sizeof other);
+    char first[512], second[512];
+    snprintf(first, sizeof first, "%s", in_folder("u"));
+    snprintf(second, sizeof second, "%s", in_folder("t"));
+    const char *const texts[] = {first, second};
+    es_pool_spec spec = pool_spec_of("t", "pool");
+    spec.texts = texts;
+    spec.n_texts = 2;
+    spec.tokens = 0;
+    es_pool_cost cost;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    text[600] = (char)0xe9;
+    write_file("t", text, sizeof text);
+    assert_int_equal(es_pool_cost_of(&spec, NULL, &cost, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "text.utf8");
+    assert_string_equal(err.file, second);
+    assert_int_equal(err.offset, 500);
+    assert_true(strstr(err.message, "1.1 %") && strstr(err.hint, "iconv"));
+    spec.invalid = ES_TEXT_REPLACE_ALL;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    remove(in_folder("t"));
+    remove(in_folder("u"));
 }
 
 /* ---- a pool ---- */
@@ -234,6 +320,54 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
         es_pool_close(pool);
         remove_pool("pool");
     }
+}
+
+/* A pool without the first 4 tokens of every block has the other rows of a full one, in their
+ * order; a block of 4 tokens and one of 3 give none. With --special drop the last go, too. */
+static void first_tokens_are_left_out(void **state)
+{
+    (void)state;
+    int32_t few[2][2];
+    char paths[3][512];
+    const char *const texts[] = {paths[0], paths[1], paths[2]};
+    strcpy(paths[0], write_words("one", 5, 2, few[0])); /* [CLS] and [SEP] with them: 4 tokens */
+    strcpy(paths[1], write_words("text", 3, WORDS, words));
+    strcpy(paths[2], write_words("two", 6, 1, few[1]));
+    es_pool_spec spec = pool_spec_of("text", "pool");
+    es_pool *full, *pool;
+    assert_ok(es_pool_build(&spec, NULL, &err));
+    assert_ok(es_pool_open(spec.folder, &full, &err));
+    spec = pool_spec_of("text", "skipped");
+    spec.texts = texts;
+    spec.n_texts = 3;
+    spec.skip = 4;
+    for (int drop = 0; drop < 2; drop++) {
+        spec.drop_specials = drop;
+        assert_ok(es_pool_build(&spec, NULL, &err));
+        assert_ok(es_pool_open(spec.folder, &pool, &err));
+        const es_pool_info info = es_pool_about(pool);
+        assert_int_equal(info.blocks, BLOCKS);
+        assert_int_equal(info.tokens, TOKENS - (4 + drop) * BLOCKS);
+        assert_false(info.specials);
+        for (int64_t b = 0; b < BLOCKS; b++) {
+            int64_t from, rows, first, count;
+            float want[LENGTH * 12], got[LENGTH * 12];
+            assert_ok(es_pool_block(full, b, &from, &rows, &err));
+            assert_ok(es_pool_block(pool, b, &first, &count, &err));
+            assert_int_equal(count, rows - 4 - drop);
+            assert_ok(es_pool_rows(full, 1, from + 4, count, want, &err));
+            assert_ok(es_pool_rows(pool, 1, first, count, got, &err));
+            assert_memory_equal(got, want, (size_t)(count * 12) * sizeof *got);
+        }
+        es_pool_close(pool);
+        remove_pool("skipped");
+    }
+    spec.texts = &texts[2];
+    spec.n_texts = 1;
+    assert_int_equal(es_pool_build(&spec, NULL, &err), ES_E_EMPTY);
+    assert_string_equal(err.rule, "pool.short");
+    es_pool_close(full);
+    remove_pool("pool");
 }
 
 /* Means over queries and standard errors over blocks of what plain f64 loops give. f32 is good for
@@ -521,10 +655,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(TX03_blocks_hold_words_and_specials_and_no_padding),
+        cmocka_unit_test(blocks_are_taken_evenly_from_all_of_the_text),
         cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
         cmocka_unit_test(texts_that_are_none),
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
+        cmocka_unit_test(TX20_text_that_is_hardly_utf8_is_refused),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
+        cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(context_is_that_of_the_blocks),
         cmocka_unit_test(interrupted_and_resumed_gives_the_same_bytes),
         cmocka_unit_test(other_parameters_are_refused),

@@ -145,6 +145,15 @@ static double keys_seen(const dense *d, int64_t i)
     return (double)(d->window && i + 1 > d->window ? d->window : i + 1);
 }
 
+/* The key with the largest weight of query i. */
+static int64_t heaviest(const dense *d, int64_t i)
+{
+    int64_t most = 0;
+    for (int64_t j = 1; j <= i; j++)
+        most = d->w[i * d->n + j] > d->w[i * d->n + most] ? j : most;
+    return most;
+}
+
 static double expected_stat(const dense *d, int64_t i, es_positions_stat stat)
 {
     const double sd = score_sd(d, i), n = keys_seen(d, i);
@@ -161,8 +170,10 @@ static double expected_stat(const dense *d, int64_t i, es_positions_stat stat)
         return 1.0 / d->squares[i];
     case ES_POSITIONS_LOG_ESS:
         return -log(d->squares[i]);
-    case ES_POSITIONS_FROZEN:
-        return d->squares[i] > 0.5;
+    case ES_POSITIONS_SINGLE:
+        return d->squares[i] > 0.5 && heaviest(d, i) >= 4;
+    case ES_POSITIONS_ON_SINK:
+        return d->squares[i] > 0.5 && heaviest(d, i) < 4;
     case ES_POSITIONS_TOP:
         return d->top[i];
     case ES_POSITIONS_SQUARES:
@@ -217,7 +228,7 @@ static void check_stats(const dense *d, const es_positions_grid *g, const double
 static void check_windows(const dense *d, const es_positions_grid *g, const double *x,
                           double within)
 {
-    const int64_t sinks = d->window ? 0 : 4;
+    const int64_t sinks = d->window && d->window < d->n ? 0 : 4;
     for (int64_t b = 0; b < g->bins; b++)
         for (int64_t c = 0; c < g->windows; c++) {
             double masses = 0.0, errors = 0.0, mass;
@@ -360,7 +371,7 @@ static void check_masses(const dense *d, const es_positions_grid *g, const doubl
         for (int64_t c = 0; c < g->windows; c++) {
             double sum = 0.0, mass;
             for (int64_t i = first_of(g, b); i < g->to[b]; i++) {
-                error_of(d, i, g->window[c], d->window ? 0 : 4, &mass);
+                error_of(d, i, g->window[c], d->window && d->window < d->n ? 0 : 4, &mass);
                 sum += mass;
             }
             assert_near(x[es_positions_mass_at(g, b, c)], sum, within * fmax(sum, 1.0));
@@ -432,6 +443,42 @@ static void every_sum_is_that_of_plain_loops(void **state)
     check_head(150, 0, true);
     check_head(2, 0, false); /* the shortest */
     check_head(70, 0, false);
+}
+
+/* Weight that rests on a sink is no retrieval: of the queries whose weight is on one key, those
+ * where it is one of the first 4 are counted apart. Keys are unit vectors, e0 the first and e1 the
+ * others but one, e2; scores are 20 or 0, so that ESS is 1 within 1e-6. */
+static void one_key_is_counted_apart_from_the_first_four(void **state)
+{
+    (void)state;
+    enum { N = 64, OTHER = 40 };
+    dense d = {.n = N, .k = 3, .dv = 1, .scale = 1.0};
+    const es_positions_spec spec = {.length = N};
+    es_positions_grid g;
+    dense_new(&d, false);
+    dense e = {.n = N, .k = 3, .dv = 1, .scale = 1.0, .q = d.q, .key = d.key, .v = d.v};
+    e.plain_q = d.plain_q, e.plain_k = d.plain_k;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t c = 0; c < 3; c++) {
+            e.key[i * 3 + c] = c == (i == 0 ? 0 : i == OTHER ? 2 : 1);
+            e.q[i * 3 + c] = c == (i % 2 ? 2 : 0) ? 20.0 : 0.0; /* odd ones look for key OTHER */
+        }
+    fill(&e);
+    e.seen = d.seen;
+    e.seen.scale = 1.0;
+    e.seen.output = e.y, e.seen.entropy = e.entropy, e.seen.top_weight = e.top;
+    e.seen.sum_squares = e.squares, e.seen.lse = e.lse;
+    assert_ok(es_positions_grid_of(&spec, &g, &err));
+    double *x = room(g.numbers);
+    assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
+    const int64_t last = g.bins - 1; /* 46 to 64 keys: places 45 to 63, ten of which are odd */
+    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_SINGLE)] == 10.0);
+    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_ON_SINK)] == 9.0);
+    free(x);
+    double *const more[] = {e.score, e.plain, e.w, e.y, e.entropy, e.top, e.squares, e.lse};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        free(more[i]);
+    dense_free(&d);
 }
 
 /* A model with a window of its own: far queries do not see the sinks, and windows have none. */
@@ -512,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sum_is_that_of_plain_loops),
+        cmocka_unit_test(one_key_is_counted_apart_from_the_first_four),
         cmocka_unit_test(a_window_of_the_model_s_own),
         cmocka_unit_test(what_rotates_nothing_has_one_kind_of_scores),
         cmocka_unit_test(edges_are_powers_of_the_root_of_two),

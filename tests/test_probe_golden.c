@@ -81,6 +81,7 @@ static void minilm_on_a_novel(void **state)
                                .texts = texts,
                                .n_texts = 1,
                                .tokens = json_integer_value(json_object_get(want, "tokens")),
+                               .from = ES_BLOCKS_START,
                                .folder = in_folder("pool")};
     assert_ok(es_pool_build(&made, NULL, &err));
     assert_ok(es_pool_open(made.folder, &pool, &err));

@@ -166,46 +166,74 @@ static void growth_is_the_slope_of_the_context(void **state)
 
 /* ---- words ---- */
 
-static void classes_at_their_cut_offs(void **state)
+/* Of 9 blocks Student's t is 2.306: an interval is the value -+ 2.306 standard errors. */
+static void a_place_needs_its_interval_between_cut_offs(void **state)
 {
     (void)state;
-    const double many = log(100.0);
     const struct {
-        double sink, near, log_ess, n;
-        probe_kind want;
-    } cases[] = {{0.5, 0.9, 9.0, 2048, PROBE_SINK},
-                 {0.499, 0.5, 9.0, 2048, PROBE_LOCAL},
-                 {0.0, 0.499, many, 2048, PROBE_AVERAGING},
-                 {0.0, 0.499, many - 1e-3, 2048, PROBE_RETRIEVING},
-                 /* two thirds of 90 keys are 60 */
-                 {0.0, 0.1, log(61.0), 90, PROBE_AVERAGING},
-                 {0.0, 0.1, log(59.0), 90, PROBE_RETRIEVING}};
+        es_measured error;
+        probe_head_place want;
+    } cases[] = {{{0.05, 0.021}, PROBE_NEAR},         {{0.05, 0.022}, PROBE_NO_PLACE},
+                 {{0.0999, 0.0}, PROBE_NEAR},         {{0.1, 0.0}, PROBE_BETWEEN},
+                 {{0.3, 0.086}, PROBE_BETWEEN},       {{0.3, 0.087}, PROBE_NO_PLACE},
+                 {{0.4999, 0.0}, PROBE_BETWEEN},      {{0.5, 0.0}, PROBE_FAR},
+                 {{0.75, 0.108}, PROBE_FAR},          {{0.75, 0.109}, PROBE_NO_PLACE},
+                 {{(double)NAN, 0.0}, PROBE_NO_PLACE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const probe_leaning of = {
-            cases[i].n, {cases[i].sink, 0.01}, {cases[i].near, 0.01}, {cases[i].log_ess, 0.01}, 9};
-        assert_int_equal(probe_kind_of(&of), cases[i].want);
+        assert_int_equal(probe_place_of(cases[i].error, 9), cases[i].want);
+        assert_int_equal(probe_place_of(cases[i].error, 1), PROBE_NO_PLACE); /* no interval */
     }
 }
 
-/* Of 9 blocks Student's t is 2.306. What was not needed for the class may be as it likes. */
-static void a_class_is_sure_where_intervals_are_clear(void **state)
+/* More blocks of the same text decide more, and decide nothing otherwise: where the interval of few
+ * blocks is clear of the cut-offs, so is a narrower one about a value inside it. */
+static void more_blocks_only_decide_what_was_undecided(void **state)
+{
+    (void)state;
+    for (int i = 1; i < 100; i++) {
+        const double x = 0.01 * i;
+        probe_head_place before = PROBE_NO_PLACE;
+        for (int64_t blocks = 4; blocks <= 256; blocks *= 4) {
+            const es_measured error = {x, 0.3 / sqrt((double)blocks)};
+            const probe_head_place place = probe_place_of(error, blocks);
+            assert_true(before == PROBE_NO_PLACE || place == before);
+            before = place;
+        }
+    }
+}
+
+/* 100 keys, or two thirds of n; 2 keys. A factor of exp(2.306 se) to either side. */
+static void concentration_is_by_the_interval_of_the_effective_keys(void **state)
 {
     (void)state;
     const struct {
-        es_measured sink, near, log_ess;
-        bool want;
-    } cases[] = {{{0.6, 0.04}, {0.5, 0.1}, {4.6, 1.0}, true},
-                 {{0.6, 0.05}, {0.1, 0.0}, {2.0, 0.0}, false},
-                 {{0.1, 0.01}, {0.6, 0.04}, {4.6, 1.0}, true},
-                 {{0.1, 0.01}, {0.6, 0.05}, {4.6, 0.0}, false},
-                 {{0.1, 0.01}, {0.1, 0.01}, {5.0, 0.1}, true},
-                 {{0.1, 0.01}, {0.1, 0.01}, {4.7, 0.1}, false}};
+        double ess, se, n;
+        es_regime want;
+    } cases[] = {{130.0, 0.11, 2048, ES_REGIME_AVERAGING}, {130.0, 0.12, 2048, ES_REGIME_UNDECIDED},
+                 {80.0, 0.09, 2048, ES_REGIME_SELECTIVE},  {80.0, 0.10, 2048, ES_REGIME_UNDECIDED},
+                 {1.5, 0.12, 2048, ES_REGIME_SINGLE_KEY},  {1.5, 0.13, 2048, ES_REGIME_UNDECIDED},
+                 {61.0, 0.0, 90, ES_REGIME_AVERAGING},     {59.0, 0.0, 90, ES_REGIME_SELECTIVE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        probe_leaning of = {2048, cases[i].sink, cases[i].near, cases[i].log_ess, 9};
-        assert_true(probe_kind_sure(&of) == cases[i].want);
-        of.blocks = 1; /* nothing is known of one block */
-        assert_false(probe_kind_sure(&of));
+        const es_measured log_ess = {log(cases[i].ess), cases[i].se};
+        assert_int_equal(probe_concentration_of(log_ess, cases[i].n, 9), cases[i].want);
+        assert_int_equal(probe_concentration_of(log_ess, cases[i].n, 1), ES_REGIME_UNDECIDED);
     }
+}
+
+/* The error of the window of 64 keys, whatever --error is; none where queries see no more. */
+static void the_window_error_is_that_of_the_last_64_keys(void **state)
+{
+    (void)state;
+    head h;
+    new_head(&h);
+    put_errors(&h, 100.0, 0.0, 0.0);
+    const es_measured error = probe_track_window_error(&h.track);
+    assert_near(error.value, 0.1 * 100.0 / 64.0, 1e-12);
+    assert_near(error.se, 0.0, 1e-12);
+    assert_ok(
+        es_positions_grid_of(&(es_positions_spec){.length = LENGTH, .window = 64}, &h.grid, &err));
+    assert_true(probe_track_window_error(&h.track).value == 0.0);
+    free(h.numbers);
 }
 
 static void growth_needs_its_interval_on_one_side(void **state)
@@ -302,8 +330,10 @@ int main(void)
         cmocka_unit_test(errors_that_rise_again_are_not_below),
         cmocka_unit_test(errors_of_contexts_are_those_of_blocks),
         cmocka_unit_test(growth_is_the_slope_of_the_context),
-        cmocka_unit_test(classes_at_their_cut_offs),
-        cmocka_unit_test(a_class_is_sure_where_intervals_are_clear),
+        cmocka_unit_test(a_place_needs_its_interval_between_cut_offs),
+        cmocka_unit_test(more_blocks_only_decide_what_was_undecided),
+        cmocka_unit_test(concentration_is_by_the_interval_of_the_effective_keys),
+        cmocka_unit_test(the_window_error_is_that_of_the_last_64_keys),
         cmocka_unit_test(growth_needs_its_interval_on_one_side),
         cmocka_unit_test(octaves_end_with_the_length),
         cmocka_unit_test(pebble_is_what_plain_python_says),

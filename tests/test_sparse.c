@@ -259,7 +259,8 @@ static void heads_of_a_model_are_its_matrices(void **state)
     assert_int_equal(info.prefix_count + info.suffix_count, 2);
     block[0] = info.prefix[0];
     block[LENGTH - 1] = info.suffix[0];
-    memcpy(block + 1, ids + (LENGTH - 2), (LENGTH - 2) * sizeof *ids); /* the second of them */
+    /* three evenly of the five whole ones are 0, 2 and 4: the second of them */
+    memcpy(block + 1, ids + 2 * (LENGTH - 2), (LENGTH - 2) * sizeof *ids);
     tiny_forward(&tiny_of_pool, block, LENGTH, hidden, stats, pooled, NULL);
     es_model_head h;
     assert_ok(es_model_head_of(model, LAYER, HEAD, &h, &err));
@@ -384,11 +385,23 @@ static void other_policies_change_nothing(void **state)
     es_answer_free(many);
 }
 
-/* What is said of a regime is a row of the table of what is preferred: the most frequent policy,
- * which need not be that of most heads, at a number of keys that is said with it. */
-static void regimes_are_told_as_their_table_has_them(void **state)
+/* Counts rows of the table of heads at so many keys that have a word in a column. */
+static int64_t heads_with(const es_table *t, double keys, const char *column, const char *word)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        count += es_table_get(t, i, "keys") == keys &&
+                 strcmp(es_table_get_text(t, i, column), word) == 0;
+    return count;
+}
+
+/* What is said of policies is what the table of heads has, at the number of keys that is said:
+ * 3 keys are an eighth of 24. Every query of an encoder sees all keys. */
+static void policies_are_told_as_their_table_has_them(void **state)
 {
     (void)state;
+    static const char *const policies[] = {"top", "random", "bigbird"};
+    static const char *const columns[] = {"best", "best_deployable"};
     static int32_t ids[400];
     char model_option[600], words[600], want[128];
     snprintf(model_option, sizeof model_option, "model=%s", folder);
@@ -402,31 +415,70 @@ static void regimes_are_told_as_their_table_has_them(void **state)
                                    "policy=top,random,bigbird",
                                    NULL};
     es_answer *a;
-    int64_t told = 0, checked = 0;
     assert_ok(ask(options, &(es_study_opts){.seed = 3}, &a));
-    const es_table *t = es_answer_find(a, "preferred");
-    while (es_answer_finding(a, told) && !strstr(es_answer_finding(a, told), "of a regime"))
-        told++;
-    const char *said = es_answer_finding(a, told);
-    assert_non_null(said); /* 3 keys are an eighth of 24 */
-    assert_non_null(strstr(said, "With 3 keys, what heads of a regime want most often: "));
-    for (int64_t i = 0; i < es_table_rows(t); i++) {
-        double all = 0.0, most = 0.0;
-        if (es_table_get(t, i, "keys") != 3.0)
-            continue;
-        for (int64_t k = 0; k < es_table_rows(t); k++)
-            if (es_table_get(t, k, "keys") == 3.0 &&
-                !strcmp(es_table_get_text(t, k, "regime"), es_table_get_text(t, i, "regime"))) {
-                all += es_table_get(t, k, "heads");
-                most = fmax(most, es_table_get(t, k, "heads"));
-            }
-        snprintf(want, sizeof want, "%s: %.0f of %.0f ", es_table_get_text(t, i, "regime"), most,
-                 all);
-        assert_non_null(strstr(said, want));
-        checked++;
+    const es_table *t = es_answer_find(a, "heads");
+    const char *said = es_answer_finding(a, 1);
+    assert_memory_equal(es_answer_finding(a, 0), "With 3 of 24 keys (12.5 %), ", 28);
+    assert_non_null(strstr(es_answer_finding(a, 0), "Ideal: keys are chosen anew for every query"));
+    for (int c = 0; c < 2; c++) {
+        const char *part = strstr(said, c ? "Without the scores of this query: " : "Best policy: ");
+        assert_non_null(part);
+        for (int i = 0; i < 3; i++) {
+            const int64_t heads = heads_with(t, 3.0, columns[c], policies[i]);
+            snprintf(want, sizeof want, "%s in %lld", policies[i], (long long)heads);
+            assert_true((strstr(part, want) != NULL) == (heads > 0));
+        }
     }
-    assert_true(checked > 0);
+    assert_null(es_answer_finding(a, 4)); /* three, and a caution about so short a text */
     es_answer_free(a);
+}
+
+/* Early queries of a decoder see fewer keys than a policy keeps: its queries are those of the
+ * second half of each context, and what is said of how many keys they see is what they see. */
+static void queries_of_decoders_are_late(void **state)
+{
+    (void)state;
+    enum { CONTEXT = 64, CONTEXTS = 2, QUERIES = 8 };
+    const char *const asked[] = {"policy=stream,top", "policy=stream"};
+    for (int rolls = 0; rolls < 2; rolls++) {
+        const char *const options[] = {"model=" ES_TESTS_DIR "/../models/pebble",
+                                       "text=" ES_TESTS_DIR "/golden/pebble/alice-line.txt",
+                                       "repeat",
+                                       "context=64",
+                                       "contexts=2",
+                                       "query-count=8",
+                                       "layer=1",
+                                       "head=0,1",
+                                       "keys=16",
+                                       "per-query",
+                                       asked[rolls],
+                                       NULL};
+        es_answer *a;
+        char want[128];
+        double least = CONTEXT, most = 0.0, mean = 0.0;
+        assert_ok(ask(options, &(es_study_opts){.seed = 3}, &a));
+        const es_table *q = es_answer_find(a, "per_query"), *rows = es_answer_find(a, "rows");
+        const int64_t count = CONTEXTS * QUERIES; /* the first row's */
+        for (int64_t i = 0; i < count; i++) {
+            const double seen = es_table_get(q, i, "query") + 1.0;
+            least = fmin(least, seen);
+            most = fmax(most, seen);
+            mean += seen / (double)count;
+        }
+        assert_true(least > CONTEXT / 2);
+        snprintf(want, sizeof want,
+                 "With 16 of the %.0f to %.0f keys that a query sees (%.3g %%), ", least, most,
+                 100.0 * 16.0 / mean);
+        assert_memory_equal(es_answer_finding(a, 0), want, strlen(want));
+        /* a sliding window is what a cache can hold; the largest weights are not */
+        assert_true((strstr(es_answer_finding(a, 0), "Ideal: keys are chosen anew") != NULL) ==
+                    !rolls);
+        for (int64_t i = 0; i < es_table_rows(rows); i++) {
+            assert_close(es_table_get(rows, i, "seen"), mean, 1e-12);
+            assert_close(es_table_get(rows, i, "share"), 16.0 / mean, 1e-12);
+        }
+        es_answer_free(a);
+    }
 }
 
 /* Without positions there is no window: stream is then its 4 sinks, and the answer says so. */
@@ -462,7 +514,7 @@ static void one_head_and_many_draws(void **state)
         assert_null(strstr(es_answer_finding(a, i), "1 of 1"));
         assert_null(strstr(es_answer_finding(a, i), "of 1 heads"));
     }
-    assert_non_null(strstr(es_answer_finding(a, 0), "the head does best with "));
+    assert_non_null(strstr(es_answer_finding(a, 0), "the head's output is off by "));
     es_answer_free(a);
     assert_ok(ask(options, &opts, &a));
     const double bound = es_table_get(es_answer_find(a, "cost"), 0, "memory_bytes");
@@ -571,7 +623,8 @@ int main(void)
         cmocka_unit_test(same_bytes_for_any_number_of_threads),
         cmocka_unit_test(heads_without_spread_are_left_out),
         cmocka_unit_test(other_policies_change_nothing),
-        cmocka_unit_test(regimes_are_told_as_their_table_has_them),
+        cmocka_unit_test(policies_are_told_as_their_table_has_them),
+        cmocka_unit_test(queries_of_decoders_are_late),
         cmocka_unit_test(one_head_and_many_draws),
         cmocka_unit_test(queries_without_a_place_are_a_caution),
         cmocka_unit_test(PL02_mistakes_are_refused_by_name),

@@ -358,6 +358,25 @@ static void findings_are_escaped(void **state)
     es_answer_free(a);
 }
 
+/* What a whole view is about is said in each of its sentences, a caution's word before it. */
+static void findings_are_qualified(void **state)
+{
+    (void)state;
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_answer_tell(a, "It is %d.", 1);
+    es_answer_qualify(a, "Content alone: ");
+    es_answer_tell(a, "It is %d.", 2);
+    es_answer_tell(a, "Caution: %s.", "few draws");
+    es_answer_qualify(a, NULL);
+    es_answer_tell(a, "It is %d.", 3);
+    assert_string_equal(es_answer_finding(a, 0), "It is 1.");
+    assert_string_equal(es_answer_finding(a, 1), "Content alone: It is 2.");
+    assert_string_equal(es_answer_finding(a, 2), "Caution: Content alone: few draws.");
+    assert_string_equal(es_answer_finding(a, 3), "It is 3.");
+    es_answer_free(a);
+}
+
 static void rows_are_picked_sorted_and_counted(void **state)
 {
     (void)state;
@@ -479,6 +498,7 @@ int main(void)
         cmocka_unit_test(latex_is_set_as_it_is),
         cmocka_unit_test(latex_powers_end_where_they_end),
         cmocka_unit_test(findings_are_escaped),
+        cmocka_unit_test(findings_are_qualified),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),
         cmocka_unit_test(what_was_picked_is_shown),
         cmocka_unit_test(what_no_table_has_is_refused),

@@ -154,6 +154,34 @@ static void BP08_files_beside_the_tokenizer_are_distrusted(void **state)
     }
 }
 
+/* Of the files beside it a key is read, and the rest may be as Python writes it. */
+static void CF20_files_beside_the_tokenizer_as_other_programs_write_them(void **state)
+{
+    (void)state;
+    static const char big[] = "\"model_max_length\": 1000000000000000019884624838656";
+    static const char *const rest[] = {big, "\"x\": [NaN, -Infinity]", "\"x\": 1, \"x\": 2"};
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++) {
+        char first[256], second[256];
+        es_tokenizer *t;
+        snprintf(first, sizeof first, "\xef\xbb\xbf{%s, \"bos_token\": \"<s>\"}", rest[i]);
+        snprintf(second, sizeof second, "{\"bos_token_id\": 3, %s}", rest[i]);
+        assert_ok(open_files(gpt2_like, first, NULL, NULL, &t));
+        assert_int_equal(es_tokenizer_frame(t).prefix_count, 1);
+        assert_int_equal(es_tokenizer_frame(t).prefix[0], 2);
+        es_tokenizer_free(t);
+        assert_ok(open_files(gpt2_like, NULL, second, NULL, &t));
+        assert_int_equal(es_tokenizer_frame(t).prefix[0], 3);
+        es_tokenizer_free(t);
+    }
+    static const char *const bad[] = {"{\"bos_token\": NaN}",
+                                      "{\"bos_token\": null, \"bos_token\": \"<s>\"}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        es_tokenizer *t;
+        assert_int_equal(open_files(gpt2_like, bad[i], NULL, NULL, &t), ES_E_FORMAT);
+        assert_string_equal(err.rule, "tokenizer.json");
+    }
+}
+
 /* id 0 stands before each block of the decoder in the box, whose template is empty; the ids of the
  * novel are those that its makers give. */
 static void pebble_reads_what_its_makers_had_it_read(void **state)
@@ -165,8 +193,12 @@ static void pebble_reads_what_its_makers_had_it_read(void **state)
     es_tokenizer *t;
     es_blocks b;
     assert_ok(es_tokenizer_open(PEBBLE, NULL, &t, &err));
-    const es_blocks_spec spec = {
-        .tokenizer = t, .texts = texts, .n_texts = 1, .length = 65, .tokens = 65};
+    const es_blocks_spec spec = {.tokenizer = t,
+                                 .texts = texts,
+                                 .n_texts = 1,
+                                 .length = 65,
+                                 .tokens = 65,
+                                 .from = ES_BLOCKS_START};
     assert_ok(es_blocks_read(&spec, NULL, &b, &err));
     assert_int_equal(json_array_size(want), 64);
     assert_int_equal(b.start[1], 65);
@@ -186,6 +218,7 @@ int main(void)
         cmocka_unit_test(TX01_texts_shorter_than_asked_for),
         cmocka_unit_test(texts_that_nobody_reads_do_not_begin_so),
         cmocka_unit_test(BP08_files_beside_the_tokenizer_are_distrusted),
+        cmocka_unit_test(CF20_files_beside_the_tokenizer_as_other_programs_write_them),
         cmocka_unit_test(pebble_reads_what_its_makers_had_it_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -39,8 +39,11 @@ static void remove_parts(void)
 static es_status mix(const double shares[PARTS], int64_t tokens, bool repeat, es_blocks *out,
                      es_text_used used[PARTS])
 {
-    const es_blocks_spec spec = {
-        .tokenizer = tokenizer, .length = LENGTH, .tokens = tokens, .repeat = repeat};
+    const es_blocks_spec spec = {.tokenizer = tokenizer,
+                                 .length = LENGTH,
+                                 .tokens = tokens,
+                                 .repeat = repeat,
+                                 .from = ES_BLOCKS_START};
     es_text_part parts[PARTS];
     for (int i = 0; i < PARTS; i++)
         parts[i] = (es_text_part){texts[i], 1, shares[i]};

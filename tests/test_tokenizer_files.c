@@ -3,6 +3,8 @@
 
 #include "tiny_tokenizer.h"
 
+#include <esscher/model.h>
+
 /* ---- vocab.txt ---- */
 
 static void TK01_vocab_line_ends_and_mark(void **state)
@@ -131,6 +133,26 @@ static void broken_json_is_refused(void **state)
     expect_refusal("nothing", "", 0, ES_E_IO, "tokenizer.missing");
 }
 
+/* Integers beyond 64 bits and a byte order mark, in both files; the ids stay what they are. */
+static void CF20_files_of_tokenizers_as_other_programs_write_them(void **state)
+{
+    (void)state;
+    es_tokenizer *t = open_json("\xef\xbb\xbf" JSON(",\"a\":3", "", BERT));
+    assert_ids(t, "a b", 1, 3, 0, 2);
+    es_tokenizer_free(t);
+    t = open_json(
+        JSON(",\"a\":3", "", BERT ",\"truncation\":{\"max_length\":18446744073709551615}"));
+    assert_ids(t, "a b", 1, 3, 0, 2);
+    es_tokenizer_free(t);
+    refuse_json(JSON(",\"a\":1000000000000000019884624838656", "", BERT), ES_E_FORMAT,
+                "tokenizer.key");
+    assert_non_null(strstr(err.message, "\"a\""));
+    t = open_small("\xef\xbb\xbf{\"do_lower_case\": false, \"x\": NaN, \"x\": 1, "
+                   "\"model_max_length\": 1000000000000000019884624838656}");
+    assert_ids(t, "E", CLS, CAPITAL_E, SEP);
+    es_tokenizer_free(t);
+}
+
 static void a_file_that_is_too_large_is_not_read(void **state)
 {
     (void)state;
@@ -147,6 +169,19 @@ static void a_file_that_is_too_large_is_not_read(void **state)
     write_file("vocab.txt", small, sizeof small - 1);
     assert_int_equal(es_tokenizer_open(folder, &budget, &t, &err), ES_E_LIMIT);
     assert_int_equal(budget.used, 0);
+}
+
+/* A folder with a tokenizer in another form is told so, and what to do. */
+static void TK03_other_forms_are_named(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"tokenizer.model", "spiece.model", "vocab.json",
+                                        "tekken.json"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        expect_refusal(files[i], "{}", 2, ES_E_UNSUPPORTED, "tokenizer.missing");
+        assert_non_null(strstr(err.message, files[i]));
+        assert_non_null(strstr(err.hint, "save_pretrained"));
+    }
 }
 
 static void TK04_normalizer_options(void **state)
@@ -224,6 +259,48 @@ static void TK05_added_tokens(void **state)
     es_tokenizer_free(t);
 }
 
+/* Added tokens may lie beyond the model's embeddings as long as no text has them; tokens of the
+ * vocabulary itself, and those around every text, may not. */
+static void CF06_added_tokens_beyond_the_vocabulary(void **state)
+{
+    (void)state;
+    es_model_config c = {.vocab = 31, .model_type = "bert"};
+    const es_encode_opts opts = {.vocab = 31};
+    static const char *const fine[] = {
+        JSON(",\"a\":30", ADDED("31", "<x>"), BERT),
+        JSON(",\"a\":30", ADDED("31", "<x>") "," ADDED("32", "<y>"), BERT),
+        JSON(",\"a\":30,\"<x>\":31", ADDED("31", "<x>"), BERT)}; /* in both lists */
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        es_tokenizer *t = open_json(fine[i]);
+        es_token_list list = {0};
+        remarks = 0;
+        es_log_set(count_remark, NULL, ES_LOG_WARN);
+        assert_ok(es_model_check_tokenizer(&c, "folder", t, &err));
+        es_log_set(NULL, NULL, ES_LOG_ERROR);
+        assert_int_equal(remarks, 1);
+        assert_ok(es_tokenizer_encode(t, "a a", 3, &opts, &list, &err));
+        assert_int_equal(list.count, 4);
+        assert_int_equal(es_tokenizer_encode(t, "a <x>", 5, &opts, &list, &err), ES_E_FORMAT);
+        assert_string_equal(err.rule, "text.token");
+        assert_true(strstr(err.message, "<x>") && strstr(err.message, "31") && err.offset == 2);
+        assert_ok(es_tokenizer_encode(t, "a <x>", 5, NULL, &list, &err));
+        es_token_list_free(&list);
+        es_tokenizer_free(t);
+    }
+    static const char *const bad[] = {JSON(",\"a\":31", "", BERT),
+                                      JSON(",\"a\":31", ADDED("30", "<x>"), BERT)};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        es_tokenizer *t = open_json(bad[i]);
+        assert_int_equal(es_model_check_tokenizer(&c, "folder", t, &err), ES_E_FORMAT);
+        assert_string_equal(err.rule, "model.vocab");
+        es_tokenizer_free(t);
+    }
+    c.vocab = 2;
+    es_tokenizer *t = open_json(JSON("", ADDED("2", "[SEP]"), BERT));
+    assert_int_equal(es_model_check_tokenizer(&c, "folder", t, &err), ES_E_FORMAT);
+    es_tokenizer_free(t);
+}
+
 static void TK06_ids_with_gaps(void **state)
 {
     (void)state;
@@ -252,9 +329,12 @@ int main(void)
         cmocka_unit_test(TK02_missing_specials),
         cmocka_unit_test(TK03_other_models_are_refused),
         cmocka_unit_test(broken_json_is_refused),
+        cmocka_unit_test(CF20_files_of_tokenizers_as_other_programs_write_them),
         cmocka_unit_test(a_file_that_is_too_large_is_not_read),
+        cmocka_unit_test(TK03_other_forms_are_named),
         cmocka_unit_test(TK04_normalizer_options),
         cmocka_unit_test(TK05_added_tokens),
+        cmocka_unit_test(CF06_added_tokens_beyond_the_vocabulary),
         cmocka_unit_test(TK06_ids_with_gaps),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

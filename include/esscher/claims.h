@@ -1,20 +1,28 @@
-/* claims.h : what the papers say, checked on this machine.
+/* claims.h : statements about attention at long context, checked on this machine.
  *
- * A claim is a statement of a paper, or a habit of its code, in our words. Checking it runs a small
- * experiment and sets what was measured beside what was predicted, piece by piece of *evidence*. A
- * verdict follows from the standard errors alone:
+ * A claim belongs to one of three groups, and its verdict has that group's word:
+ *
+ *     group                       holds                fails
+ *     statements of the papers    consistent           contradicted
+ *     results of this project     confirmed            not confirmed
+ *     readings and habits         holds as a reading   fails as a reading
+ *
+ * Statements are in our words, and es_claim_papers() says which text of each paper they are taken
+ * from. A reading is what a paper does not say and people conclude from it, or a habit of published
+ * code: every one of them is expected to fail, and that refutes no paper. Checking a claim runs a
+ * small experiment and compares what was measured with what was predicted, in pieces of *evidence*.
+ * A verdict follows from the standard errors alone:
  *
  *     holds       every piece agrees, and the errors are small enough that it could have failed
  *     fails       at least one piece disagrees by more than its errors allow
  *     undecided   the errors are too large to tell: more effort is needed
  *
+ * A statement about n to infinity can be consistent with sizes that were tried; it is not proved.
+ *
  * What errors allow is chosen so that a true claim is refused with a probability of at most
  * ES_CLAIM_LEVEL: its pieces share that level, and each is a test of Student's, since an error that
  * was estimated from few draws is itself uncertain. The conclusion is made from verdict and numbers
  * and says nothing that the verdict does not.
- *
- * Some claims are expected to fail: an asymptotic exponent read as a prediction, a horizon without
- * its 1/sqrt(k). They are here because people rely on them.
  *
  *     for (int64_t i = 0; i < es_claims_count(); i++) {
  *         es_finding found;
@@ -44,8 +52,36 @@ typedef enum es_verdict {
     ES_VERDICT_FAILS = 2
 } es_verdict;
 
-/*! es_verdict_name() : "holds", "does not hold", "not decided". */
-ES_API const char *es_verdict_name(es_verdict verdict);
+/* Claims of one group come one after the other, in this order. */
+typedef enum es_claim_group {
+    ES_CLAIM_PAPER = 0,  /* stated by a paper */
+    ES_CLAIM_RESULT = 1, /* derived in this project */
+    ES_CLAIM_READING = 2 /* concluded from a paper that does not say it, or done by habit */
+} es_claim_group;
+
+enum { ES_CLAIM_GROUPS = 3 };
+
+/*! es_claim_group_name() : "statements of the papers", "results of this project", "readings and
+ *  habits"; "" for a number that is no group. */
+ES_API const char *es_claim_group_name(es_claim_group group);
+
+/*! es_claim_expected() : what a claim of this group is expected to do: ES_VERDICT_FAILS for a
+ *  reading, ES_VERDICT_HOLDS for the others. */
+ES_API es_verdict es_claim_expected(es_claim_group group);
+
+/*! es_claim_verdict_name() : the group's word for a verdict, as in the table above; "undecided" in
+ *  every group. */
+ES_API const char *es_claim_verdict_name(es_claim_group group, es_verdict verdict);
+
+/* A paper, and the text of it that its statements were taken from. */
+typedef struct es_claim_paper {
+    const char *title;
+    const char *arxiv; /* number */
+    const char *text;  /* which text was available */
+} es_claim_paper;
+
+/*! es_claim_papers() : the papers, `*count` of them; they stay valid. */
+ES_API const es_claim_paper *es_claim_papers(int64_t *count);
 
 typedef enum es_effort {
     ES_EFFORT_QUICK = 0, /* all claims in some two minutes on two cores */
@@ -54,10 +90,10 @@ typedef enum es_effort {
 
 typedef struct es_claim {
     const char *id;        /* one word, for --only and for links */
-    const char *source;    /* which paper or code says so */
+    const char *source;    /* the title of a paper; else where it comes from */
     const char *statement; /* in our words */
-    es_verdict expected;   /* HOLDS, or FAILS for what we know to mislead */
-    const char *limits;    /* what this check cannot tell; NULL: nothing to add */
+    es_claim_group group;
+    const char *limits; /* what this check cannot tell; NULL: nothing to add */
 } es_claim;
 
 /* How a measurement relates to its prediction when the claim is true. */

@@ -40,8 +40,10 @@ typedef struct es_depth_spec {
     uint64_t seed;
 } es_depth_spec;
 
-/* One hidden state of one block, means over its n tokens. x is the full model's state, x^S that of
- * the sparse one. What is said of a layer is said at the state that it makes, and 0 at state 0. */
+/* One hidden state of one block, means over its tokens: of a causal model over its second half, i
+ * >= n/2, where a query sees more than half of the context. x is the full model's state, x^S that
+ * of the sparse one. What is said of a layer is said at the state that it makes, and 0 at state 0.
+ */
 typedef struct es_depth_state {
     double spread2; /* |x - mean of x|^2 */
     double error2;  /* |x^S - x|^2 */
@@ -55,8 +57,8 @@ typedef struct es_depth_state {
     double far2;   /* d: x^S - x as it is */
     double fresh2; /* |F^S(x^S) - F(x^S)|^2: what the sparse layer adds where it really stands. With
                       d' = F(x^S) - F(x): error2 = |d'|^2 + fresh2 + twice their mean product */
-    double kept;   /* keys of a query, mean over the layer's heads */
-    double empty;  /* queries that kept none, of all heads */
+    double kept;   /* keys of a query, mean over the layer's heads and all n queries */
+    double empty;  /* queries that kept none, of all heads and n queries */
 } es_depth_state;
 
 /*! es_depth_block() : block number `block` of ids (n): out (L + 1). Chance is a function of seed

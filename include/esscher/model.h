@@ -48,6 +48,7 @@
 #include <esscher/policy.h>
 #include <esscher/random.h>
 #include <esscher/status.h>
+#include <esscher/tokenizer.h>
 #include <esscher/view.h>
 
 #ifdef __cplusplus
@@ -159,10 +160,13 @@ ES_API const es_model_config *es_model_config_of(const es_model *model);
 ES_API const char *es_model_folder(const es_model *model);
 ES_API es_dtype es_model_precision(const es_model *model);
 
-/*! es_model_check_vocab() : does a tokenizer of `size` tokens go with this model? Embeddings
- * without a token are a remark: checkpoints pad their vocabulary. @return : ES_OK; ES_E_FORMAT
- *  (model.vocab) if the tokenizer has ids that the model has not. */
-ES_API es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *err);
+/*! es_model_check_tokenizer() : does the tokenizer go with the model of this configuration, which
+ *  lies in `folder`? Embeddings without a token are a remark, for checkpoints pad their vocabulary;
+ *  so are added tokens without an embedding, for most texts have none of them, and
+ *  es_encode_opts.vocab refuses those that have. @return : ES_OK; ES_E_FORMAT (model.vocab) if
+ *  tokens of the vocabulary itself, or those around every text, have no embedding. */
+ES_API es_status es_model_check_tokenizer(const es_model_config *config, const char *folder,
+                                          const es_tokenizer *tokenizer, es_error *err);
 
 /* One head's matrices, as views into the model. Rows of wq, wk, wv are output channels: q = wq x +
  * bq, with zeros where the model has no bias; heads of a group share wk and wv. The head's scores

@@ -3,6 +3,8 @@
  * A *plan* is a table: for every layer and head a policy (policy.h), a number of keys, a factor on
  * keys that are kept by chance. `esscher budget` makes one, `loss`, `downstream` and `sparse` run a
  * model by it, and other programs may read it: it is JSON of a stated version (docs/FILES.md).
+ * A plan that was read is complete: every head's spec has all numbers of its policy, so that it
+ * keeps the same keys whatever the defaults of the program that runs it.
  *
  *     es_plan *plan;
  *     es_plan_load("pebble.plan.json", NULL, &plan, &err);
@@ -34,11 +36,12 @@
 extern "C" {
 #endif
 
-#define ES_PLAN_SCHEMA "esscher-plan/1"
+#define ES_PLAN_SCHEMA "esscher-plan/2"
 enum {
     ES_PLAN_CONTEXT = 1 << 22, /* longest context that a plan may be for */
     ES_PLAN_UNITS = 1 << 16,   /* most layers, and most heads of a layer */
-    ES_PLAN_TEXT = 256         /* bytes of `text`, its NUL included */
+    ES_PLAN_TEXT = 256,        /* bytes of `text`, its NUL included */
+    ES_PLAN_NOTE = 512         /* bytes of `note`, likewise */
 };
 
 typedef struct es_plan_head {
@@ -58,6 +61,7 @@ typedef struct es_plan {
     double keys_kept, keys_all; /* sums over layers and key-value heads at `context`:
                                    es_plan_count() */
     char text[ES_PLAN_TEXT];    /* what it was calibrated on, for people; UTF-8 */
+    char note[ES_PLAN_NOTE];    /* what to know before running it, for people; UTF-8 */
     es_plan_head *head;         /* (layers, heads) */
     es_budget *budget;
 } es_plan;
@@ -82,21 +86,24 @@ ES_API int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, in
 ES_API void es_plan_count(es_plan *plan);
 
 /*! es_plan_load() : read a plan file. Every number and name in it is checked, and nothing is
- *  ignored: what this version does not know it cannot run by. O(file + keys that are kept) time.
+ *  ignored: what this version does not know it cannot run by. Files of version 1 may leave parts of
+ *  a policy out; they get what that version meant by it (es_policy_spec_fit()).
+ *  O(file + keys that are kept) time.
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT (file.size) beyond 16 MB, or over budget; ES_E_FORMAT with
  *  err->offset where there is one: plan.json, plan.utf8, plan.depth (no JSON), plan.schema (of
- *  another kind or version), plan.unknown (a key that there is not), plan.duplicate, plan.missing,
- *  plan.range (a number that is none, or not of the size it should be), plan.layers, plan.heads
- *  (not as many as it says, or not in order), plan.group (heads of a group that keep different
- *  keys), plan.policy (no policy of that name), plan.keys (none, or more than the context has),
- *  plan.parts (window, sinks and so on hold another number of keys than `keys` says), plan.total
- *  (keys_kept or keys_all is not the sum); policy.part, policy.keys of es_policy_spec_check();
- *  ES_E_UNSUPPORTED: policy.causal, plan.policy (one that keeps no set of keys). Messages name
- * layer and head. */
+ *  another kind or version), plan.unknown (a key that there is not), plan.duplicate, plan.missing
+ *  (a key, or in version 2 a part of a head's policy), plan.range (a number that is none, or not of
+ * the size it should be), plan.layers, plan.heads (not as many as it says, or not in order),
+ * plan.group (heads of a group that keep different keys), plan.policy (no policy of that name),
+ * plan.keys (none, or more than the context has), plan.parts (window, sinks and so on hold another
+ * number of keys than `keys` says), plan.total (keys_kept or keys_all is not the sum); policy.part,
+ * policy.keys of es_policy_spec_check(); ES_E_UNSUPPORTED: policy.causal, plan.policy (one that
+ * keeps no set of keys). Messages name layer and head. */
 ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err);
 
 /*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
- *  and risks have 15 digits. @return : ES_OK; ES_E_EXISTS unless `force`; ES_E_IO; rules of
+ *  risks have 15 digits, and parts that are unset are written as es_policy_spec_fit() sets them.
+ *  @return : ES_OK; ES_E_EXISTS unless `force`; ES_E_IO; rules of
  *  es_plan_load() that the plan breaks, and then nothing is written. */
 ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force, es_error *err);
 

@@ -56,8 +56,9 @@ enum {
     ES_PART_SINKS = 2,
     ES_PART_RANDOM = 4,
     ES_PART_SPAN = 8,
-    ES_PART_CORRECTION = 16, /* may be told to correct, or not */
-    ES_PART_REPLACEMENT = 32 /* may draw with replacement */
+    ES_PART_CORRECTION = 16,  /* may be told to correct, or not */
+    ES_PART_REPLACEMENT = 32, /* may draw with replacement */
+    ES_PART_POOL = 64         /* judges a key by its neighbours, too */
 };
 
 typedef struct es_policy es_policy;
@@ -90,6 +91,7 @@ enum { ES_POLICY_UNSET = -1 };
 enum { ES_POLICY_SPAN = 32 }; /* queries of an observation window whose spec.span is unset */
 #define ES_POLICY_MOST ((int64_t)1 << 40) /* keys, of a query and of a part */
 enum { ES_POLICY_MOST_DRAWS = 1000000 };  /* with replacement: keys may be fewer */
+enum { ES_POLICY_MOST_POOL = 64 };        /* neighbours on either side */
 
 /* Parts are numbers of keys. One that is ES_POLICY_UNSET is made from `keys`, the number to keep in
  * all, after the parts that were given have been taken off; where `keys` is unset, too, the policy
@@ -105,6 +107,7 @@ typedef struct es_policy_spec {
     int64_t sinks;  /* the first keys; "global" tokens of BigBird and Longformer */
     int64_t random; /* draws, or expected number of keys retained */
     int64_t span;   /* keys of a block (local), between two keys (strided), queries observed */
+    int64_t pool;   /* neighbours on either side whose weight counts for a key (observe) */
     es_correction correction;
     bool with_replacement;
 } es_policy_spec;
@@ -118,10 +121,15 @@ typedef struct es_policy_spec {
 ES_API void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy);
 ES_API es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err);
 
-/*! es_policy_spec_fit() : set parts that are unset so that no query keeps more than spec.keys: for
- *  who counts them. Only windows of queries that see both sides have to be told: they have an odd
- *  number of keys, and the one that this leaves over is one more sink, where there are sinks.
- *  Near an end of the context, and where it meets the sinks, a window has fewer. */
+/*! es_policy_spec_fit() : writes into the spec every number that the policy would otherwise take
+ *  from its defaults at spec.keys keys, and whether keys kept by chance are corrected. Parts that
+ *  were given stay. The spec then asks for the same keys whatever the defaults are, and no query
+ *  keeps more than spec.keys. Nothing happens where spec.keys is unset.
+ *  What depends on the query stays unset: random keys that fill up `keys` (random, retention,
+ *  bigbird), and the stride and window of strided, which are made from `keys` and n.
+ *  Windows of queries that see both sides have an odd number of keys; the one that this leaves over
+ *  is one more sink, where there are sinks. Near an end of the context, and where it meets the
+ *  sinks, a window has fewer. */
 ES_API void es_policy_spec_fit(es_policy_spec *spec, bool causal);
 
 /*! es_policy_corrects() : are keys that it keeps by chance corrected, as the spec says or as its

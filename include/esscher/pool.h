@@ -42,6 +42,8 @@ typedef struct es_blocks {
     int64_t *start; /* (count + 1) */
     int64_t count;
     int64_t repeats; /* how often the texts were begun again because they were too short */
+    int64_t of;      /* whole blocks of the text that these were taken from evenly; 0: they are the
+                        first, or all */
     int64_t *bytes; /* (count) of the text that a block's ids stand for, its first not counted: what
                        a model that predicts the next id is asked for. NULL unless `running` */
     es_budget *budget;
@@ -57,6 +59,14 @@ typedef enum es_text_shuffle {
     ES_SHUFFLE_BLOCK = 3     /* blocks, which the model sees as they were */
 } es_text_shuffle;
 
+/* Which blocks are taken of a text that has more whole ones than are wanted. Neighbours are about
+ * the same thing: errors over blocks are right for blocks that lie far apart. */
+typedef enum es_blocks_from {
+    ES_BLOCKS_EVEN = 0, /* evenly from all of the text: number j of B is block floor((j + 1/2) N/B)
+                           of its N whole ones */
+    ES_BLOCKS_START = 1 /* the first ones */
+} es_blocks_from;
+
 typedef struct es_blocks_spec {
     const es_tokenizer *tokenizer;
     const char *const *texts; /* (n_texts) files, UTF-8; each begins a new block */
@@ -66,6 +76,7 @@ typedef struct es_blocks_spec {
                                 for a token between specials is left out */
     bool repeat;             /* a text that is too short is read again, and it is recorded */
     es_text_invalid invalid; /* bytes that are no UTF-8 */
+    int64_t vocab;           /* as in es_encode_opts */
     bool counted;            /* only to be counted: the remark on such bytes is left to whoever
                                 reads the blocks for good */
     es_text_shuffle shuffle; /* a pure function of seed and text */
@@ -76,7 +87,9 @@ typedef struct es_blocks_spec {
     bool running;
     const int32_t *start;
     int64_t n_start;
-    int64_t most; /* blocks, the first so many; 0: all */
+    int64_t most;        /* blocks; 0: all */
+    es_blocks_from from; /* which, where `most` or `tokens` are fewer than the text has. Evenly: the
+                            texts are read twice, once to be counted */
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
@@ -136,7 +149,7 @@ typedef enum es_pool_store { ES_POOL_F32 = 0, ES_POOL_F16 = 1 } es_pool_store;
 typedef struct es_pool_info {
     int64_t tokens, hidden, layers, heads;
     int64_t blocks, length; /* number of blocks; ids of a full block, specials included */
-    bool specials;          /* are rows of [CLS] and [SEP] among the tokens? */
+    bool specials;          /* are rows of all [CLS] and [SEP] among the tokens? */
     es_pool_store store;
     int64_t repeats;
     bool sparse; /* only some rows are kept */
@@ -158,8 +171,11 @@ typedef struct es_pool_spec {
     int64_t n_parts;
     int64_t tokens;
     int64_t length; /* ids of a block, specials included; 0: as many as the model takes */
+    es_blocks_from from;
     bool repeat;
     bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
+    int64_t skip; /* leave out the rows of so many first tokens of every block, specials included,
+                     and blocks that have no others; 0: none. At most ES_TOKENIZER_SPECIALS */
     es_text_invalid invalid;
     es_pool_store store;
     const char *folder;

@@ -6,6 +6,7 @@
  *
  *     entropy, effective number of keys, largest weight,
  *     sink mass (weight on the first 4 keys), local mass (on the last 64),
+ *     how many queries put their weight on one key, the first 4 counted apart,
  *     standard deviation of a query's scores, and u = sd / sqrt(2 ln n) (THEORY 4.3, 9),
  *     |y_w - y|^2 for outputs y_w over the last w keys and the sinks, and the weight these have,
  *     for a geometric grid of w: the smallest w that will do is the *effective context*;
@@ -49,17 +50,18 @@ typedef struct es_positions_spec {
 /* Sums over the queries of a bin; the first is their number. */
 typedef enum es_positions_stat {
     ES_POSITIONS_COUNT,
-    ES_POSITIONS_PLACES,    /* ln n */
-    ES_POSITIONS_ENTROPY,   /* nats */
-    ES_POSITIONS_ESS,       /* 1/sum w^2 */
-    ES_POSITIONS_LOG_ESS,   /* its logarithm: exp of the mean is the typical query's */
-    ES_POSITIONS_FROZEN,    /* queries whose 1/sum w^2 is below 2 */
-    ES_POSITIONS_TOP,       /* largest weight */
-    ES_POSITIONS_SQUARES,   /* sum w^2 */
-    ES_POSITIONS_SINK,      /* weight on keys 0 .. 3 */
-    ES_POSITIONS_NEAR,      /* weight on the last 64 keys */
-    ES_POSITIONS_SCORE_SD,  /* standard deviation of a query's scores */
-    ES_POSITIONS_FREEZING,  /* u, that over sqrt(2 ln n); 0 of a single key */
+    ES_POSITIONS_PLACES,   /* ln n */
+    ES_POSITIONS_ENTROPY,  /* nats */
+    ES_POSITIONS_ESS,      /* 1/sum w^2 */
+    ES_POSITIONS_LOG_ESS,  /* its logarithm: exp of the mean is the typical query's */
+    ES_POSITIONS_SINGLE,   /* queries with 1/sum w^2 below 2 whose heaviest key is none of 0 .. 3 */
+    ES_POSITIONS_ON_SINK,  /* queries with 1/sum w^2 below 2 whose heaviest key is one of 0 .. 3 */
+    ES_POSITIONS_TOP,      /* largest weight */
+    ES_POSITIONS_SQUARES,  /* sum w^2 */
+    ES_POSITIONS_SINK,     /* weight on keys 0 .. 3 */
+    ES_POSITIONS_NEAR,     /* weight on the last 64 keys */
+    ES_POSITIONS_SCORE_SD, /* standard deviation of a query's scores */
+    ES_POSITIONS_FREEZING, /* u, that over sqrt(2 ln n); 0 of a single key */
     ES_POSITIONS_ABOVE_ONE, /* queries with u > 1 */
     ES_POSITIONS_SPREAD,    /* |y - mean of y over the block|^2 */
     ES_POSITIONS_STATS
@@ -78,7 +80,8 @@ typedef enum es_positions_score {
  *
  *     bin b of places:     from to[b - 1] + 1 to to[b] keys; the last ends with the length. What is
  *                          left of the length after an edge is a bin unless it is very short
- *     window c:            the last window[c] keys and, unless the model has a window, the sinks
+ *     window c:            the last window[c] keys and the sinks, unless the model's own window is
+ *                          shorter than the length
  *     bin c of distances:  window[c - 1] <= i - j < window[c], from 0 on; the last, c = windows,
  *                          has the rest. Sinks are no part of them
  */

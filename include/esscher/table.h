@@ -155,6 +155,10 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
 ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
 
+/*! es_answer_qualify() : findings from now on begin with these words, and with "Caution: " before
+ *  them if they are cautions. NULL: no longer. The words are copied. */
+ES_API void es_answer_qualify(es_answer *answer, const char *words);
+
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 

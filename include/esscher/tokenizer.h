@@ -72,6 +72,7 @@ enum { ES_TOKENIZER_SPECIALS = 8 }; /* most special tokens on either side of a t
 /* What a tokenizer does, for a record of it. */
 typedef struct es_tokenizer_info {
     int64_t size;                   /* ids are in [0, size) */
+    int64_t own_size;               /* those of tokens that were not added are in [0, own_size) */
     int32_t unknown;                /* -1: there is none */
     int prefix_count, suffix_count; /* specials around a text: [CLS] ... [SEP] for BERT */
     int32_t prefix[ES_TOKENIZER_SPECIALS], suffix[ES_TOKENIZER_SPECIALS];
@@ -94,7 +95,8 @@ typedef struct es_tokenizer_info {
  * counted against `budget` (may be NULL), which must outlive the tokenizer. Remarks on odd
  * vocabularies (a token twice, a blank line, unused ids) go to the log. Thread-safe.
  *  @return : ES_OK; ES_E_ARGUMENT without a path;
- *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing);
+ *   ES_E_IO (file.open, file.regular, file.read, tokenizer.missing, which is ES_E_UNSUPPORTED in
+ *     a folder with a tokenizer of another form);
  *   ES_E_FORMAT: tokenizer.json (no JSON; err->offset), tokenizer.key (a key that is missing or of
  *     another type), vocab.empty, vocab.utf8, vocab.nul (err->offset), tokenizer.special (no
  *     [UNK], [CLS] or [SEP]), tokenizer.id.range, tokenizer.id.clash, tokenizer.merge (of pieces,
@@ -135,14 +137,18 @@ typedef struct es_token {
 } es_token;
 
 typedef enum es_text_invalid {
-    ES_TEXT_REPLACE = 0, /* U+FFFD for each maximal part of a broken character; cleaning drops it */
-    ES_TEXT_ERROR = 1    /* refuse the text and name the byte */
+    /* U+FFFD for each maximal part of a broken character; cleaning drops it. Readers of files
+     * refuse one that has more of them than one for a hundred bytes: es_text_check_replaced() */
+    ES_TEXT_REPLACE = 0,
+    ES_TEXT_ERROR = 1,      /* refuse the text and name the byte */
+    ES_TEXT_REPLACE_ALL = 2 /* U+FFFD, however many */
 } es_text_invalid;
 
 typedef struct es_encode_opts {
     bool no_specials;        /* leave [CLS] and [SEP] out */
     es_text_invalid invalid; /* bytes that are no UTF-8, surrogates included */
-    es_budget *budget;       /* NULL: no ceiling */
+    int64_t vocab; /* ids that a model has embeddings for: a text with another is refused; 0: all */
+    es_budget *budget; /* NULL: no ceiling */
 } es_encode_opts;
 
 /* Tokens that we own; begin with {0}. */
@@ -155,7 +161,8 @@ typedef struct es_token_list {
 /*! es_tokenizer_encode() : the tokens of one text, in place of what the list held. A text without a
  *  word gives the specials only: whether nothing is an error, the caller knows. opts may be NULL,
  *  text too if bytes is 0. Release the list with es_token_list_free(). Thread-safe.
- *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict;
+ *  @return : ES_OK; ES_E_ARGUMENT; ES_E_FORMAT (text.utf8, err->offset) if asked to be strict,
+ *  (text.token, err->offset) for a token beyond opts->vocab;
  *  ES_E_LIMIT (tokenizer.pattern: a match takes too long; text.word; or over the budget),
  *  ES_E_MEMORY. After a failure the list is empty. */
 ES_API es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, size_t bytes,
@@ -168,6 +175,13 @@ ES_API void es_token_list_free(es_token_list *list);
  *  and UTF-16 or UTF-32 are recognised and named, for they would give tokens, but nonsense.
  *  @return : ES_OK; ES_E_UNSUPPORTED with rule text.compressed or text.encoding. */
 ES_API es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err);
+
+/*! es_text_check_replaced() : may a text of so many bytes be read, in which so many parts were no
+ *  UTF-8, the first of them at byte `first` (-1: not known)? Over one in a hundred bytes it is in
+ *  another encoding, or no text, unless `invalid` says that it may be read all the same.
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8, err->offset). */
+ES_API es_status es_text_check_replaced(int64_t replaced, int64_t bytes, es_text_invalid invalid,
+                                        const char *path, int64_t first, es_error *err);
 
 /* ---- streams ---- */
 
@@ -185,7 +199,7 @@ ES_API es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_en
 
 /*! es_token_stream_write() : the next bytes of the text, cut anywhere, even inside a character.
  *  Tokens reach the sink when their word has ended.
- *  @return : ES_OK; ES_E_FORMAT (text.utf8); ES_E_LIMIT, ES_E_MEMORY (byte pairs; see
+ *  @return : ES_OK; ES_E_FORMAT (text.utf8, text.token); ES_E_LIMIT, ES_E_MEMORY (byte pairs; see
  *  es_tokenizer_encode()); what the sink returned. After a failure the text is lost;
  * es_token_stream_finish() repeats the status and makes the stream ready for the next. */
 ES_API es_status es_token_stream_write(es_token_stream *stream, const void *data, size_t bytes,

@@ -193,7 +193,7 @@ def regimes(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """Keys on the sphere: does attention average, select or freeze?."""
+    """Keys on the sphere: averaging, selective or single-key attention."""
 
 def heat(
     *,
@@ -291,7 +291,7 @@ def exponent(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How near keys come to a query, and at which beta the head freezes."""
+    """How near keys come to a query, and at which beta a single key has the weight."""
 
 def context_fit(
     file: PathLike | Columns | None = None,
@@ -405,7 +405,7 @@ def probe(
     stream: bool | None = False,
     draw: Literal['with', 'without', 'contiguous'] | None = 'with',
     protocol: Literal['house', 'paper'] | None = 'house',
-    look: Literal['all', 'positions', 'limit'] | None = 'all',
+    look: Literal['positions', 'limit'] | None = None,
     error: float | None = 0.1,
     seed: int = 0,
     threads: int | None = None,

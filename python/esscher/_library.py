@@ -13,7 +13,7 @@ from typing import Iterator, List, Tuple
 from . import _abi
 from ._version import version
 
-SONAME = "libesscher.so." + version.split(".")[0]
+SONAME = "libesscher.so." + ".".join(version.split(".")[:2])
 
 _HELP = (
     "Install the library that belongs to this package, or name the file in the environment "

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/model_inside.h"
 
 /* ---- progress ---- */
 
@@ -337,6 +338,8 @@ static es_status open_study(es_driver *d, es_error *err)
         d->opts->admitted(d->opts->user, &d->cost);
     /* whatever it costs, what is not foreseen included, stays within the limit */
     ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
+    if (job->model)
+        ES_TRY(es_model_load(job->model, err));
     return is_first(d) ? es_keep_open(d, err) : ES_OK;
 }
 

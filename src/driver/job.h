@@ -2,6 +2,7 @@
 #ifndef ES_DRIVER_JOB_H
 #define ES_DRIVER_JOB_H
 
+#include <esscher/model.h>
 #include <esscher/study.h>
 
 #include "base/memory.h"
@@ -29,12 +30,21 @@ struct es_job {
     es_stage stages[ES_MOST_STAGES];
     double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
     int n_stages;
+    es_model *model; /* of es_job_model() */
 
     void *driver; /* of the run that this job is part of */
 };
 
 /*! es_job_array() : zeroed memory of the job's, counted against its budget, freed with it. */
 es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+                       es_error *err);
+
+/*! es_job_model() : open the study's model, in open(). Its configuration and the headers of its
+ *  weights are read now, and what the weights take counts as used in the job's budget. The driver
+ *  reads the weights once the run is admitted, before begin(); a dry run never does. Close it with
+ *  es_model_close(). @return : as es_model_open(); ES_E_LIMIT (memory.limit) if the weights alone
+ * are above job->max_memory. */
+es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
                        es_error *err);
 
 /*! es_job_stage() : one more kind of cell; call it in open() or begin(), in the order in which

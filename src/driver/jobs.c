@@ -7,11 +7,21 @@
 
 #include "base/error.h"
 #include "driver/driver.h"
+#include "model/model_inside.h"
 
 es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
                        es_error *err)
 {
     return es_arena_array(&job->arena, count_a, count_b, element, job->study->name, out, err);
+}
+
+es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
+                       es_error *err)
+{
+    ES_TRY(es_model_open_headers(name, opts, out, err));
+    job->model = *out;
+    const es_cost so_far = {.input_bytes = opts->budget ? (double)opts->budget->used : 0.0};
+    return job->dry_run ? ES_OK : es_cost_admit(&so_far, job->max_memory, NULL, err);
 }
 
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err)

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "lab/budget.h"
 #include "linalg/dense.h"
 
 /* Addresses of random numbers: cells of the first two as model.h says. */
@@ -34,13 +35,14 @@ typedef struct work {
     es_dtype precision;
     const es_exec *exec;
     int64_t n, block, directions;
+    int64_t from; /* the first token that counts (es_late_begin()) */
     double size;
     size_t state;        /* bytes of a hidden state */
     char *full, *sparse; /* (L + 1, n, H) in the model's precision */
     char *input, *pair;  /* (n, H) and (2, n, H): a layer's input; that and its output */
     double *x, *y;       /* (n, H) a layer's input and output in the full model */
     double *error;       /* (n, H) x^S - x at its input */
-    double *turned;      /* (H, n) the same, transposed */
+    double *turned;      /* (H, n - from) the same of tokens that count, transposed */
     double *noise;       /* (n, H) */
     double *normals;     /* (CHUNK, n) */
     es_policy_spec *heads;
@@ -122,26 +124,27 @@ static void set_input(work *w, const double *d, double t)
             wide[i] = w->x[i] + t * d[i];
 }
 
-/* Mean over tokens of |a - b|^2; b NULL: of |a|^2. */
+/* Returns the mean over tokens that count of |a - b|^2; b NULL: of |a|^2. */
 static double mean_square(const work *w, const double *a, const double *b)
 {
     double sum = 0.0;
-    for (int64_t i = 0; i < w->n * w->c->hidden; i++) {
+    for (int64_t i = w->from * w->c->hidden; i < w->n * w->c->hidden; i++) {
         const double off = a[i] - (b ? b[i] : 0.0);
         sum += off * off;
     }
-    return sum / (double)w->n;
+    return sum / (double)(w->n - w->from);
 }
 
 static double spread_of(const work *w, const double *x)
 {
     const int64_t H = w->c->hidden;
+    const double count = (double)(w->n - w->from);
     double centre = 0.0;
     for (int64_t j = 0; j < H; j++) {
         double sum = 0.0;
-        for (int64_t i = 0; i < w->n; i++)
+        for (int64_t i = w->from; i < w->n; i++)
             sum += x[i * H + j];
-        centre += sum / (double)w->n * (sum / (double)w->n);
+        centre += sum / count * (sum / count);
     }
     return mean_square(w, x, NULL) - centre;
 }
@@ -193,11 +196,11 @@ static es_status run_both(work *w, const int32_t *ids, es_depth_state *out, es_e
 
 /* ---- gains ---- */
 
-/* Noise = G error / sqrt(n), G (n, n) normals: rows are independent, and have the second moments
- * that the errors have over the tokens. */
+/* Noise = G error, G (n, n - from) normals: rows are independent, and have, up to a factor, the
+ * second moments that the errors have over the tokens that count. */
 static es_status make_noise(work *w, int64_t layer, int64_t direction, es_error *err)
 {
-    const int64_t n = w->n, H = w->c->hidden;
+    const int64_t n = w->n, late = n - w->from, H = w->c->hidden;
     es_address at = {.seed = w->spec->seed,
                      .experiment = NOISE,
                      .cell =
@@ -207,9 +210,9 @@ static es_status make_noise(work *w, int64_t layer, int64_t direction, es_error 
     for (int64_t first = 0; first < n; first += CHUNK) {
         const int64_t count = n - first < CHUNK ? n - first : CHUNK;
         at.token = (uint64_t)first;
-        ES_TRY(es_normal_rows(&at, count, n, w->normals, err));
+        ES_TRY(es_normal_rows(&at, count, late, w->normals, err));
         es_blas_enter();
-        es_gemm_add(ES_F64, count, H, n, w->normals, w->turned, w->noise + first * H);
+        es_gemm_add(ES_F64, count, H, late, w->normals, w->turned, w->noise + first * H);
         es_blas_leave();
     }
     return ES_OK;
@@ -228,10 +231,10 @@ static es_status gain_along(work *w, int64_t layer, const double *d, double t, d
 
 static void turn_error(work *w)
 {
-    const int64_t n = w->n, H = w->c->hidden;
-    for (int64_t i = 0; i < n; i++)
+    const int64_t late = w->n - w->from, H = w->c->hidden;
+    for (int64_t i = 0; i < late; i++)
         for (int64_t j = 0; j < H; j++)
-            w->turned[j * n + i] = w->error[i * H + j];
+            w->turned[j * late + i] = w->error[(w->from + i) * H + j];
 }
 
 /* Step 3 for one layer; `in` and `out` are the states before and after it. w->noise leaves as
@@ -311,6 +314,7 @@ es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t 
               .precision = precision,
               .exec = &inner,
               .n = n,
+              .from = es_late_begin(c, n),
               .block = block,
               .directions = spec->directions ? spec->directions : DIRECTIONS,
               .size = spec->size > 0.0 ? spec->size : SIZE,

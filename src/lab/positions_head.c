@@ -18,8 +18,8 @@ typedef struct work {
     es_exec exec;
     es_positions_grid grid;
     int64_t n, k, dv;
-    int64_t sinks; /* keys that windows have beside the last: none where the model has a window,
-                      for its far queries do not see the first keys */
+    int64_t sinks; /* keys that windows have beside the last: none where the model's own window is
+                      shorter than the block, for its far queries do not see the first keys */
     int64_t *positions; /* (n) 0, 1, ... */
     int64_t *bin_of;    /* (n) the bin of each place */
     double *q, *key;    /* (n, k) queries and keys in f64, real or plain */
@@ -97,7 +97,6 @@ static void sum_weights(work *w)
         add(w, i, ES_POSITIONS_ENTROPY, s->entropy[i]);
         add(w, i, ES_POSITIONS_ESS, ess);
         add(w, i, ES_POSITIONS_LOG_ESS, log(ess));
-        add(w, i, ES_POSITIONS_FROZEN, ess < 2.0 ? 1.0 : 0.0);
         add(w, i, ES_POSITIONS_TOP, s->top_weight[i]);
         add(w, i, ES_POSITIONS_SQUARES, s->sum_squares[i]);
     }
@@ -131,14 +130,23 @@ static void read_rows(work *w, const es_view *q, const es_view *k)
     }
 }
 
-/* Weight on the first keys, from their scores (THEORY 16.1, K1): there are four of them. */
+/* Adds the weight on the first keys, from their scores (THEORY 16.1, K1), and whether query i puts
+ * its weight on one key, which may be one of them. ESS < 2 means sum w^2 > 1/2; the largest weight
+ * is at least sum w^2, so exactly one key has more than half. */
 static void sum_sinks(work *w)
 {
-    for (int64_t i = 0; i < w->n; i++)
+    for (int64_t i = 0; i < w->n; i++) {
+        double mass = 0.0, most = 0.0;
         for (int64_t j = unseen(w, i); j <= i && j < ES_POSITIONS_SINKS; j++) {
             const double dot = es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
-            add(w, i, ES_POSITIONS_SINK, exp(w->seen->scale * dot - w->seen->lse[i]));
+            const double weight = exp(w->seen->scale * dot - w->seen->lse[i]);
+            mass += weight;
+            most = fmax(most, weight);
         }
+        add(w, i, ES_POSITIONS_SINK, mass);
+        if (w->seen->sum_squares[i] > 0.5)
+            add(w, i, most > 0.5 ? ES_POSITIONS_ON_SINK : ES_POSITIONS_SINGLE, 1.0);
+    }
 }
 
 /* Pairs of query i with keys [first, last), and the sum of their scores: q_i . sum of the keys
@@ -354,9 +362,9 @@ es_status es_positions_head(const es_positions_spec *spec, const es_model_seen *
               .n = spec->length,
               .k = seen->q.cols,
               .dv = seen->v.cols,
-              .sinks = spec->window ? 0 : ES_POSITIONS_SINKS,
               .out = numbers};
     ES_TRY(es_positions_grid_of(spec, &w.grid, err));
+    w.sinks = w.grid.seen < spec->length ? 0 : ES_POSITIONS_SINKS;
     ES_TRY(check_seen(&w, err));
     const es_status status = sum_up(&w, err);
     free_room(&w);

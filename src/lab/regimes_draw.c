@@ -6,13 +6,21 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/experiment.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "stats/special.h"
 
 /* Experiments of the address space. */
-enum { AT_SPACINGS = 30, AT_DIRECTIONS = 31, AT_BULK = 32, AT_CRITICAL = 33, AT_KEYS = 34 };
+enum {
+    AT_SPACINGS = ES_EXPERIMENT_REGIMES,
+    AT_DIRECTIONS = ES_EXPERIMENT_REGIMES + 1,
+    AT_BULK = ES_EXPERIMENT_REGIMES + 2,
+    AT_CRITICAL = ES_EXPERIMENT_REGIMES + 3,
+    AT_KEYS = ES_EXPERIMENT_REGIMES + 4
+};
 
 /* Sums over the keys, relative to the nearest. */
 typedef struct softsum {

@@ -11,6 +11,7 @@
 #include "model/gguf_model.h"
 #include "model/json.h"
 #include "model/model_inside.h"
+#include "model/unicode.h"
 #include "store/file.h"
 
 /* ---- the architectures ---- */
@@ -85,13 +86,19 @@ enum {
 
 /* A table of fields while a file is read. Words that may have one value only are kept until the
  * end: the caller decides in which order to complain. */
-typedef struct reading {
+typedef struct reading reading;
+struct reading {
     es_json *j;
     const es_field *fields;
     bool seen[ES_ARCH_FIELDS];
-    char word[ES_ARCH_FIELDS][WORD_MOST]; /* of NONE, TRUE and EACH: what it is instead */
+    char word[ES_ARCH_FIELDS][WORD_MOST]; /* of NONE and TRUE: what it is instead; of LAYERS: what
+                                             all layers are */
     es_model_config *config;
-} reading;
+    es_status (*take_other)(reading *r, const es_json_text *key); /* NULL: other keys are skipped */
+    const char *name;        /* of the object, where keys of it are refused */
+    es_rotary before;        /* rotary positions without the object */
+    char section[WORD_MOST]; /* the layer type whose rotary positions have been read; "": none */
+};
 
 bool es_word_among(const char *word, const char *list)
 {
@@ -125,7 +132,12 @@ static es_status take_number(es_json *j, const es_field *f, void *out)
         return es_json_skip(j);
     }
     if (first != '-' && (first < '0' || first > '9'))
-        return bad_value(j, at, f, first == '"' ? "text" : first == 'n' ? "null" : "no number");
+        return bad_value(j, at, f,
+                         first == '"'   ? "text"
+                         : first == 'n' ? "null"
+                         : first == 'N' ? "NaN"
+                         : first == 'I' ? "Infinity"
+                                        : "no number");
     ES_TRY(es_json_number(j, &value));
     const bool whole = f->kind != ES_FIELD_WHOLE ||
                        (value >= -9e15 && value <= 9e15 && (double)(int64_t)value == value);
@@ -191,9 +203,9 @@ static es_status take_labels(es_json *j, es_model_config *c)
     }
 }
 
-/* Something that must be nothing: null, false, 0, "", [] or {}. What it is instead goes into `is`,
- * for the message. */
-static es_status take_none(es_json *j, char is[WORD_MOST])
+/* Something that must be nothing: null, false, a number from min to 0, "", [] or {}. What it is
+ * instead goes into `is`, for the message. */
+static es_status take_none(es_json *j, double min, char is[WORD_MOST])
 {
     const unsigned char kind = es_json_kind(j);
     const size_t begin = j->at;
@@ -204,7 +216,7 @@ static es_status take_none(es_json *j, char is[WORD_MOST])
         ES_TRY(es_json_skip(j));
     const size_t size = j->at - begin;
     const bool empty = strchr("\"[{", kind) && size == 2;
-    if (kind == 'n' || kind == 'f' || number == 0.0 || empty)
+    if (kind == 'n' || kind == 'f' || (number >= min && number <= 0.0) || empty)
         return ES_OK;
     snprintf(is, WORD_MOST, "%s", kind == '{' ? "an object" : kind == '[' ? "a list" : "");
     if (!*is)
@@ -227,10 +239,11 @@ static es_status take_true(es_json *j, char is[WORD_MOST])
     return ES_OK;
 }
 
-/* Words of a list, the first of which that is not supported is kept. */
-static es_status take_each(es_json *j, const char *only, char is[WORD_MOST])
+/* What all layers are; where they differ, two of them: "full_attention and sliding_attention". */
+static es_status take_layers(es_json *j, char is[WORD_MOST])
 {
     es_json_list list;
+    char first[WORD_MOST] = "";
     if (es_json_kind(j) == 'n')
         return es_json_skip(j);
     ES_TRY(es_json_begin(j, '[', &list));
@@ -240,12 +253,16 @@ static es_status take_each(es_json *j, const char *only, char is[WORD_MOST])
         if (list.done)
             return ES_OK;
         ES_TRY(take_word(j, word));
-        if (!*is && !es_word_among(word, only))
-            snprintf(is, WORD_MOST, "%s", word);
+        if (!*first)
+            snprintf(first, sizeof first, "%s", *word ? word : "null");
+        if (!*is)
+            memcpy(is, first, sizeof first);
+        else if (strcmp(first, word) != 0)
+            snprintf(is, WORD_MOST, "%.28s and %.28s", first, word);
     }
 }
 
-static es_status take_rotary(es_json *j, es_model_config *config);
+static es_status take_rotary(es_json *j, const char *name, es_model_config *config);
 
 static es_status take_field(reading *r, int which)
 {
@@ -260,22 +277,23 @@ static es_status take_field(reading *r, int which)
     case ES_FIELD_BOOL:
         return take_boolean(r->j, out);
     case ES_FIELD_NONE:
-        return take_none(r->j, r->word[which]);
+        return take_none(r->j, f->min, r->word[which]);
     case ES_FIELD_TRUE:
         return take_true(r->j, r->word[which]);
     case ES_FIELD_FIRST:
         return take_first(r->j, out);
-    case ES_FIELD_EACH:
-        return take_each(r->j, f->only, r->word[which]);
+    case ES_FIELD_LAYERS:
+        return take_layers(r->j, r->word[which]);
     case ES_FIELD_ROTARY:
-        return take_rotary(r->j, r->config);
+        return take_rotary(r->j, f->key, r->config);
     default:
         return take_labels(r->j, r->config);
     }
 }
 
-/* Every key of the table into its place, all others skipped: a config.json holds much that has no
- * bearing on the function, and more with every release of the program that writes it. */
+/* Every key of the table into its place, all others skipped, unless the object is one of which
+ * every key counts: a config.json holds much that has no bearing on the function, and more with
+ * every release of the program that writes it. */
 static es_status take_fields(reading *r)
 {
     es_json_list list;
@@ -289,7 +307,7 @@ static es_status take_fields(reading *r)
         while (r->fields[which].key && !es_json_same(&key, r->fields[which].key))
             which++;
         if (!r->fields[which].key) {
-            ES_TRY(es_json_skip(r->j));
+            ES_TRY(r->take_other ? r->take_other(r, &key) : es_json_skip(r->j));
             continue;
         }
         if (r->seen[which])
@@ -303,6 +321,15 @@ static es_status take_fields(reading *r)
 
 /* ---- is it one of ours, and whole? ---- */
 
+/* Layers decide whether there is a window, and sliding_window how wide it is. */
+static bool layers_fit(const char *word, es_model_config *c)
+{
+    if (strcmp(word, "full_attention") == 0)
+        c->window = 0;
+    return strcmp(word, "full_attention") == 0 ||
+           (strcmp(word, "sliding_attention") == 0 && c->window > 0);
+}
+
 /* In the order of the table, not of the file: what is said first is what matters most. */
 static es_status check_values(const reading *r)
 {
@@ -315,10 +342,12 @@ static es_status check_values(const reading *r)
                 memcpy((char *)r->config + f->at, r->word[i], WORD_MOST);
             continue;
         }
+        if (f->kind == ES_FIELD_LAYERS && layers_fit(r->word[i], r->config))
+            continue;
         return es_fail_file(
             r->j->err, ES_E_UNSUPPORTED, r->j->file, -1, f->rule ? f->rule : "config.function",
             f->hint ? f->hint : "supported are models without it",
-            f->kind == ES_FIELD_WORD || f->kind == ES_FIELD_EACH ? "%s is '%s'" : "%s is %s",
+            f->kind == ES_FIELD_WORD || f->kind == ES_FIELD_LAYERS ? "%s is '%s'" : "%s is %s",
             f->key, r->word[i]);
     }
     return ES_OK;
@@ -337,21 +366,83 @@ static es_status check_complete(const reading *r)
     return ES_OK;
 }
 
-/* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. */
-static es_status take_rotary(es_json *j, es_model_config *config)
+/* ---- rotary positions ---- */
+
+static es_status refuse_rotary(const es_json *j, const char *name, const char *key,
+                               const char *what, const char *hint)
+{
+    return es_fail_file(j->err, ES_E_UNSUPPORTED, j->file, -1, "config.rotary", hint, "%s: %s %s",
+                        name, key, what);
+}
+
+/* A key that is not in the table. null says nothing, `finetuned` nothing about the function, and
+ * two factors of YaRN's first program do nothing where they are 1. */
+static es_status take_rotary_key(reading *r, const es_json_text *key)
+{
+    char name[WORD_MOST];
+    double number = 0.0;
+    const unsigned char kind = es_json_kind(r->j);
+    es_json_copy(key, name, sizeof name);
+    if (kind == 'n' || strcmp(name, "finetuned") == 0)
+        return es_json_skip(r->j);
+    if (es_word_among(name, "attn_factor|extrapolation_factor") && kind >= '0' && kind <= '9')
+        ES_TRY(es_json_number(r->j, &number));
+    return number == 1.0 ? ES_OK
+                         : refuse_rotary(r->j, r->name, name, "is not known here",
+                                         "it may change what is computed");
+}
+
+static bool same_rotary(const es_rotary *a, const es_rotary *b)
+{
+    return a->share == b->share && a->theta == b->theta && strcmp(a->type, b->type) == 0 &&
+           a->factor == b->factor && a->original == b->original && a->low == b->low &&
+           a->high == b->high && a->fast == b->fast && a->slow == b->slow &&
+           a->attention == b->attention && a->mscale == b->mscale &&
+           a->mscale_all == b->mscale_all && a->rounded == b->rounded;
+}
+
+static es_status take_rotary_keys(reading *r);
+
+/* Newer files may have one object for each type of layers: {"full_attention": {...}, ...}. A model
+ * here has one rotation, so all must say the same. */
+static es_status take_rotary_section(reading *r, const es_json_text *key)
+{
+    char name[WORD_MOST];
+    es_model_config config = *r->config;
+    es_json_copy(key, name, sizeof name);
+    if (es_json_kind(r->j) != '{' || !es_word_among(name, "full_attention|sliding_attention"))
+        return take_rotary_key(r, key);
+    config.rotary = r->before;
+    reading section = {
+        .j = r->j, .config = &config, .take_other = take_rotary_key, .name = r->name};
+    ES_TRY(take_rotary_keys(&section));
+    if (*r->section && !same_rotary(&config.rotary, &r->config->rotary))
+        return refuse_rotary(r->j, r->name, name, "differs from the other type of layers",
+                             "supported are models whose layers all have the same rotary "
+                             "positions");
+    r->config->rotary = config.rotary;
+    memcpy(r->section, name, sizeof name);
+    return ES_OK;
+}
+
+/* The keys of one rotation. */
+static es_status take_rotary_keys(reading *r)
 {
     enum { OLD_TYPE = 1 }; /* its place in the table */
     static const es_field fields[] = {
         {"rope_type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
         {"type", ES_FIELD_WORD, .only = "default|linear|dynamic|yarn|llama3",
          .rule = "config.rotary", .hint = "supported are: default, linear, dynamic, yarn, llama3"},
-        {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15},
+        {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15,
+         .nullable = true},
         {"factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.factor), .min = 1e-3, .max = 1e6,
          .nullable = true},
         {"original_max_position_embeddings", ES_FIELD_REAL, .at = ES_CONFIG(rotary.original),
          .min = 1, .max = 1 << 24, .nullable = true},
-        {"low_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.low), .min = 1e-6, .max = 1e6},
-        {"high_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.high), .min = 1e-6, .max = 1e6},
+        {"low_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.low), .min = 1e-6, .max = 1e6,
+         .nullable = true},
+        {"high_freq_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.high), .min = 1e-6, .max = 1e6,
+         .nullable = true},
         {"attention_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.attention), .min = 1e-6,
          .max = 1e6, .nullable = true},
         {"beta_fast", ES_FIELD_REAL, .at = ES_CONFIG(rotary.fast), .min = 1e-6, .max = 1e6,
@@ -364,18 +455,33 @@ static es_status take_rotary(es_json *j, es_model_config *config)
          .nullable = true},
         {"truncate", ES_FIELD_BOOL, .at = ES_CONFIG(rotary.rounded)},
         {"partial_rotary_factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.share), .min = 1e-3,
-         .max = 1},
+         .max = 1, .nullable = true},
         {"mrope_section", ES_FIELD_NONE, .rule = "config.rotary",
          .hint = "supported are models of text alone"},
         {0}};
-    reading r = {.j = j, .fields = fields, .config = config};
-    if (es_json_kind(j) == 'n')
-        return es_json_skip(j);
-    ES_TRY(take_fields(&r));
-    ES_TRY(check_values(&r));
-    if (!*config->rotary.type) /* the older name of the key counts where the newer one is missing */
-        memcpy(config->rotary.type, r.word[OLD_TYPE], WORD_MOST);
+    es_rotary *rotary = &r->config->rotary;
+    r->fields = fields;
+    ES_TRY(take_fields(r));
+    ES_TRY(check_values(r));
+    for (int i = 0; fields[i].key && *r->section; i++)
+        if (r->seen[i])
+            return refuse_rotary(r->j, r->name, fields[i].key, "stands beside types of layers",
+                                 "state rotary positions once, or once for each type of layers");
+    if (!*rotary->type) /* the older name of the key counts where the newer one is missing */
+        memcpy(rotary->type, r->word[OLD_TYPE], WORD_MOST);
     return ES_OK;
+}
+
+/* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. Every key
+ * of it is about the function, so that one which is not known is refused. */
+static es_status take_rotary(es_json *j, const char *name, es_model_config *config)
+{
+    reading r = {.j = j,
+                 .config = config,
+                 .take_other = take_rotary_section,
+                 .name = name,
+                 .before = config->rotary};
+    return es_json_kind(j) == 'n' ? es_json_skip(j) : take_rotary_keys(&r);
 }
 
 /* What this architecture calls a member. */
@@ -413,6 +519,8 @@ es_status es_config_complete(const es_arch *arch, const char *file, es_model_con
         return uneven(arch, file, c, ES_CONFIG(heads), ES_CONFIG(kv_heads), err);
     if (!c->intermediate)
         c->intermediate = 4 * c->hidden;
+    if (c->window < 0)
+        c->window = 0;
     c->query_width = c->heads * c->head_dim;
     c->kv_width = c->kv_heads * c->head_dim;
     c->qkv_width = c->query_width + 2 * c->kv_width;
@@ -432,7 +540,7 @@ static const es_field identity[] = {
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err)
 {
-    es_json j = {bytes, 0, size, file, "config", err, 0}, again = j;
+    es_json j = {bytes, es_utf8_mark(bytes, size), size, file, "config", err, 0, true}, again = j;
     es_model_config c = {0}, about = {0};
     reading first = {.j = &j, .fields = identity, .config = &about};
     *out = c;

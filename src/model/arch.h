@@ -28,15 +28,15 @@ typedef enum es_field_kind {
     ES_FIELD_REAL,   /* a number in [min, max] */
     ES_FIELD_WORD,   /* a string; null is as if it were not there */
     ES_FIELD_BOOL,   /* true or false; null is as if it were not there */
-    ES_FIELD_NONE,   /* whatever it is: it must be false, null, 0, or empty */
+    ES_FIELD_NONE,   /* whatever it is: it must be false, null, a number in [min, 0], or empty */
     ES_FIELD_TRUE,   /* it must be true */
     ES_FIELD_FIRST,  /* the first string of an array */
-    ES_FIELD_EACH,   /* an array of strings, each of which must be `only` */
+    ES_FIELD_LAYERS, /* an array of strings that says of each layer whether it has the window */
     ES_FIELD_LABELS, /* an object of names by their numbers: how many, and the names */
     ES_FIELD_ROTARY  /* an object, or null, that is about rotary positions */
 } es_field_kind;
 
-/* A key and what becomes of its value: it goes into the configuration, or (NONE, TRUE, EACH, and
+/* A key and what becomes of its value: it goes into the configuration, or (NONE, TRUE, LAYERS, and
  * WORD with `only`) it may have some values only, because any other would change the function that
  * is computed. A WORD with `only` goes into the configuration, too, where `at` is not 0. */
 typedef struct es_field {
@@ -46,7 +46,7 @@ typedef struct es_field {
     size_t at; /* ES_CONFIG(member): int64_t, double or char[64] */
     double min, max;
     bool nullable;           /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
-    const char *only;        /* WORD, EACH: the values that are supported, with '|' between them */
+    const char *only;        /* WORD: the values that are supported, with '|' between them */
     const char *rule, *hint; /* of the refusal of another; NULL: config.function */
 } es_field;
 
@@ -74,8 +74,10 @@ enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
         {"use_mrope", ES_FIELD_NONE}, {"no_rope_layers", ES_FIELD_NONE},                           \
         {"compression_config", ES_FIELD_NONE},                                                     \
     {                                                                                              \
-        "layer_types", ES_FIELD_EACH, .only = "full_attention", .rule = "config.window",           \
-                                      .hint = "supported are layers that all attend alike"         \
+        "layer_types", ES_FIELD_LAYERS,                                                            \
+            .rule = "config.window",                                                               \
+            .hint = "supported are layers that are all full_attention, or, where there is a "      \
+                    "sliding_window, all sliding_attention"                                        \
     }
 
 /* ---- which tensors there are ---- */

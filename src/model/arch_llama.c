@@ -6,7 +6,7 @@ static const es_field fields[] = {
     ES_LLAMA_FIELDS,
     {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     {"mlp_bias", ES_FIELD_BOOL, .at = ES_CONFIG(mlp_bias)},
-    {"sliding_window", ES_FIELD_NONE, .rule = "config.window",
+    {"sliding_window", ES_FIELD_NONE, .min = -1, .rule = "config.window",
      .hint = "a window is supported in model_type mistral"},
     {0}};
 

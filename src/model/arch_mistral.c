@@ -1,9 +1,10 @@
 /* arch_mistral.c : Mistral (Jiang and others, 2023): Llama whose tokens may see a window only. */
 #include "model/arch_llama.h"
 
+/* A window of 0 or -1 is none: that is how files without null say it. */
 static const es_field fields[] = {ES_LLAMA_FIELDS,
                                   {"sliding_window", ES_FIELD_WHOLE, .at = ES_CONFIG(window),
-                                   .min = 1, .max = 1 << 24, .nullable = true},
+                                   .min = -1, .max = 1 << 24, .nullable = true},
                                   {"attention_bias", ES_FIELD_NONE},
                                   {0}};
 

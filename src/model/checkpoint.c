@@ -12,13 +12,14 @@
 typedef struct loader {
     es_model *model;
     const es_st *st;
-    const es_model_opts *opts;
+    bool allow_nonfinite;
     const char *prefix; /* of the description, or "" */
     bool reading;       /* second visit */
     int64_t used;       /* numbers counted or read so far */
     int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
     void *aside;        /* a tensor whose rows lie otherwise in the file */
     int64_t most_aside; /* numbers of the largest of them */
+    bool kv_scales;     /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
 
@@ -105,7 +106,7 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
                (long long)seen.subnormals, t->dtype);
     if (seen.first < 0)
         return ES_OK;
-    if (!l->opts->allow_nonfinite)
+    if (!l->allow_nonfinite)
         return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
                             "model.finite", "download it anew; or allow non-finite weights",
                             "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
@@ -179,17 +180,22 @@ static bool has_bias(const es_model_config *c, const es_arch_part *part)
     return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
 }
 
-/* A bias that the configuration does not know of would change what is computed. */
+/* A bias that the configuration does not know of would change what is computed: one of a matrix, of
+ * a norm, of embeddings, or of an output that is tied to them. */
 static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
 {
+    static const char *const endings[] = {".bias", ".beta"};
     char name[NAME_MOST];
-    full_name(l, (tensor_ref){.part = part, .layer = layer}, ".bias", name);
-    if (part->kind != ES_PART_MATRIX || !es_st_find(l->st, name))
-        return ES_OK;
-    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                        "is config.json that of these weights?",
-                        "there is a tensor %s, and config.json says that there are no such biases",
-                        name);
+    for (int i = 0; i < 2; i++) {
+        full_name(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name);
+        if (es_st_find(l->st, name))
+            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                                "is config.json that of these weights?",
+                                "there is a tensor %s, and a %s of this configuration has no such "
+                                "bias",
+                                name, l->model->arch->title);
+    }
+    return ES_OK;
 }
 
 /* Weights of parts that share a place follow each other in memory, then their biases do; so each is
@@ -205,10 +211,12 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
     }
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
         ES_TRY(visit(l, (tensor_ref){first + i, layer, true}, i ? NULL : &place->b));
-    if (has_bias(&l->model->config, first) || first->kind == ES_PART_TABLE)
+    if (has_bias(&l->model->config, first))
         return ES_OK;
     for (int i = 0; i < count; i++)
         ES_TRY(check_no_bias(l, first + i, layer));
+    if (first->kind == ES_PART_TABLE)
+        return ES_OK;
     l->widest = rows > l->widest ? rows : l->widest;
     place->b = l->reading ? l->model->weights : NULL;
     return ES_OK;
@@ -238,6 +246,8 @@ static es_status visit_all(loader *l)
             (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
             (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
             ES_TRY(visit_stack(l, p, 1, -1));
+        else if (p->role == ES_ROLE_PREDICTOR)
+            ES_TRY(check_no_bias(l, p, -1));
     if (m->config.tied)
         m->predictor = m->word;
     return ES_OK;
@@ -267,18 +277,31 @@ static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
     return any;
 }
 
-/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
-static bool is_buffer(const char *name)
+static bool ends_with_any(const char *name, const char *const *endings)
 {
-    static const char *const endings[] = {".inv_freq", "attn.bias", "attn.masked_bias",
-                                          "attention.bias", "attention.masked_bias"};
     const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const size_t size = strlen(endings[i]);
-        if (length >= size && strcmp(name + length - size, endings[i]) == 0)
+    for (; *endings; endings++) {
+        const size_t size = strlen(*endings);
+        if (length >= size && strcmp(name + length - size, *endings) == 0)
             return true;
     }
     return false;
+}
+
+/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
+static bool is_buffer(const char *name)
+{
+    static const char *const endings[] = {
+        ".inv_freq", "attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias",
+        NULL};
+    return ends_with_any(name, endings);
+}
+
+/* Scales by which a server may keep keys and values in FP8; weights and function are as without. */
+static bool is_kv_scale(const char *name)
+{
+    static const char *const endings[] = {".k_scale", ".v_scale", NULL};
+    return ends_with_any(name, endings);
 }
 
 /* Is `rest`, which follows the number of a layer, a weight or bias that the description has? */
@@ -299,7 +322,7 @@ static bool is_part(const es_arch *arch, const char *rest)
 
 /* A tensor of a decoder's layer that its description does not have (norms of queries in a Llama,
  * adapters, cross-attention) changes what is computed, whatever config.json says. */
-static es_status check_known(const loader *l, const char *name)
+static es_status check_known(loader *l, const char *name)
 {
     const es_arch *arch = l->model->arch;
     const es_arch_part *p = arch->parts;
@@ -312,6 +335,10 @@ static es_status check_known(const loader *l, const char *name)
     if (rest == number || strtoll(number, NULL, 10) >= l->model->config.layers ||
         is_part(arch, rest))
         return ES_OK;
+    if (is_kv_scale(name)) {
+        l->kv_scales = true;
+        return ES_OK;
+    }
     return es_fail_file(l->err, ES_E_UNSUPPORTED, l->model->folder, -1, "model.unknown",
                         "supported are checkpoints that are exactly of their model_type",
                         "tensor %.100s is no part of a %s", name, arch->title);
@@ -355,6 +382,10 @@ static es_status survey(loader *l, int64_t *layers)
         *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
     }
     l->prefix = with ? arch->prefix : "";
+    if (l->kv_scales)
+        es_log(ES_LOG_WARN,
+               "%s: k_scale and v_scale are not used: keys and values are not rounded to FP8 here",
+               l->model->folder);
     if (!with && !without)
         return no_body(l);
     if (with && without)
@@ -409,27 +440,86 @@ static es_status check_layers(const loader *l, int64_t layers)
     return ES_OK;
 }
 
-/* All weights become one block of memory: one allocation to account for, and neighbours in a
- * layer are neighbours in memory. */
-es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
-                          es_error *err)
+/* ---- the two visits ---- */
+
+/* What the first visit found, for the second. */
+typedef struct es_unread {
+    es_st *st;
+    loader loader;  /* its err is the second visit's */
+    size_t charged; /* to the budget */
+} es_unread;
+
+/* The first visit. */
+static es_status count_weights(loader *l)
 {
-    loader l = {.model = model, .st = st, .opts = opts, .err = err};
+    es_model *model = l->model;
     int64_t layers;
     void *memory;
-    ES_TRY(survey(&l, &layers));
-    ES_TRY(check_layers(&l, layers));
-    find_heads(&l);
+    ES_TRY(survey(l, &layers));
+    ES_TRY(check_layers(l, layers));
+    find_heads(l);
     ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
-                        "a list of layers", &memory, err));
+                        "a list of layers", &memory, l->err));
     model->layers = memory;
-    ES_TRY(visit_all(&l));
+    return visit_all(l);
+}
+
+es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err)
+{
+    void *memory;
+    es_status status = es_mem_new(model->budget, sizeof(es_unread), "a model", &memory, err);
+    if (status != ES_OK) {
+        es_st_close(st);
+        return status;
+    }
+    es_unread *u = model->unread = memory;
+    u->st = st;
+    u->loader =
+        (loader){.model = model, .st = st, .allow_nonfinite = opts->allow_nonfinite, .err = err};
+    ES_TRY(count_weights(&u->loader));
+    const loader *l = &u->loader;
+    /* every number is in a file on disk, so that the sum is far from overflow */
+    const size_t bytes =
+        (size_t)(l->widest + l->used + l->most_aside) * es_dtype_size(model->precision);
+    ES_TRY(es_budget_charge(model->budget, bytes, "the weights", err));
+    u->charged = bytes;
+    return ES_OK;
+}
+
+void es_weights_forget(es_model *model)
+{
+    es_unread *u = model->unread;
+    if (!u)
+        return;
+    es_budget_release(model->budget, u->charged);
+    es_st_close(u->st);
+    es_mem_free(model->budget, u);
+    model->unread = NULL;
+}
+
+/* All weights become one block of memory: one allocation to account for, and neighbours in a
+ * layer are neighbours in memory. */
+static es_status read_weights(loader *l)
+{
+    es_model *model = l->model;
     const size_t item = es_dtype_size(model->precision);
-    ES_TRY(es_mem_array(model->budget, l.widest + l.used, 1, item, "the weights", &model->weights,
-                        err));
-    ES_TRY(es_mem_array(model->budget, l.most_aside, 1, item, "a tensor", &l.aside, err));
-    l.reading = true;
-    const es_status status = visit_all(&l);
-    es_mem_free(model->budget, l.aside);
+    ES_TRY(es_mem_array(model->budget, l->widest + l->used, 1, item, "the weights", &model->weights,
+                        l->err));
+    ES_TRY(es_mem_array(model->budget, l->most_aside, 1, item, "a tensor", &l->aside, l->err));
+    l->reading = true;
+    const es_status status = visit_all(l);
+    es_mem_free(model->budget, l->aside);
+    return status;
+}
+
+/* The charge makes room for the memory itself. */
+es_status es_weights_read(es_model *model, es_error *err)
+{
+    es_unread *u = model->unread;
+    es_budget_release(model->budget, u->charged);
+    u->charged = 0;
+    u->loader.err = err;
+    const es_status status = read_weights(&u->loader);
+    es_weights_forget(model);
     return status;
 }

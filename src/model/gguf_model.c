@@ -150,6 +150,31 @@ static es_status refuse_key(const reading *r, const char *key, const char *hint)
                         "'%.100s' asks for what is not supported", key);
 }
 
+/* A number for all layers, or a list of one for each layer, which must all be the same. */
+static es_status take_per_layer(const reading *r, const char *rest, double most, bool required,
+                                int64_t *out)
+{
+    const es_gguf_header *h = &r->g->header;
+    char key[NAME_MOST];
+    const es_gguf_value *v = es_gguf_find(h, key_of(r, rest, key));
+    if (!v || v->type != ES_GGUF_ARRAY)
+        return take_whole(r, rest, most, required, out);
+    ES_TRY(es_gguf_array(h, key, true, ES_GGUF_I32, ES_GGUF_U32, &v, r->err));
+    if (v->count != r->config->layers)
+        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, (int64_t)v->at, "gguf.value",
+                            converted, "'%s' has %lld numbers for %lld layers", key,
+                            (long long)v->count, (long long)r->config->layers);
+    const double first = es_gguf_number(h, v, 0);
+    for (int64_t i = 1; i < v->count; i++)
+        if (es_gguf_number(h, v, i) != first)
+            return refuse_key(r, key, "supported are models whose layers all have the same");
+    if (!(first >= 1 && first <= most))
+        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, (int64_t)v->at, "gguf.value",
+                            converted, "'%s' is not a whole number from 1 to %g", key, most);
+    *out = (int64_t)first;
+    return ES_OK;
+}
+
 /* ---- what would change the function ---- */
 
 /* Values that may be there; `only` those that may have but one: 0, or for a flag as stated. */
@@ -176,6 +201,11 @@ static const struct {
     {"rope.scaling.original_context_length", false},
     {"rope.scaling.finetuned", false},
     {"rope.scaling.attn_factor", false},
+    {"rope.scaling.yarn_attn_factor", false},
+    {"rope.scaling.yarn_ext_factor", false},
+    {"rope.scaling.yarn_beta_fast", false},
+    {"rope.scaling.yarn_beta_slow", false},
+    {"rope.scaling.yarn_log_multiplier", false},
     {"tensor_data_layout", false},
     {"expert_count", true},
     {"expert_used_count", true},
@@ -259,26 +289,48 @@ static es_status check_kinds(const reading *r)
 
 /* ---- rotary positions ---- */
 
+/* A number that may have one value, or another: any else is refused by name. */
+static es_status check_only(const reading *r, const char *rest, double only, double other)
+{
+    char key[NAME_MOST], hint[64];
+    double value = only;
+    ES_TRY(take_real(r, rest, -1e6, 1e6, false, &value));
+    snprintf(hint, sizeof hint, only == other ? "only %g is supported" : "only %g and %g are", only,
+             other);
+    return value == only || value == other ? ES_OK : refuse_key(r, key_of(r, rest, key), hint);
+}
+
+/* What YaRN has beside its factor. A sharpness is 1 times what the factor makes it; -1 leaves the
+ * mixture of frequencies to the type, which it is 1 for YaRN and 0 else. */
+static es_status take_yarn(const reading *r, bool yarn)
+{
+    es_rotary *rotary = &r->config->rotary;
+    ES_TRY(check_only(r, "rope.scaling.attn_factor", 1, 1));
+    ES_TRY(check_only(r, "rope.scaling.yarn_attn_factor", 1, 1));
+    ES_TRY(check_only(r, "rope.scaling.yarn_log_multiplier", 0, 0));
+    ES_TRY(check_only(r, "rope.scaling.yarn_ext_factor", yarn ? 1 : 0, -1));
+    ES_TRY(take_real(r, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, false, &rotary->fast));
+    return take_real(r, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, false, &rotary->slow);
+}
+
 static es_status take_scaling(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
     es_rotary *rotary = &r->config->rotary;
     char key[NAME_MOST];
     es_gguf_text type = {"none", 4};
-    double factor = 0, sharper = 1;
+    double factor = 0;
     int64_t original = 0;
     ES_TRY(take_real(r, "rope.scale_linear", 1, 1e6, false, &factor));
     if (factor > 0)
         type = (es_gguf_text){"linear", 6};
     ES_TRY(take_real(r, "rope.scaling.factor", 0, 1e6, false, &factor));
     ES_TRY(take_whole(r, "rope.scaling.original_context_length", 1 << 24, false, &original));
-    ES_TRY(take_real(r, "rope.scaling.attn_factor", 0, 1e6, false, &sharper));
-    if (sharper != 1)
-        return refuse_key(r, key_of(r, "rope.scaling.attn_factor", key), "only 1 is supported");
     ES_TRY(es_gguf_string(h, key_of(r, "rope.scaling.type", key), false, &type, r->err));
+    const bool yarn = es_gguf_text_is(type, "yarn");
+    ES_TRY(take_yarn(r, yarn));
     if (es_gguf_text_is(type, "none") || (es_gguf_text_is(type, "linear") && factor <= 1))
         return ES_OK;
-    const bool yarn = es_gguf_text_is(type, "yarn");
     if (!yarn && !es_gguf_text_is(type, "linear"))
         return refuse_key(r, key, "none, linear and yarn are supported");
     snprintf(rotary->type, sizeof rotary->type, "%s", yarn ? "yarn" : "linear");
@@ -357,9 +409,9 @@ static es_status take_heads(const reading *r)
 {
     es_model_config *c = r->config;
     int64_t value_width, turning;
-    ES_TRY(take_whole(r, "attention.head_count", 65536, true, &c->heads));
+    ES_TRY(take_per_layer(r, "attention.head_count", 65536, true, &c->heads));
     c->kv_heads = c->heads;
-    ES_TRY(take_whole(r, "attention.head_count_kv", 65536, false, &c->kv_heads));
+    ES_TRY(take_per_layer(r, "attention.head_count_kv", 65536, false, &c->kv_heads));
     if (c->heads % c->kv_heads)
         return uneven(r, "attention.head_count", c->heads, "attention.head_count_kv", c->kv_heads);
     ES_TRY(take_whole(r, "attention.key_length", 4096, false, &c->head_dim));
@@ -389,7 +441,7 @@ static es_status take_sizes(const reading *r)
     const es_st_tensor *words = find_tensor(r->g, "token_embd.weight");
     ES_TRY(take_whole(r, "embedding_length", 65536, true, &c->hidden));
     ES_TRY(take_whole(r, "block_count", 4096, true, &c->layers));
-    ES_TRY(take_whole(r, "feed_forward_length", 1 << 20, true, &c->intermediate));
+    ES_TRY(take_per_layer(r, "feed_forward_length", 1 << 20, true, &c->intermediate));
     ES_TRY(take_whole(r, "context_length", 1 << 24, true, &c->positions));
     ES_TRY(take_real(r, "attention.layer_norm_rms_epsilon", 1e-20, 1e-2, true, &c->layer_norm_eps));
     ES_TRY(take_real(r, "rope.freq_base", 1.0001, 1e15, false, &c->rotary.theta));

@@ -155,13 +155,16 @@ static bool has_parts(const es_policy_spec *spec)
 
 /* No more than `keys`, for that is what is counted. A window of a query that sees both sides has an
  * odd number of keys, and may meet the sinks: it may have fewer. How many keys of a block, or of a
- * stride, there are depends on where the query stands: nothing else can be asked there. */
+ * stride, there are depends on where the query stands: nothing else can be asked there. The span of
+ * `observe` counts queries. */
 enum { SLACK = 2 };
 
 static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double kept)
 {
     const double slack = plan->causal ? 0.0 : SLACK, keys = (double)spec->keys;
-    return kept <= keys && (kept >= keys - slack || spec->span != ES_POLICY_UNSET);
+    const bool in_blocks =
+        spec->span != ES_POLICY_UNSET && !(es_policy_needs(spec->policy) & ES_POLICY_OBSERVED);
+    return kept <= keys && (kept >= keys - slack || in_blocks);
 }
 
 /* Parts of heads that have some. Neighbours are often alike, and asked once. */

@@ -16,6 +16,7 @@
 
 enum { WORD_MOST = 64, FIELDS_MOST = 16 };
 
+#define FIRST_SCHEMA "esscher-plan/1" /* parts of policies may be left out */
 static const char HINT[] = "plan files are described in docs/FILES.md";
 
 /* ---- reading: tables of fields ---- */
@@ -28,6 +29,7 @@ typedef enum kind {
     TOTAL, /* double, a whole number */
     WORD,  /* char[WORD_MOST] */
     TEXT,  /* char[ES_PLAN_TEXT] */
+    NOTE,  /* char[ES_PLAN_NOTE] */
     TRUTH, /* bool */
     OBJECT /* whatever `take` makes of it */
 } kind;
@@ -44,7 +46,7 @@ typedef struct field {
 
 /* One head as it stands in the file. */
 typedef struct said {
-    int64_t head, group, keys, window, sinks, random, span;
+    int64_t head, group, keys, window, sinks, random, span, pool;
     char policy[WORD_MOST], correction[WORD_MOST];
     bool with_replacement;
     double risk;
@@ -53,7 +55,7 @@ typedef struct said {
 /* A file being read. Heads are gathered as they come, at most as many as the file has bytes for. */
 struct reading {
     es_json j;
-    char schema[WORD_MOST];
+    bool complete; /* its version leaves no part of a policy out */
     es_plan *plan;
     int64_t count, room; /* heads so far */
     int64_t *at, *group; /* (count) where they stand, which group they say */
@@ -139,6 +141,8 @@ static es_status take_value(reading *r, const field *f, void *into)
         return take_text(r, out, WORD_MOST);
     case TEXT:
         return take_text(r, out, ES_PLAN_TEXT);
+    case NOTE:
+        return take_text(r, out, ES_PLAN_NOTE);
     case TRUTH:
         return es_json_boolean(&r->j, out);
     default:
@@ -150,8 +154,8 @@ static es_status unknown_key(reading *r, const es_json_text *key)
 {
     char word[WORD_MOST], place[WORD_MOST];
     es_json_copy(key, word, sizeof word);
-    return fail_at(r, (int64_t)key->at, "plan.unknown", HINT, "%sthere is no key \"%s\" in %s",
-                   where(r, place), word, ES_PLAN_SCHEMA);
+    return fail_at(r, (int64_t)key->at, "plan.unknown", HINT, "%sthere is no key \"%s\" in a plan",
+                   where(r, place), word);
 }
 
 /* One object by its table. */
@@ -197,6 +201,7 @@ static const field head_fields[] = {
     {"sinks", WHOLE, SAID(sinks), 0, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
     {"random", WHOLE, SAID(random), 0, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
     {"span", WHOLE, SAID(span), 1, ES_PLAN_CONTEXT, "plan.keys", true, NULL},
+    {"pool", WHOLE, SAID(pool), 0, ES_POLICY_MOST_POOL, "plan.keys", true, NULL},
     {"correction", WORD, SAID(correction), 0, 0, NULL, false, NULL},
     {"with_replacement", TRUTH, SAID(with_replacement), 0, 0, NULL, true, NULL},
     {"risk", RISK, SAID(risk), 0, 1e300, NULL, true, NULL},
@@ -243,6 +248,7 @@ static es_status understand_head(reading *r, size_t at, const said *s, es_plan_h
     out->spec.sinks = s->sinks;
     out->spec.random = s->random;
     out->spec.span = s->span;
+    out->spec.pool = s->pool;
     out->spec.with_replacement = s->with_replacement;
     out->risk = s->risk;
     return take_correction(r, at, s->correction, &out->spec);
@@ -266,6 +272,7 @@ static es_status take_head(reading *r)
               .sinks = ES_POLICY_UNSET,
               .random = ES_POLICY_UNSET,
               .span = ES_POLICY_UNSET,
+              .pool = ES_POLICY_UNSET,
               .risk = NAN};
     const size_t at = (es_json_kind(&r->j), r->j.at);
     ES_TRY(take_object(r, head_fields, &s));
@@ -352,11 +359,14 @@ static es_status take_model(reading *r) { return take_object(r, model_fields, r-
 static es_status take_schema(reading *r)
 {
     const size_t at = (es_json_kind(&r->j), r->j.at);
-    ES_TRY(take_text(r, r->schema, sizeof r->schema));
-    if (strcmp(r->schema, ES_PLAN_SCHEMA) == 0)
+    char schema[WORD_MOST];
+    ES_TRY(take_text(r, schema, sizeof schema));
+    r->complete = strcmp(schema, ES_PLAN_SCHEMA) == 0;
+    if (r->complete || strcmp(schema, FIRST_SCHEMA) == 0)
         return ES_OK;
-    return fail_at(r, (int64_t)at, "plan.schema", "this version reads " ES_PLAN_SCHEMA,
-                   "the schema is \"%s\"", r->schema);
+    return fail_at(r, (int64_t)at, "plan.schema",
+                   "this program reads " FIRST_SCHEMA " and " ES_PLAN_SCHEMA,
+                   "the schema is \"%s\"", schema);
 }
 
 static const field plan_fields[] = {
@@ -364,6 +374,7 @@ static const field plan_fields[] = {
     {"model", OBJECT, 0, 0, 0, NULL, false, take_model},
     {"context", WHOLE, PLAN(context), 1, ES_PLAN_CONTEXT, "plan.context", false, NULL},
     {"text", TEXT, PLAN(text), 0, 0, NULL, true, NULL},
+    {"note", NOTE, PLAN(note), 0, 0, NULL, true, NULL},
     {"keys_kept", TOTAL, PLAN(keys_kept), 0, 9e15, "plan.total", false, NULL},
     {"keys_all", TOTAL, PLAN(keys_all), 0, 9e15, "plan.total", false, NULL},
     {"layers", OBJECT, 0, 0, 0, NULL, false, take_layers},
@@ -424,6 +435,34 @@ static es_status check_totals(reading *r)
     return ES_OK;
 }
 
+/* The first part that differs, by its key. */
+static const char *part_that_differs(const es_policy_spec *a, const es_policy_spec *b)
+{
+    return a->sinks != b->sinks     ? "sinks"
+           : a->window != b->window ? "window"
+           : a->random != b->random ? "random"
+           : a->span != b->span     ? "span"
+           : a->pool != b->pool     ? "pool"
+                                    : "correction \"none\" or \"inverse\"";
+}
+
+/* Every number that a policy has is in its spec, so that nobody's defaults matter when it runs. */
+static es_status complete_heads(reading *r)
+{
+    const es_plan *p = r->plan;
+    for (int64_t i = 0; i < r->count; i++) {
+        es_policy_spec *spec = &p->head[i].spec;
+        const es_policy_spec read = *spec;
+        es_policy_spec_fit(spec, p->causal);
+        if (r->complete && !es_policy_spec_same(&read, spec))
+            return fail_at(r, r->at[i], "plan.missing", HINT,
+                           "layer %lld, head %lld: missing %s of policy %s",
+                           (long long)(i / p->heads), (long long)(i % p->heads),
+                           part_that_differs(&read, spec), es_policy_name(spec->policy));
+    }
+    return ES_OK;
+}
+
 static es_status take_plan(reading *r)
 {
     r->in_layer = -1;
@@ -432,6 +471,7 @@ static es_status take_plan(reading *r)
     ES_TRY(check_counts(r));
     ES_TRY(check_heads(r));
     ES_TRY(es_plan_obey(r->plan, (es_plan_origin){r->j.file, r->at}, r->j.err));
+    ES_TRY(complete_heads(r));
     return check_totals(r);
 }
 

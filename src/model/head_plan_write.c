@@ -67,19 +67,12 @@ static void put_part(writing *w, const char *key, int64_t value)
         put(w, ", \"%s\": %lld", key, (long long)value);
 }
 
-static const char *correction_of(const es_policy_spec *spec)
-{
-    if (!(es_policy_parts(spec->policy) & ES_PART_CORRECTION))
-        return "none";
-    return spec->correction == ES_CORRECTION_NONE      ? "none"
-           : spec->correction == ES_CORRECTION_INVERSE ? "inverse"
-                                                       : "own";
-}
-
 static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t head)
 {
     const es_plan_head *one = &plan->head[layer * plan->heads + head];
-    const es_policy_spec *spec = &one->spec;
+    es_policy_spec complete = one->spec;
+    const es_policy_spec *spec = &complete;
+    es_policy_spec_fit(&complete, plan->causal);
     put(w, "      {\"head\": %lld, \"group\": %lld, \"policy\": \"%s\", \"keys\": %lld",
         (long long)head, (long long)(head / (plan->heads / plan->kv_heads)),
         es_policy_name(spec->policy), (long long)es_plan_keys(plan, layer, head, plan->context));
@@ -87,9 +80,11 @@ static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t hea
     put_part(w, "window", spec->window);
     put_part(w, "random", spec->random);
     put_part(w, "span", spec->span);
-    put(w, ", \"correction\": \"%s\"", correction_of(spec));
-    if (spec->with_replacement)
-        put(w, ", \"with_replacement\": true");
+    put_part(w, "pool", spec->pool);
+    put(w, ", \"correction\": \"%s\"",
+        spec->correction == ES_CORRECTION_INVERSE ? "inverse" : "none");
+    if (es_policy_parts(spec->policy) & ES_PART_REPLACEMENT)
+        put(w, ", \"with_replacement\": %s", spec->with_replacement ? "true" : "false");
     if (isnan(one->risk))
         put(w, ", \"risk\": null}");
     else
@@ -116,6 +111,10 @@ static void put_plan(writing *w, const es_plan *p)
     put_model(w, p);
     put(w, "  \"context\": %lld,\n  \"text\": ", (long long)p->context);
     put_text(w, p->text);
+    if (p->note[0]) {
+        put(w, ",\n  \"note\": ");
+        put_text(w, p->note);
+    }
     put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
         counted.keys_all);
     for (int64_t l = 0; l < p->layers; l++) {

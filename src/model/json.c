@@ -284,6 +284,20 @@ static void take_digits(es_json *j, uint64_t *mantissa, int *exponent, int each)
     }
 }
 
+/* The three words of Python's json; -NaN is none of them. */
+static bool take_nonfinite(es_json *j, bool negative, double *out)
+{
+    if (!j->nonfinite)
+        return false;
+    if (take_word(j, "Infinity"))
+        *out = negative ? -INFINITY : INFINITY;
+    else if (!negative && take_word(j, "NaN"))
+        *out = NAN;
+    else
+        return false;
+    return true;
+}
+
 /* Not strtod(), which reads 1.5 as 1 where the host program's locale has decimal commas. Up to 15
  * digits and powers up to 22 both factors are exact, and so one rounding happens. */
 es_status es_json_number(es_json *j, double *out)
@@ -293,6 +307,8 @@ es_status es_json_number(es_json *j, double *out)
     skip_space(j);
     const bool negative = take(j, '-');
     const size_t start = j->at;
+    if (take_nonfinite(j, negative, out))
+        return ES_OK;
     if (!is_digit(j))
         return es_json_fail(j, "a number");
     take_digits(j, &mantissa, &exponent, 0);
@@ -341,7 +357,8 @@ es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
         es_json_text text;
         return es_json_string(j, &text);
     }
-    if (kind == '-' || (kind >= '0' && kind <= '9')) {
+    if (kind == '-' || (kind >= '0' && kind <= '9') ||
+        (j->nonfinite && (kind == 'N' || kind == 'I'))) {
         double number;
         return es_json_number(j, &number);
     }

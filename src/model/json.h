@@ -2,8 +2,9 @@
  *
  * A model file's header may name ten million tensors, and a tree of it would take twenty times its
  * size; so the text is walked once, value by value, and the caller keeps what it wants. RFC 8259 to
- * the letter: no comments, no trailing commas, no NaN, valid UTF-8 only, surrogates in pairs,
- * nesting up to ES_JSON_DEPTH. Whether keys repeat is for the caller to say, who knows them.
+ * the letter: no comments, no trailing commas, valid UTF-8 only, surrogates in pairs, nesting up to
+ * ES_JSON_DEPTH; NaN and Infinity only where the caller allows them. Whether keys repeat is for the
+ * caller to say, who knows them.
  *
  *     es_json_list members;
  *     es_json_text key;
@@ -35,6 +36,7 @@ typedef struct es_json {
     const char *rule; /* first part of the rules' names: "safetensors" gives "safetensors.json" */
     es_error *err;
     int depth;
+    bool nonfinite; /* NaN, Infinity and -Infinity are numbers, as Python writes them */
 } es_json;
 
 /* A string as it stands in the text, without its quotes; valid, escapes still in it. */
@@ -49,8 +51,9 @@ typedef struct es_json_list {
     bool any, done;
 } es_json_list;
 
-/*! es_json_kind() : the first byte of the next value ('{', '[', '"', '-', a digit, 't', 'f', 'n'),
- *  0 at the end; anything else is no value. White space before it is skipped. */
+/*! es_json_kind() : the first byte of the next value ('{', '[', '"', '-', a digit, 't', 'f', 'n';
+ *  'N' and 'I' of NaN and Infinity), 0 at the end; anything else is no value. White space before it
+ *  is skipped. */
 unsigned char es_json_kind(es_json *j);
 
 /*! es_json_begin() : step into an object ('{') or an array ('['); ES_E_FORMAT if the next value is

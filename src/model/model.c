@@ -81,25 +81,30 @@ static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **o
  * is no model of ours is refused before gigabytes are looked at. */
 static es_status open_both(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
 {
+    char path[PATH_MOST + FILE_MOST];
     if (es_gguf_is(model->folder))
         return open_gguf(model, opts, out, err);
+    if (join(model->folder, "adapter_config.json", path))
+        es_log(ES_LOG_WARN,
+               "%s: the adapter (LoRA) beside the model is not applied; to have it, save the model "
+               "with it: model.merge_and_unload()",
+               path);
     ES_TRY(es_model_config_load(model->folder, &model->config, err));
     return open_weights(model->folder, opts, out, err);
 }
 
-static es_status load(es_model *model, const es_model_opts *opts, es_error *err)
+static es_status check(es_model *model, const es_model_opts *opts, es_error *err)
 {
     es_st *st;
     ES_TRY(open_both(model, opts, &st, err));
     model->arch = es_arch_find(model->config.model_type, "");
     model->activation = es_activation_find(model->config.activation);
-    const es_status status = es_weights_load(model, st, opts, err);
-    es_st_close(st);
-    return status;
+    return es_weights_check(model, st, opts, err);
 }
 
 /* Every failure ends in es_model_close(), which takes a model at any stage. */
-es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out, es_error *err)
+es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_model **out,
+                                es_error *err)
 {
     static const es_model_opts defaults = {0};
     const es_model_opts *o = opts ? opts : &defaults;
@@ -117,7 +122,7 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     es_status status = es_mem_new(o->budget, strlen(folder) + 1, "a file name", &memory, err);
     if (status == ES_OK) {
         model->folder = memcpy(memory, folder, strlen(folder) + 1);
-        status = load(model, o, err);
+        status = check(model, o, err);
     }
     if (status != ES_OK)
         es_model_close(model);
@@ -126,11 +131,25 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     return status;
 }
 
+es_status es_model_load(es_model *model, es_error *err) { return es_weights_read(model, err); }
+
+es_status es_model_open(const char *name, const es_model_opts *opts, es_model **out, es_error *err)
+{
+    ES_TRY(es_model_open_headers(name, opts, out, err));
+    const es_status status = es_model_load(*out, err);
+    if (status != ES_OK) {
+        es_model_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 /* All weights are one block, so there is nothing to walk through. */
 void es_model_close(es_model *model)
 {
     if (!model)
         return;
+    es_weights_forget(model);
     es_mem_free(model->budget, model->weights);
     es_mem_free(model->budget, model->layers);
     es_mem_free(model->budget, model->folder);
@@ -145,15 +164,34 @@ const char *es_model_folder(const es_model *model) { return model->folder; }
 
 es_dtype es_model_precision(const es_model *model) { return model->precision; }
 
-es_status es_model_check_vocab(const es_model *model, int64_t size, es_error *err)
+/* The largest id that stands around every text; -1: none does. */
+static int32_t largest_special(const es_tokenizer_info *info)
 {
-    const long long has = model->config.vocab, wants = size;
+    int32_t largest = -1;
+    for (int i = 0; i < info->prefix_count; i++)
+        largest = info->prefix[i] > largest ? info->prefix[i] : largest;
+    for (int i = 0; i < info->suffix_count; i++)
+        largest = info->suffix[i] > largest ? info->suffix[i] : largest;
+    return largest;
+}
+
+es_status es_model_check_tokenizer(const es_model_config *config, const char *folder,
+                                   const es_tokenizer *tokenizer, es_error *err)
+{
+    const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
+    const long long has = config->vocab, wants = info.size;
+    const es_arch *arch = es_arch_find(config->model_type, "");
     char hint[80];
     snprintf(hint, sizeof hint, "use the %s tokenizer that came with the model",
-             model->arch->tokenizer);
-    if (wants > has)
-        return es_fail_file(err, ES_E_FORMAT, model->folder, -1, "model.vocab", hint,
+             arch ? arch->tokenizer : "other");
+    if (info.own_size > has || largest_special(&info) >= has)
+        return es_fail_file(err, ES_E_FORMAT, folder, -1, "model.vocab", hint,
                             "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);
+    if (wants > has)
+        es_log(ES_LOG_WARN,
+               "the tokenizer has %lld tokens, vocab_size is %lld: a text with one of the added "
+               "tokens from id %lld on will be refused",
+               wants, has, has);
     if (wants < has)
         es_log(ES_LOG_WARN, "the tokenizer has %lld tokens, vocab_size is %lld", wants, has);
     return ES_OK;

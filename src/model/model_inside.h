@@ -44,6 +44,7 @@ struct es_model {
     es_layer *layers;
     es_linear pooler, classifier;
     es_linear norm_last, predictor; /* logits of the next token are predictor norm_last(x) */
+    struct es_unread *unread;       /* what es_model_load() needs; NULL once weights are read */
 };
 
 #define ES_IN_MODEL(member) offsetof(es_model, member)
@@ -56,11 +57,25 @@ static inline es_linear *es_model_place(const es_model *m, const es_arch_part *p
     return (es_linear *)(base + part->at);
 }
 
-/*! es_weights_load() : check that every tensor of model->arch is there in the shape that
- *  model->config says, then take memory and read them. Sets pooler and labels of the config. After
- *  a failure the model is fit for es_model_close(). `opts` is not NULL. */
-es_status es_weights_load(es_model *model, const es_st *st, const es_model_opts *opts,
-                          es_error *err);
+/*! es_model_open_headers() : as es_model_open(), without reading weights: the configuration and the
+ *  headers of the weights are checked, and what the weights will take is charged to the budget. The
+ *  model answers es_model_config_of(), es_model_folder(), es_model_precision(),
+ *  es_model_check_vocab() and es_model_sparse_cells(); for everything else es_model_load() it
+ * first. es_model_load() : reads the weights into the memory that was charged; O(weights). After a
+ * failure the model is fit for es_model_close() only. @return : as es_model_open(). */
+es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_model **out,
+                                es_error *err);
+es_status es_model_load(es_model *model, es_error *err);
+
+/*! es_weights_check() : check that every tensor of model->arch is in `st` in the shape that
+ *  model->config says, and charge the budget with what they take. Sets pooler, labels and predicts
+ *  of the config, and model->unread, which owns `st` from then on, also after a failure.
+ *  es_weights_read() : read them. es_weights_forget() : free model->unread and take back its
+ * charge.
+ */
+es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err);
+es_status es_weights_read(es_model *model, es_error *err);
+void es_weights_forget(es_model *model);
 
 /* ---- rotary positions (rotary.c) ---- */
 

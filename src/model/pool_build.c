@@ -75,7 +75,7 @@ static es_status resume_run(const char *path, const es_run_spec *spec, es_run **
     return status == ES_OK ? es_run_resume(path, spec, out, err) : status;
 }
 
-enum { MOST_PARAMS = 12, TEXT = 96 };
+enum { MOST_PARAMS = 13, TEXT = 96 };
 
 typedef struct params {
     es_run_pair pairs[MOST_PARAMS];
@@ -107,9 +107,9 @@ static es_status hash_texts(const es_pool_spec *s, uint64_t *out, es_error *err)
 }
 
 /* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
- * that was made of something else is refused rather than continued. The last three are left out of
- * a text as it is, of a pool of all rows, and of blocks as long as the model takes: pools were made
- * before they could be otherwise. */
+ * that was made of something else is refused rather than continued. The last four are left out of
+ * a text as it is, of a pool of all rows, of blocks as long as the model takes, and of blocks with
+ * their first tokens: pools were made before they could be otherwise. */
 static es_status list_params(const build *b, params *out, es_error *err)
 {
     static const char *const shuffles[] = {"none", "word", "sentence", "block"};
@@ -136,6 +136,9 @@ static es_status list_params(const build *b, params *out, es_error *err)
     snprintf(text, sizeof text, "%lld", (long long)b->length);
     if (b->length < b->config->positions)
         add_text(out, "length", text);
+    snprintf(text, sizeof text, "%lld", (long long)s->skip);
+    if (s->skip)
+        add_text(out, "skip", text);
     return ES_OK;
 }
 
@@ -456,7 +459,7 @@ static es_status seal(build *b, es_error *err)
                              (double)b->config->heads,
                              (double)b->text.blocks.count,
                              (double)b->length,
-                             (double)!b->spec->drop_specials,
+                             (double)es_pool_has_specials(b->spec),
                              (double)(b->text.prefix + b->text.suffix),
                              (double)b->text.blocks.repeats,
                              (double)(b->kept != NULL)};

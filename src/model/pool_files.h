@@ -73,6 +73,12 @@ es_status es_pool_text_read(const es_pool_spec *spec, es_budget *budget, bool co
 es_status es_pool_text_starts(const es_pool_text *text, es_budget *budget, int64_t **out,
                               es_error *err);
 
+/*! es_pool_has_specials() : are rows of all special tokens in the pool? */
+static inline bool es_pool_has_specials(const es_pool_spec *spec)
+{
+    return !spec->drop_specials && !spec->skip;
+}
+
 /*! es_pool_text_hash() : of the ids, as pool.run states it. */
 uint64_t es_pool_text_hash(const es_pool_text *text);
 

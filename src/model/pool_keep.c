@@ -57,7 +57,7 @@ es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text, 
                                 .heads = c->heads,
                                 .blocks = text->blocks.count,
                                 .length = es_pool_length(spec),
-                                .specials = !spec->drop_specials,
+                                .specials = es_pool_has_specials(spec),
                                 .store = spec->store,
                                 .repeats = text->blocks.repeats,
                                 .sparse = true};

@@ -8,6 +8,28 @@
 #include "model/model_inside.h"
 #include "model/pool_files.h"
 
+/* Removes blocks that have no more ids than are left out of each. */
+static es_status remove_short(int64_t left_out, es_blocks *b, es_error *err)
+{
+    int64_t count = 0, end = 0;
+    for (int64_t i = 0; i < b->count; i++) {
+        const int64_t first = b->start[i], length = b->start[i + 1] - first;
+        if (length <= left_out)
+            continue;
+        memmove(b->ids + end, b->ids + first, (size_t)length * sizeof *b->ids);
+        b->start[count++] = end;
+        end += length;
+    }
+    b->start[count] = end;
+    b->count = count;
+    if (count)
+        return ES_OK;
+    es_blocks_free(b);
+    return es_fail(err, ES_E_EMPTY, "pool.short", "more text, or longer blocks",
+                   "no block has more than %lld tokens, and so many are left out of each",
+                   (long long)left_out);
+}
+
 es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool counted,
                             es_pool_text *out, es_error *err)
 {
@@ -17,17 +39,23 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
                                  .n_texts = s->n_texts,
                                  .length = es_pool_length(s),
                                  .tokens = s->tokens,
+                                 .from = s->from,
                                  .repeat = s->repeat,
                                  .invalid = s->invalid,
+                                 .vocab = es_model_config_of(s->model)->vocab,
                                  .counted = counted,
                                  .shuffle = s->shuffle,
                                  .seed = s->seed};
-    *out = (es_pool_text){.prefix = s->drop_specials ? info.prefix_count : 0,
+    const int64_t prefix = s->drop_specials ? info.prefix_count : 0;
+    *out = (es_pool_text){.prefix = s->skip > prefix ? s->skip : prefix,
                           .suffix = s->drop_specials ? info.suffix_count : 0};
-    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(es_model_check_tokenizer(es_model_config_of(s->model), es_model_folder(s->model),
+                                    s->tokenizer, err));
     ES_TRY(s->n_parts
                ? es_blocks_mix(&spec, s->parts, s->n_parts, budget, &out->blocks, out->parts, err)
                : es_blocks_read(&spec, budget, &out->blocks, err));
+    if (s->skip)
+        ES_TRY(remove_short(out->prefix + out->suffix, &out->blocks, err));
     out->rows = es_pool_text_row(out, out->blocks.count);
     return ES_OK;
 }

@@ -63,7 +63,7 @@ static es_status read_text(maker *m, es_token_stream *stream, es_error *err)
 
 static es_status read_texts(maker *m, es_error *err)
 {
-    const es_encode_opts opts = {.no_specials = true, .budget = m->budget};
+    const es_encode_opts opts = {.no_specials = true, .vocab = m->spec->vocab, .budget = m->budget};
     es_token_stream *stream;
     ES_TRY(es_token_stream_open(m->spec->tokenizer, &opts, take, m, &stream, err));
     es_status status = ES_OK;

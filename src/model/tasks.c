@@ -187,8 +187,7 @@ static es_status begin(const char *text, size_t size, const char *file, reader *
                       err);
     if (nul)
         return refuse(r, nul, "tasks.nul", "is it a text file?", "a zero byte", err);
-    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        r->at += 3;
+    r->at += es_utf8_mark(text, size);
     return ES_OK;
 }
 

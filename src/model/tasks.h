@@ -62,6 +62,7 @@ void es_tasks_free(es_tasks *tasks);
 typedef struct es_task_spec {
     const es_tokenizer *tokenizer;
     int64_t positions; /* of the model: a block is cut there */
+    int64_t vocab;     /* as in es_encode_opts */
     int64_t least;     /* tokens of text, below which one is left out */
     int64_t most;      /* blocks at most; 0: all of them */
     /* So many texts of one label are one block, one after the other without specials between them;

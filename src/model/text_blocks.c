@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/text_even.h"
 #include "model/text_shuffle.h"
 #include "store/file.h"
 
@@ -19,6 +20,13 @@ typedef struct cutter {
     bool open;            /* a block has been begun */
     bool full;            /* as many as were wanted */
     es_text_units *units; /* to be shuffled; NULL: none */
+
+    /* blocks that are taken evenly: */
+    bool counting;  /* tokens are only counted */
+    int64_t text;   /* number of the text that is read */
+    int64_t passed; /* tokens of it so far */
+    int64_t *whole; /* (n_texts + 1) whole blocks of the texts before */
+    int64_t wanted; /* blocks to take; 0: all from the start on */
 } cutter;
 
 /* Specials count as tokens of a block, for they are: keys and queries like any other. */
@@ -91,14 +99,50 @@ static void count_bytes(cutter *c, const es_token *token)
     c->end = end;
 }
 
+/* ---- blocks taken evenly ---- */
+
+/* Tokens of text in a whole block. */
+static int64_t tokens_of_block(const cutter *c) { return c->spec->length - specials_of(&c->info); }
+
+/* Whole blocks of all texts. */
+static int64_t whole_blocks(const cutter *c) { return c->whole[c->spec->n_texts]; }
+
+/* Is the next token of a block that is wanted? A rest at the end of a text is in no whole block. */
+static bool is_wanted(const cutter *c)
+{
+    const int64_t block = c->whole[c->text] + c->passed / tokens_of_block(c);
+    return block < c->whole[c->text + 1] &&
+           block == es_even_block(c->out->count, c->wanted, whole_blocks(c));
+}
+
+/* Passes over a token of a block that is not wanted. What follows is no continuation of what was
+ * taken before. */
+static void skip(cutter *c, const es_token *token)
+{
+    c->end = token->end > c->end ? token->end : c->end;
+    if (c->units)
+        c->units->begins = true;
+}
+
 /* Tokens come word by word; blocks are cut between tokens, in the middle of a word if it falls
  * so, as whoever fills a context does. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     cutter *c = user;
+    if (c->counting) {
+        c->passed += count;
+        return ES_OK;
+    }
     if (c->units)
         es_text_units_word(c->units, tokens, count);
-    for (int64_t i = 0; i < count && !c->full; i++) {
+    for (int64_t i = 0; i < count && !c->full; i++, c->passed++) {
+        c->full = c->wanted && c->out->count == c->wanted;
+        if (c->full)
+            break;
+        if (c->wanted && !is_wanted(c)) {
+            skip(c, &tokens[i]);
+            continue;
+        }
         if (!c->open)
             ES_TRY(begin_block(c, err));
         if (c->full)
@@ -117,6 +161,16 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
 
 /* ---- files ---- */
 
+/* Not after another failure, and of this file alone: `before` were replaced in those before it. */
+static es_status check_replaced(const cutter *c, const es_token_stream *stream, const char *path,
+                                int64_t before, uint64_t bytes, es_error *err)
+{
+    int64_t at;
+    const int64_t replaced = es_token_stream_replaced(stream, NULL, &at) - before;
+    return es_text_check_replaced(replaced, (int64_t)bytes, c->spec->invalid, path,
+                                  before ? -1 : at, err);
+}
+
 /* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
  * text at all. After a failure the stream is finished all the same, to be ready for another
  * text. */
@@ -126,8 +180,10 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     es_file file;
     ES_TRY(es_file_open(path, &file, err));
     es_status status = ES_OK;
-    c->end = 0;
-    for (uint64_t at = 0; at < file.size && status == ES_OK && !c->full;) {
+    const int64_t replaced = es_token_stream_replaced(stream, NULL, NULL);
+    uint64_t at = 0;
+    c->end = c->passed = 0;
+    while (at < file.size && status == ES_OK && !c->full) {
         const uint64_t left = file.size - at;
         const size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
         status = es_file_read(&file, at, bytes, size, err);
@@ -145,6 +201,8 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     if (status == ES_OK)
         status = finished;
     if (status == ES_OK)
+        status = check_replaced(c, stream, path, replaced, at, err);
+    if (status == ES_OK)
         status = end_block(c, err);
     if (status != ES_OK && err && !err->file[0])
         strncpy(err->file, path, sizeof err->file - 1);
@@ -156,7 +214,7 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
 {
     int64_t text, at;
     const int64_t count = es_token_stream_replaced(stream, &text, &at);
-    if (count && !c->spec->counted)
+    if (count && !c->spec->counted && !c->counting)
         es_log(ES_LOG_WARN,
                "%s: byte %lld: not UTF-8, taken for U+FFFD; %lld such in what was read. Convert "
                "the text to UTF-8",
@@ -168,15 +226,20 @@ static void tell_replaced(const cutter *c, const es_token_stream *stream)
 static es_status read_all(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;
-    const es_encode_opts opts = {
-        .no_specials = true, .invalid = spec->invalid, .budget = c->out->budget};
+    const es_encode_opts opts = {.no_specials = true,
+                                 .invalid = spec->invalid,
+                                 .vocab = spec->vocab,
+                                 .budget = c->out->budget};
     es_token_stream *stream;
     ES_TRY(es_token_stream_open(spec->tokenizer, &opts, take, c, &stream, err));
     es_status status = ES_OK;
     do {
         const int64_t before = ids_count(c->out);
-        for (int64_t i = 0; i < spec->n_texts && status == ES_OK && !c->full; i++)
-            status = read_text(c, stream, spec->texts[i], err);
+        for (c->text = 0; c->text < spec->n_texts && status == ES_OK && !c->full; c->text++) {
+            status = read_text(c, stream, spec->texts[c->text], err);
+            if (c->counting)
+                c->whole[c->text + 1] = c->whole[c->text] + c->passed / tokens_of_block(c);
+        }
         if (status != ES_OK || ids_count(c->out) == before || !spec->repeat || !spec->tokens)
             break;
         /* what is left may be too little for a block with a token in it */
@@ -186,6 +249,32 @@ static es_status read_all(cutter *c, es_error *err)
     tell_replaced(c, stream);
     es_token_stream_close(stream);
     return status;
+}
+
+/* Blocks that are asked for, the last of which may be cut short; 0: all there are. */
+static int64_t blocks_asked(const cutter *c)
+{
+    const es_blocks_spec *spec = c->spec;
+    const int64_t rest = spec->tokens % spec->length;
+    const int64_t by_tokens = spec->tokens / spec->length + (rest > specials_of(&c->info));
+    return spec->most && (!spec->tokens || spec->most < by_tokens) ? spec->most : by_tokens;
+}
+
+/* Counts the whole blocks of the texts, which takes reading them, and decides whether some are to
+ * be chosen. Where there are not even as many whole ones, all of the text is wanted. */
+static es_status plan_even(cutter *c, es_error *err)
+{
+    const int64_t asked = blocks_asked(c);
+    if (!asked || c->spec->from == ES_BLOCKS_START)
+        return ES_OK;
+    ES_TRY(es_mem_array(c->out->budget, c->spec->n_texts + 1, 1, sizeof *c->whole, "texts",
+                        (void **)&c->whole, err));
+    c->counting = true;
+    ES_TRY(read_all(c, err));
+    c->counting = false;
+    c->wanted = asked <= whole_blocks(c) ? asked : 0;
+    c->out->of = c->wanted ? whole_blocks(c) : 0;
+    return ES_OK;
 }
 
 /* As many as asked for, up to a rest that could not have become a block. */
@@ -226,7 +315,6 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
     es_text_units units = {.tokenizer = spec->tokenizer, .how = spec->shuffle, .budget = budget};
     *out = (es_blocks){.budget = budget};
     cutter c = {.spec = spec, .info = es_tokenizer_frame(spec->tokenizer), .out = out};
-    c.units = spec->shuffle ? &units : NULL;
     ES_TRY(take_start(&c, err));
     if (spec->n_texts < 1)
         return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
@@ -236,12 +324,16 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_block
     es_status status = es_mem_grow(budget, (void **)&out->start, &c.starts_room, 2,
                                    sizeof *out->start, "blocks", err); /* start[0] is there: 0 */
     if (status == ES_OK)
+        status = plan_even(&c, err);
+    c.units = spec->shuffle ? &units : NULL;
+    if (status == ES_OK)
         status = read_all(&c, err);
     if (status == ES_OK)
         status = check_enough(&c, err);
     if (status == ES_OK && c.units)
         status = es_text_units_shuffle(&units, spec->seed, out, err);
     es_text_units_free(&units);
+    es_mem_free(budget, c.whole);
     if (status != ES_OK)
         es_blocks_free(out);
     return status;

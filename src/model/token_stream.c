@@ -6,9 +6,23 @@
 
 /* ---- what kinds tell their stream ---- */
 
+/* A token that the model has no embedding for is named with its place in the text. */
+static void check_ids(es_token_stream *s, const es_token *tokens, int64_t count)
+{
+    for (int64_t i = 0; i < count && s->status == ES_OK; i++)
+        if (tokens[i].id >= s->opts.vocab)
+            s->status = es_fail_file(&s->failure, ES_E_FORMAT, NULL, tokens[i].begin, "text.token",
+                                     "remove it from the text",
+                                     "token \"%.64s\" has id %d, and the model has %lld embeddings",
+                                     es_tokenizer_token(s->tokenizer, tokens[i].id), tokens[i].id,
+                                     (long long)s->opts.vocab);
+}
+
 /* A failure sticks: nothing more is handed on until the text is finished. */
 void es_stream_put(es_token_stream *s, const es_token *tokens, int64_t count)
 {
+    if (s->opts.vocab && s->opts.vocab < s->tokenizer->info.size)
+        check_ids(s, tokens, count);
     if (count && s->status == ES_OK)
         s->status = s->sink(s->user, tokens, count, &s->failure);
 }

@@ -102,6 +102,29 @@ static es_status join(char out[PATH_MOST], const char *folder, size_t length, co
     return ES_OK;
 }
 
+/* There is no tokenizer that we read: what is there instead? */
+static es_status no_tokenizer(const char *folder, es_error *err)
+{
+    static const char *const others[][2] = {
+        {"tokenizer.model", "tokenizer.model, a file of SentencePiece or tiktoken"},
+        {"spiece.model", "spiece.model, a file of SentencePiece"},
+        {"vocab.json", "vocab.json, of older byte pairs"},
+        {"tekken.json", "tekken.json, of Mistral's own library"}};
+    char file[PATH_MOST];
+    struct stat st;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        ES_TRY(join(file, folder, strlen(folder), others[i][0], err));
+        if (stat(file, &st) == 0)
+            return es_fail_file(err, ES_E_UNSUPPORTED, folder, -1, "tokenizer.missing",
+                                "make a tokenizer.json, in Python: transformers.AutoTokenizer."
+                                "from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                                "there is no tokenizer.json, only %s", others[i][1]);
+    }
+    return es_fail_file(err, ES_E_IO, folder, -1, "tokenizer.missing",
+                        "name a model's folder, a tokenizer.json or a vocab.txt",
+                        "there is no tokenizer.json and no vocab.txt in this folder");
+}
+
 /* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
  * convention. */
 static es_status open_folder(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
@@ -115,9 +138,7 @@ static es_status open_folder(const char *path, es_budget *budget, es_tokenizer *
     ES_TRY(join(config, path, strlen(path), "tokenizer_config.json", err));
     if (stat(file, &st) == 0)
         return open_vocab(file, config, budget, out, err);
-    return es_fail_file(err, ES_E_IO, path, -1, "tokenizer.missing",
-                        "name a model's folder, a tokenizer.json or a vocab.txt",
-                        "there is no tokenizer.json and no vocab.txt in this folder");
+    return no_tokenizer(path, err);
 }
 
 es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
@@ -280,4 +301,18 @@ es_status es_text_check(const void *data, size_t bytes, const char *path, es_err
                             "convert it: iconv -f UTF-16 -t UTF-8 FILE (or UTF-32)",
                             "the text is in %s, UTF-8 is needed", wide);
     return ES_OK;
+}
+
+/* Latin-1 in most languages has an accent in every thirty letters; a text with a few bad bytes does
+ * not become another by them. */
+es_status es_text_check_replaced(int64_t replaced, int64_t bytes, es_text_invalid invalid,
+                                 const char *path, int64_t first, es_error *err)
+{
+    if (invalid == ES_TEXT_REPLACE_ALL || 100 * (double)replaced <= (double)bytes)
+        return ES_OK;
+    return es_fail_file(err, ES_E_FORMAT, path, first, "text.utf8",
+                        "convert it, e.g.: iconv -f LATIN1 -t UTF-8 FILE; or --invalid replace-all",
+                        "%.1f %% of the text is not UTF-8 (%lld in %lld bytes)",
+                        100 * (double)replaced / (double)bytes, (long long)replaced,
+                        (long long)bytes);
 }

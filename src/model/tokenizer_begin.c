@@ -25,9 +25,9 @@ static void begin_with(es_tokenizer *t, int64_t id, const char *key, const char 
 }
 
 /* "bos_token": "<s>", or an object with its content, or null: there is none. */
-static es_status read_begin_token(es_tokenizer *t, const es_settings *s, bool *known, es_error *err)
+static es_status read_begin_token(es_tokenizer *t, const es_settings *s, const char *key,
+                                  bool *known, es_error *err)
 {
-    static const char key[] = "bos_token";
     const json_t *value = json_object_get(s->root, key);
     const char *token = NULL;
     ES_TRY(json_is_object(value) ? es_settings_text(s, value, "content", &token, err)
@@ -38,9 +38,9 @@ static es_status read_begin_token(es_tokenizer *t, const es_settings *s, bool *k
     return ES_OK;
 }
 
-static es_status read_begin_id(es_tokenizer *t, const es_settings *s, bool *known, es_error *err)
+static es_status read_begin_id(es_tokenizer *t, const es_settings *s, const char *key, bool *known,
+                               es_error *err)
 {
-    static const char key[] = "bos_token_id";
     const json_t *value = json_object_get(s->root, key);
     int64_t id = -1;
     ES_TRY(es_settings_int(s, s->root, key, &id, err));
@@ -51,9 +51,11 @@ static es_status read_begin_id(es_tokenizer *t, const es_settings *s, bool *know
 }
 
 static const struct begin_source {
-    const char *file;
-    es_status (*read)(es_tokenizer *t, const es_settings *s, bool *known, es_error *err);
-} begin_sources[] = {{"tokenizer_config.json", read_begin_token}, {"config.json", read_begin_id}};
+    const char *file, *key;
+    es_status (*read)(es_tokenizer *t, const es_settings *s, const char *key, bool *known,
+                      es_error *err);
+} begin_sources[] = {{"tokenizer_config.json", "bos_token", read_begin_token},
+                     {"config.json", "bos_token_id", read_begin_id}};
 
 enum {
     PATH_MOST = 4096,
@@ -79,9 +81,10 @@ static es_status ask_begin(es_tokenizer *t, const struct begin_source *source, c
         return ES_OK;
     es_status status = es_file_load(path, CONFIG_MOST, t->budget, &data, &bytes, err);
     if (status == ES_OK)
-        status = es_settings_open(&settings, data, bytes, path, t->budget, err);
+        status = es_settings_pick(&settings, data, bytes, path,
+                                  (const char *const[]){source->key, NULL}, t->budget, err);
     if (status == ES_OK)
-        status = source->read(t, &settings, known, err);
+        status = source->read(t, &settings, source->key, known, err);
     es_settings_close(&settings);
     es_mem_free(t->budget, data);
     return status;

@@ -167,10 +167,17 @@ typedef struct es_settings {
     size_t charged;
 } es_settings;
 
-/*! es_settings_open() : parse `bytes` bytes that hold one JSON object; a key twice is refused.
+/*! es_settings_open() : parse `bytes` bytes that hold one JSON object; a key twice is refused, a
+ *  byte order mark is skipped, integers become f64.
  *  @return : ES_OK; ES_E_FORMAT (tokenizer.json) with the byte; ES_E_LIMIT. */
 es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const char *path,
                            es_budget *budget, es_error *err);
+
+/*! es_settings_pick() : as es_settings_open(), but only the members named in `wanted`, which ends
+ *  with NULL. For configuration files, of which we use a few keys: what the others hold is checked
+ *  to be JSON, or NaN or Infinity, and they may repeat. */
+es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const char *path,
+                           const char *const *wanted, es_budget *budget, es_error *err);
 void es_settings_close(es_settings *s);
 
 /* Values of a key; where the key is missing or null *out stays as it is. Another type is

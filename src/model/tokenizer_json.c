@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/json.h"
 #include "model/tokenizer_inside.h"
+#include "model/unicode.h"
 
 /* ---- values by their key ---- */
 
@@ -26,10 +28,13 @@ es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const
 {
     json_error_t error;
     *s = (es_settings){.path = path, .budget = budget};
-    const size_t bound = tree_bound(data, bytes);
+    const size_t mark = es_utf8_mark(data, bytes), bound = tree_bound(data, bytes);
     ES_TRY(es_budget_charge(budget, bound, "JSON", err));
     s->charged = bound;
-    s->root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
+    /* Integers as f64: those beyond 64 bits are no reason to refuse a file, and all that are used
+     * are exact. */
+    s->root = json_loadb(data + mark, bytes - mark,
+                         JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     if (s->root && json_is_object(s->root))
         return ES_OK;
     const bool parsed = s->root != NULL;
@@ -37,9 +42,67 @@ es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const
     if (parsed)
         return es_fail_file(err, ES_E_FORMAT, path, 0, "tokenizer.json", "expected { ... }",
                             "the file holds JSON, but no object");
-    return es_fail_file(err, ES_E_FORMAT, path, error.position, "tokenizer.json",
+    return es_fail_file(err, ES_E_FORMAT, path, (int64_t)mark + error.position, "tokenizer.json",
                         "check that the file is whole", "not JSON: line %d: %s", error.line,
                         error.text);
+}
+
+/* Appends `"key": value` as they stand in the text, if the key is one of those that are wanted. */
+static es_status pick_member(es_json *j, const es_json_text *key, const char *const *wanted,
+                             char *out, size_t *used)
+{
+    while (*wanted && !es_json_same(key, *wanted))
+        wanted++;
+    const unsigned char kind = es_json_kind(j);
+    const size_t begin = key->at - 1; /* its quote */
+    if (*wanted && (kind == 'N' || kind == 'I'))
+        return es_json_fail(j, "a value that is used");
+    ES_TRY(es_json_skip(j));
+    if (!*wanted)
+        return ES_OK;
+    out[*used] = *used ? ',' : '{';
+    memcpy(out + *used + 1, j->bytes + begin, j->at - begin);
+    *used += 1 + j->at - begin;
+    return ES_OK;
+}
+
+static es_status pick_members(es_json *j, const char *const *wanted, char *out, size_t *used)
+{
+    es_json_list list;
+    es_json_text key;
+    ES_TRY(es_json_begin(j, '{', &list));
+    for (;;) {
+        ES_TRY(es_json_next(j, &list, &key));
+        if (list.done)
+            break;
+        ES_TRY(pick_member(j, &key, wanted, out, used));
+    }
+    ES_TRY(es_json_end(j));
+    memcpy(out + *used, *used ? "}" : "{}", *used ? 1 : 2);
+    *used += *used ? 1 : 2;
+    return ES_OK;
+}
+
+es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const char *path,
+                           const char *const *wanted, es_budget *budget, es_error *err)
+{
+    es_json j = {(const unsigned char *)data,
+                 es_utf8_mark(data, bytes),
+                 bytes,
+                 path,
+                 "tokenizer",
+                 err,
+                 0,
+                 true};
+    char *members;
+    size_t used = 0;
+    *s = (es_settings){0};
+    ES_TRY(es_mem_new(budget, bytes + 2, "JSON", (void **)&members, err));
+    es_status status = pick_members(&j, wanted, members, &used);
+    if (status == ES_OK)
+        status = es_settings_open(s, members, used, path, budget, err);
+    es_mem_free(budget, members);
+    return status;
 }
 
 /* Fine for one that was never opened. */
@@ -70,16 +133,23 @@ es_status es_settings_bool(const es_settings *s, const json_t *object, const cha
     return ES_OK;
 }
 
+/* A whole number up to 2^53, which f64 has exactly. */
+static bool take_whole(const json_t *value, int64_t *out)
+{
+    const double number = json_number_value(value), most = 9007199254740992.0;
+    if (!json_is_number(value) || !(number >= -most && number <= most))
+        return false;
+    *out = (int64_t)number;
+    return (double)*out == number;
+}
+
 es_status es_settings_int(const es_settings *s, const json_t *object, const char *key, int64_t *out,
                           es_error *err)
 {
     const json_t *value = json_object_get(object, key);
     if (!value || json_is_null(value))
         return ES_OK;
-    if (!json_is_integer(value))
-        return es_settings_fail(s, key, "a whole number", err);
-    *out = json_integer_value(value);
-    return ES_OK;
+    return take_whole(value, out) ? ES_OK : es_settings_fail(s, key, "a whole number", err);
 }
 
 es_status es_settings_text(const es_settings *s, const json_t *object, const char *key,
@@ -126,12 +196,10 @@ es_status es_settings_vocab(const es_settings *s, const json_t *model, es_vocab_
     if (!json_is_object(vocab))
         return es_settings_fail(s, "model.vocab", "an object", err);
     for (void *i = json_object_iter(vocab); i; i = json_object_iter_next(vocab, i)) {
-        const json_t *id = json_object_iter_value(i);
         const char *text = json_object_iter_key(i);
-        if (!json_is_integer(id))
+        es_vocab_entry entry = {.text = text, .bytes = strlen(text)};
+        if (!take_whole(json_object_iter_value(i), &entry.id))
             return es_settings_fail(s, text, "a whole number in model.vocab", err);
-        const es_vocab_entry entry = {
-            .text = text, .bytes = strlen(text), .id = json_integer_value(id)};
         ES_TRY(es_vocab_list_add(list, entry, err));
     }
     if (list->count == 0)
@@ -196,8 +264,8 @@ static es_status add_special(const es_settings *s, es_tokenizer_info *rules, boo
 {
     int *count = before ? &rules->prefix_count : &rules->suffix_count;
     int32_t *ids = before ? rules->prefix : rules->suffix;
-    const json_int_t value = json_integer_value(id);
-    if (!json_is_integer(id) || value < 0 || value > INT32_MAX)
+    int64_t value = -1;
+    if (!take_whole(id, &value) || value < 0 || value > INT32_MAX)
         return es_settings_fail(s, "post_processor", "made of token ids", err);
     if (*count == ES_TOKENIZER_SPECIALS)
         return es_fail_file(err, ES_E_UNSUPPORTED, s->path, -1, "tokenizer.postprocessor",

@@ -1,5 +1,7 @@
 #include "model/unicode.h"
 
+#include <string.h>
+
 #include <utf8proc.h>
 
 /* ---- UTF-8 ---- */
@@ -47,6 +49,11 @@ size_t es_utf8_next(const unsigned char *p, size_t bytes, int32_t *out)
 size_t es_utf8_put(int32_t c, unsigned char out[ES_UTF8_MOST])
 {
     return (size_t)utf8proc_encode_char(c, out);
+}
+
+size_t es_utf8_mark(const void *data, size_t bytes)
+{
+    return bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
 int64_t es_utf8_invalid(const char *text, size_t bytes)

@@ -16,6 +16,9 @@ size_t es_utf8_next(const unsigned char *p, size_t bytes, int32_t *out);
 /*! es_utf8_put() : write a character; returns its length. */
 size_t es_utf8_put(int32_t c, unsigned char out[ES_UTF8_MOST]);
 
+/*! es_utf8_mark() : 3 if the bytes begin with a byte order mark, which is no text, else 0. */
+size_t es_utf8_mark(const void *data, size_t bytes);
+
 /*! es_utf8_invalid() : offset of the first byte that is no UTF-8, or -1. */
 int64_t es_utf8_invalid(const char *text, size_t bytes);
 

@@ -233,6 +233,22 @@ static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_er
     return ES_OK;
 }
 
+/* How far the ids go without those of added tokens, which may repeat one of the vocabulary. */
+static es_status find_own_size(es_tokenizer *t, const es_vocab_list *list, es_error *err)
+{
+    bool *added;
+    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *added, "vocabulary", (void **)&added,
+                        err));
+    for (int64_t i = 0; i < list->count; i++)
+        added[list->entries[i].id] |= list->entries[i].added;
+    t->info.own_size = t->info.size;
+    while (t->info.own_size > 0 &&
+           (added[t->info.own_size - 1] || !es_tokenizer_token(t, t->info.own_size - 1)))
+        t->info.own_size--;
+    es_mem_free(t->budget, added);
+    return ES_OK;
+}
+
 /* Ids first: the size of every table follows from them. Added tokens come last in a list, so
  * that the vocabulary's own ids are there to be compared with. */
 static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_error *err)
@@ -254,6 +270,7 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     if (tokens < t->info.size)
         es_log(ES_LOG_WARN, "%s: %lld ids below %lld have no token", list->path,
                (long long)(t->info.size - tokens), (long long)t->info.size);
+    ES_TRY(find_own_size(t, list, err));
     ES_TRY(find_specials(t, list, err));
     return t->kind->prepare(t, list, err);
 }
@@ -285,6 +302,12 @@ static const char *const role_keys[ROLES] = {"unk_token", "cls_token", "sep_toke
 static const char *const role_defaults[ROLES] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"};
 
 /* ---- the configuration ---- */
+
+/* All keys of it that are used. */
+static const char *const config_keys[] = {
+    "do_lower_case", "strip_accents", "tokenize_chinese_chars",
+    "unk_token",     "cls_token",     "sep_token",
+    "pad_token",     "mask_token",    NULL};
 
 /* A token is written as a string or as an object with its content. */
 static es_status read_role(const es_settings *config, int role, const char **out, es_error *err)
@@ -321,7 +344,7 @@ static es_status fail_byte(const es_vocab_list *list, int64_t offset, bool nul, 
  * all ids behind it. A byte order mark and carriage returns are not part of a token. */
 static es_status read_lines(const char *data, size_t bytes, es_vocab_list *list, es_error *err)
 {
-    size_t at = bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at = es_utf8_mark(data, bytes);
     const int64_t invalid = es_utf8_invalid(data, bytes);
     const char *nul = bytes ? memchr(data, 0, bytes) : NULL;
     int64_t blank = 0;
@@ -413,7 +436,8 @@ es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *pa
         const char *slash = strrchr(path, '/');
         snprintf(name, sizeof name, "%.*stokenizer_config.json",
                  slash ? (int)(slash - path) + 1 : 0, path);
-        status = es_settings_open(&config, config_data, config_bytes, name, budget, err);
+        status =
+            es_settings_pick(&config, config_data, config_bytes, name, config_keys, budget, err);
         if (status == ES_OK)
             status = read_all(data, bytes, &config, &list, out, err);
     } else {

@@ -14,7 +14,8 @@ void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy)
                              .window = ES_POLICY_UNSET,
                              .sinks = ES_POLICY_UNSET,
                              .random = ES_POLICY_UNSET,
-                             .span = ES_POLICY_UNSET};
+                             .span = ES_POLICY_UNSET,
+                             .pool = ES_POLICY_UNSET};
 }
 
 static const es_policy *policy_of(const es_policy_spec *spec)
@@ -54,6 +55,10 @@ static es_status check_numbers(const es_policy_spec *spec, es_error *err)
                        "%lld draws with replacement, at most %d are made",
                        (long long)(spec->keys > spec->random ? spec->keys : spec->random),
                        ES_POLICY_MOST_DRAWS);
+    if (spec->pool > ES_POLICY_MOST_POOL)
+        return es_fail(err, ES_E_RANGE, "policy.keys", "a number of neighbours, at most 64",
+                       "pool is %lld", (long long)spec->pool);
+    ES_TRY(check_number(spec->pool, 0, "pool", err));
     return check_number(spec->span, 1, "span", err);
 }
 
@@ -64,6 +69,7 @@ static es_status check_parts(const es_policy_spec *spec, es_error *err)
     ES_TRY(check_part(spec, ES_PART_SINKS, spec->sinks != unset, "sinks", err));
     ES_TRY(check_part(spec, ES_PART_RANDOM, spec->random != unset, "random keys", err));
     ES_TRY(check_part(spec, ES_PART_SPAN, spec->span != unset, "span", err));
+    ES_TRY(check_part(spec, ES_PART_POOL, spec->pool != unset, "pool", err));
     ES_TRY(check_part(spec, ES_PART_CORRECTION, spec->correction != ES_CORRECTION_OWN,
                       "correction to choose", err));
     return check_part(spec, ES_PART_REPLACEMENT, spec->with_replacement, "draws with replacement",
@@ -106,8 +112,12 @@ es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error
 void es_policy_spec_fit(es_policy_spec *spec, bool causal)
 {
     const es_policy *policy = policy_of(spec);
-    if (!causal && policy->fit && spec->keys > 0 && spec->window == ES_POLICY_UNSET)
-        policy->fit(spec);
+    if (spec->keys <= 0)
+        return;
+    if (policy->fit)
+        policy->fit(spec, causal);
+    if (policy->parts & ES_PART_CORRECTION)
+        spec->correction = es_policy_corrects(spec) ? ES_CORRECTION_INVERSE : ES_CORRECTION_NONE;
 }
 
 bool es_policy_corrects(const es_policy_spec *spec)
@@ -124,7 +134,8 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
         return is_full(a) && is_full(b);
     return a->policy == b->policy && a->keys == b->keys && a->window == b->window &&
            a->sinks == b->sinks && a->random == b->random && a->span == b->span &&
-           a->correction == b->correction && a->with_replacement == b->with_replacement;
+           a->pool == b->pool && a->correction == b->correction &&
+           a->with_replacement == b->with_replacement;
 }
 
 /* ---- queries ---- */

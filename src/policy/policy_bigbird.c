@@ -8,22 +8,30 @@
 
 enum { GLOBAL = 4 };
 
+static int64_t window_of(const es_policy_spec *spec, int64_t global, bool causal)
+{
+    const int64_t left = spec->keys - global;
+    return es_part_window(spec, causal,
+                          spec->random == ES_POLICY_UNSET ? left / 2 : left - spec->random);
+}
+
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
-    const int64_t global = es_part_sinks(spec, GLOBAL), left = spec->keys - global;
-    const int64_t window = es_part_window(
-        spec, query, spec->random == ES_POLICY_UNSET ? left / 2 : left - spec->random);
+    const int64_t global = es_part_sinks(spec, GLOBAL);
     es_keep_range(choice, 0, global);
-    es_keep_window(choice, query, window);
+    es_keep_window(choice, query, window_of(spec, global, query->causal));
     const int64_t draws = es_part_or(spec->random, spec->keys - choice->sure_count);
     es_chance_draws(spec, choice, draws);
 }
 
-/* The query's own key is in any window, and where global tokens are all, one too many. */
-static void fit(es_policy_spec *spec)
+/* On two sides the query's own key is in any window, and where global tokens are all, one too many.
+ * Random keys stay what `keys` leaves: near an end they are more. */
+static void fit(es_policy_spec *spec, bool causal)
 {
-    if (spec->keys <= GLOBAL && spec->sinks == ES_POLICY_UNSET)
-        spec->sinks = spec->keys - 1;
+    if (!causal && spec->keys <= GLOBAL && spec->window == ES_POLICY_UNSET)
+        spec->sinks = es_part_or(spec->sinks, spec->keys - 1);
+    spec->sinks = es_part_sinks(spec, GLOBAL);
+    spec->window = window_of(spec, spec->sinks, causal);
 }
 
 const es_policy es_policy_row_bigbird = {

@@ -6,8 +6,13 @@
 
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
-    es_keep_window(choice, query, es_part_window(spec, query, spec->keys / 2));
+    es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys / 2));
     es_keep_best(choice, query->history, spec->keys - choice->sure_count);
+}
+
+static void fit(es_policy_spec *spec, bool causal)
+{
+    spec->window = es_part_window(spec, causal, spec->keys / 2);
 }
 
 const es_policy es_policy_row_heavy = {
@@ -16,4 +21,5 @@ const es_policy es_policy_row_heavy = {
     .needs = ES_POLICY_HISTORY,
     .parts = ES_PART_WINDOW,
     .deployable = true,
+    .fit = fit,
     .choose = choose};

@@ -12,14 +12,19 @@ int64_t es_part_sinks(const es_policy_spec *spec, int64_t own)
     return es_part_or(spec->sinks, own);
 }
 
-int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query, int64_t count)
+int64_t es_part_window(const es_policy_spec *spec, bool causal, int64_t count)
 {
-    return es_part_or(spec->window, query->causal ? count : count / 2);
+    return es_part_or(spec->window, causal ? count : count / 2);
 }
 
-void es_fit_window(es_policy_spec *spec, int64_t own)
+void es_fit_window(es_policy_spec *spec, int64_t own, bool causal)
 {
     const int64_t others = spec->keys - 1; /* without the query's own */
+    if (causal || spec->window != ES_POLICY_UNSET) {
+        spec->sinks = es_part_sinks(spec, own);
+        spec->window = es_part_or(spec->window, spec->keys - spec->sinks);
+        return;
+    }
     const int64_t sinks = es_part_or(spec->sinks, own < others ? own : others);
     spec->window = others > sinks ? (others - sinks) / 2 : 0;
     if (spec->sinks == ES_POLICY_UNSET)

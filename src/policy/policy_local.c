@@ -11,9 +11,16 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
         es_keep_range(choice, at / span * span, at / span * span + span);
 }
 
+static void fit(es_policy_spec *spec, bool causal)
+{
+    (void)causal;
+    spec->span = es_part_or(spec->span, spec->keys);
+}
+
 const es_policy es_policy_row_local = {.name = "local",
                                        .about = "the keys of the query's own block",
                                        .parts = ES_PART_SPAN,
                                        .amount = ES_PART_SPAN,
                                        .deployable = true,
+                                       .fit = fit,
                                        .choose = choose};

@@ -10,10 +10,10 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 {
     const int64_t global = es_part_sinks(spec, GLOBAL);
     es_keep_range(choice, 0, global);
-    es_keep_window(choice, query, es_part_window(spec, query, spec->keys - global));
+    es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys - global));
 }
 
-static void fit(es_policy_spec *spec) { es_fit_window(spec, GLOBAL); }
+static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, GLOBAL, causal); }
 
 const es_policy es_policy_row_longformer = {.name = "longformer",
                                             .about =

@@ -2,24 +2,25 @@
  *
  * The last `span` keys (32 unless given, all of them if `keys` are fewer; half on either side of a
  * query that sees both) are kept as they are. Every other key is judged by the weight that the last
- * `span` queries gave it or one of its three neighbours on either side, whichever is largest: where
- * something is looked at, what stands around it is kept with it. The largest fill up `keys`. */
+ * `span` queries gave it or one of its `pool` neighbours on either side (3 unless given), whichever
+ * is largest: where something is looked at, what stands around it is kept with it. The largest fill
+ * up `keys`. */
 #include "policy/policy_row.h"
 
 enum { NEIGHBOURS = 3 };
 
 /* choice->kept, which nobody needs without chance, holds what keys are judged by. */
-static void pool(const double *observed, es_choice *choice)
+static void judge(const double *observed, int64_t pool, es_choice *choice)
 {
     es_keep_others(choice);
     for (int64_t i = 0; i < choice->rest_count; i++) {
         const int64_t key = choice->rest[i];
         double most = observed[key];
-        for (int64_t k = i - NEIGHBOURS; k <= i + NEIGHBOURS; k++) {
+        for (int64_t k = i - pool; k <= i + pool; k++) {
             if (k < 0 || k >= choice->rest_count)
                 continue;
             const int64_t other = choice->rest[k]; /* the window may stand between */
-            if (other >= key - NEIGHBOURS && other <= key + NEIGHBOURS && observed[other] > most)
+            if (other >= key - pool && other <= key + pool && observed[other] > most)
                 most = observed[other];
         }
         choice->kept[key] = most;
@@ -30,23 +31,27 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 {
     const int64_t span = es_part_or(spec->span, ES_POLICY_SPAN);
     const int64_t near = span < spec->keys ? span : spec->keys;
-    es_keep_window(choice, query, es_part_window(spec, query, near));
-    pool(query->observed, choice);
+    es_keep_window(choice, query, es_part_window(spec, query->causal, near));
+    judge(query->observed, es_part_or(spec->pool, NEIGHBOURS), choice);
     es_keep_best(choice, choice->kept, spec->keys - choice->sure_count);
 }
 
-/* Where the window leaves some keys, they make up for its odd number. */
-static void fit(es_policy_spec *spec)
+/* On two sides a window has an odd number of keys. Keys beyond it make up for that, if any. */
+static void fit(es_policy_spec *spec, bool causal)
 {
-    if (spec->keys <= es_part_or(spec->span, ES_POLICY_SPAN))
-        spec->window = (spec->keys - 1) / 2;
+    spec->span = es_part_or(spec->span, ES_POLICY_SPAN);
+    spec->pool = es_part_or(spec->pool, NEIGHBOURS);
+    if (spec->keys > spec->span)
+        spec->window = es_part_window(spec, causal, spec->span);
+    else
+        spec->window = es_part_or(spec->window, causal ? spec->keys : (spec->keys - 1) / 2);
 }
 
 const es_policy es_policy_row_observe = {
     .name = "observe",
     .about = "the nearest keys and those that the last queries looked at (SnapKV)",
     .needs = ES_POLICY_OBSERVED,
-    .parts = ES_PART_WINDOW | ES_PART_SPAN,
+    .parts = ES_PART_WINDOW | ES_PART_SPAN | ES_PART_POOL,
     .deployable = true,
     .fit = fit,
     .choose = choose};

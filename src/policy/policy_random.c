@@ -14,6 +14,14 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_chance_draws(spec, choice, draws);
 }
 
+/* Without a window nothing near is sure, and random keys are what `keys` leaves: both stay unset.
+ */
+static void fit(es_policy_spec *spec, bool causal)
+{
+    (void)causal;
+    spec->sinks = es_part_or(spec->sinks, 0);
+}
+
 const es_policy es_policy_row_random = {.name = "random",
                                         .about = "keys at random, each number of them alike",
                                         .needs = ES_POLICY_CHANCE,
@@ -21,4 +29,5 @@ const es_policy es_policy_row_random = {.name = "random",
                                                  ES_PART_CORRECTION | ES_PART_REPLACEMENT,
                                         .amount = ES_PART_RANDOM,
                                         .deployable = true,
+                                        .fit = fit,
                                         .choose = choose};

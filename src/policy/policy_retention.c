@@ -13,6 +13,14 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_chance_each(spec, choice, (double)mean);
 }
 
+/* Without a window nothing near is sure, and random keys are what `keys` leaves: both stay unset.
+ */
+static void fit(es_policy_spec *spec, bool causal)
+{
+    (void)causal;
+    spec->sinks = es_part_or(spec->sinks, 0);
+}
+
 const es_policy es_policy_row_retention = {.name = "retention",
                                            .about = "each key on its own with the same probability",
                                            .needs = ES_POLICY_CHANCE,
@@ -20,4 +28,5 @@ const es_policy es_policy_row_retention = {.name = "retention",
                                                     ES_PART_RANDOM | ES_PART_CORRECTION,
                                            .amount = ES_PART_RANDOM,
                                            .deployable = true,
+                                           .fit = fit,
                                            .choose = choose};

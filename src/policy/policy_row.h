@@ -19,9 +19,9 @@ struct es_policy {
     unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
     bool deployable;
     bool corrects; /* as published, keys kept by chance count over their probability */
-    /* es_policy_spec_fit() of a spec with keys and without a window, for queries that see both
-     * sides; NULL: it keeps no more than `keys` anyway */
-    void (*fit)(es_policy_spec *spec);
+    /* Sets the parts that are unset, for es_policy_spec_fit(); NULL: it has none to set. Queries
+     * of a model that is not causal see both sides. */
+    void (*fit)(es_policy_spec *spec, bool causal);
     /* *choice is empty, has room for query->n keys, and everything was checked: spec->keys is
      * below query->n. NULL: keeps no set of keys. */
     void (*choose)(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice);
@@ -42,11 +42,12 @@ int64_t es_part_sinks(const es_policy_spec *spec, int64_t own);
 
 /*! es_part_window() : as given, or the window of about `count` keys: the last `count` if causal,
  *  count/2 on each side otherwise. */
-int64_t es_part_window(const es_policy_spec *spec, const es_policy_query *query, int64_t count);
+int64_t es_part_window(const es_policy_spec *spec, bool causal, int64_t count);
 
-/*! es_fit_window() : sinks, `own` unless given, and the widest window that goes with them. What is
- *  left over is one more sink, unless they were given. */
-void es_fit_window(es_policy_spec *spec, int64_t own);
+/*! es_fit_window() : sets sinks, `own` unless given, and the widest window that goes with them. On
+ *  two sides a window has an odd number of keys; what it leaves over is one more sink, unless sinks
+ *  were given. */
+void es_fit_window(es_policy_spec *spec, int64_t own, bool causal);
 
 /* ---- sets ---- */
 

@@ -9,10 +9,10 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 {
     const int64_t sinks = es_part_sinks(spec, SINKS);
     es_keep_range(choice, 0, sinks);
-    es_keep_window(choice, query, es_part_window(spec, query, spec->keys - sinks));
+    es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys - sinks));
 }
 
-static void fit(es_policy_spec *spec) { es_fit_window(spec, SINKS); }
+static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, SINKS, causal); }
 
 const es_policy es_policy_row_stream = {.name = "stream",
                                         .about = "sinks and the nearest keys (StreamingLLM)",

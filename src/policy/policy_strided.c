@@ -9,8 +9,8 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     const int64_t n = query->n, at = query->position, others = spec->keys - spec->keys / 2;
     const int64_t stride = es_part_or(spec->span, others > 0 ? (n + others - 1) / others : n);
     const int64_t strided = (n + stride - 1) / stride; /* at most */
-    const int64_t window =
-        es_part_window(spec, query, spec->keys == ES_POLICY_UNSET ? stride : spec->keys - strided);
+    const int64_t window = es_part_window(
+        spec, query->causal, spec->keys == ES_POLICY_UNSET ? stride : spec->keys - strided);
     const int64_t near = at < 0 ? n : at + (query->causal ? 1 : 0) - window;
     int64_t key = at < 0 ? 0 : at % stride;
     for (; key < near && key < n; key += stride)

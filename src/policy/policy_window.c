@@ -3,10 +3,13 @@
 
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
-    es_keep_window(choice, query, es_part_window(spec, query, spec->keys));
+    es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys));
 }
 
-static void fit(es_policy_spec *spec) { spec->window = (spec->keys - 1) / 2; }
+static void fit(es_policy_spec *spec, bool causal)
+{
+    spec->window = es_part_or(spec->window, causal ? spec->keys : (spec->keys - 1) / 2);
+}
 
 const es_policy es_policy_row_window = {.name = "window",
                                         .about = "the nearest keys",

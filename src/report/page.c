@@ -94,7 +94,7 @@ static void put_claims(es_sink *s, const es_book *book, long long number)
     for (int64_t i = 0; i < book->count; i++)
         if (book->tables[i].owner && es_page_claims_fit(&book->tables[i])) {
             es_page_table_id(id, number, i);
-            es_page_claims_html(s, &book->tables[i], number, id);
+            es_page_claims_html(s, book, &book->tables[i], number, id);
         }
 }
 

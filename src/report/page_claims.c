@@ -1,5 +1,5 @@
-/* page_claims.c : claims as a table to be read: statement, prediction, measurement, slack, verdict.
- */
+/* page_claims.c : claims as a table to be read, in their groups: statement, prediction,
+ * measurement, slack, verdict; and which texts of the papers were available. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static void put_relation(es_sink *s, const char *relation, double predicted)
 
 /* ---- sentences ---- */
 
-/* A conclusion begins with the comparison that decides, "Holds in 3 of 3 comparisons; tightest: ...
- * (0.3 standard errors inside). ", whose numbers stand beside it; what follows is the conclusion.
- */
+/* A conclusion begins with the comparison that decides, "Confirmed in 3 of 3 comparisons; tightest:
+ * ... (0.3 standard errors inside). ", whose numbers stand beside it; what follows is the
+ * conclusion. */
 static const char *after_comparison(const char *conclusion)
 {
     const char *end = strstr(conclusion, "comparison") ? strstr(conclusion, "). ") : NULL;
@@ -106,7 +106,71 @@ static void put_claim(es_sink *s, const es_run_table *t, long long number, int64
     es_sink_put(s, "</tr>\n");
 }
 
-void es_page_claims_html(es_sink *s, const es_book_table *t, long long number, const char *id)
+/* ---- groups ---- */
+
+/* "14 consistent, 1 undecided": verdicts of rows from .. to - 1. */
+static void put_tally(es_sink *s, const es_run_table *t, int64_t from, int64_t to)
+{
+    const char *comma = "";
+    for (int64_t i = from; i < to; i++) {
+        const char *verdict = es_book_text(t, "verdict", i);
+        long long count = 0;
+        for (int64_t j = from; j < to; j++)
+            if (strcmp(es_book_text(t, "verdict", j), verdict) == 0) {
+                if (j < i)
+                    break; /* counted at its first row */
+                count++;
+            }
+        if (!count)
+            continue;
+        es_sink_format(s, "%s%lld ", comma, count);
+        es_sink_text(s, verdict);
+        comma = ", ";
+    }
+}
+
+/* The heading of a group, if one begins with row `from`. */
+static void put_group(es_sink *s, const es_run_table *t, int64_t from)
+{
+    const char *group = es_book_text(t, "group", from);
+    int64_t to = from;
+    if (!*group || (from && strcmp(es_book_text(t, "group", from - 1), group) == 0))
+        return;
+    while (to < t->rows && strcmp(es_book_text(t, "group", to), group) == 0)
+        to++;
+    es_sink_put(s, "<tr role=\"row\" class=\"group\"><th scope=\"rowgroup\" role=\"rowheader\" "
+                   "colspan=\"6\">");
+    es_sink_text(s, group);
+    es_sink_put(s, ": <span class=\"quiet\">");
+    put_tally(s, t, from, to);
+    es_sink_put(s, "</span></th></tr>\n");
+}
+
+/* ---- papers ---- */
+
+static void put_papers(es_sink *s, const es_book *book)
+{
+    for (int64_t i = 0; i < book->count; i++) {
+        const es_run_table *t = &book->tables[i].data;
+        if (!book->tables[i].owner || !es_book_column_of(t, "arxiv"))
+            continue;
+        es_sink_put(s, "<div class=\"note papers\"><p>Texts of the papers that were available: "
+                       "statements are taken from these, in our words.</p>\n<ul>\n");
+        for (int64_t row = 0; row < t->rows && row < ES_BOOK_ROWS; row++) {
+            es_sink_put(s, "<li>");
+            es_sink_text(s, es_book_text(t, "title", row));
+            es_sink_put(s, " (arXiv ");
+            es_sink_text(s, es_book_text(t, "arxiv", row));
+            es_sink_put(s, "): ");
+            es_sink_text(s, es_book_text(t, "text", row));
+            es_sink_put(s, "</li>\n");
+        }
+        es_sink_put(s, "</ul></div>\n");
+    }
+}
+
+void es_page_claims_html(es_sink *s, const es_book *book, const es_book_table *t, long long number,
+                         const char *id)
 {
     static const char *const heads[] = {"predicted", "measured", "slack", "in se"};
     es_sink_format(s,
@@ -120,12 +184,17 @@ void es_page_claims_html(es_sink *s, const es_book_table *t, long long number, c
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         es_sink_format(s, "<th scope=\"col\" role=\"columnheader\" class=\"n\">%s</th>", heads[i]);
     es_sink_put(s, "</tr></thead>\n<tbody role=\"rowgroup\">\n");
-    for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++)
+    for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++) {
+        put_group(s, &t->data, i);
         put_claim(s, &t->data, number, i);
+    }
     es_sink_put(s, "</tbody>\n</table>\n<p class=\"note\">Numbers are those of the piece of "
                    "evidence that is nearest to refuting the claim, ± one standard error. Slack is "
                    "how far it is inside what is claimed, in units of the prediction and in "
                    "standard errors; below 0 it is outside. All pieces of a claim together "
-                   "refuse it wrongly with a probability of at most 0.2 %; it is not decided "
-                   "where errors are too large to tell.</p>\n</div>\n");
+                   "refuse it wrongly with a probability of at most 0.2 %; it is undecided "
+                   "where errors are too large to tell. Readings and habits are what no paper "
+                   "states; they are expected to fail.</p>\n");
+    put_papers(s, book);
+    es_sink_put(s, "</div>\n");
 }

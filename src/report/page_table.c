@@ -12,19 +12,23 @@
 
 /* ---- cells ---- */
 
-/* Words first, colour second. What does not hold is bad news only where it was expected to. */
+/* Words first, colour second. A reading that fails is no bad news: it is expected to. */
 void es_page_badge(es_sink *s, const es_run_table *t, int64_t row)
 {
+    static const struct {
+        const char *verdict, *kind;
+    } known[] = {{"consistent", "good"},
+                 {"confirmed", "good"},
+                 {"contradicted", "bad"},
+                 {"not confirmed", "bad"},
+                 {"fails as a reading", "known"}};
     const char *verdict = es_book_text(t, "verdict", row), *kind = "open";
-    if (strcmp(verdict, "holds") == 0)
-        kind = "good";
-    else if (strcmp(verdict, "does not hold") == 0)
-        kind = strcmp(es_book_text(t, "expected", row), verdict) == 0 ? "known" : "bad";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(verdict, known[i].verdict) == 0)
+            kind = known[i].kind;
     es_sink_format(s, "<span class=\"badge %s\">", kind);
     es_sink_text(s, verdict);
     es_sink_put(s, "</span>");
-    if (strcmp(kind, "known") == 0)
-        es_sink_put(s, " <span class=\"quiet\">as expected</span>");
 }
 
 /* A column with the form that its numbers share and how wide they are, in letters. */

@@ -20,8 +20,10 @@ void es_page_badge(es_sink *s, const es_run_table *t, int64_t row);
 /* Does the table hold claims: statements with a verdict and a conclusion? */
 bool es_page_claims_fit(const es_book_table *t);
 
-/* The table of claims as people read them: a line for the statement, one for what to conclude,
- * which opens on the rest, and numbers beside them. `number` is that of the run. */
-void es_page_claims_html(es_sink *s, const es_book_table *t, long long number, const char *id);
+/* The table of claims as people read them, group by group: a line for the statement, one for what
+ * to conclude, which opens on the rest, and numbers beside them; and which texts of the papers were
+ * available, from table "papers" of the book. `number` is that of the run. */
+void es_page_claims_html(es_sink *s, const es_book *book, const es_book_table *t, long long number,
+                         const char *id);
 
 #endif

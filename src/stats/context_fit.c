@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/special.h"
 
 /* ---- what is given ---- */
 
@@ -40,34 +41,6 @@ static int64_t different(const double *c, int64_t count, int64_t enough)
             seen[found++] = c[i];
     }
     return found;
-}
-
-/* ---- quantiles of Student's t with a whole number of degrees of freedom ---- */
-
-/* P(|t| <= x): a finite sum in the angle whose tangent is x/sqrt(nu). */
-static double student_within(double x, int64_t nu)
-{
-    const double angle = atan(x / sqrt((double)nu)), c2 = cos(angle) * cos(angle);
-    double term = nu % 2 ? cos(angle) : 1.0, sum = 0.0;
-    for (int64_t k = nu % 2 ? 3 : 2; k <= nu; k += 2) {
-        sum += term;
-        term *= c2 * (double)(k - 1) / (double)k;
-    }
-    return nu % 2 ? 0.6366197723675814 * (angle + sin(angle) * sum) : sin(angle) * sum;
-}
-
-/* The x with P(|t| <= x) = level. Beyond 10^4 degrees the law is normal to 1e-4. */
-static double student_quantile(double level, int64_t nu)
-{
-    double low = 0.0, high = 1.0;
-    nu = nu > 10000 ? 10000 : nu;
-    while (student_within(high, nu) < level && high < 1e8)
-        high *= 2.0;
-    for (int i = 0; i < 100; i++) {
-        const double mid = 0.5 * (low + high);
-        *(student_within(mid, nu) < level ? &low : &high) = mid;
-    }
-    return high;
 }
 
 /* ---- intervals ---- */
@@ -239,7 +212,8 @@ static es_status measure_curve(fit_job *f, double level, double log_mean, es_con
         f->scale = sqrt(squares / (m - 3.0));
     /* Points on the curve to rounding: rounding is their noise. */
     f->scale = fmax(f->scale, 1e-15 * size);
-    const double factor = variance_factor(f), t = student_quantile(level, f->p.count - 3);
+    const double factor = variance_factor(f);
+    const double t = es_student_quantile(m - 3.0, 0.5 * (1.0 - level));
     f->spread2 = f->scale * f->scale * factor;
     f->excess = t * t * factor * mean_slope(f);
     out->scatter = f->scale;

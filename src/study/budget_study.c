@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "store/file.h"
 #include "study/answer_kit.h"
+#include "study/pool_params.h"
 
 /* ---- parameters ---- */
 
@@ -82,6 +83,7 @@ static const es_param params[] = {
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(allow_trailing), .aside = true},
+    ES_INVALID_PARAM(budget_params, invalid),
     {0}};
 
 /* ---- what is asked ---- */
@@ -112,7 +114,7 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
                                 .allow_trailing = p->allow_trailing};
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "budget.classifier", "--verify FILE",

@@ -28,7 +28,8 @@ typedef struct budget_params {
     int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
     double ratio, error, loss;
     es_grid frontier;
-    int cache; /* index into budget_dtypes */
+    int cache;   /* index into budget_dtypes */
+    int invalid; /* as es_text_invalid */
     bool deployable, rivals, everywhere, allow_trailing;
 } budget_params;
 

@@ -28,12 +28,15 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
 static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
                            budget_text *t, es_error *err)
 {
+    const budget_params *p = job->params;
     const budget_state *s = job->state;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = files->at,
                                  .n_texts = files->count,
                                  .length = length,
+                                 .vocab = s->config->vocab,
+                                 .invalid = (es_text_invalid)p->invalid,
                                  .running = s->config->causal,
                                  .start = info.prefix,
                                  .n_start = s->config->causal ? info.prefix_count : 0};
@@ -48,6 +51,7 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
     budget_state *s = job->state;
     const es_task_spec spec = {.tokenizer = s->tokenizer,
                                .positions = s->config->positions,
+                               .vocab = s->config->vocab,
                                .least = 1,
                                .most = p->verify_blocks,
                                .concat = p->concat,
@@ -83,7 +87,7 @@ es_status budget_read_texts(es_job *job, es_error *err)
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    ES_TRY(es_model_check_vocab(s->model, es_tokenizer_describe(s->tokenizer).size, err));
+    ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
     ES_TRY(read_text(job, &p->texts, s->n, p->blocks, &s->text, err));
     if (p->others.count)
         ES_TRY(read_text(job, &p->others, s->n, p->blocks, &s->others, err));

@@ -15,6 +15,9 @@
 /* Elements of an array, as counts of tokens and scales are typed. */
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 
+/* Titles of the papers: the source of what they state. */
+extern const char es_paper_a[], es_paper_b[], es_paper_c[], es_paper_d[];
+
 typedef es_status (*es_claim_fn)(const es_claim_opts *opts, es_finding *out, es_error *err);
 
 typedef struct es_claim_entry {
@@ -22,7 +25,7 @@ typedef struct es_claim_entry {
     es_claim_fn check;
 } es_claim_entry;
 
-extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_pitfalls[],
+extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_habits[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
     es_claims_average[], es_claims_collapse[], es_claims_rope[], es_claims_sparse[];
 
@@ -48,7 +51,22 @@ void es_finding_remark(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
 /*! es_finding_decide() : the verdict of every piece, and of the finding: that of the gravest.
  * es_finding_conclude() : the same, and the conclusion. */
 void es_finding_decide(es_finding *f);
-void es_finding_conclude(es_finding *f, es_verdict expected);
+void es_finding_conclude(es_finding *f, es_claim_group group);
+
+/* How many claims of each group got which verdict. */
+typedef struct es_claim_tally {
+    int64_t of[ES_CLAIM_GROUPS][3]; /* [group][verdict] */
+} es_claim_tally;
+
+/*! es_claim_tally_group() : claims of a group, whatever their verdict. */
+int64_t es_claim_tally_group(const es_claim_tally *tally, es_claim_group group);
+
+/*! es_claim_tally_unexpected() : claims that should hold and fail: contradicted statements of
+ *  papers and results that are not confirmed. A reading that fails is none of them. */
+int64_t es_claim_tally_unexpected(const es_claim_tally *tally);
+
+/*! es_claim_headline() : the tally as one sentence, into out (room): papers, results, readings. */
+void es_claim_headline(const es_claim_tally *tally, char *out, size_t room);
 
 /*! es_effort_pick() : `quick` or `paper`, as the effort says. */
 static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, int64_t paper)
@@ -108,12 +126,6 @@ es_status es_trial_rate(es_trial *trial, int64_t s, es_trial_error which, es_mea
 /*! es_trial_rms() : root mean square over replicates of an error, at scale s and size i. */
 es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error which,
                        es_measured *out, es_error *err);
-
-/*! es_trial_above() : the mean error at the largest n over C n^-exponent, with C from the mean
- * error at the smallest; its standard error is that of a ratio of means over the same replicates.
- */
-es_status es_trial_above(es_trial *trial, int64_t s, es_trial_error which, double exponent,
-                         es_measured *out, es_error *err);
 
 /*! es_trial_horizons() : of the head at scale s. */
 es_status es_trial_horizons(es_trial *trial, int64_t s, es_horizons *out, es_error *err);

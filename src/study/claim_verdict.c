@@ -3,6 +3,7 @@
  * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. And
  * the words follow from the verdict: what a claim has to say about its numbers is kept for the
  * verdict it was written for. */
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,11 +14,36 @@
 #include "study/answer_kit.h"
 #include "study/claim_kit.h"
 
-const char *es_verdict_name(es_verdict verdict)
+static const struct {
+    const char *name, *holds, *fails;
+    es_verdict expected;
+} groups[ES_CLAIM_GROUPS] = {
+    [ES_CLAIM_PAPER] = {"statements of the papers", "consistent", "contradicted", ES_VERDICT_HOLDS},
+    [ES_CLAIM_RESULT] = {"results of this project", "confirmed", "not confirmed", ES_VERDICT_HOLDS},
+    [ES_CLAIM_READING] = {"readings and habits", "holds as a reading", "fails as a reading",
+                          ES_VERDICT_FAILS},
+};
+
+static bool is_group(es_claim_group group)
 {
-    return verdict == ES_VERDICT_HOLDS   ? "holds"
-           : verdict == ES_VERDICT_FAILS ? "does not hold"
-                                         : "not decided";
+    return group >= ES_CLAIM_PAPER && group <= ES_CLAIM_READING;
+}
+
+const char *es_claim_group_name(es_claim_group group)
+{
+    return is_group(group) ? groups[group].name : "";
+}
+
+es_verdict es_claim_expected(es_claim_group group)
+{
+    return is_group(group) ? groups[group].expected : ES_VERDICT_UNDECIDED;
+}
+
+const char *es_claim_verdict_name(es_claim_group group, es_verdict verdict)
+{
+    if (!is_group(group) || verdict == ES_VERDICT_UNDECIDED)
+        return "undecided";
+    return verdict == ES_VERDICT_HOLDS ? groups[group].holds : groups[group].fails;
 }
 
 const char *es_relation_name(es_relation relation)
@@ -181,17 +207,15 @@ static int count_of(const es_finding *f, es_verdict verdict)
     return count;
 }
 
-/* "Does not hold in 2 of 9 comparisons; furthest off" */
-static void say_verdict(const es_finding *f, char *out, size_t room)
+/* "Contradicted in 2 of 9 comparisons; furthest off" */
+static void say_verdict(const es_finding *f, es_claim_group group, char *out, size_t room)
 {
-    const int of = count_of(f, f->verdict);
-    const char *many = f->count == 1 ? "comparison" : "comparisons";
-    if (f->verdict == ES_VERDICT_HOLDS)
-        snprintf(out, room, "Holds in %d of %d %s; tightest", of, f->count, many);
-    else if (f->verdict == ES_VERDICT_FAILS)
-        snprintf(out, room, "Does not hold in %d of %d %s; furthest off", of, f->count, many);
-    else
-        snprintf(out, room, "Not decided in %d of %d %s; most in doubt", of, f->count, many);
+    const char *which = f->verdict == ES_VERDICT_HOLDS   ? "tightest"
+                        : f->verdict == ES_VERDICT_FAILS ? "furthest off"
+                                                         : "most in doubt";
+    snprintf(out, room, "%s in %d of %d comparison%s; %s", es_claim_verdict_name(group, f->verdict),
+             count_of(f, f->verdict), f->count, f->count == 1 ? "" : "s", which);
+    out[0] = (char)toupper((unsigned char)out[0]);
 }
 
 /* "5.1", "248": two digits, and from ten on whole. */
@@ -227,14 +251,59 @@ static void say_piece(const es_evidence *e, char *out, size_t room)
              es_relation_name(e->relation), e->predicted, distance);
 }
 
-void es_finding_conclude(es_finding *f, es_verdict expected)
+void es_finding_conclude(es_finding *f, es_claim_group group)
 {
     char verdict[96], piece[256] = "there is no evidence";
     es_finding_decide(f);
-    say_verdict(f, verdict, sizeof verdict);
+    say_verdict(f, group, verdict, sizeof verdict);
     if (f->count)
         say_piece(&f->evidence[f->decisive], piece, sizeof piece);
-    const bool fits = f->verdict == expected && f->remark[0];
+    const bool fits = f->verdict == es_claim_expected(group) && f->remark[0];
     snprintf(f->conclusion, sizeof f->conclusion, "%s: %s.%s%s", verdict, piece, fits ? " " : "",
              fits ? f->remark : "");
+}
+
+/* ---- tallies ---- */
+
+int64_t es_claim_tally_group(const es_claim_tally *tally, es_claim_group group)
+{
+    return tally->of[group][ES_VERDICT_HOLDS] + tally->of[group][ES_VERDICT_FAILS] +
+           tally->of[group][ES_VERDICT_UNDECIDED];
+}
+
+int64_t es_claim_tally_unexpected(const es_claim_tally *tally)
+{
+    return tally->of[ES_CLAIM_PAPER][ES_VERDICT_FAILS] +
+           tally->of[ES_CLAIM_RESULT][ES_VERDICT_FAILS];
+}
+
+/* " (2 undecided)", or nothing. */
+static const char *say_undecided(const es_claim_tally *tally, es_claim_group group,
+                                 char out[ES_SAY_ROOM])
+{
+    const int64_t count = tally->of[group][ES_VERDICT_UNDECIDED];
+    out[0] = '\0';
+    if (count)
+        snprintf(out, ES_SAY_ROOM, " (%lld undecided)", (long long)count);
+    return out;
+}
+
+void es_claim_headline(const es_claim_tally *tally, char *out, size_t room)
+{
+    const long long contradicted = tally->of[ES_CLAIM_PAPER][ES_VERDICT_FAILS];
+    char some[ES_SAY_ROOM] = "none is", open[ES_CLAIM_GROUPS][ES_SAY_ROOM];
+    if (contradicted)
+        snprintf(some, sizeof some, "%lld %s", contradicted, contradicted == 1 ? "is" : "are");
+    snprintf(out, room,
+             "Of %lld statements of four papers %s contradicted at the sizes tried%s; %lld of %lld "
+             "results of this project are confirmed%s; %lld of %lld readings and habits fail as "
+             "readings%s.",
+             (long long)es_claim_tally_group(tally, ES_CLAIM_PAPER), some,
+             say_undecided(tally, ES_CLAIM_PAPER, open[ES_CLAIM_PAPER]),
+             (long long)tally->of[ES_CLAIM_RESULT][ES_VERDICT_HOLDS],
+             (long long)es_claim_tally_group(tally, ES_CLAIM_RESULT),
+             say_undecided(tally, ES_CLAIM_RESULT, open[ES_CLAIM_RESULT]),
+             (long long)tally->of[ES_CLAIM_READING][ES_VERDICT_FAILS],
+             (long long)es_claim_tally_group(tally, ES_CLAIM_READING),
+             say_undecided(tally, ES_CLAIM_READING, open[ES_CLAIM_READING]));
 }

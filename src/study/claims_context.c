@@ -16,8 +16,6 @@
 
 enum { EXPERIMENT = ES_EXPERIMENT_CLAIMS + 6, MOST = 64 };
 
-static const char paper_c[] = "Critical attention scaling in long-context transformers";
-
 /* Score scales in units of gamma_c = 1/(1 - rho^), rho^ the replicate's own mean cosine. */
 enum { HALF, BELOW, AT, ABOVE, BEYOND, TIMES };
 static const double times[TIMES] = {0.5, 0.9, 1.0, 1.1, 1.5};
@@ -222,23 +220,22 @@ static es_status check_nominal(const es_claim_opts *opts, es_finding *out, es_er
 }
 
 const es_claim_entry es_claims_collapse[] = {
-    {{"collapse-threshold", paper_c,
+    {{"collapse-threshold", es_paper_c,
       "Tokens of mutual cosine rho under scores scaled by gamma ln n collapse to one direction for "
       "gamma below 1/(1-rho), and each sees itself alone above",
-      ES_VERDICT_HOLDS},
+      ES_CLAIM_PAPER},
      check_threshold},
-    {{"collapse-critical", paper_c,
+    {{"collapse-critical", es_paper_c,
       "At gamma = 1/(1-rho) outputs have cosine 4 rho/(1 + 3 rho) for n to infinity",
-      ES_VERDICT_HOLDS},
+      ES_CLAIM_PAPER},
      check_value},
-    {{"collapse-window", "worked out from Critical attention scaling in long-context transformers",
-      "At finite n the transition has a relative width of 4.4/ln n in gamma", ES_VERDICT_HOLDS},
+    {{"collapse-window", "derived: THEORY 7",
+      "At finite n the transition has a relative width of 4.4/ln n in gamma", ES_CLAIM_RESULT},
      check_window},
-    {{"collapse-nominal-rho",
-      "a reading of Critical attention scaling in long-context transformers",
+    {{"collapse-nominal-rho", "a reading of a threshold; no paper says it",
       "In the random model the threshold is 1/(1-rho) with the rho of the law: batches differ by "
       "noise only",
-      ES_VERDICT_FAILS},
+      ES_CLAIM_READING},
      check_nominal},
     {{0}, 0}};
 
@@ -246,7 +243,6 @@ const es_claim_entry es_claims_collapse[] = {
 
 enum { PLACES = ES_EXPERIMENT_CLAIMS + 7, SIZES = 64, SMALLEST = 128, LARGE = 4096 };
 
-static const char paper_d[] = "Effective Long-Context Scaling of Foundation Models";
 static const double old_base = 10000.0, new_base = 500000.0;
 
 /* The sum swings around the integral, and swings are no random numbers; but places are. Every draw
@@ -355,17 +351,18 @@ static es_status check_granularity(const es_claim_opts *opts, es_finding *out, e
 }
 
 const es_claim_entry es_claims_rope[] = {
-    {{"rope-decay", paper_d,
+    {{"rope-decay", es_paper_d,
       "With rotary positions the score of two equal vectors falls with the logarithm of their "
       "distance, down to 0 at a distance proportional to the base",
-      ES_VERDICT_HOLDS},
+      ES_CLAIM_PAPER},
      check_decay},
-    {{"rope-first-negative", "a reading of Effective Long-Context Scaling of Foundation Models",
-      "A base 50 times as large keeps scores positive up to 50 times the distance",
-      ES_VERDICT_FAILS},
+    {{"rope-first-negative", "a reading of the mean over many dimensions; no paper says it",
+      "The distance up to which scores of equal vectors stay positive grows in proportion to the "
+      "base",
+      ES_CLAIM_READING, "One head size, d = 128, and two bases"},
      check_first},
-    {{"rope-granularity", paper_d,
-      "Neighbouring positions differ by 1/ln(base) in the mean over pairs, for many dimensions",
-      ES_VERDICT_FAILS},
+    {{"rope-granularity", "a rounding in reading notes; the paper's own text was not at hand",
+      "The mean turn between neighbouring positions tends to 1/ln(base) for many dimensions",
+      ES_CLAIM_READING},
      check_granularity},
     {{0}, 0}};

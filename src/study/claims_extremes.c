@@ -16,8 +16,6 @@
 
 /* ======== the worst query of a ball ======== */
 
-static const char paper_a[] = "Token Sample Complexity of Attention";
-
 /* One dimension, S = A = V = 1: H1 = 1, and the limit field can be sampled. */
 static const double one = 1.0;
 static const int64_t ball_sizes[] = {1000, 4000, 16000};
@@ -152,11 +150,11 @@ static es_status check_growth(const es_claim_opts *opts, es_finding *out, es_err
 }
 
 const es_claim_entry es_claims_ball[] = {
-    {{"ball-rate", paper_a, "The largest error over all queries |x| <= R falls like C(R)/sqrt(n)",
-      ES_VERDICT_HOLDS},
+    {{"ball-rate", es_paper_a,
+      "The largest error over all queries |x| <= R falls like C(R)/sqrt(n)", ES_CLAIM_PAPER},
      check_ball_rate},
-    {{"ball-growth", paper_a, "C(R) grows with R at most like e^(R^2 |S^1/2 A|^2)",
-      ES_VERDICT_HOLDS},
+    {{"ball-growth", es_paper_a, "C(R) grows with R at most like e^(R^2 |S^1/2 A|^2)",
+      ES_CLAIM_PAPER},
      check_growth},
     {{0}, 0}};
 
@@ -226,12 +224,12 @@ static es_status check_leading(const es_claim_opts *opts, es_finding *out, es_er
 }
 
 const es_claim_entry es_claims_hardmax[] = {
-    {{"hardmax-exact", "derived from Token Sample Complexity of Attention",
-      "At infinite score scale in one dimension E|m_n| = E max|X| - E max X", ES_VERDICT_HOLDS},
+    {{"hardmax-exact", "derived: THEORY 5",
+      "At infinite score scale in one dimension E|m_n| = E max|X| - E max X", ES_CLAIM_RESULT},
      check_exact},
-    {{"hardmax-law", "Token Sample Complexity of Attention",
+    {{"hardmax-law", es_paper_a,
       "At infinite score scale the error falls only like 1/sqrt(log n): ln 4/(2 sqrt(2 ln n))",
-      ES_VERDICT_HOLDS,
+      ES_CLAIM_PAPER,
       "A leading term, allowed to be off by the next order, ln ln n/(4 ln n): slack says how much "
       "of that is left"},
      check_leading},
@@ -304,6 +302,6 @@ const es_claim_entry es_claims_sphere[] = {
     {{"sphere-covariance", "Token Sample Complexity of Attention, its code",
       "On the sphere the limit's outputs have a covariance that shares the head's singular "
       "vectors, with eigenvalues given by a Dirichlet integral",
-      ES_VERDICT_HOLDS},
+      ES_CLAIM_PAPER},
      check_covariance},
     {{0}, 0}};

@@ -88,12 +88,13 @@ static es_status read_text(es_job *job, es_error *err)
                          "pieces of %lld tokens; the model has %lld positions",
                          (long long)p->length, (long long)c->positions);
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    const es_tokenizer_info info = es_tokenizer_describe(s->tokenizer);
-    ES_TRY(es_model_check_vocab(s->model, info.size, err));
+    ES_TRY(es_model_check_tokenizer(c, es_model_folder(s->model), s->tokenizer, err));
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = p->texts.at,
                                  .n_texts = p->texts.count,
-                                 .length = p->length};
+                                 .length = p->length,
+                                 .vocab = c->vocab,
+                                 .invalid = (es_text_invalid)p->invalid};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     return choose_blocks(job, p->length, err);
 }
@@ -106,7 +107,7 @@ es_status depth_model_open(es_job *job, es_error *err)
     if (!p->model || !p->texts.count)
         return es_refuse(err, "depth.options", "--model MODEL --text FILE, or --synthetic",
                          "there is no %s", p->model ? "text" : "model");
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     const es_model_config *c = es_model_config_of(s->model);
     if (!es_params_given(job->given, "layer"))
         p->layer = -1;
@@ -288,7 +289,7 @@ static const es_column row_columns[] = {
     ES_POLICY_COLUMNS,
     {"error", "error", "spreads", ES_FORMAT_REAL,
      "root mean square distance of hidden states from the full model's, over that of the full "
-     "model's from their mean in the block",
+     "model's from their mean in the block; of a decoder over the block's second half",
      .error = "error_se"},
     {"predicted", "predicted", "spreads", ES_FORMAT_REAL,
      "by the recursion error^2 = gain^2 error^2 + own^2 from the first layer on",
@@ -318,7 +319,7 @@ static const es_column row_columns[] = {
      .error = "absolute_se"},
     {"spread", "spread", "", ES_FORMAT_SHORT, "of the layer's output"},
     {"kept", "kept", "keys", ES_FORMAT_SHORT,
-     "keys of a query, as often as they are drawn; mean over heads and queries"},
+     "keys of a query, as often as they are drawn; mean over heads and all queries of a block"},
     {"empty", "empty", "queries", ES_FORMAT_COUNT,
      "queries for which chance kept no key, of all heads and blocks: they attend to themselves"},
     {0}};
@@ -396,8 +397,8 @@ static void tell_policy(es_answer *a, const es_policy_spec *spec, const layer_ro
     char name[ES_POLICY_ROOM], error[ES_SAY_ROOM], predicted[ES_SAY_ROOM], ratio[ES_SAY_ROOM];
     char where[2 * ES_SAY_ROOM];
     es_answer_tell(a,
-                   "%s: the last hidden state is off by %s spreads, %s predicted from gains and "
-                   "own errors (predicted/measured %s)%s.",
+                   "%s: the last hidden state is off by %s of its spread, %s predicted from gains "
+                   "and own errors (predicted/measured %s)%s.",
                    es_policy_say(spec, name),
                    es_say_number(last->value[ERROR], last->se[ERROR], error),
                    es_say_number(last->value[PREDICTED], last->se[PREDICTED], predicted),
@@ -530,11 +531,19 @@ static void tell_setting(const es_job *job, es_answer *a)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
+    const bool causal = es_model_config_of(s->model)->causal;
     char where[ES_SAY_ROOM] = "all layers";
+    bool ideal = false;
     if (p->layer >= 0)
         snprintf(where, sizeof where, "layer %lld alone", (long long)p->layer);
-    es_answer_tell(a, "Keys are dropped in %s; %lld blocks of %lld tokens.", where,
-                   (long long)s->blocks, (long long)p->length);
+    for (int64_t i = 0; i < s->policies.count; i++)
+        ideal = ideal || !es_policy_rolls(&s->policies.specs[i]);
+    es_answer_tell(a,
+                   "Keys are dropped in %s; %lld blocks of %lld tokens%s.%s What the model then "
+                   "answers: see loss and downstream.",
+                   where, (long long)s->blocks, (long long)p->length,
+                   causal ? ", errors over the second half of each, as in budget" : "",
+                   ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
 es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)

@@ -3,6 +3,7 @@
 #include "study/depth_study.h"
 
 #include "base/error.h"
+#include "study/pool_params.h"
 #include "study/setting_params.h"
 
 static const char *const norms[] = {"none", "layer", "both", NULL};
@@ -14,6 +15,7 @@ static const es_param params[] = {
      "cache of the Hugging Face hub",
      FIELD(model)},
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},
+    ES_INVALID_PARAM(depth_params, invalid),
     {"blocks", 'b', ES_PARAM_WHOLE, "B",
      "pieces of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .standard = "8"},
@@ -141,7 +143,10 @@ const es_study es_study_depth = {
         "independent, e^2 = gain^2 e^2 + own^2 from layer to layer [heuristic]. The gain of the "
         "error as it is, and of the same made small, tell where linearity ends. Errors are in "
         "spreads, the root mean square distance of a block's hidden states from their mean; "
-        "standard errors are over blocks.\n\n"
+        "standard errors are over blocks. Means over a block of a decoder are over its second "
+        "half, as in budget: early queries see fewer keys than policies keep. Other policies than "
+        "windows, first keys and blocks choose anew for every query, which saves no memory: an "
+        "ideal.\n\n"
         "--synthetic follows Gaussian tokens through layers x + V Gamma(x) of n tokens, without "
         "and with a norm. Without, the covariance after each layer is known, S' = (I + V S A) S (I "
         "+ V S A)' [proved], and with it the horizon H = |S^1/2 A S^1/2|, which decides how fast n "

@@ -15,6 +15,7 @@ typedef struct depth_params {
     const char *model;
     es_texts texts;
     int64_t length, blocks;
+    int invalid; /* as es_text_invalid */
     es_policy_params policy;
     int64_t layer, directions;
     /* a stack */

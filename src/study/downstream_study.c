@@ -77,7 +77,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
                                 .allow_trailing = p->allow_trailing};
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "downstream.classifier", "--text FILE looks at its embeddings",
@@ -88,7 +88,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
                          "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
                          (long long)s->config->layers - 1);
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    return es_model_check_vocab(s->model, es_tokenizer_describe(s->tokenizer).size, err);
+    return es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err);
 }
 
 static es_status open_texts(es_job *job, const downstream_params *p, downstream_state *s,
@@ -98,6 +98,7 @@ static es_status open_texts(es_job *job, const downstream_params *p, downstream_
     const char *path = p->tasks ? p->tasks : p->text;
     const es_task_spec spec = {.tokenizer = s->tokenizer,
                                .positions = s->config->positions,
+                               .vocab = s->config->vocab,
                                .least = p->tasks ? 1 : p->least,
                                .most = p->most    ? p->most
                                        : p->tasks ? 0

@@ -1,4 +1,4 @@
-/* exponent_study.c : how near keys come to a query, and when the head freezes. */
+/* exponent_study.c : how near keys come to a query, and when one of them has the weight. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct exponent_state {
 
 #define FIELD(member) .field = offsetof(exponent_params, member)
 static const es_param params[] = {
-    {"keys", 0, ES_PARAM_FILE, "FILE", "keys, .npy (n, d); lengths do not matter, directions do",
+    {"keys", 0, ES_PARAM_FILE, "FILE", "keys, .npy (n, d); of their lengths only --scale makes use",
      FIELD(keys)},
     {"query", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)", FIELD(query),
      .otherwise = "keys are the queries, each without itself", .was = "queries"},
@@ -40,8 +40,9 @@ static const es_param params[] = {
     {"beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature the head runs at: score = B cosine",
      FIELD(beta), .min = 1e-9, .max = 1e12},
     {"scale", 0, ES_PARAM_NUMBER, "S",
-     "the same from the lengths: score = S q.k, so beta = S mean|q| mean|k|", FIELD(scale),
-     .min = 1e-12, .max = 1e12},
+     "score scale the head runs at: score = S q.k of the vectors as they are; beta is then S "
+     "mean|q| mean|k|",
+     FIELD(scale), .min = 1e-12, .max = 1e12},
     {0}};
 
 /* ---- tables ---- */
@@ -67,24 +68,24 @@ static const es_column freezing_columns[] = {
      "these keys: measured over them, mean over queries. law: exact expectation for n keys that "
      "are uniform on a sphere of 2 alpha dimensions and as dense near a query as these; proved "
      "for such keys, a model of others"},
-    {"averages", "averages below", "beta", ES_FORMAT_REAL,
+    {"averages", "averaging below", "beta", ES_FORMAT_REAL,
      "the beta up to which 100 keys or more share the weight: 1/(mean sum w^2) >= 100, or two "
      "thirds of n keys where those are fewer",
      .error = "averages_se"},
-    {"frozen", "frozen from", "beta", ES_FORMAT_REAL,
+    {"frozen", "single-key from", "beta", ES_FORMAT_REAL,
      "the freezing scale: from this beta on fewer than 2 keys share the weight, mean sum w^2 > "
      "1/2, and the nearest has more than half of it on average",
      .error = "frozen_se"},
-    {"ess", "ESS at --beta", "keys", ES_FORMAT_REAL, "1/(mean sum w^2): keys that share the weight",
-     .error = "ess_se"},
-    {"top_weight", "largest weight", "", ES_FORMAT_SHORT, "mean, at --beta"},
-    {"verdict", "at --beta", "", ES_FORMAT_TEXT,
-     "averages, selects a few, or frozen: by this ESS, with the cut-offs 100 and 2"},
+    {"ess", "ESS as it runs", "keys", ES_FORMAT_REAL,
+     "1/(mean sum w^2) at --beta or --scale: keys that share the weight", .error = "ess_se"},
+    {"top_weight", "largest weight", "", ES_FORMAT_SHORT, "mean, at --beta or --scale"},
+    {"verdict", "as it runs", "", ES_FORMAT_TEXT,
+     "averaging, selective or single-key: by this ESS, with the cut-offs 100 and 2"},
     {0}};
 static const es_table_spec freezing_table = {
     "freezing", freezing_columns,
     ES_VIEW(
-        "Where it freezes", NULL,
+        "Averaging, selective, single-key", NULL,
         "Errors: of these keys from the scatter between queries, of the law from those of alpha "
         "and of the density. The law's numbers are left out where, for as many keys as there "
         "are, they are off by more than a quarter and four errors from what these keys show: "
@@ -97,8 +98,10 @@ static const es_column run_columns[] = {
      "of a query over these keys, mean over queries", .error = "top_weight_se"},
     {"ess", "ESS", "keys", ES_FORMAT_REAL, "1/(mean over queries of the sum of squared weights)",
      .error = "ess_se"},
-    {"tokens", "frozen up to", "tokens", ES_FORMAT_SHORT,
-     "so many tokens of the law are frozen at this beta, more are not; 0: none from 3 on"},
+    {"tokens", "single-key up to", "tokens", ES_FORMAT_SHORT,
+     "over so many tokens of the law attention is single-key at this beta, over more it is not; 0: "
+     "none "
+     "from 3 on"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs", .more = true),
@@ -219,29 +222,29 @@ static es_status put_scan(es_job *job, const es_exponent *at, es_table *t, es_er
  * measured, at any beta, and the beta at which it passes a cut-off is solved on the measurement;
  * for another n it is the exact expectation for keys of this alpha and density (freezing.h). */
 
-/* Rows become unit vectors; the mean of their lengths is kept. No row is zero by now. The largest
- * entry is divided out first, so that no square overflows. */
-static double normalise(es_matrix *x)
+/* Returns the mean length of the rows; `unit`: and makes unit vectors of them. No row is zero by
+ * now. The largest entry is divided out first, so that no square overflows. */
+static double mean_length(es_matrix *x, bool unit)
 {
     double mean = 0.0;
     for (int64_t i = 0; i < x->rows; i++) {
         double *row = x->data + i * x->cols, most = 0.0, sum = 0.0;
         for (int64_t c = 0; c < x->cols; c++)
             most = fmax(most, fabs(row[c]));
-        for (int64_t c = 0; c < x->cols; c++) {
-            row[c] /= most;
-            sum += row[c] * row[c];
-        }
-        mean += most * sqrt(sum) / (double)x->rows;
         for (int64_t c = 0; c < x->cols; c++)
-            row[c] /= sqrt(sum);
+            sum += row[c] / most * (row[c] / most);
+        mean += most * sqrt(sum) / (double)x->rows;
+        for (int64_t c = 0; c < x->cols && unit; c++)
+            row[c] = row[c] / most / sqrt(sum);
     }
     return mean;
 }
 
-/* Attention of the queries over these very keys. */
+/* Attention of the queries over these very keys: with --scale over the vectors as they are, so that
+ * long keys weigh more; otherwise over unit vectors. */
 typedef struct heard {
     es_job *job;
+    double lengths;        /* mean|q| mean|k| of the vectors: a score is beta q.k / lengths */
     double *top, *squares; /* (count) of each query */
     double log_target;
     es_status status;
@@ -259,7 +262,8 @@ static es_status listen(const heard *h, double beta, weights_there *out)
     const es_view all = s->self ? es_view_rows(&s->keys.view, 0, s->count) : s->queries.view;
     es_view values = s->keys.view; /* outputs are not asked for: the narrowest there are */
     values.cols = 1;
-    const es_attend_opts opts = {ES_F64, .scales = &beta, .n_scales = 1, .exclude_self = s->self,
+    const double scale = beta / h->lengths;
+    const es_attend_opts opts = {ES_F64, .scales = &scale, .n_scales = 1, .exclude_self = s->self,
                                  .exec = &h->job->exec};
     const es_attend_out found = {.top_weight = h->top, .sum_squares = h->squares};
     ES_TRY(es_attend(&all, &s->keys.view, &values, &opts, &found, h->err));
@@ -417,17 +421,29 @@ static es_status put_run(heard *h, const es_exponent *e, double beta, bool law,
     return ES_OK;
 }
 
-static void tell_exponent(es_answer *a, const es_exponent *e, int64_t queries)
+/* Says what the exponent is, unless methods differ by more than a factor of 2: there is then no
+ * power law for them to agree on. */
+static void tell_exponent(es_answer *a, const es_exponent *e, const es_exponent_pool *pool)
 {
+    const double two = isnan(pool->two_nn) ? e->hill : 0.5 * pool->two_nn;
+    const double least = fmin(fmin(e->alpha, e->hill), two);
+    const double most = fmax(fmax(e->alpha, e->hill), two);
+    const long long queries = pool->queries;
     char alpha[ES_FORMAT_ROOM], dimension[ES_FORMAT_ROOM];
+    if (most > 2.0 * least) {
+        es_answer_tell(a,
+                       "These keys have no local exponent: estimates of alpha from the same keys "
+                       "run from %.3g to %.3g, more than a factor of 2 apart.",
+                       least, most);
+        return;
+    }
     es_format_number(ES_FORMAT_REAL, e->alpha, e->alpha_se, alpha, sizeof alpha);
     es_format_number(ES_FORMAT_REAL, 2.0 * e->alpha, 2.0 * e->alpha_se, dimension,
                      sizeof dimension);
     es_answer_tell(a,
                    "The local exponent is alpha = %s: near a query the keys lie as on a surface of "
                    "dimension %s (%lld nearest keys, %lld %s).",
-                   alpha, dimension, (long long)e->k, (long long)queries,
-                   queries == 1 ? "query" : "queries");
+                   alpha, dimension, (long long)e->k, queries, queries == 1 ? "query" : "queries");
 }
 
 /* ---- all of it ---- */
@@ -475,38 +491,40 @@ static void caution_far(const es_grid *n, double keys, es_answer *a)
             most, keys);
 }
 
-/* What the exponent means for a head: after the estimates, which are made of the vectors as they
- * came, because normalise() rounds. */
+/* Says what the exponent means for a head: after the estimates, which are made of the vectors as
+ * they came, because unit vectors are rounded. */
 static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es_error *err)
 {
     const exponent_params *p = job->params;
     exponent_state *s = job->state;
-    const double of_keys = normalise(&s->keys), of_queries = normalise(&s->queries);
-    const double beta =
-        isnan(p->scale) ? p->beta : p->scale * of_keys * (s->self ? of_keys : of_queries);
-    heard h = {.job = job, .err = err};
+    const bool unit = isnan(p->scale);
+    const double of_keys = mean_length(&s->keys, unit), of_queries = mean_length(&s->queries, unit);
+    const double lengths = of_keys * (s->self ? of_keys : of_queries);
+    const double beta = unit ? p->beta : p->scale * lengths;
+    heard h = {.job = job, .lengths = unit ? 1.0 : lengths, .err = err};
     es_table *t = es_answer_table(a, &freezing_table);
     shown found = {0};
-    char from[80], statement[280], runs[ES_SAY_ROOM], keys[ES_SAY_ROOM];
+    char from[80], statement[400], runs[ES_SAY_ROOM], keys[ES_SAY_ROOM];
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.top, &h.top, err));
     ES_TRY(es_job_array(job, s->count, 1, sizeof *h.squares, &h.squares, err));
     ES_TRY(put_freezing(&h, e, beta, t, &found));
     say_frozen(&found.frozen, from, sizeof from);
     if (isnan(beta)) {
         es_answer_tell(a,
-                       "Attention over these %lld tokens averages (100 keys or more share the "
-                       "weight) below beta = %.3g and is frozen (fewer than 2 do) from %s.",
+                       "Attention over these %lld keys is averaging (100 keys or more share the "
+                       "weight) below beta = %.3g and single-key (fewer than 2 do) from %s.",
                        (long long)s->keys.rows, found.averages.value, from);
         caution_far(&p->n, (double)s->keys.rows, a);
         return ES_OK;
     }
     snprintf(statement, sizeof statement,
-             "over %lld tokens this head is frozen from %s; it runs at %s: %s, %s the weight and "
-             "the largest is %.3g",
-             (long long)s->keys.rows, from, es_say_size(beta, runs),
-             es_table_get_text(t, 0, "verdict"), sharing(es_table_get(t, 0, "ess"), keys),
-             es_table_get(t, 0, "top_weight"));
-    es_answer_tell(a, "O%s.", statement + 1);
+             "at beta = %s, %s the weight of these %lld keys, and the largest weight is %.3g; "
+             "attention is single-key from %s",
+             es_say_size(beta, runs), sharing(es_table_get(t, 0, "ess"), keys),
+             (long long)s->keys.rows, es_table_get(t, 0, "top_weight"), from);
+    es_answer_tell(a, "A%s.%s", statement + 1,
+                   unit ? " All vectors count as equally long here; --scale takes the real scores."
+                        : "");
     caution_far(&p->n, (double)s->keys.rows, a);
     return put_run(&h, e, beta, found.says_frozen, statement, a);
 }
@@ -523,7 +541,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_answer_table(answer, order[i]);
     ES_TRY(blame(job, estimate(job, p->k, &pool, &pooled, err), err));
     put_estimates(s, &pool, &pooled, answer);
-    tell_exponent(answer, &pooled, pool.queries);
+    tell_exponent(answer, &pooled, &pool);
     ES_TRY(blame(job, put_scan(job, &pooled, es_answer_table(answer, &scan_table), err), err));
     return sum_up_head(job, &pooled, answer, err);
 }
@@ -536,18 +554,21 @@ static const char *const examples[] = {
 
 const es_study es_study_exponent = {
     "exponent",
-    .summary = "how near keys come to a query, and at which beta the head freezes",
+    .summary = "how near keys come to a query, and at which beta a single key has the weight",
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "
         "probability that a key has 1 - cosine below t is c t^alpha. And says at which inverse "
-        "temperature beta attention over them stops averaging: it averages while 100 keys or more "
-        "share the weight, is frozen once fewer than 2 do (1/(mean sum w^2); from there on the "
-        "nearest has more than half of it), and selects a few between; the cut-offs are a "
+        "temperature beta attention over them stops averaging: it is averaging while 100 keys "
+        "or more share the weight, single-key once fewer than 2 do (1/(mean sum w^2); from there "
+        "on the nearest has more than half of it), and selective between; the cut-offs are a "
         "convention. For the keys at hand both inverse temperatures are solved on attention over "
         "them, for other n on its exact expectation for keys with this alpha and c (proved for "
-        "keys uniform on a sphere, a model of others). With --beta, or with --scale and the "
-        "lengths of the vectors, also what the head does where it runs.",
+        "keys uniform on a sphere, a model of others). With --beta also what the head does there "
+        "if all vectors are equally long; with --scale what it does as it runs: scores are those "
+        "of the vectors with their lengths, and these keys are measured with them throughout. "
+        "Positions and the order of a text are no part of this: for a head of a decoder in its "
+        "text see probe.",
     .examples = examples,
     .params = params,
     .size = sizeof(exponent_params),

@@ -12,6 +12,7 @@
 #include "stats/special.h"
 #include "store/file.h"
 #include "study/answer_kit.h"
+#include "study/pool_params.h"
 
 /* ---- parameters ---- */
 
@@ -58,6 +59,7 @@ static const es_param params[] = {
      "also write the loss of every token (tokens), block after block, in nats", FIELD(per_token)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(allow_trailing), .aside = true},
+    ES_INVALID_PARAM(loss_params, invalid),
     {0}};
 
 /* ---- model ---- */
@@ -90,7 +92,7 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
                                 .allow_trailing = p->allow_trailing};
-    ES_TRY(es_model_open(p->model, &opts, &s->model, err));
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (!s->config->causal)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.causal",

@@ -21,6 +21,7 @@ typedef struct loss_params {
     es_grid window, sinks;
     es_policy_params policy;
     double enough;
+    int invalid; /* as es_text_invalid */
     bool allow_trailing;
 } loss_params;
 

@@ -41,12 +41,14 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
     int32_t start[ES_TOKENIZER_SPECIALS];
     int64_t count;
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    ES_TRY(es_model_check_vocab(s->model, es_tokenizer_describe(s->tokenizer).size, err));
+    ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
     ES_TRY(find_start(job, start, &count, err));
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = p->texts.at,
                                  .n_texts = p->texts.count,
                                  .length = length,
+                                 .vocab = s->config->vocab,
+                                 .invalid = (es_text_invalid)p->invalid,
                                  .running = true,
                                  .start = start,
                                  .n_start = count,

@@ -61,7 +61,7 @@ static es_status refuse_both(const es_job *job, es_error *err)
     static const char *const laws[] = {
         "law",   "dim",     "radius", "mean",  "cov", "rho", "kappa", "direction", "freedom",
         "means", "weights", "points", "scale", "Wq",  "Wk",  "Wv",    "A",         NULL};
-    static const char *const models[] = {"layer",  "mix",   "pool",     "special",
+    static const char *const models[] = {"layer",  "mix",   "pool",     "special", "blocks-from",
                                          "repeat", "store", "pool-dir", NULL};
     const bool model = of_model(job);
     for (const char *const *name = model ? laws : models; *name; name++)

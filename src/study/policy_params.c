@@ -234,3 +234,10 @@ const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
         snprintf(out + used, ES_POLICY_ROOM - used, ", %lld keys", (long long)spec->keys);
     return out;
 }
+
+bool es_policy_rolls(const es_policy_spec *spec)
+{
+    const unsigned has = es_policy_parts(spec->policy);
+    const unsigned others = has & ~(unsigned)(ES_PART_WINDOW | ES_PART_SINKS);
+    return es_policy_needs(spec->policy) == 0 && (others == 0 || has == ES_PART_SPAN);
+}

@@ -116,6 +116,11 @@ const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
 /*! es_policy_same() : would both be asked for by the same word? */
 bool es_policy_same(const es_policy_spec *a, const es_policy_spec *b);
 
+/*! es_policy_rolls() : can a cache that only appends and evicts hold what it keeps? Of windows,
+ *  first keys and blocks it can: a key that one query lacks no later one has. The others choose
+ *  anew for every query, which saves no memory: an ideal. */
+bool es_policy_rolls(const es_policy_spec *spec);
+
 /*! es_policy_word() : "bigbird+inverse", as it would be asked for. Returns out. */
 const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
 

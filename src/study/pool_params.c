@@ -14,7 +14,9 @@
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};
+const char *const es_pool_froms[] = {"even", "start", NULL};
 const char *const es_pool_stores[] = {"f32", "f16", NULL};
+const char *const es_text_invalids[] = {"replace", "error", "replace-all", NULL};
 
 /* ---- texts and domains ---- */
 
@@ -162,8 +164,11 @@ static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
                           .n_parts = p->n_parts,
                           .tokens = p->asked->tokens,
                           .length = p->asked->block,
+                          .from = (es_blocks_from)p->asked->from,
                           .repeat = p->asked->repeat,
+                          .invalid = (es_text_invalid)p->asked->invalid,
                           .drop_specials = p->asked->special == 1,
+                          .skip = p->config->causal ? p->asked->skip : 0,
                           .store = p->asked->store == 1 ? ES_POOL_F16 : ES_POOL_F32,
                           .folder = d->folder,
                           .shuffle = (es_text_shuffle)p->asked->shuffle,
@@ -237,7 +242,7 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
         return refuse("--model MODEL", "there is no model", err);
     ES_TRY(read_domains(job, pools, err));
     ES_TRY(mix_domains(job, pools, err));
-    ES_TRY(es_model_open(asked->model, &opts, &pools->model, err));
+    ES_TRY(es_job_model(job, asked->model, &opts, &pools->model, err));
     pools->config = es_model_config_of(pools->model);
     ES_TRY(
         es_tokenizer_open(es_model_folder(pools->model), job->exec.budget, &pools->tokenizer, err));
@@ -321,12 +326,15 @@ static const es_table_spec pools_table = {
 
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
-/* Rows of a part: its tokens, less specials that were left out. */
+/* Rows of a part: its tokens, less those of each block that were left out. */
 static int64_t rows_of_part(const es_pools *p, int64_t part)
 {
     const es_tokenizer_info info = es_tokenizer_frame(p->tokenizer);
-    const int64_t specials = p->asked->special == 1 ? info.prefix_count + info.suffix_count : 0;
-    return p->cost.parts[part].tokens - specials * p->cost.parts[part].blocks;
+    const bool drop = p->asked->special == 1;
+    const int64_t skip = p->config->causal ? p->asked->skip : 0;
+    const int64_t prefix = drop && info.prefix_count > skip ? info.prefix_count : skip;
+    return p->cost.parts[part].tokens -
+           (prefix + (drop ? info.suffix_count : 0)) * p->cost.parts[part].blocks;
 }
 
 static void put_parts(const es_pools *p, es_table *t)
@@ -381,6 +389,8 @@ static void put_pools(const es_pools *p, es_answer *a)
     tell_pools(p, a);
     es_answer_text(a, "model", es_model_folder(p->model));
     es_answer_text(a, "special", es_pool_special[p->asked->special]);
+    if (p->config->causal && p->asked->skip)
+        es_answer_count(a, "skipped_first", p->asked->skip);
     es_answer_text(a, "shuffle", es_pool_shuffles[p->asked->shuffle]);
     es_answer_text(a, "store", es_pool_stores[p->asked->store]);
 }

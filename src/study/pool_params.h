@@ -20,17 +20,36 @@ typedef struct es_pool_params {
     const char *model, *folder;
     es_texts texts, domains, mix;
     int64_t tokens, block;
-    int special, shuffle;
-    int store; /* store: -1 until it is known how much that takes */
+    int special, shuffle, from;
+    int store;   /* store: -1 until it is known how much that takes */
+    int invalid; /* as es_text_invalid */
     bool repeat, allow_trailing;
-    bool stream; /* of studies that can: they call es_pools_keep() */
+    bool stream;  /* of studies that can: they call es_pools_keep() */
+    int64_t skip; /* es_pool_spec.skip of a causal model; no parameter: the study says it */
 } es_pool_params;
 
 extern const char *const es_pool_special[];  /* "keep", "drop" */
 extern const char *const es_pool_shuffles[]; /* as es_text_shuffle */
+extern const char *const es_pool_froms[];    /* as es_blocks_from */
 extern const char *const es_pool_stores[];   /* "f32", "f16" */
+extern const char *const es_text_invalids[]; /* as es_text_invalid */
 
 /* clang-format off */
+/* Which blocks of a text are read, for any study that reads blocks. */
+#define ES_BLOCKS_FROM_PARAM(type, member)                                                         \
+    {"blocks-from", 0, ES_PARAM_CHOICE, "even|start",                                              \
+     "which blocks of a text that has more: evenly from all of it, or from its start. Neighbours "  \
+     "are alike, so that errors over blocks from the start are too small",                         \
+     .field = offsetof(type, member), .choices = es_pool_froms, .standard = "even"}
+
+/* What is done with text that is no UTF-8, for an int `member` of struct `type`. */
+#define ES_INVALID_PARAM(type, member)                                                             \
+    {"invalid", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
+     "bytes of a text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they are " \
+     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",                     \
+     .field = offsetof(type, member), .choices = es_text_invalids, .standard = "replace",          \
+     .aside = true}
+
 /* Rows of a parameter list for member `pool` of struct `type`. */
 #define ES_POOL_PARAMS(type, pool)                                                                 \
     {"model", 'm', ES_PARAM_MODEL, "MODEL",                                                        \
@@ -52,6 +71,7 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
      "tokens that the model reads at a time, specials included",                                   \
      .field = offsetof(type, pool.block), .min = 2, .max = 1e9, .unit = "tokens",                  \
      .otherwise = "as many as it can; 2048 at most if it is causal"},                            \
+    ES_BLOCKS_FROM_PARAM(type, pool.from),                                                         \
     {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \
      .field = offsetof(type, pool.special), .choices = es_pool_special, .standard = "keep"},       \
@@ -68,7 +88,8 @@ extern const char *const es_pool_stores[];   /* "f32", "f16" */
      "keep the pool here, and take it from here if it is there",                                   \
      .field = offsetof(type, pool.folder), .otherwise = "a temporary folder"},                     \
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",\
-     .field = offsetof(type, pool.allow_trailing), .aside = true}
+     .field = offsetof(type, pool.allow_trailing), .aside = true},                                 \
+    ES_INVALID_PARAM(type, pool.invalid)
 /* clang-format on */
 
 /* One text, or several that belong together, and the pool made of it. */

@@ -118,6 +118,14 @@ es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window)
     return knifed(t, error_without(t, bin, window, -1));
 }
 
+es_measured probe_track_window_error(const probe_track *t)
+{
+    for (int64_t c = 0; c < t->grid->windows; c++)
+        if (t->grid->window[c] == ES_POSITIONS_LOCAL)
+            return probe_track_error(t, t->grid->bins - 1, c);
+    return (es_measured){0}; /* queries see no other keys */
+}
+
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error)
 {
     for (int64_t b = 0; b < t->blocks; b++)
@@ -153,36 +161,27 @@ static double within(es_measured x, int64_t blocks)
     return blocks > 1 ? es_student_quantile((double)blocks - 1.0, 0.025) * x.se : (double)INFINITY;
 }
 
-static double least_log_ess(double n) { return -log(es_averages_squares(n)); }
-
-probe_kind probe_kind_of(const probe_leaning *h)
+probe_head_place probe_place_of(es_measured window_error, int64_t blocks)
 {
-    if (h->sink.value >= 0.5)
-        return PROBE_SINK;
-    if (h->near.value >= 0.5)
-        return PROBE_LOCAL;
-    return h->log_ess.value >= least_log_ess(h->n) ? PROBE_AVERAGING : PROBE_RETRIEVING;
+    const double half = within(window_error, blocks);
+    const double low = window_error.value - half, high = window_error.value + half;
+    if (high < PROBE_NEAR_BELOW)
+        return PROBE_NEAR;
+    if (low >= PROBE_FAR_FROM)
+        return PROBE_FAR;
+    return low >= PROBE_NEAR_BELOW && high < PROBE_FAR_FROM ? PROBE_BETWEEN : PROBE_NO_PLACE;
 }
 
-/* Is a number farther from its cut-off than its interval reaches? */
-static bool clear_of(es_measured x, double cut, int64_t blocks)
+const char *probe_place_name(probe_head_place place)
 {
-    return fabs(x.value - cut) > within(x, blocks);
+    static const char *const names[PROBE_HEAD_PLACES] = {"near", "between", "far", "undecided"};
+    return names[place];
 }
 
-bool probe_kind_sure(const probe_leaning *h)
+es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks)
 {
-    const probe_kind kind = probe_kind_of(h);
-    const bool sink = clear_of(h->sink, 0.5, h->blocks), near = clear_of(h->near, 0.5, h->blocks);
-    return sink &&
-           (kind == PROBE_SINK || (near && (kind == PROBE_LOCAL ||
-                                            clear_of(h->log_ess, least_log_ess(h->n), h->blocks))));
-}
-
-const char *probe_kind_name(probe_kind kind)
-{
-    static const char *const names[PROBE_KINDS] = {"sink", "local", "averaging", "retrieving"};
-    return names[kind];
+    const double half = within(log_ess, blocks);
+    return es_regime_within(n, exp(log_ess.value - half), exp(log_ess.value + half));
 }
 
 probe_growth probe_growth_of(es_measured growth, int64_t blocks)

@@ -4,27 +4,46 @@
 
 #define LAST "over the queries with the longest contexts, the last row of the table by n"
 
+#define ERROR_64                                                                                   \
+    "error of the outputs if a query sees only the last 64 keys and the first 4, over the "        \
+    "outputs' "                                                                                    \
+    "standard deviation"
+
+#define PLACES                                                                                     \
+    "near: window error below 0.1; between: 0.1 or more and below 0.5; far: 0.5 or more; "         \
+    "undecided: its 95 % interval over blocks contains 0.1 or 0.5"
+
+#define CONCENTRATIONS                                                                             \
+    "averaging: the 95 % interval of ESS lies at or above 100 (two thirds of n, if that is "       \
+    "less); "                                                                                      \
+    "single-key: below 2; selective: between; undecided: it contains a cut-off"
+
 /* ---- columns: classes ---- */
 
-static const es_column kind_columns[] = {
-    {"class", "class", "", ES_FORMAT_TEXT},
+static const es_column class_columns[] = {
+    {"place", "place", "", ES_FORMAT_TEXT},
     {"heads", "heads", "", ES_FORMAT_COUNT, "how many; where there are domains, of each"},
-    {"sure", "sure", "", ES_FORMAT_COUNT,
-     "of them, those that no number in its 95 % interval over blocks would put elsewhere"},
-    {"grow", "grow", "", ES_FORMAT_COUNT, "of them, those whose effective context still grows"},
-    {"effective_context", "context", "keys", ES_FORMAT_SHORT,
-     "effective context at the longest n: median over the heads of the class"},
+    {"window_error", "window error", "", ES_FORMAT_SHORT, ERROR_64 "; median over the heads"},
+    {"sink_mass", "sink mass", "share", ES_FORMAT_SHORT, "weight on the first 4 keys, median"},
+    {"single_key", "single key", "share", ES_FORMAT_SHORT,
+     "of queries with ESS < 2 by a key other than the first 4, median"},
+    {"rests_on_sink", "on a sink", "share", ES_FORMAT_SHORT,
+     "of queries with ESS < 2 by one of the first 4, median"},
+    {"window_share", "w/n", "share", ES_FORMAT_SHORT,
+     "of n, that a window must have for --error, median"},
+    {"averaging", "averaging", "heads", ES_FORMAT_COUNT,
+     "of them, how many share the weight among many keys; " CONCENTRATIONS},
+    {"selective", "selective", "heads", ES_FORMAT_COUNT},
+    {"single_key_heads", "single-key", "heads", ES_FORMAT_COUNT},
     {"meaning", "which means", "", ES_FORMAT_TEXT},
     {0}};
-const es_table_spec probe_kinds_table = {
-    "position_classes", kind_columns,
-    ES_VIEW("What the heads look at", NULL,
-            "by the queries with the longest contexts, in this order. sink: half of the weight or "
-            "more is on the first 4 keys; local: of the rest, half or more is on the last 64; "
-            "averaging: 100 keys or more count (ESS of the typical query; two thirds of n, if that "
-            "is less); retrieving: fewer count, and they are neither first nor near. Grows: the 95 "
-            "% interval of d ln w / d ln n is above 0.2"),
-    .keys = "class"};
+const es_table_spec probe_head_places_table = {
+    "position_classes", class_columns,
+    ES_VIEW("Where the heads need to look",
+            "place heads window_error sink_mass window_share averaging selective single_key_heads "
+            "meaning",
+            "at the longest n. " PLACES),
+    .keys = "place"};
 
 /* ---- columns: heads ---- */
 
@@ -32,36 +51,42 @@ static const es_column head_columns[] = {
     {"domain", "domain", "", ES_FORMAT_TEXT},
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
-    {"class", "class", "", ES_FORMAT_TEXT,
-     "sink: half of the weight or more is on the first 4 keys; local: of the rest, half or more is "
-     "on the last 64; averaging: ESS of the typical query is 100 or more (two thirds of n, if that "
-     "is less); retrieving: below; " LAST},
-    {"sure", "sure", "", ES_FORMAT_TEXT,
-     "yes: the same class anywhere in the 95 % intervals over blocks of what decides it"},
+    {"place", "place", "", ES_FORMAT_TEXT, PLACES},
+    {"window_error", "window error", "", ES_FORMAT_REAL,
+     ERROR_64 "; " LAST ". Standard error by the jackknife over blocks",
+     .error = "window_error_se"},
+    {"concentration", "concentration", "", ES_FORMAT_TEXT,
+     CONCENTRATIONS "; ESS of the typical query"},
     {"effective_context", "w at n =", "keys", ES_FORMAT_REAL,
      "effective context: the smallest window that, with the first 4 keys, gives outputs within the "
      "relative error; queries with n/sqrt 2 to n keys. Standard error by the jackknife over blocks",
      .error = "effective_context_se", .each = true},
+    {"window_share", "w/n", "share", ES_FORMAT_REAL,
+     "effective context at the longest n over n: the share of the text that a window must have",
+     .error = "window_share_se"},
     {"growth", "d ln w/d ln n", "", ES_FORMAT_REAL,
      "how the effective context w grows where n is largest: slope over the last two octaves; 1: in "
      "proportion, 0: not at all. Standard error by the jackknife over blocks",
      .error = "growth_se"},
     {"grows", "w", "", ES_FORMAT_TEXT,
-     "grows: the 95 % interval of the slope is above 0.2; saturates: below; undecided: it has both "
-     "sides"},
+     "grows: the 95 % interval of d ln w / d ln n is above 0.2; saturates: below; undecided: it "
+     "contains 0.2"},
     {"sensitivity", "w by error", "", ES_FORMAT_SHORT,
      "effective context at the longest n for four fifths of the error over that for five fourths "
      "of it: 1.6 where errors fall like 1/w; much more on a plateau, where w hangs on the error "
      "that is asked for"},
-    {"sink_mass", "sinks", "share", ES_FORMAT_REAL, "weight on the first 4 keys, " LAST,
+    {"sink_mass", "sink mass", "share", ES_FORMAT_REAL, "weight on the first 4 keys, " LAST,
      .error = "sink_mass_se"},
     {"local_mass", "local", "share", ES_FORMAT_REAL, "weight on the last 64 keys, likewise",
      .error = "local_mass_se"},
     {"ess_typical", "ESS", "keys", ES_FORMAT_REAL,
      "effective number of keys, 1/sum w^2, of the typical query: exp of the mean logarithm",
      .error = "ess_typical_se"},
-    {"frozen", "ESS < 2", "share", ES_FORMAT_REAL, "of queries that have one key in effect",
-     .error = "frozen_se"},
+    {"single_key", "single key", "share", ES_FORMAT_REAL,
+     "of queries with ESS < 2 whose heaviest key is none of the first 4", .error = "single_key_se"},
+    {"rests_on_sink", "on a sink", "share", ES_FORMAT_REAL,
+     "of queries with ESS < 2 whose heaviest key is one of the first 4",
+     .error = "rests_on_sink_se"},
     {"top_weight", "top weight", "share", ES_FORMAT_REAL, "largest weight of a query, mean",
      .error = "top_weight_se"},
     {"entropy", "entropy", "nats", ES_FORMAT_REAL, "of a query's weights, mean",
@@ -87,11 +112,15 @@ static const es_column head_columns[] = {
      .error = "decay_plain_se"},
     {0}};
 static const es_table_view head_views[] = {
-    {"Heads by position", "domain layer head class effective_context grows growth sink_mass "
-                          "local_mass ess_typical sure"},
+    {"Heads by position",
+     "domain layer head place window_error sink_mass concentration ess_typical"},
+    {"Heads by position: single keys",
+     "domain layer head single_key rests_on_sink top_weight local_mass", .more = true},
+    {"Heads by position: effective context",
+     "domain layer head effective_context window_share grows growth sensitivity", .more = true},
     {"Heads by position: scores",
-     "domain layer head entropy top_weight frozen score_sd freezing gaussian_frozen horizon_rotary "
-     "horizon_plain decay decay_plain sensitivity",
+     "domain layer head entropy score_sd freezing gaussian_frozen horizon_rotary "
+     "horizon_plain decay decay_plain",
      .more = true},
     {0}};
 const es_table_spec probe_position_heads_table = {"position_heads", head_columns, head_views,
@@ -113,10 +142,13 @@ static const es_column place_columns[] = {
      .error = "ess_se"},
     {"ess_typical", "typical ESS", "keys", ES_FORMAT_REAL, "exp of the mean of its logarithm",
      .error = "ess_typical_se"},
-    {"frozen", "ESS < 2", "share", ES_FORMAT_REAL, "of queries", .error = "frozen_se"},
+    {"single_key", "single key", "share", ES_FORMAT_REAL,
+     "of queries with ESS < 2 whose heaviest key is none of the first 4", .error = "single_key_se"},
+    {"rests_on_sink", "on a sink", "share", ES_FORMAT_REAL, "the same with one of the first 4",
+     .error = "rests_on_sink_se"},
     {"top_weight", "top weight", "share", ES_FORMAT_REAL, "largest weight",
      .error = "top_weight_se"},
-    {"sink_mass", "sinks", "share", ES_FORMAT_REAL, "weight on the first 4 keys",
+    {"sink_mass", "sink mass", "share", ES_FORMAT_REAL, "weight on the first 4 keys",
      .error = "sink_mass_se"},
     {"local_mass", "local", "share", ES_FORMAT_REAL, "weight on the last 64 keys",
      .error = "local_mass_se"},
@@ -135,8 +167,8 @@ static const es_column place_columns[] = {
 const es_table_spec probe_places_table = {
     "positions", place_columns,
     ES_VIEW("Heads as their context grows",
-            "domain layer head to entropy ess_typical frozen top_weight sink_mass local_mass "
-            "effective_context freezing",
+            "domain layer head to entropy ess_typical single_key rests_on_sink top_weight "
+            "sink_mass local_mass effective_context freezing",
             .more = true),
     .keys = "domain layer head to"};
 
@@ -147,7 +179,8 @@ static const es_column window_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"window", "window", "keys", ES_FORMAT_COUNT,
-     "the last so many keys; with them the first 4, unless the model has a window of its own"},
+     "the last so many keys; with them the first 4, unless the model's own window is shorter than "
+     "the block"},
     {"error", "rel. error", "", ES_FORMAT_REAL,
      "root mean square of |y_w - y| over that of outputs around their mean, of the queries with "
      "the "

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <esscher/multiple.h>
+
 #include "base/error.h"
 #include "base/threads.h"
 #include "study/answer_kit.h"
@@ -68,8 +70,6 @@ es_status probe_positions_open(es_job *job, es_error *err)
     probe_state *s = job->state;
     const es_pools *pools = &s->pools;
     probe_positions *p = &s->positions;
-    if (!p->wanted)
-        return ES_OK;
     ES_TRY(es_job_array(job, pools->n_domains, 1, sizeof *p->texts, &p->texts, err));
     for (int64_t d = 0; d < pools->n_domains; d++, p->n_domains++)
         ES_TRY(es_pools_blocks(pools, d, job->exec.budget, &p->texts[d], err));
@@ -104,7 +104,7 @@ static double block_flops(const probe_state *s)
 double probe_positions_flops(const es_job *job)
 {
     const probe_state *s = job->state;
-    return s->positions.wanted ? (double)cells_of(&s->positions) * block_flops(s) : 0.0;
+    return (double)cells_of(&s->positions) * block_flops(s);
 }
 
 double probe_positions_bytes(const es_job *job)
@@ -112,11 +112,9 @@ double probe_positions_bytes(const es_job *job)
     const probe_state *s = job->state;
     const probe_positions *p = &s->positions;
     const double threads = job->exec.threads ? job->exec.threads : es_threads_available();
-    const double numbers = (double)heads_of(s) * (double)p->grid.numbers;
+    const double numbers = (double)heads_of(s) * (double)(p->grid.numbers + 1); /* and a share */
     const double cells = (double)cells_of(p);
-    return p->wanted
-               ? fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * (cells + threads)
-               : 0.0;
+    return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * (cells + threads);
 }
 
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
@@ -133,8 +131,6 @@ es_status probe_positions_add(es_job *job, es_error *err)
     static const char *const number[] = {"number"};
     probe_state *s = job->state;
     probe_positions *p = &s->positions;
-    if (!p->wanted)
-        return ES_OK;
     const es_stage stage = {"positions",
                             .phase = "reading blocks of text, place by place",
                             .noun = "blocks of text",
@@ -151,14 +147,29 @@ es_status probe_positions_add(es_job *job, es_error *err)
 
 /* ---- tables ---- */
 
+/* Shares of the last bin's queries or weights that are averaged over all heads. */
+enum { SINK_MASS, SINGLE_KEY, RESTS_ON_SINK, AVERAGED };
+
 typedef struct making {
     es_job *job;
     const probe_state *s;
     const probe_positions *p;
-    es_table *kinds, *heads, *places, *windows, *distances;
+    es_table *classes, *heads, *places, *windows, *distances;
     int64_t domain, layer, head;
     probe_track track;
+    double *averages; /* (AVERAGED, blocks) over heads */
+    double *shares;   /* (rows of heads, 1 + blocks) effective context over n at the longest n, by
+                         all blocks and without each */
 } making;
+
+/* A head in every domain. */
+static int64_t rows_of(const making *m) { return m->s->pools.n_domains * heads_of(m->s); }
+
+/* Keys that a query with the longest context sees. */
+static double most_keys(const es_positions_grid *g)
+{
+    return (double)(g->seen < g->to[g->bins - 1] ? g->seen : g->to[g->bins - 1]);
+}
 
 static void name_row(const making *m, es_table *t, int64_t row)
 {
@@ -184,10 +195,11 @@ static void put_shared(const making *m, es_table *t, int64_t row, int64_t bin)
     static const struct {
         const char *key;
         es_positions_stat stat;
-    } of[] = {{"entropy", ES_POSITIONS_ENTROPY},   {"frozen", ES_POSITIONS_FROZEN},
-              {"top_weight", ES_POSITIONS_TOP},    {"sink_mass", ES_POSITIONS_SINK},
-              {"local_mass", ES_POSITIONS_NEAR},   {"score_sd", ES_POSITIONS_SCORE_SD},
-              {"freezing", ES_POSITIONS_FREEZING}, {"gaussian_frozen", ES_POSITIONS_ABOVE_ONE}};
+    } of[] = {{"entropy", ES_POSITIONS_ENTROPY},          {"single_key", ES_POSITIONS_SINGLE},
+              {"rests_on_sink", ES_POSITIONS_ON_SINK},    {"top_weight", ES_POSITIONS_TOP},
+              {"sink_mass", ES_POSITIONS_SINK},           {"local_mass", ES_POSITIONS_NEAR},
+              {"score_sd", ES_POSITIONS_SCORE_SD},        {"freezing", ES_POSITIONS_FREEZING},
+              {"gaussian_frozen", ES_POSITIONS_ABOVE_ONE}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         put(t, row, of[i].key, probe_track_mean(&m->track, bin, of[i].stat));
     put(t, row, "ess_typical", raised(probe_track_mean(&m->track, bin, ES_POSITIONS_LOG_ESS)));
@@ -324,27 +336,42 @@ static void put_decay(const making *m, int64_t row)
     }
 }
 
-/* Of what is not on sinks, the share that is near; its error is that of blocks. */
-static es_measured near_share(const making *m, int64_t bin)
+/* Place and concentration. */
+static void put_words(const making *m, int64_t row, int64_t last)
 {
-    const probe_track *t = &m->track;
-    for (int64_t b = 0; b < t->blocks; b++) {
-        const probe_track one = {t->grid, t->first + b * t->stride, t->stride, 1, t->room + b};
-        const double sink = probe_track_mean(&one, bin, ES_POSITIONS_SINK).value;
-        t->room[b] = probe_track_mean(&one, bin, ES_POSITIONS_NEAR).value / (1.0 - sink);
-    }
-    return es_average_column(t->room, t->blocks, 1);
+    const es_measured error = probe_track_window_error(&m->track);
+    const es_measured log_ess = probe_track_mean(&m->track, last, ES_POSITIONS_LOG_ESS);
+    const double n = most_keys(m->track.grid);
+    const int64_t blocks = m->track.blocks;
+    es_table_text(m->heads, row, "place", probe_place_name(probe_place_of(error, blocks)));
+    put(m->heads, row, "window_error", error);
+    es_table_text(m->heads, row, "concentration",
+                  es_regime_name(probe_concentration_of(log_ess, n, blocks)));
 }
 
-static void put_kind(const making *m, int64_t row, int64_t last)
+/* The effective context at the longest n over n. */
+static void put_share(const making *m, int64_t row, int64_t last)
 {
-    const es_positions_grid *g = m->track.grid;
-    const probe_leaning leaning = {
-        (double)g->to[last], probe_track_mean(&m->track, last, ES_POSITIONS_SINK),
-        near_share(m, last), probe_track_mean(&m->track, last, ES_POSITIONS_LOG_ESS),
-        m->track.blocks};
-    es_table_text(m->heads, row, "class", probe_kind_name(probe_kind_of(&leaning)));
-    es_table_text(m->heads, row, "sure", probe_kind_sure(&leaning) ? "yes" : "no");
+    const double n = most_keys(m->track.grid);
+    double *share = m->shares + row * (1 + m->track.blocks);
+    const es_measured w = raised(probe_track_context(&m->track, last, m->p->error));
+    put(m->heads, row, "window_share", (es_measured){w.value / n, w.se / n});
+    share[0] = w.value / n;
+    for (int64_t b = 0; b < m->track.blocks; b++)
+        share[1 + b] = exp(m->track.room[b]) / n;
+}
+
+static void add_to_averages(const making *m, int64_t last)
+{
+    static const es_positions_stat of[AVERAGED] = {ES_POSITIONS_SINK, ES_POSITIONS_SINGLE,
+                                                   ES_POSITIONS_ON_SINK};
+    const probe_track *t = &m->track;
+    for (int i = 0; i < AVERAGED; i++)
+        for (int64_t b = 0; b < t->blocks; b++) {
+            const probe_track one = {t->grid, t->first + b * t->stride, t->stride, 1, t->room + b};
+            m->averages[i * t->blocks + b] +=
+                probe_track_mean(&one, last, of[i]).value / (double)rows_of(m);
+        }
 }
 
 static void put_head(const making *m)
@@ -352,7 +379,8 @@ static void put_head(const making *m)
     const int64_t last = m->track.grid->bins - 1, row = es_table_row(m->heads);
     const es_measured growth = probe_track_growth(&m->track, m->p->error);
     name_row(m, m->heads, row);
-    put_kind(m, row, last);
+    put_words(m, row, last);
+    put_share(m, row, last);
     put_octaves(m, row);
     put(m->heads, row, "growth", growth);
     es_table_text(m->heads, row, "grows",
@@ -374,6 +402,7 @@ static void sum_up_head(making *m)
         &p->grid, es_job_cell(m->job, p->stage, m->domain * p->blocks) + place * p->grid.numbers,
         heads_of(m->s) * p->grid.numbers, p->blocks, p->room};
     put_head(m);
+    add_to_averages(m, p->grid.bins - 1);
     put_places(m);
     put_windows(m);
     for (int64_t distance = 0; distance <= p->grid.windows; distance++)
@@ -383,31 +412,97 @@ static void sum_up_head(making *m)
 
 /* ---- classes ---- */
 
-static const char *const meanings[PROBE_KINDS] = {
-    "most weight rests on the first tokens: hardly any context is used",
-    "of the rest of the weight the last 64 tokens have most",
-    "many tokens share the weight, wherever they are", "a few tokens far away have the weight"};
+static const char *const meanings[PROBE_HEAD_PLACES] = {
+    "64 + 4 keys suffice", "other keys matter somewhat", "other keys matter",
+    "more text is needed (--pool)"};
 
-static void put_class(const making *m, int kind, double *room)
+static bool has_text(const es_table *t, int64_t row, const char *key, const char *text)
 {
-    const int64_t row = es_table_row(m->kinds);
-    char key[ES_KEY_ROOM];
-    int64_t heads = 0, sure = 0, grow = 0;
-    snprintf(key, sizeof key, "effective_context.%d", PROBE_OCTAVES - 1);
+    return strcmp(es_table_get_text(t, row, key), text) == 0;
+}
+
+/* Median of a column over the heads of a place. */
+static double median_in(const es_table *heads, const char *place, const char *key, double *room)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < es_table_rows(heads); i++)
+        if (has_text(heads, i, "place", place)) {
+            room[count] = es_table_get(heads, i, key);
+            count += isfinite(room[count]) ? 1 : 0;
+        }
+    es_sort_reals(room, count);
+    return es_median_of(room, count);
+}
+
+static void put_class(const making *m, probe_head_place place, double *room)
+{
+    static const char *const medians[] = {"window_error", "sink_mass", "single_key",
+                                          "rests_on_sink", "window_share"};
+    static const char *const counts[] = {"averaging", "selective", "single_key_heads"};
+    static const es_regime of[] = {ES_REGIME_AVERAGING, ES_REGIME_SELECTIVE, ES_REGIME_SINGLE_KEY};
+    const char *name = probe_place_name(place);
+    const int64_t row = es_table_row(m->classes);
+    int64_t heads = 0, members[3] = {0};
     for (int64_t i = 0; i < es_table_rows(m->heads); i++) {
-        if (strcmp(es_table_get_text(m->heads, i, "class"), probe_kind_name((probe_kind)kind)))
+        if (!has_text(m->heads, i, "place", name))
             continue;
-        sure += es_table_get_text(m->heads, i, "sure")[0] == 'y';
-        grow += es_table_get_text(m->heads, i, "grows")[0] == 'g';
-        room[heads++] = es_table_get(m->heads, i, key);
+        heads++;
+        for (int c = 0; c < 3; c++)
+            members[c] += has_text(m->heads, i, "concentration", es_regime_name(of[c]));
     }
-    es_sort_reals(room, heads);
-    es_table_text(m->kinds, row, "class", probe_kind_name((probe_kind)kind));
-    es_table_count(m->kinds, row, "heads", heads);
-    es_table_count(m->kinds, row, "sure", sure);
-    es_table_count(m->kinds, row, "grow", grow);
-    es_table_real(m->kinds, row, "effective_context", es_median_of(room, heads));
-    es_table_text(m->kinds, row, "meaning", meanings[kind]);
+    es_table_text(m->classes, row, "place", name);
+    es_table_count(m->classes, row, "heads", heads);
+    for (int c = 0; c < 3; c++)
+        es_table_count(m->classes, row, counts[c], members[c]);
+    for (size_t i = 0; i < sizeof medians / sizeof *medians; i++)
+        es_table_real(m->classes, row, medians[i], median_in(m->heads, name, medians[i], room));
+    es_table_text(m->classes, row, "meaning", meanings[place]);
+}
+
+/* ---- all heads ---- */
+
+/* Median over heads of the share of n that a window needs; `without` -1: by all blocks. */
+static double median_share(const making *m, int64_t without, double *room)
+{
+    for (int64_t i = 0; i < rows_of(m); i++)
+        room[i] = m->shares[i * (1 + m->p->blocks) + 1 + without];
+    es_sort_reals(room, rows_of(m));
+    return es_median_of(room, rows_of(m));
+}
+
+static es_measured jackknife_share(const making *m, double *room)
+{
+    for (int64_t b = 0; b < m->p->blocks; b++)
+        m->p->room[b] = median_share(m, b, room);
+    const es_grouped x = es_jackknife(median_share(m, -1, room), m->p->room, m->p->blocks);
+    return (es_measured){x.value, x.se};
+}
+
+static probe_position_facts facts_of(const making *m, double *room)
+{
+    const int64_t blocks = m->p->blocks;
+    return (probe_position_facts){
+        m->classes,
+        m->heads,
+        .sink_mass = es_average_column(m->averages + SINK_MASS * blocks, blocks, 1),
+        .single_key = es_average_column(m->averages + SINGLE_KEY * blocks, blocks, 1),
+        .rests_on_sink = es_average_column(m->averages + RESTS_ON_SINK * blocks, blocks, 1),
+        .window_share = jackknife_share(m, room)};
+}
+
+static void put_facts(const probe_position_facts *f, es_answer *answer)
+{
+    const struct {
+        const char *key, *error;
+        es_measured x;
+    } of[] = {{"position_sink_mass", "position_sink_mass_se", f->sink_mass},
+              {"position_single_key", "position_single_key_se", f->single_key},
+              {"position_rests_on_sink", "position_rests_on_sink_se", f->rests_on_sink},
+              {"position_window_share", "position_window_share_se", f->window_share}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        es_answer_real(answer, of[i].key, of[i].x.value);
+        es_answer_real(answer, of[i].error, of[i].x.se);
+    }
 }
 
 /* ---- all together ---- */
@@ -422,30 +517,36 @@ static es_status label_octaves(const making *m, es_error *err)
     return es_put_each(m->job, m->heads, "effective_context", n, PROBE_OCTAVES, err);
 }
 
+static es_status make_tables(making *m, es_answer *answer, es_error *err)
+{
+    m->classes = es_answer_table(answer, &probe_head_places_table);
+    m->heads = es_answer_table(answer, &probe_position_heads_table);
+    m->places = es_answer_table(answer, &probe_places_table);
+    m->windows = es_answer_table(answer, &probe_windows_table);
+    m->distances = es_answer_table(answer, &probe_distances_table);
+    ES_TRY(es_job_array(m->job, AVERAGED, m->p->blocks, sizeof *m->averages, &m->averages, err));
+    ES_TRY(es_job_array(m->job, rows_of(m), 1 + m->p->blocks, sizeof *m->shares, &m->shares, err));
+    return label_octaves(m, err);
+}
+
 es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err)
 {
     making m = {.job = job, .s = job->state};
-    const int64_t domains = m.s->pools.n_domains;
     double *room;
     m.p = &m.s->positions;
-    if (!m.p->wanted)
-        return ES_OK;
-    m.kinds = es_answer_table(answer, &probe_kinds_table);
-    m.heads = es_answer_table(answer, &probe_position_heads_table);
-    m.places = es_answer_table(answer, &probe_places_table);
-    m.windows = es_answer_table(answer, &probe_windows_table);
-    m.distances = es_answer_table(answer, &probe_distances_table);
-    ES_TRY(label_octaves(&m, err));
-    ES_TRY(es_job_array(job, domains * heads_of(m.s), 1, sizeof *room, &room, err));
-    for (m.domain = 0; m.domain < domains; m.domain++)
+    ES_TRY(make_tables(&m, answer, err));
+    ES_TRY(es_job_array(job, rows_of(&m), 1, sizeof *room, &room, err));
+    for (m.domain = 0; m.domain < m.s->pools.n_domains; m.domain++)
         for (m.layer = 0; m.layer < m.s->layers; m.layer++)
             for (m.head = 0; m.head < m.s->heads; m.head++)
                 sum_up_head(&m);
-    for (int kind = 0; kind < PROBE_KINDS; kind++)
-        put_class(&m, kind, room);
+    for (int place = 0; place < PROBE_HEAD_PLACES; place++)
+        put_class(&m, (probe_head_place)place, room);
     es_answer_count(answer, "position_blocks", m.p->blocks);
     es_answer_count(answer, "position_length", m.p->spec.length);
     es_answer_real(answer, "position_error", m.p->error);
-    return probe_positions_tell(job, &(probe_position_tables){m.kinds, m.heads, m.places}, answer,
-                                err);
+    const probe_position_facts facts = facts_of(&m, room);
+    put_facts(&facts, answer);
+    probe_positions_tell(job, &facts, answer);
+    return ES_OK;
 }

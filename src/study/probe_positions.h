@@ -2,7 +2,7 @@
  * text as cells (positions.h), what their numbers say about a head, classes, tables, sentences.
  *
  *     probe_positions.c        the stage, and the tables made of its cells
- *     probe_position_head.c    one head: means over blocks, effective context, growth, class
+ *     probe_position_head.c    one head: means over blocks, effective context, growth, place
  *     probe_position_tables.c  what the columns mean
  *     probe_position_told.c    what was found, in sentences
  */
@@ -13,10 +13,10 @@
 
 #include "stats/average.h"
 #include "study/pool_params.h"
+#include "study/probe_classes.h"
 
 /* Blocks of the text and the stage they are cells of. */
 typedef struct probe_positions {
-    bool wanted;
     int stage; /* of the job */
     double error;
     es_positions_spec spec;
@@ -54,7 +54,8 @@ es_measured probe_track_horizon(const probe_track *t, bool plain);
 /*! probe_track_context() : the effective context of a bin's queries at relative error `error`: the
  *  smallest window, sinks beside it, from which on the root mean square of |y_w - y| stays below
  *  `error` times that of outputs around their mean; between windows of the grid a line in ln w. Of
- *  its logarithm the mean and, by the jackknife, the standard error. */
+ *  its logarithm the mean and, by the jackknife, the standard error; t->room has the logarithms
+ *  without each block afterwards. */
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error);
 
 /*! probe_track_error() : the relative error of window `window`, by the same measure. */
@@ -64,36 +65,35 @@ es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window)
  *  quarter of the length, by least squares; its error by the jackknife. NaN of a single bin. */
 es_measured probe_track_growth(const probe_track *t, double error);
 
+/*! probe_track_window_error() : the same at the longest n, of the last 64 keys with the first 4. */
+es_measured probe_track_window_error(const probe_track *t);
+
 /* ---- words ---- */
 
-/* By the queries of the last bin, in this order:
+/* Where a head needs to look, by window_error: how far its outputs are off at the longest n if it
+ * sees only the last 64 keys and the first 4, over their standard deviation.
  *
- *     sink        the first 4 keys have half of the weight, or more
- *     local       of the rest, the last 64 keys have half or more
- *     averaging   ESS of the typical query is 100 or more (two thirds of n, if that is less)
- *     retrieving  otherwise: a few keys that are neither first nor near
+ *     near       below 0.1
+ *     between    0.1 or more and below 0.5
+ *     far        0.5 or more
+ *     undecided  the 95 % interval over blocks contains 0.1 or 0.5
  */
-typedef enum probe_kind {
-    PROBE_SINK,
-    PROBE_LOCAL,
-    PROBE_AVERAGING,
-    PROBE_RETRIEVING,
-    PROBE_KINDS
-} probe_kind;
+#define PROBE_NEAR_BELOW 0.1
+#define PROBE_FAR_FROM   0.5
+typedef enum probe_head_place {
+    PROBE_NEAR,
+    PROBE_BETWEEN,
+    PROBE_FAR,
+    PROBE_NO_PLACE,
+    PROBE_HEAD_PLACES
+} probe_head_place;
 
-typedef struct probe_leaning {
-    double n;            /* keys of the last bin, about */
-    es_measured sink;    /* share of the weight */
-    es_measured near;    /* of what is not on sinks, share on the last keys */
-    es_measured log_ess; /* mean of ln 1/sum w^2 */
-    int64_t blocks;
-} probe_leaning;
+probe_head_place probe_place_of(es_measured window_error, int64_t blocks);
+const char *probe_place_name(probe_head_place place);
 
-/*! probe_kind_of() : pure function. probe_kind_sure() : would it be the same anywhere in the 95 %
- *  intervals of what it was decided by? */
-probe_kind probe_kind_of(const probe_leaning *head);
-bool probe_kind_sure(const probe_leaning *head);
-const char *probe_kind_name(probe_kind kind);
+/*! probe_concentration_of() : the class of a head by the ESS of its typical query alone; log_ess is
+ *  the mean of ln 1/sum w^2 over blocks, of queries that see about n keys. */
+es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks);
 
 /* Does the effective context grow with n where n is largest? One cut-off, d ln w / d ln n = 0.2
  * (twice the text, 15 % more window), and the 95 % interval on one side of it. */
@@ -104,30 +104,32 @@ const char *probe_growth_name(probe_growth growth);
 
 /* ---- the stage and its answer: of a job of `probe` ---- */
 
-/*! probe_positions_open() : blocks of the texts, their number, the cost of one, where `wanted` is
- *  set; pools are open. probe_positions_close() : gives them back. */
+/*! probe_positions_open() : blocks of the texts, their number, the cost of one; pools are open.
+ *  probe_positions_close() : gives them back. */
 es_status probe_positions_open(es_job *job, es_error *err);
 void probe_positions_close(probe_positions *p);
 
 /*! probe_positions_flops() : of all blocks. probe_positions_bytes() : of those under way and of all
- *  cells. 0 where nothing is wanted. */
+ *  cells. */
 double probe_positions_flops(const es_job *job);
 double probe_positions_bytes(const es_job *job);
 
 /*! probe_positions_add() : the stage, one cell for each block. probe_positions_put() : tables and
- *  sentences. Nothing where nothing is wanted. */
+ *  sentences. */
 es_status probe_positions_add(es_job *job, es_error *err);
 es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err);
 
-/* The tables that sentences are made of. */
-typedef struct probe_position_tables {
-    const es_table *kinds, *heads, *places;
-} probe_position_tables;
+/* What sentences are made of. The numbers are of all heads at the longest n, with errors over
+ * blocks. */
+typedef struct probe_position_facts {
+    const es_table *places, *heads;
+    es_measured sink_mass, single_key, rests_on_sink; /* means over heads */
+    es_measured window_share;                         /* median over heads */
+} probe_position_facts;
 
-es_status probe_positions_tell(es_job *job, const probe_position_tables *tables, es_answer *answer,
-                               es_error *err);
+void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer);
 
-extern const es_table_spec probe_kinds_table, probe_position_heads_table, probe_places_table,
+extern const es_table_spec probe_head_places_table, probe_position_heads_table, probe_places_table,
     probe_windows_table, probe_distances_table;
 
 /* Octaves whose effective context stands in the table of heads: at the length, half of it, ... */

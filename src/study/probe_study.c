@@ -11,7 +11,7 @@
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
 static const char *const protocol_choices[] = {"house", "paper", NULL};
-static const char *const look_choices[] = {"all", "positions", "limit", NULL};
+static const char *const look_choices[] = {"positions", "limit", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
@@ -37,7 +37,7 @@ static const es_param params[] = {
      FIELD(pool.stream), .aside = true},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
-     "replacement",
+     "replacement, and --blocks-from start unless given",
      FIELD(draw), .choices = draw_choices, .standard = "with"},
     {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
@@ -45,10 +45,12 @@ static const es_param params[] = {
      FIELD(paper), .choices = protocol_choices, .standard = "house"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
      "positions: what heads of a causal model do as their context grows; limit: n tokens against "
-     "the pool's limit, positions removed; all: both, of other models the limit",
-     FIELD(look), .choices = look_choices, .standard = "all"},
+     "the pool's limit: of a causal model its content alone, positions and the first 4 tokens of "
+     "every block removed",
+     FIELD(look), .choices = look_choices,
+     .otherwise = "positions if the model is causal, else limit"},
     {"error", 0, ES_PARAM_NUMBER, "E",
-     "of outputs, over their spread, that a window may have: decides the effective context",
+     "error of outputs, over their standard deviation, that decides the effective context",
      FIELD(error), .min = 1e-4, .max = 10, .standard = "0.1"},
     {0}};
 
@@ -78,18 +80,37 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     return es_params_set(job->given, "n", text, err);
 }
 
-/* Places are those of models whose tokens see what was before them. */
-static es_status choose(const probe_params *p, probe_state *s, es_error *err)
+/* Refuses parameters of the other look, which would be silently ignored. */
+static es_status refuse_others(const es_job *job, bool by_position, es_error *err)
+{
+    static const char *const limits[] = {"n",           "replicates",    "control",
+                                         "query-count", "stream",        "draw",
+                                         "protocol",    "exact-queries", NULL};
+    static const char *const positions[] = {"error", NULL};
+    for (const char *const *other = by_position ? limits : positions; *other; other++)
+        if (es_params_given(job->given, *other))
+            return es_refuse(err, "probe.look",
+                             by_position ? "add --look limit, or leave it out"
+                                         : "add --look positions, or leave it out",
+                             "--%s has no effect with --look %s", *other,
+                             look_choices[by_position ? PROBE_POSITIONS : PROBE_LIMITS]);
+    return ES_OK;
+}
+
+/* Of a causal model positions are what matters: with them removed hardly a head does what it does
+ * in the text. Other models have no order of keys to look at. */
+static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_error *err)
 {
     const bool causal = s->pools.config->causal;
     if (p->look == PROBE_POSITIONS && !causal)
         return es_refuse(err, "probe.look", "--look limit",
                          "tokens of this model see all of their block: its places are alike");
-    s->positions.wanted = causal && p->look != PROBE_LIMITS;
+    if (p->look < 0)
+        ES_TRY(es_params_set(job->given, "look",
+                             look_choices[causal ? PROBE_POSITIONS : PROBE_LIMITS], err));
+    s->by_position = p->look == PROBE_POSITIONS;
     s->positions.error = p->error;
-    s->pooled = p->look == PROBE_LIMITS ||
-                (p->look == PROBE_ALL && !(causal && s->pools.config->head_norms));
-    return ES_OK;
+    return refuse_others(job, s->by_position, err);
 }
 
 /* A pool that is streamed keeps what will be asked for. */
@@ -143,12 +164,14 @@ static es_status open_study(es_job *job, es_error *err)
     if (p->control == 1)
         return es_refuse(err, "probe.control", "0, or 2 and more",
                          "one draw of Gaussian tokens has no standard error");
+    p->pool.skip = p->look == PROBE_LIMITS ? ES_POSITIONS_SINKS : 0;
+    if (p->draw == PROBE_CONTIGUOUS && !es_params_given(job->given, "blocks-from"))
+        p->pool.from = ES_BLOCKS_START; /* a window may be longer than a block */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
-    ES_TRY(choose(p, s, err));
+    ES_TRY(choose(job, p, s, err));
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
-    ES_TRY(probe_positions_open(job, err));
-    return s->pooled ? open_limits(job, err) : ES_OK;
+    return s->by_position ? probe_positions_open(job, err) : open_limits(job, err);
 }
 
 /* Draws of all kinds of the text's tokens at one place. */
@@ -195,12 +218,12 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const probe_state *s = job->state;
     (void)err;
-    *out = (es_cost){0};
-    if (s->pooled)
+    if (s->by_position)
+        *out = (es_cost){.flops = probe_positions_flops(job),
+                         .work_bytes = probe_positions_bytes(job)};
+    else
         price_limits(job, out);
-    out->flops += probe_positions_flops(job);
-    out->work_bytes +=
-        probe_positions_bytes(job) + (job->exec.budget ? (double)job->exec.budget->used : 0.0);
+    out->work_bytes += job->exec.budget ? (double)job->exec.budget->used : 0.0;
     return ES_OK;
 }
 
@@ -359,21 +382,27 @@ static es_status add_stages(es_job *job, es_error *err)
 static es_status begin(es_job *job, es_error *err)
 {
     probe_state *s = job->state;
-    if (!s->pooled)
+    if (s->by_position)
         return probe_positions_add(job, err);
     ES_TRY(es_pools_build(job, &s->pools, err));
     ES_TRY(es_job_array(job, s->heads, s->spec.n_sizes, sizeof *s->cells, &s->cells, err));
     ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->joint, &s->joint, err));
-    ES_TRY(add_stages(job, err));
-    return probe_positions_add(job, err);
+    return add_stages(job, err);
 }
 
-/* Places come first: they are what a decoder is asked about. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
-    ES_TRY(probe_positions_put(job, answer, err));
-    return s->pooled ? probe_summarise(job, answer, err) : ES_OK;
+    if (s->by_position)
+        return probe_positions_put(job, answer, err);
+    if (s->pools.config->causal)
+        es_answer_qualify(answer, "Content alone, positions removed: ");
+    ES_TRY(probe_summarise(job, answer, err));
+    if (s->pools.config->causal)
+        es_answer_tell(answer, "Caution: heads do other things in the text, where positions count: "
+                               "--look positions says which.");
+    es_answer_qualify(answer, NULL);
+    return ES_OK;
 }
 
 static void close_study(es_job *job)
@@ -417,13 +446,15 @@ const es_study es_study_probe = {
         "windows of the text and gives the design effect, the mean square error of windows over "
         "that of independent tokens, and how many independent tokens a context is worth; "
         "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
-        "Of a decoder every place of a text is a context of n tokens: one pass over blocks of "
-        "--block tokens gives, head by head and by n, the weight on the first 4 keys and on the "
-        "last 64, how many keys count, the spread of scores and the freezing that Gaussian ones "
-        "would show [heuristic], weights and mean scores by distance with content and rotation "
-        "apart, and the effective context: the window that, with the first 4 keys, gives outputs "
-        "within --error of their spread. Does it still grow with n? --look positions does only "
-        "that; the pool's limit is that of a decoder whose positions are removed.\n\n"
+        "Of a causal model every place of a text is a context of n tokens, and that is what is "
+        "looked at (--look positions): one pass over blocks of --block tokens gives, head by head "
+        "and by n, how far outputs are off if a query sees only the last 64 keys and the first 4 "
+        "(near, between, far), the weight on either, in how many queries one key holds the weight, "
+        "scores by distance with content and rotation apart, the freezing that Gaussian scores "
+        "would show [heuristic], and the effective context: the window that, with the first 4 "
+        "keys, gives outputs within --error. --look limit asks about a causal model what the rest "
+        "of this page is about, of its content alone: positions are removed, and so are the first "
+        "4 tokens of every block, which absorb attention wherever a block begins.\n\n"
         "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
         "on. With --stream only the rows that are drawn are kept, and the model reads the text "
         "again for what looks at all of it: disk and memory hardly grow with the pool. Layers and "

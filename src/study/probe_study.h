@@ -21,8 +21,8 @@ typedef struct probe_params {
     double error;
 } probe_params;
 
-/* What is looked at: places of a causal model, distances from the pool's limit. */
-enum { PROBE_ALL, PROBE_POSITIONS, PROBE_LIMITS };
+/* What is looked at: positions of a causal model, or distances from the pool's limit. */
+enum { PROBE_POSITIONS, PROBE_LIMITS };
 
 /* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
  * of some queries of a layer; a layer without one section of the text after the other; a draw of a
@@ -69,8 +69,8 @@ typedef struct probe_state {
     es_probe_paper *paper;            /* the passage that is open; NULL: none */
     int64_t passage;                  /* which it is */
     es_probe_paper_cell *paper_cells; /* (sizes) */
+    bool by_position; /* positions are looked at, and there is no pool; else the limit */
     probe_positions positions;
-    bool pooled; /* are there pools, and all stages but that of positions? */
 } probe_state;
 
 /*! probe_open_layer() : state->probe is the layer of that place, from its limit, for draws or for

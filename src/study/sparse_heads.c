@@ -9,19 +9,13 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
-#include "study/probe_classes.h"
 #include "study/sparse_study.h"
 
 /* ---- one head ---- */
 
-static probe_class regime_of(const sparse_row *r)
-{
-    if (r->ess < 1.0 / es_frozen_squares(r->n))
-        return PROBE_SELECTS;
-    return r->ess >= 1.0 / es_averages_squares(r->n) ? PROBE_AVERAGES : PROBE_SHARP;
-}
+static es_regime regime_of(const sparse_row *r) { return es_regime_within(r->n, r->ess, r->ess); }
 
-const char *sparse_regime(const sparse_row *row) { return probe_class_name(regime_of(row)); }
+const char *sparse_regime(const sparse_row *row) { return es_regime_name(regime_of(row)); }
 
 int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
 {
@@ -70,8 +64,9 @@ static const es_column head_columns[] = {
      "policy of smallest error: the exact one, where there is one"},
     {"best_error", "its error", "spreads", ES_FORMAT_REAL, "root mean square, in spreads",
      .error = "best_error_se"},
-    {"best_deployable", "best deployable", "", ES_FORMAT_TEXT,
-     "of those that know no scores of this query before they choose"},
+    {"best_deployable", "best without scores", "", ES_FORMAT_TEXT,
+     "of those that know no scores of this query before they choose; still chosen anew for every "
+     "query"},
     {"deployable_error", "its error", "spreads", ES_FORMAT_SHORT},
     {"random", "random", "spreads", ES_FORMAT_SHORT, "error of that policy"},
     {"top", "top", "spreads", ES_FORMAT_SHORT},
@@ -194,7 +189,7 @@ static void put_changes(const making *m, int64_t place)
 }
 
 /* Heads of a regime whose best plan at s->grid[at] is of that word, and their median error. */
-static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t word)
+static void put_preferred(const making *m, int64_t at, es_regime kind, int64_t word)
 {
     const sparse_state *s = m->s;
     const char *name = NULL;
@@ -212,7 +207,7 @@ static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t
     const int64_t row = es_table_row(m->best);
     es_sort_reals(m->room, count);
     es_table_count(m->best, row, "keys", s->grid[at]);
-    es_table_text(m->best, row, "regime", probe_class_name(kind));
+    es_table_text(m->best, row, "regime", es_regime_name(kind));
     es_table_text(m->best, row, "policy", name);
     es_table_count(m->best, row, "heads", count);
     es_table_real(m->best, row, "error", es_median_of(m->room, count));
@@ -220,137 +215,110 @@ static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t
 
 /* ---- sentences ---- */
 
-/* How many heads do best with a word at the main number of keys. */
-static int64_t heads_of(const making *m, int64_t word)
+/* Returns how many heads do best with a word at the main number of keys. */
+static int64_t heads_of(const making *m, int64_t word, bool deployable)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < m->s->n_places; i++) {
-        const int64_t best = best_of(m->s, head_at(m, i), m->main, false);
+        const int64_t best = best_of(m->s, head_at(m, i), m->main, deployable);
         count += best >= 0 && m->s->plans[best].policy == word;
     }
     return count;
 }
 
-/* In place of a plan: the best of each head, its standard error, the limit. */
-enum { THE_BEST = -1, ITS_SE = -2, THE_LIMIT = -3 };
-
-static double number_of(const sparse_row *head, int64_t plan, int64_t best)
-{
-    if (plan == THE_LIMIT)
-        return sqrt(head[best].limit / head[best].spread2);
-    return plan == ITS_SE ? head[best].relative_se : error_of(head, plan == THE_BEST ? best : plan);
-}
-
-/* Median over heads of the error of plan `plan`. */
-static double median_error(const making *m, int64_t plan)
+/* Returns the medians over heads of the error of each head's best plan, and of its standard error.
+ */
+static es_measured median_best(const making *m, bool deployable)
 {
     const sparse_state *s = m->s;
-    int64_t count = 0;
-    for (int64_t i = 0; i < s->n_places; i++) {
-        const sparse_row *head = head_at(m, i);
-        const int64_t best = best_of(s, head, m->main, false);
-        if (best < 0)
-            continue;
-        m->room[count++] = number_of(head, plan, best);
+    es_measured out;
+    double *const to[2] = {&out.value, &out.se};
+    for (int which = 0; which < 2; which++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < s->n_places; i++) {
+            const sparse_row *head = head_at(m, i);
+            const int64_t best = best_of(s, head, m->main, deployable);
+            if (best >= 0)
+                m->room[count++] = which ? head[best].relative_se : error_of(head, best);
+        }
+        es_sort_reals(m->room, count);
+        *to[which] = es_median_of(m->room, count);
     }
-    es_sort_reals(m->room, count);
-    return es_median_of(m->room, count);
+    return out;
 }
 
-/* "41 of 72 heads do best with top-random, 20 with random": most first. */
-static void list_words(const making *m, char *out, size_t size)
+/* Writes "top in 41 of 72 heads, random in 20": most first. */
+static const char *list_words(const making *m, bool deployable, char *out, size_t size)
 {
     const sparse_state *s = m->s;
     int64_t below = m->heads + 1;
-    bool first = true;
+    *out = '\0';
     while (below > 1) {
         int64_t next = 0;
         for (int64_t w = 0; w < s->n_words; w++) {
-            const int64_t count = heads_of(m, w);
+            const int64_t count = heads_of(m, w, deployable);
             next = count < below && count > next ? count : next;
         }
         for (int64_t i = 0; next > 0 && i < s->n_plans; i++) {
-            if (s->plans[i].keys != s->grid[m->main] || heads_of(m, s->plans[i].policy) != next)
+            if (s->plans[i].keys != s->grid[m->main] ||
+                heads_of(m, s->plans[i].policy, deployable) != next)
                 continue;
             const size_t used = strlen(out);
-            if (first && m->heads == 1)
-                snprintf(out, size, "the head does best with %s", s->plans[i].word);
-            else if (first)
-                snprintf(out, size, "%lld of %lld heads %s best with %s", (long long)next,
-                         (long long)m->heads, next == 1 ? "does" : "do", s->plans[i].word);
+            if (m->heads == 1)
+                snprintf(out, size, "%s", s->plans[i].word);
+            else if (used == 0)
+                snprintf(out, size, "%s in %lld of %lld heads", s->plans[i].word, (long long)next,
+                         (long long)m->heads);
             else
-                snprintf(out + used, size - used, ", %lld with %s", (long long)next,
-                         s->plans[i].word);
-            first = false;
+                snprintf(out + used, size - used, ", %s in %lld", s->plans[i].word,
+                         (long long)next);
         }
         below = next;
     }
+    return out;
 }
 
-static void tell_heads(const making *m, es_answer *answer)
+/* Says what the median head loses at the main number of keys, and that no cache does this. */
+static void tell_error(const making *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
-    char words[512] = "", beside[128] = "";
-    const int64_t bigbird = sparse_plan_of(s, "bigbird", m->main);
-    const int64_t random = sparse_plan_of(s, "random", m->main);
-    list_words(m, words, sizeof words);
-    if (bigbird >= 0)
-        snprintf(beside, sizeof beside, ", against %.3g for BigBird as published",
-                 median_error(m, bigbird));
-    else if (random >= 0)
-        snprintf(beside, sizeof beside, ", against %.3g for random keys", median_error(m, random));
+    const es_measured best = median_best(m, false);
+    char seen[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    bool ideal = false;
+    for (int64_t i = 0; i < s->n_plans; i++)
+        ideal = ideal || (competes(s, i, m->main, false) && !es_policy_rolls(&s->specs[i]));
     es_answer_tell(
-        answer,
-        "With %lld of %lld keys, %s; the median head is off by %.3g spreads (each ± %.1g "
-        "in the median)%s, and the limit of independent policies is %.3g.",
-        (long long)s->grid[m->main], (long long)s->n, words, median_error(m, THE_BEST),
-        median_error(m, ITS_SE), beside, median_error(m, THE_LIMIT));
+        answer, "With %lld of %s, %s output is off by %s of the spread of its values%s.%s",
+        (long long)s->grid[m->main], sparse_say_seen(s, (double)s->grid[m->main], seen),
+        m->heads == 1 ? "the head's" : "the median head's",
+        es_say_number(best.value, best.se, error), s->n_words > 1 ? ", under the best policy" : "",
+        !ideal      ? ""
+        : s->causal ? " Ideal: keys are chosen anew for every query, which saves no "
+                      "memory; budget and loss run caches."
+                    : " Ideal: keys are chosen anew for every query.");
 }
 
-/* What regimes say: of each, the policy that more of its heads want than any other. */
-static void tell_regimes(const making *m, es_answer *answer)
+/* Says which policies are best, with and without the scores of the query that chooses. */
+static void tell_policies(const making *m, es_answer *answer)
 {
-    const double keys = (double)m->s->grid[m->main];
-    char text[512] = "";
-    for (int kind = 0; kind < PROBE_CLASSES; kind++) {
-        const char *name = probe_class_name((probe_class)kind);
-        int64_t all = 0, most = -1;
-        for (int64_t i = 0; i < es_table_rows(m->best); i++) {
-            if (es_table_get(m->best, i, "keys") != keys ||
-                strcmp(es_table_get_text(m->best, i, "regime"), name) != 0)
-                continue;
-            all += (int64_t)es_table_get(m->best, i, "heads");
-            if (most < 0 ||
-                es_table_get(m->best, i, "heads") > es_table_get(m->best, most, "heads"))
-                most = i;
-        }
-        const size_t used = strlen(text);
-        if (most >= 0)
-            snprintf(text + used, sizeof text - used, "%s %s: %.0f of %lld %s", used ? ";" : "",
-                     name, es_table_get(m->best, most, "heads"), (long long)all,
-                     es_table_get_text(m->best, most, "policy"));
+    const sparse_state *s = m->s;
+    char words[512], others[512], error[ES_SAY_ROOM];
+    bool scores = false, without = false;
+    for (int64_t i = 0; i < s->n_plans; i++) {
+        scores = scores || (competes(s, i, m->main, false) && !s->plans[i].deployable);
+        without = without || competes(s, i, m->main, true);
     }
-    if (*text && m->heads > 1) /* of one head all has been said */
-        es_answer_tell(answer, "With %.0f keys, what heads of a regime want most often:%s.", keys,
-                       text);
-}
-
-static void tell_changes(const making *m, es_answer *answer)
-{
-    const int64_t heads = es_table_rows(m->changes);
-    int64_t some = 0;
-    for (int64_t i = 0; i < heads; i++)
-        some += es_table_get(m->changes, i, "changes") > 0.0;
-    if (heads == 0 || m->s->n_grid < 2)
+    list_words(m, false, words, sizeof words);
+    if (!scores || !without) {
+        if (s->n_words > 1)
+            es_answer_tell(answer, "Best policy: %s.", words);
         return;
-    const long long least = m->s->grid[0], most = m->s->grid[m->s->n_grid - 1];
-    if (heads == 1)
-        es_answer_tell(answer, "Between %lld and %lld keys the best policy %s.", least, most,
-                       some ? "changes" : "stays the same");
-    else
-        es_answer_tell(answer,
-                       "Between %lld and %lld keys the best policy changes for %lld of %lld heads.",
-                       least, most, (long long)some, (long long)heads);
+    }
+    const es_measured best = median_best(m, true);
+    es_answer_tell(
+        answer, "Best policy: %s. Without the scores of this query: %s; %s is then off by %s.",
+        words, list_words(m, true, others, sizeof others),
+        m->heads == 1 ? "the head" : "the median head", es_say_number(best.value, best.se, error));
 }
 
 /* Heads that nothing else is said of. */
@@ -397,14 +365,13 @@ es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answe
         const int64_t at = k == 0 ? m.main : k <= m.main ? k - 1 : k;
         for (int64_t i = 0; i < s->n_places; i++)
             put_head(&m, i, at);
-        for (int kind = 0; kind < PROBE_CLASSES; kind++)
+        for (int kind = 0; kind < ES_REGIMES; kind++)
             for (int64_t w = 0; w < s->n_words; w++)
-                put_preferred(&m, at, (probe_class)kind, w);
+                put_preferred(&m, at, (es_regime)kind, w);
     }
     for (int64_t i = 0; i < s->n_places; i++)
         put_changes(&m, i);
-    tell_heads(&m, answer);
-    tell_regimes(&m, answer);
-    tell_changes(&m, answer);
+    tell_error(&m, answer);
+    tell_policies(&m, answer);
     return ES_OK;
 }

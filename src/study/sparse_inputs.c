@@ -11,6 +11,7 @@
 #include <esscher/linalg.h>
 
 #include "base/error.h"
+#include "lab/budget.h"
 #include "study/answer_kit.h"
 #include "study/array_source.h"
 #include "study/sparse_study.h"
@@ -196,6 +197,8 @@ static es_status open_model(es_job *job, es_error *err)
     p->pool.tokens = s->n * s->contexts;
     if (s->causal) /* a context is a block: its keys stand where the model has put them */
         p->pool.block = s->n;
+    else if (s->n > config.positions)
+        p->pool.from = ES_BLOCKS_START; /* contexts are consecutive blocks */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->d = s->dv = config.head_dim;
     s->scale = 1.0 / sqrt((double)s->d);
@@ -261,25 +264,49 @@ static es_status find_places(es_job *job, es_error *err)
     return ES_OK;
 }
 
-/* One of each of so many equal stretches of the queries, by chance. */
+/* Returns the first query of a context that may be asked about. Early queries of a decoder see
+ * fewer keys than policies keep, so its queries are late ones. Files hold the queries of somebody's
+ * choice. */
+static int64_t first_query(const sparse_state *s)
+{
+    return s->source == SPARSE_MODEL ? es_late_begin(s->pools.config, s->m) : 0;
+}
+
+/* Notes how many keys the chosen queries see. */
+static void count_seen(sparse_state *s)
+{
+    const int64_t count = s->contexts * s->queries;
+    s->seen[0] = s->n;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = s->which[i], at = s->positions ? s->positions[row] : row;
+        const int64_t seen = s->causal ? at + 1 : s->n;
+        s->seen[0] = seen < s->seen[0] ? seen : s->seen[0];
+        s->seen[1] = seen > s->seen[1] ? seen : s->seen[1];
+        s->mean_seen += (double)seen / (double)count;
+    }
+}
+
+/* Draws one query from each of so many equal stretches of those that may be asked about. */
 static es_status choose_queries(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;
     sparse_state *s = job->state;
     const int64_t few = sparse_is_paper(job) || s->source == SPARSE_FILES ? MANY : FEW;
     const int64_t asked = p->queries ? p->queries : few;
-    s->queries = asked < s->m ? asked : s->m;
+    const int64_t begin = first_query(s), m = s->m - begin;
+    s->queries = asked < m ? asked : m;
     ES_TRY(es_job_array(job, s->contexts, s->queries, sizeof *s->which, &s->which, err));
     for (int64_t c = 0; c < s->contexts; c++)
         for (int64_t i = 0; i < s->queries; i++) {
-            const int64_t from = i * s->m / s->queries, to = (i + 1) * s->m / s->queries;
+            const int64_t from = i * m / s->queries, to = (i + 1) * m / s->queries;
             const es_address at = {.seed = job->seed,
                                    .experiment = ADDRESS_QUERIES,
                                    .cell = (uint64_t)c,
                                    .token = (uint64_t)i};
             s->which[c * s->queries + i] =
-                from + (int64_t)(es_uniform_at(&at) * (double)(to - from));
+                begin + from + (int64_t)(es_uniform_at(&at) * (double)(to - from));
         }
+    count_seen(s);
     return ES_OK;
 }
 

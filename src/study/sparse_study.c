@@ -46,8 +46,10 @@ static const es_param params[] = {
      "consecutive tokens of the text that are a context. More than the model has positions: of "
      "consecutive blocks, in which positions repeat",
      FIELD(context), .min = 2, .max = 1e7, .unit = "tokens", .otherwise = "the model's positions"},
-    {"contexts", 0, ES_PARAM_WHOLE, "C", "how many of them, one after the other", FIELD(contexts),
-     .min = 1, .max = 4096, .standard = "4"},
+    {"contexts", 0, ES_PARAM_WHOLE, "C",
+     "how many of them, evenly from all of the text; one after the other if they are several "
+     "blocks",
+     FIELD(contexts), .min = 1, .max = 4096, .standard = "4"},
     {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",
      FIELD(pool.repeat)},
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
@@ -55,9 +57,11 @@ static const es_param params[] = {
      .otherwise = "a temporary folder"},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
      FIELD(pool.allow_trailing), .aside = true},
+    ES_INVALID_PARAM(sparse_params, pool.invalid),
     {"query-count", 0, ES_PARAM_WHOLE, "M",
-     "queries of each context that are asked about, spread over it", FIELD(queries), .min = 1,
-     .max = 65536, .otherwise = "24 of a model, up to 256 of files"},
+     "queries of each context that are asked about, spread over it; of a decoder over its second "
+     "half",
+     FIELD(queries), .min = 1, .max = 65536, .otherwise = "24 of a model, up to 256 of files"},
     {"layer", 0, ES_PARAM_COUNTS, "LIST", "layers of the model, from 0", FIELD(layers), .min = 0,
      .max = 65536, .increasing = true, .otherwise = "all"},
     {"head", 0, ES_PARAM_COUNTS, "LIST", "heads, from 0", FIELD(heads), .min = 0, .max = 65536,
@@ -202,6 +206,9 @@ static void put_question(const es_job *job, es_answer *a)
     es_answer_count(a, "context", s->n);
     es_answer_count(a, "contexts", s->contexts);
     es_answer_count(a, "queries", s->queries);
+    es_answer_count(a, "keys_seen_least", s->seen[0]);
+    es_answer_count(a, "keys_seen_most", s->seen[1]);
+    es_answer_real(a, "keys_seen", s->mean_seen);
     es_answer_flag(a, "causal", s->causal);
     es_answer_real(a, "scale", s->scale);
     if (!sparse_is_paper(job))

@@ -15,6 +15,7 @@
 #include <esscher/policy.h>
 #include <esscher/sparse.h>
 
+#include "study/answer_kit.h"
 #include "study/measure_study.h"
 #include "study/plan_params.h"
 #include "study/policy_params.h"
@@ -74,6 +75,8 @@ typedef struct sparse_state {
     double scale;
     int64_t queries;       /* of each context that are asked about */
     int64_t *which;        /* (contexts, queries) their rows, increasing */
+    int64_t seen[2];       /* fewest and most keys that one of them sees */
+    double mean_seen;      /* mean over all of them */
     es_policy_spec *specs; /* (n_plans); of a plan file (n_places), one for each head */
     sparse_plan *plans;    /* (n_plans); of a plan file one, without a number of keys */
     es_plan *file;         /* the plan file; NULL: none was given */
@@ -135,6 +138,10 @@ static inline double sparse_error2(const sparse_row *r)
 /*! sparse_has_spread() : is there a unit of errors? Not where all weight is on equal values. */
 static inline bool sparse_has_spread(const sparse_row *r) { return r->spread2 > 0.0; }
 
+/*! sparse_say_seen() : "the 257 to 512 keys that a query sees (17 %)", or "512 keys (12 %)" where
+ *  all queries see as many; the share is that of `kept` keys. */
+const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM]);
+
 es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /* ---- sparse_heads.c ---- */
@@ -145,7 +152,7 @@ extern const es_table_spec sparse_heads_table, sparse_best_table, sparse_changes
  */
 es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err);
 
-/*! sparse_regime() : "averages", "sharp", "selects one", by the ESS of the median query. */
+/*! sparse_regime() : the word of es_regime_name() for the ESS of the median query. */
 const char *sparse_regime(const sparse_row *row);
 
 /*! sparse_plan_of() : the plan of a word at s->grid[at]; -1: none. */

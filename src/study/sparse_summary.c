@@ -1,6 +1,7 @@
 /* sparse_summary.c : cells of queries become rows, one for each head and plan; and whether what was
  * measured agrees with what was computed. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -122,6 +123,8 @@ static const es_column row_columns[] = {
     {"keys", "keys", "keys", ES_FORMAT_COUNT,
      "to keep, as asked; where parts decide, as many as are kept"},
     {"kept", "kept", "keys", ES_FORMAT_SHORT, "that are kept, expected, mean over queries"},
+    {"seen", "seen", "keys", ES_FORMAT_SHORT, "that a query sees, mean over queries"},
+    {"share", "share kept", "", ES_FORMAT_SHORT, "kept over seen"},
     {"relative_error", "rel. error", "spreads", ES_FORMAT_REAL,
      "sqrt(mse / mean of sum w |v - y|^2): error in spreads of the values around the output, by "
      "their weights; standard error over contexts, or over queries of a single one",
@@ -156,12 +159,13 @@ static const es_column row_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_SHORT,
      "effective number of keys, 1/sum w^2, of the median query over all keys"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by that: averages from 100 keys on (two thirds of the context, if that is less), selects one "
-     "below 2, sharp between"},
+     "by that: averaging from 100 keys on (two thirds of the context, if that is less), single-key "
+     "below 2, selective between"},
     {0}};
 /* Where tables of heads have the answer, the rows are for those who ask for everything. */
 #define ROW_VIEW                                                                                   \
-    "layer head asked keys kept relative_error relative_limit over_limit mass mse mse_exact "      \
+    "layer head asked keys kept share relative_error relative_limit over_limit mass mse "          \
+    "mse_exact "                                                                                   \
     "bias2 "                                                                                       \
     "variance"
 static const es_table_view row_views[] = {
@@ -220,13 +224,13 @@ static void put_row(const sparse_state *s, int64_t place, int64_t plan, const sp
     const int64_t row = es_table_row(t);
     const double limit = sqrt(r->limit / r->spread2);
     name_row(s, place, plan, r, t, row);
-    es_put(t, row, {"kept", r->kept}, {"relative_error", r->relative},
-           {"relative_error_se", r->relative_se}, {"relative_limit", limit},
-           {"over_limit", r->relative / limit}, {"mass", r->mass}, {"mse", r->mse},
-           {"mse_se", r->mse_se}, {"mse_exact", r->exact}, {"mse_exact_se", r->exact_se},
-           {"mse_limit", r->limit}, {"bias2", r->bias2}, {"variance", r->variance},
-           {"first_order", r->first_order}, {"empty", r->empty}, {"spread2", r->spread2},
-           {"ess", ess});
+    es_put(t, row, {"kept", r->kept}, {"seen", r->n}, {"share", r->kept / r->n},
+           {"relative_error", r->relative}, {"relative_error_se", r->relative_se},
+           {"relative_limit", limit}, {"over_limit", r->relative / limit}, {"mass", r->mass},
+           {"mse", r->mse}, {"mse_se", r->mse_se}, {"mse_exact", r->exact},
+           {"mse_exact_se", r->exact_se}, {"mse_limit", r->limit}, {"bias2", r->bias2},
+           {"variance", r->variance}, {"first_order", r->first_order}, {"empty", r->empty},
+           {"spread2", r->spread2}, {"ess", ess});
     if (r->mse_se > 0.0)
         es_table_real(t, row, "z", (r->mse - r->exact) / r->mse_se);
     es_table_text(t, row, "regime", sparse_regime(r));
@@ -272,46 +276,38 @@ static const es_table_spec agreement_table = {
             .more = true),
     .keys = "policy keys"};
 
-/* Sums over all plans, for a sentence. Plans share their draws, so their errors are added, not
- * their variances. */
-typedef struct agreement {
-    double ratio, ratio_se, z2;
-    int64_t count;
-} agreement;
-
 static void agree_on(const sparse_state *s, const sparse_row *rows, int64_t plan, double *room,
-                     agreement *all, es_table *t)
+                     es_table *t)
 {
-    agreement a = {0};
+    double ratio = 0.0, ratio_se = 0.0, z2 = 0.0;
+    int64_t heads = 0;
     int64_t known = 0;
     for (int64_t i = 0; i < s->n_places; i++) {
         const sparse_row *r = &rows[i * s->n_plans + plan];
         if (!(r->mse_se > 0.0 && r->exact > 0.0))
             continue;
         const double z = (r->mse - r->exact) / r->mse_se;
-        a.ratio += r->mse / r->exact;
-        a.ratio_se = hypot(a.ratio_se, r->mse_se / r->exact);
-        a.z2 += z * z;
-        a.count++;
+        ratio += r->mse / r->exact;
+        ratio_se = hypot(ratio_se, r->mse_se / r->exact);
+        z2 += z * z;
+        heads++;
         if (isfinite(r->first_order))
             room[known++] = r->first_order / r->exact;
     }
-    if (a.count == 0)
+    if (heads == 0)
         return;
-    const double count = (double)a.count;
+    const double count = (double)heads;
     const int64_t row = es_table_row(t);
     es_sort_reals(room, known);
     es_table_text(t, row, "policy", s->plans[plan].word);
     es_table_count(t, row, "keys",
                    s->plans[plan].keys ? s->plans[plan].keys : (int64_t)round(rows[plan].kept));
-    es_table_count(t, row, "heads", a.count);
-    es_put(t, row, {"ratio", a.ratio / count}, {"ratio_se", a.ratio_se / count},
-           {"z_rms", sqrt(a.z2 / count)});
+    es_table_count(t, row, "heads", heads);
+    es_put(t, row, {"ratio", ratio / count}, {"ratio_se", ratio_se / count},
+           {"z_rms", sqrt(z2 / count)});
     if (known > 0)
         es_put(t, row, {"first_order_ratio", es_median_of(room, known)},
                {"first_order_low", room[0]}, {"first_order_high", room[known - 1]});
-    *all = (agreement){all->ratio + a.ratio, all->ratio_se + a.ratio_se, all->z2 + a.z2,
-                       all->count + a.count};
 }
 
 /* Without positions there are no windows, and what is made of one keeps less than it is asked to:
@@ -334,52 +330,80 @@ static void caution_positions(const sparse_state *s, const sparse_row *rows, es_
                        s->plans[worst].word, rows[worst].kept, (long long)s->plans[worst].keys);
 }
 
-static void tell_agreement(const agreement *a, es_answer *answer)
+/* Returns the medians over heads of a plan's error and of its standard error; NaN if no head has a
+ * spread. */
+static es_measured median_of(const sparse_state *s, const sparse_row *rows, int64_t plan,
+                             double *room)
 {
-    char ratio[ES_SAY_ROOM];
-    const double count = (double)a->count;
-    if (a->count > 0)
-        es_answer_tell(
-            answer,
-            "Where chance decides, simulated over exact error is %s at most in %lld case%s, "
-            "which share draws; they differ by %.3g standard errors of the simulation, root mean "
-            "square.",
-            es_say_number(a->ratio / count, a->ratio_se / count, ratio), (long long)a->count,
-            a->count == 1 ? "" : "s", sqrt(a->z2 / count));
-}
-
-/* Median over heads of a plan's error, or of its limit, in spreads; NaN if no head has a spread. */
-static double median_of(const sparse_state *s, const sparse_row *rows, int64_t plan, bool limit,
-                        double *room)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < s->n_places; i++) {
-        const sparse_row *r = &rows[i * s->n_plans + plan];
-        if (sparse_has_spread(r))
-            room[count++] = sqrt((limit ? r->limit : sparse_error2(r)) / r->spread2);
+    es_measured out;
+    double *const to[2] = {&out.value, &out.se};
+    for (int which = 0; which < 2; which++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < s->n_places; i++) {
+            const sparse_row *r = &rows[i * s->n_plans + plan];
+            if (sparse_has_spread(r))
+                room[count++] = which ? r->relative_se : sqrt(sparse_error2(r) / r->spread2);
+        }
+        es_sort_reals(room, count);
+        *to[which] = es_median_of(room, count);
     }
-    es_sort_reals(room, count);
-    return es_median_of(room, count);
+    return out;
 }
 
-/* Policies whose parts say how many keys they keep: what the median head is off by. */
+const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM])
+{
+    char keys[64];
+    const double percent = 100.0 * kept / s->mean_seen;
+    if (s->seen[0] == s->seen[1])
+        snprintf(keys, sizeof keys, "%lld keys", (long long)s->seen[0]);
+    else
+        snprintf(keys, sizeof keys, "the %lld to %lld keys that a query sees",
+                 (long long)s->seen[0], (long long)s->seen[1]);
+    snprintf(out, ES_SAY_ROOM, "%s (%.3g %%)", keys, percent);
+    return out;
+}
+
+/* Says what a policy does whose parts say how many keys it keeps: of several, the best. */
 static void tell_plans(const sparse_state *s, const sparse_row *rows, double *room,
                        es_answer *answer)
 {
+    char seen[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    int64_t best = -1, count = 0;
+    es_measured least = {(double)NAN, (double)NAN};
     for (int64_t k = 0; k < s->n_plans; k++) {
-        const double error = median_of(s, rows, k, false, room);
-        const double limit = median_of(s, rows, k, true, room);
-        double kept = 0.0;
-        if (s->plans[k].keys || isnan(error))
+        const es_measured off = median_of(s, rows, k, room);
+        if (s->plans[k].keys || isnan(off.value))
             continue;
-        for (int64_t i = 0; i < s->n_places; i++)
-            kept += rows[i * s->n_plans + k].kept / (double)s->n_places;
-        es_answer_tell(answer,
-                       "%s keeps %.3g of %lld keys, and %s off by %.3g spreads; the limit of "
-                       "independent policies is %.3g.",
-                       s->plans[k].word, kept, (long long)s->n,
-                       s->n_places > 1 ? "the median head is" : "is", error, limit);
+        count++;
+        if (best < 0 || off.value < least.value) {
+            best = k;
+            least = off;
+        }
     }
+    if (best < 0)
+        return;
+    double kept = 0.0;
+    bool ideal = false;
+    for (int64_t i = 0; i < s->n_places; i++) {
+        kept += rows[i * s->n_plans + best].kept / (double)s->n_places;
+        ideal = ideal || !es_policy_rolls(sparse_spec_of(s, i, best));
+    }
+    es_answer_tell(answer,
+                   "%s keeps %.3g of %s%s; %s output is off by %s of the spread of its "
+                   "values.%s",
+                   s->plans[best].word, kept, sparse_say_seen(s, kept, seen),
+                   count > 1 ? ", best of the policies with a fixed size" : "",
+                   s->n_places > 1 ? "the median head's" : "the head's",
+                   es_say_number(least.value, least.se, error),
+                   ideal ? " Ideal: keys are chosen anew for every query." : "");
+}
+
+/* Says what these errors are often taken for. */
+static void tell_meaning(es_answer *answer)
+{
+    es_answer_tell(answer,
+                   "The error of a head's output is not the error of the model: depth, loss "
+                   "and downstream measure that.");
 }
 
 /* ---- all of it ---- */
@@ -408,11 +432,11 @@ es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err)
     const sparse_state *s = job->state;
     sparse_row *rows;
     double *room;
-    agreement all = {0};
     ES_TRY(make_rows(job, &rows, err));
     ES_TRY(es_job_array(job, s->n_places, 1, sizeof *room, &room, err));
     ES_TRY(sparse_put_heads(job, rows, answer, err));
     tell_plans(s, rows, room, answer);
+    tell_meaning(answer);
     es_table *t = es_answer_table(answer, &rows_table);
     es_table_show(t, es_answer_find(answer, "heads") ? beside : alone);
     es_table *q = s->p->per_query ? es_answer_table(answer, &queries_table) : NULL;
@@ -425,8 +449,7 @@ es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err)
         }
     es_table *agreed = es_answer_table(answer, &agreement_table);
     for (int64_t k = 0; k < s->n_plans; k++)
-        agree_on(s, rows, k, room, &all, agreed);
-    tell_agreement(&all, answer);
+        agree_on(s, rows, k, room, agreed);
     caution_positions(s, rows, answer);
     if (s->source == SPARSE_MODEL)
         es_pools_caution(&s->pools, answer);

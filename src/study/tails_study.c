@@ -55,7 +55,7 @@ static const es_param params[] = {
 /* Tokens of a file are no pool, and take none of the parameters that make one. */
 static es_status refuse_pool(const es_job *job, const es_pool_params *p, es_error *err)
 {
-    static const char *const of_pools[] = {"pool",   "pool-dir", "special",
+    static const char *const of_pools[] = {"pool",   "pool-dir", "special",       "blocks-from",
                                            "repeat", "store",    "allow-trailing"};
     if (p->model || p->texts.count || p->domains.count)
         return es_refuse(err, "tails.options", "one or the other",

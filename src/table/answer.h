@@ -64,7 +64,8 @@ struct es_answer {
     int64_t inputs_count, inputs_room;
     const char **findings;
     int64_t findings_count, findings_room;
-    es_table nowhere; /* takes nothing: what a failure gives */
+    const char *qualifier; /* what findings begin with; NULL: nothing */
+    es_table nowhere;      /* takes nothing: what a failure gives */
 };
 
 /*! es_answer_grow() : room for one more of `count` elements; false, with the failure kept, if there

@@ -269,12 +269,34 @@ static const char *tell(es_answer *a, const char *fmt, va_list args)
     return tidy;
 }
 
+void es_answer_qualify(es_answer *answer, const char *words)
+{
+    answer->qualifier = words ? es_answer_keep(answer, words) : NULL;
+}
+
+/* The finding with the qualifier in its place. */
+static const char *qualify(es_answer *a, const char *told)
+{
+    static const char caution[] = "Caution: ";
+    const size_t skip = strncmp(told, caution, strlen(caution)) == 0 ? strlen(caution) : 0;
+    const int64_t room = (int64_t)(strlen(told) + strlen(a->qualifier) + 1);
+    void *text;
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, room, 1, 1, "a sentence", &text, &a->err);
+    if (a->status != ES_OK)
+        return NULL;
+    snprintf(text, (size_t)room, "%.*s%s%s", (int)skip, told, a->qualifier, told + skip);
+    return text;
+}
+
 void es_answer_tell(es_answer *answer, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     const char *told = tell(answer, fmt, args);
     va_end(args);
+    if (told && answer->qualifier)
+        told = qualify(answer, told);
     if (told && es_answer_grow(answer, &answer->findings, answer->findings_count,
                                &answer->findings_room, sizeof(char *)))
         answer->findings[answer->findings_count++] = told;

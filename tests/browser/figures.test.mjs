@@ -168,7 +168,7 @@ test("decoders: a map of all heads, and every figure of the head that an address
     return columns.layer.filter((layer, i) => layer === 2 && columns.head[i] === 4 && keep(columns, i)).length;
   };
   const rest = (columns, i) => columns.keys[i] === "rest";
-  assert.equal(await marksOf(figure("Where the weight is as the context grows: layer 2, head 4")), 4 * own("positions"));
+  assert.equal(await marksOf(figure("Where the weight is as the context grows: layer 2, head 4")), 5 * own("positions"));
   assert.equal(await marksOf(figure("How many keys it uses as the context grows: layer 2, head 4")), 3 * own("positions"));
   assert.equal(await marksOf(figure("What a window leaves out at the longest n: layer 2, head 4")), 2 * own("context_windows"));
   assert.equal(await marksOf(figure("Mean score by distance: layer 2, head 4")), 3 * own("distances", rest));

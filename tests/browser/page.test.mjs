@@ -113,7 +113,12 @@ test("claims are set: MathML, relation and slack, one line of conclusion, an add
   assert.ok((await claims.locator("math msup").count()) > 0); // 1/(2(1+H^2))
   const text = await claims.innerText();
   assert.doesNotMatch(text, /\^\(|\+-|<=|>=/);
-  assert.match(await claims.locator("tr", { hasText: "Twice the coupling" }).innerText(), /not decided/);
+  assert.match(await claims.locator("tr", { hasText: "Twice the coupling" }).innerText(), /undecided/);
+  assert.deepEqual(await claims.locator("tr.group").allInnerTexts(), [
+    "statements of the papers: 1 consistent, 1 contradicted",
+    "readings and habits: 1 fails as a reading, 1 undecided",
+  ]);
+  assert.match(text, /arXiv 2512\.10656\): abstract only/);
   assert.match(await page.locator("[id$='-claim-bias'] td.n").first().innerText(), /^= 0\.987$/);
   assert.equal(await page.locator("[id$='-claim-bias'] td.n").count(), 4); // predicted, measured, slack, in se
   const heights = await claims.locator("summary").evaluateAll((all) => all.map((s) => s.getBoundingClientRect().height));

@@ -21,7 +21,8 @@ try 's/"layers": 4/"layers": 5/'
 try 's/"hidden": 192/"hidden": 384/'
 try 's/"vocab": 4096/"vocab": 4097/'
 try 's/"context": 2048/"context": 1024/'
-try 's/esscher-plan\/1/esscher-plan\/2/'
+try 's/esscher-plan\/2/esscher-plan\/3/'
+try 's/"window": 128, //'
 # PL02
 try 's/"keys": 64/"keys": 0/'
 try 's/"keys": 64/"keys": -64/'
@@ -33,5 +34,5 @@ try 's/"sinks"/"sink"/'
 try 's/"keys_kept": 4032/"keys_kept": 4000/'
 try 's/"window": 60/"window": 600/'
 # PL04
-try 's/"heavy"/"linformer"/'
+try 's/"heavy", "keys": 256, "window": 128/"linformer", "keys": 256/'
 head -c 700 "$plan" >bad.json && run bad.json

@@ -24,7 +24,7 @@ kill $holder
 wait $first && (shard 2 >said-2 2>err-2)
 echo "rc=$?"
 mv 'my text' moved
-esscher merge part-?.run -o all.run --csv --quiet >nothing
+esscher merge part-?.run -o all.run --pool-dir pool --csv --quiet >nothing
 echo "rc=$?"
 mv moved 'my text'
 (run --out all.run --resume --pool-dir pool --quiet >all) && cmp whole all && echo same

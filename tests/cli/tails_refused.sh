@@ -3,7 +3,7 @@ make_npy X.npy f64 600x4 normal 1
 make_npy few.npy f64 10x4 normal 1
 esscher tails; echo $?
 esscher tails --tokens X.npy --text text; echo $?
-for option in '--pool 100' '--pool-dir pool' '--special keep' '--special drop' --repeat '--store f32' --allow-trailing; do
+for option in '--pool 100' '--pool-dir pool' '--special keep' '--special drop' '--blocks-from start' --repeat '--store f32' --allow-trailing; do
     # shellcheck disable=SC2086  # an option and its value
     esscher tails --tokens X.npy --quiet $option; echo $?
 done

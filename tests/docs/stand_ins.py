@@ -172,7 +172,7 @@ class Tools:
             for at in range(12)
         ]
         plan = {
-            "schema": "esscher-plan/1",
+            "schema": "esscher-plan/2",
             "model": shape,
             "context": 512,
             "keys_kept": 6 * 12 * 64,

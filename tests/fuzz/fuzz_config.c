@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(err.offset <= (int64_t)size && c.hidden == 0);
         return 0;
     }
-    require(c.hidden >= 1 && c.heads >= 1 && c.hidden % c.heads == 0 && c.layers >= 1);
+    require(c.hidden >= 1 && c.heads >= 1 && c.heads % c.kv_heads == 0 && c.layers >= 1);
+    require(c.query_width == c.heads * c.head_dim && c.window >= 0);
     require(c.vocab >= 1 && c.positions >= 1 && c.types >= 0 && c.intermediate >= 1);
     require(c.layer_norm_eps >= 1e-20 && c.layer_norm_eps <= 1e-2 && c.labels >= 0);
     return 0;

@@ -20,6 +20,10 @@ static void require_specs(const es_plan *plan, int64_t n)
     require(specs != NULL);
     es_plan_specs(plan, n, specs);
     for (int64_t i = 0; i < heads; i++) {
+        const es_policy_spec *own = &plan->head[i].spec;
+        es_policy_spec fitted = *own;
+        es_policy_spec_fit(&fitted, plan->causal);
+        require(es_policy_spec_same(&fitted, own)); /* nothing was left open */
         require(es_policy_spec_check(&specs[i], plan->causal, NULL) == ES_OK);
         require(!specs[i].policy || (specs[i].keys >= 1 && specs[i].keys <= n));
     }

@@ -57,19 +57,22 @@ def pieces(**other):
             value("tokenizer.ggml.add_space_prefix", BOOL, other.get("prefix", True))]
 
 
-def model(arch="llama", rates=None, **other):
+def model(arch="llama", rates=None, more=(), bias=None, **other):
     """One layer of one head of two channels."""
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "feed_forward_length": 1,
              "attention.head_count": 1, "attention.head_count_kv": 1}
     sizes.update(other)
     values = [value("general.architecture", STRING, arch)] + [value(f"{arch}.{k}", U32, n) for k, n in sizes.items()]
     values += [value(f"{arch}.attention.layer_norm_rms_epsilon", F32, 1e-5), value(f"{arch}.rope.freq_base", F32, 1e4)]
+    values += list(more)
     shapes = {"token_embd": [2, 1], "output_norm": [2], "blk.0.attn_norm": [2], "blk.0.attn_q": [2, 2],
               "blk.0.attn_k": [2, 2], "blk.0.attn_v": [2, 2], "blk.0.attn_output": [2, 2], "blk.0.ffn_norm": [2],
               "blk.0.ffn_gate": [2, 1], "blk.0.ffn_up": [2, 1], "blk.0.ffn_down": [1, 2]}
     if rates:
         shapes["rope_freqs"] = [1]
     shapes = {n + ".weight": s for n, s in shapes.items()}
+    if bias:
+        shapes[bias] = [2]
     if arch == "qwen2":
         shapes.update({f"blk.0.attn_{c}.bias": [2] for c in "qkv"})
     names = list(shapes)
@@ -99,6 +102,11 @@ CORPUS = {
     "good_model": model(),
     "good_model_qwen2": model("qwen2"),
     "good_rates": model(rates=True),
+    "good_yarn": model(more=[value("llama.rope.scaling.type", STRING, "yarn"), value("llama.rope.scaling.factor", F32, 4.0),
+                             value("llama.rope.scaling.yarn_beta_fast", F32, 8.0), value("llama.rope.scaling.yarn_ext_factor", F32, 1.0)]),
+    "good_model_lists": model(**{"attention.head_count_kv": [1], "feed_forward_length": [1]}),
+    "bad_model_lists": model(**{"attention.head_count_kv": [1, 2]}),
+    "bad_model_bias": model(bias="output_norm.bias"),
     "bad_model_heads": model(**{"attention.head_count_kv": 2}),
     "bad_model_experts": model(expert_count=2),
     "bad_model_layers": model(block_count=2),

@@ -61,7 +61,15 @@ BERT = {"architectures": ["BertModel"], "hidden_act": "gelu", "hidden_size": 8, 
 DISTILBERT = {"activation": "gelu", "architectures": ["DistilBertModel"], "dim": 8, "hidden_dim": 16,
               "max_position_embeddings": 16, "model_type": "distilbert", "n_heads": 2, "n_layers": 2,
               "sinusoidal_pos_embds": False, "vocab_size": 30}
+MISTRAL = {"model_type": "mistral", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+           "intermediate_size": 32, "vocab_size": 30, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "sliding_window": 8}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 5e5, "finetuned": True}
 CONFIG = {
+    "good_mistral": json.dumps(dict(MISTRAL, layer_types=["sliding_attention"] * 2)),
+    "good_layer_types": json.dumps(dict(MISTRAL, rope_parameters={"full_attention": YARN, "sliding_attention": YARN})),
+    "bad_layer_types": json.dumps(dict(MISTRAL, rope_parameters={"full_attention": YARN, "sliding_attention": {"rope_theta": 1e4}})),
+    "bad_mixed_layers": json.dumps(dict(MISTRAL, layer_types=["full_attention", "sliding_attention"])),
+    "bad_rotary_key": json.dumps(dict(MISTRAL, rope_scaling=dict(YARN, beta=1))),
     "good": json.dumps(BERT),
     "good_distilbert": json.dumps(DISTILBERT),
     "bad_distilbert": json.dumps(dict(DISTILBERT, hidden_size=8, dim=None)),
@@ -70,6 +78,9 @@ CONFIG = {
     "bad_string": json.dumps(dict(BERT, hidden_size="8")),
     "bad_eps": json.dumps(dict(BERT, layer_norm_eps=0)),
     "bad_rope": json.dumps(dict(BERT, position_embedding_type="rope")),
+    "good_python": '{"big": 1000000000000000019884624838656, "x": [NaN, -Infinity], "x": 1,' + json.dumps(BERT)[1:],
+    "good_mark": "\ufeff" + json.dumps(BERT),
+    "bad_nan": json.dumps(dict(BERT, hidden_size=float("nan"))),
     "bad_missing": "{}",
     "bad_array": "[]",
 }

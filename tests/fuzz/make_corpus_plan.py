@@ -12,9 +12,9 @@ def head(number, group, policy="stream", keys=8, correction="none", **more):
                  "risk": 0.5}, **more)
 
 
-def plan(heads, kept, causal=True, kv_heads=1, window=0, context=16):
+def plan(heads, kept, causal=True, kv_heads=1, window=0, context=16, version=1):
     sees = min(context, window) if window else context
-    return {"schema": "esscher-plan/1",
+    return {"schema": f"esscher-plan/{version}",
             "model": {"model_type": "llama", "layers": 1, "heads": len(heads), "kv_heads": kv_heads, "head_dim": 4,
                       "hidden": 8, "vocab": 30, "window": window, "causal": causal},
             "context": context, "text": "t", "keys_kept": kept, "keys_all": kv_heads * sees,
@@ -46,6 +46,12 @@ SEEDS = {
                        34, kv_heads=4),
     "good_both_sides": plan([head(0, 0, "local", 5, span=5), head(1, 1, "strided", 6)], 11, causal=False, kv_heads=2),
     "good_window": plan([head(0, 0, "heavy", 3), head(1, 1, "full", 4)], 7, kv_heads=2, window=4),
+    "good_version_2": dict(plan([head(0, 0, "full", 16), head(1, 1, "bigbird", 9, "inverse", window=3, sinks=1),
+                                 head(2, 2, "random", 4, sinks=0, with_replacement=True),
+                                 head(3, 3, "observe", 5, window=3, span=3, pool=1)], 34, kv_heads=4, version=2),
+                           note="n"),
+    "bad_part": plan([head(0, 0, "observe", 5, window=3, span=3), head(1, 0, "observe", 5, window=3, span=3)], 5, version=2),
+    "bad_pool": plan([head(0, 0, "observe", 5, pool=65), head(1, 0, "observe", 5, pool=65)], 5),
     "bad_total": edited(["keys_kept"], 9),
     "bad_schema": edited(["schema"], "esscher-plan/9"),
     "bad_unknown": edited(HEAD + ["sink"], 4),

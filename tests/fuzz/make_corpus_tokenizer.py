@@ -26,6 +26,8 @@ for name, data in {
     "empty": "",
     "config": SPECIALS + '====\n{"do_lower_case": false, "strip_accents": true, "cls_token": {"content": "[CLS]"}}',
     "config_other_names": '<s>\n</s>\n<unk>\n====\n{"cls_token":"<s>","sep_token":"</s>","unk_token":"<unk>"}',
+    "config_python": SPECIALS + '====\n{"model_max_length": 1000000000000000019884624838656, "x": NaN, "x": 1, "do_lower_case": false}',
+    "config_mark": SPECIALS + "====\n\ufeff{}",
     "config_bad": SPECIALS + "====\n{",
     "config_type": SPECIALS + '====\n{"do_lower_case": 1}',
 }.items():
@@ -52,6 +54,8 @@ def tokenizer(**changes):
 MODEL = json.loads(tokenizer())["model"]
 for name, data in {
     "plain": tokenizer(),
+    "mark": "\ufeff" + tokenizer(),
+    "big_number": tokenizer(truncation={"max_length": 10**30}),
     "bert_processing": tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}),
     "nothing_around": tokenizer(post_processor=None, normalizer=None, added_tokens=[]),
     "bpe": tokenizer(model={"type": "BPE", "vocab": {}, "merges": []}),

@@ -11,13 +11,19 @@ function distance(r) {
   return isNumber(r.measured_se) && r.measured_se > 0 ? beyond / r.measured_se : FAR * Math.sign(beyond);
 }
 
+// Words of the three groups; a reading that fails is expected to.
 const styles = {
-  holds: { colour: 2, shape: "circle" },
-  "does not hold": { colour: 1, shape: "cross" },
+  consistent: { colour: 2, shape: "circle" },
+  contradicted: { colour: 1, shape: "cross" },
+  confirmed: { colour: 0, shape: "circle" },
+  "not confirmed": { colour: 1, shape: "cross" },
+  "holds as a reading": { colour: 5, shape: "circle" },
+  "fails as a reading": { colour: 3, shape: "cross" },
 };
 const styleOf = (verdict) => styles[verdict] ?? { colour: 4, shape: "diamond" };
+const failed = new Set(["contradicted", "not confirmed", "fails as a reading"]);
 
-// A bound points to where it allows the measurement to be, and is filled where it does not hold.
+// A bound points to where it allows the measurement to be, and is filled where it fails.
 const relations = [
   { of: (relation) => relation === ">=" || relation === ">", name: "at least", shape: "triangle-right" },
   { of: (relation) => relation === "<=" || relation === "<", name: "at most", shape: "triangle-left" },
@@ -82,7 +88,7 @@ export function claims({ tables: { evidence: rows = [] } }) {
             shape,
             hollow: shape && !broken,
             size: 52,
-            rows: rows.filter((r) => relationOf(r) === name && (r.verdict === "does not hold") === broken).map(mark),
+            rows: rows.filter((r) => relationOf(r) === name && failed.has(r.verdict) === broken).map(mark),
           })),
         ),
       ],

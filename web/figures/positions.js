@@ -19,6 +19,12 @@ function contextOf(r) {
 
 const quantities = [
   {
+    key: "window_error",
+    title: "error without far keys",
+    caption:
+      "How far outputs are off at the longest n if a query sees only the last 64 keys and the first 4, over their standard deviation: near below 0.1, far from 0.5 on.",
+  },
+  {
     key: "context",
     title: "log₁₀ of the effective context",
     caption: "Keys of the window that, with the first 4, gives outputs within the relative error, at the longest n.",
@@ -28,14 +34,25 @@ const quantities = [
     title: "growth of the effective context",
     caption: "d ln w / d ln n over the last two octaves: 1, in proportion to the text; 0, not at all.",
   },
-  { key: "sink_mass", title: "weight on the first 4 keys", caption: "At the longest n.", domain: [0, 1] },
+  { key: "sink_mass", title: "sink mass", caption: "Weight on the first 4 keys, at the longest n.", domain: [0, 1] },
   { key: "local_mass", title: "weight on the last 64 keys", caption: "At the longest n.", domain: [0, 1] },
   {
     key: "ess",
     title: "log₁₀ of the effective number of keys",
     caption: "1/Σw² of the typical query at the longest n.",
   },
-  { key: "frozen", title: "share of queries with one key", caption: "1/Σw² below 2, at the longest n.", domain: [0, 1] },
+  {
+    key: "single_key",
+    title: "share of queries with a single key",
+    caption: "1/Σw² below 2 at the longest n, by a key other than the first 4.",
+    domain: [0, 1],
+  },
+  {
+    key: "rests_on_sink",
+    title: "share of queries that rest on a sink",
+    caption: "1/Σw² below 2 at the longest n, by one of the first 4 keys.",
+    domain: [0, 1],
+  },
   { key: "entropy", title: "entropy, nats", caption: "Of a row of attention weights at the longest n." },
   {
     key: "freezing",
@@ -51,6 +68,7 @@ const quantities = [
 ];
 
 const more = [
+  { key: "window_error", title: "error without far keys" },
   { key: "sink_mass", title: "first 4 keys" },
   { key: "local_mass", title: "last 64 keys" },
   { key: "ess_typical", title: "effective keys" },
@@ -123,7 +141,8 @@ const pages = [
       { key: "sink_mass", name: "first 4 keys", colour: 0 },
       { key: "local_mass", name: "last 64 keys", colour: 1 },
       { key: "top_weight", name: "largest weight", colour: 2 },
-      { key: "frozen", name: "queries with one key", colour: 3 },
+      { key: "single_key", name: "queries with a single key", colour: 3 },
+      { key: "rests_on_sink", name: "queries on one of the first 4", colour: 4 },
     ],
   },
   {
@@ -147,7 +166,7 @@ const pages = [
     table: "context_windows",
     title: "What a window leaves out at the longest n",
     caption:
-      "Error of outputs over the last w keys and the first 4, over the spread of outputs; and the weight that these keys have.",
+      "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the weight that these keys have.",
     x: { title: "w, keys of the window", log: true },
     y: { title: "relative error; share of the weight", zero: true },
     of: (r) => r.window,
@@ -226,16 +245,16 @@ function pageOf(page, given, several) {
 
 // ---- all heads ----
 
-// One line for each head, coloured by its class.
-const kinds = ["sink", "local", "averaging", "retrieving"];
+// One line for each head, coloured by its place.
+const places = ["near", "between", "far", "undecided"];
 
-function contexts(heads, places, several) {
-  const kindOf = new Map(heads.map((r) => [headName(r, several), r.class]));
-  const rows = places.filter((r) => r.effective_context > 0);
-  const there = kinds.filter((kind) => [...kindOf.values()].includes(kind));
+function contexts(heads, positions, several) {
+  const placeOf = new Map(heads.map((r) => [headName(r, several), r.place]));
+  const rows = positions.filter((r) => r.effective_context > 0);
+  const there = places.filter((place) => [...placeOf.values()].includes(place));
   if (!rows.length) return [];
   const at = (r) => ({
-    series: kindOf.get(headName(r, several)),
+    series: placeOf.get(headName(r, several)),
     x: r.n,
     y: r.effective_context,
     at: headOf(r),
@@ -255,7 +274,7 @@ function contexts(heads, places, several) {
       table: "positions",
       x: { title: "n, keys that a query sees", log: true },
       y: { title: "effective context, keys", log: true },
-      series: there.map((name) => ({ name, colour: kinds.indexOf(name) })),
+      series: there.map((name) => ({ name, colour: places.indexOf(name) })),
       layers: [
         { kind: "line", name: "all of it", plain: true, dash: [4, 3], rows: ends.map((v) => ({ x: v, y: v })) },
         { kind: "points", name: "heads", rows: rows.map(at) },
