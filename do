@@ -12,6 +12,8 @@
 #   ./do calibration [OPTION...]  how often intervals, p-values and verdicts are right, 400 seeds, and write
 #                    docs/CALIBRATION.md; options are those of esscher selfcheck. May be interrupted and called again
 #   ./do gallery     draw the pictures of docs/GALLERY.md again, some minutes; those of a real model if one can be fetched
+#   ./do published   make again every document that quotes the program: claims, calibration, gallery, the transcript of a first
+#                    hour and the picture of its report; over an hour on two cores, may be interrupted and called again
 #   ./do docs        documents, headers, man pages and Python's docstrings as a site, into build/site; read it from there
 #   ./do bench       compare with NumPy, PyTorch and onnxruntime, where they are installed
 #   ./do dist        the release build/dist/esscher-VERSION.tar.xz of the last commit, made twice and compared, and built
@@ -402,6 +404,24 @@ gallery)
     fetch_model && model="demo/minilm demo/alice.txt"
     # shellcheck disable=SC2086  # two words
     sh docs/gallery/make "$PWD/build/release/esscher" build/gallery $model
+    ;;
+published)
+    need_to_build
+    need python3 python3
+    need python3-numpy '/usr/lib/python3*/*-packages/numpy'
+    need chromium chromium chromium-browser google-chrome
+    install_missing
+    build release
+    fetch_model || exit 1
+    "$0" claims
+    "$0" calibration
+    "$0" gallery
+    mkdir -p build/transcript
+    for folder in demo models examples; do ln -sfn "$PWD/$folder" build/transcript/$folder; done
+    python3 docs/transcript/make.py . build/release/esscher build/transcript
+    sh docs/transcript/picture.sh demo/report.html docs/report.png
+    version=$(build/release/esscher --version | head -1)
+    sed -i "s/(esscher [0-9.]*)/($version)/" docs/GALLERY.md
     ;;
 docs)
     need_to_build

@@ -26,6 +26,10 @@ done
 for job in examples/kubernetes/*.yaml; do
     said "$job" "$(sed -n 's/^ *image: esscher://p' "$job")"
 done
+# Documents that quote the program: ./do published makes them again.
+for page in docs/CLAIMS.md docs/CALIBRATION.md docs/GALLERY.md docs/TRANSCRIPT.md README.md; do
+    said "$page" "$(sed -n 's/.*\<esscher \([0-9]\+\.[0-9]\+\.[0-9]\+\).*/\1/p' "$page" | head -n 1)"
+done
 minor=$(sed -n 's/^find_package(esscher \([0-9.]*\).*/\1/p' examples/CMakeLists.txt)
 said examples/CMakeLists.txt "$minor.${version##*.}"
 [ $bad = no ] || exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """run_blocks.py ROOT ESSCHER MAKE_NPY MAKE_MODEL CC LIBRARY : every code block of the documents, run as far as it can be.
 
-Blocks of README.md, CONTRIBUTING.md and docs/*.md, and the examples of `esscher help`, are run in a scratch folder with
+Blocks of CONTRIBUTING.md and docs/*.md, and the examples of `esscher help`, are run in a scratch folder with
 stand-ins for what they name (stand_ins.py). Which way a block is run is decided by the tables below and summed up at the
-end. A block or command that no row covers is a failure.
+end. A block or command that no row covers is a failure. (README.md: run_readme.py.)
 
 What a fence says of its block:
 
@@ -179,19 +179,31 @@ int main(void)
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
-def near(shown, printed):
-    """Numbers of another CPU differ in the last digits that are shown; errors of rounding, in all of them."""
+def near(shown, printed, error):
+    """Is the printed number within the error that is stated of the shown one? Without an error: within 10 %, since numbers
+    of another CPU differ in the last digits that are shown; errors of rounding, in all of them."""
+    if error is not None:
+        return abs(shown - printed) <= error
     return (
         abs(shown - printed) <= 0.1 * max(abs(shown), abs(printed))
         or max(abs(shown), abs(printed)) < 1e-4
     )
 
 
-def same_word(shown, printed):
+def same_word(shown, printed, error=None):
     parts = [NUMBER.split(word) for word in (shown, printed)]
     return parts[0] == parts[1] and all(
-        near(float(a), float(b)) for a, b in zip(NUMBER.findall(shown), NUMBER.findall(printed))
+        near(float(a), float(b), error)
+        for a, b in zip(NUMBER.findall(shown), NUMBER.findall(printed))
     )
+
+
+def stated_error(words, at):
+    """The error e of the word `at` in "x ± e", or None."""
+    if words[at + 1 : at + 2] != ["±"] or at + 2 >= len(words):
+        return None
+    found = NUMBER.search(words[at + 2])
+    return float(found[0]) if found else None
 
 
 def differs(shown, printed):
@@ -203,7 +215,11 @@ def differs(shown, printed):
         best = 0
         for start in range(at, len(have) - len(piece) + 1):
             fit = next(
-                (i for i, word in enumerate(piece) if not same_word(word, have[start + i])),
+                (
+                    i
+                    for i, word in enumerate(piece)
+                    if not same_word(word, have[start + i], stated_error(piece, i))
+                ),
                 len(piece),
             )
             best = max(best, fit)
@@ -230,11 +246,19 @@ def width(lines):
 class Document:
     """Its blocks, run in order in a folder of their own."""
 
+    as_printed = ""  # not empty: commands run without the additions of CALLS
+
     def __init__(self, tools, name, found, folder):
         self.tools, self.name, self.blocks, self.folder = tools, name, found, folder
         self.ways, self.faults, self.printed, self.how, self.compared = Counter(), [], [], [], False
         folder.mkdir(parents=True)
-        stand_ins.furnish(tools, folder)
+        self.furnish()
+
+    def furnish(self):
+        stand_ins.furnish(self.tools, self.folder)
+
+    def dress(self, command):
+        stand_ins.dress(self.tools, self.folder, command)
 
     def fail(self, place, why):
         self.faults.append(f"{place}: {why}")
@@ -258,7 +282,7 @@ class Document:
 
     def shell(self, command, exact=False):
         """(exit code, stdout and stderr) of a command; `how` gets the ways in which esscher was called."""
-        stand_ins.dress(self.tools, self.folder, command)
+        self.dress(command)
         log = self.folder / ".ways"
         log.write_text("")
         environment = {
@@ -267,12 +291,13 @@ class Document:
             "COLUMNS": str(self.columns),
             "DOCS_LOG": str(log),
             "DOCS_EXACT": "1" if exact else "",
+            "DOCS_AS_PRINTED": self.as_printed,
             "ROOT": str(self.tools.root),
             "LIBRARY": str(self.tools.library),
             "OMP_WAIT_POLICY": "passive",
         }
         words = command
-        for number, smaller in SMALLER:
+        for number, smaller in [] if self.as_printed else SMALLER:
             words = re.sub(number, smaller, words)
         done = subprocess.run(
             ["bash" if "<(" in words else "sh", "-c", words],
@@ -486,7 +511,7 @@ def write_programs(tools, esscher):
     calls = CALLS if tools.has_figures() else CALLS_WITHOUT_FIGURES + CALLS
     rows = "\n".join(
         f'{pattern.replace(" ", chr(92) + " ").replace("[*]", chr(92) + "*")}) how={shlex.quote(how)}; '
-        f'set -- "$@" {added}; meant="{codes}" ;;'
+        f'added={shlex.quote(added)}; meant="{codes}" ;;'
         for pattern, how, added, codes in calls
     )
     write(
@@ -495,8 +520,9 @@ def write_programs(tools, esscher):
 {rows}
 *) echo "no row of CALLS fits: esscher $*" >&2; exit 99 ;;
 esac
+[ -z "$DOCS_AS_PRINTED" ] || {{ how=run; added=; }}
 echo "$how" >>"$DOCS_LOG"
-{shlex.quote(str(esscher))} "$@"
+{shlex.quote(str(esscher))} "$@" $added
 code=$?
 [ -n "$DOCS_EXACT" ] || case " $meant " in *" $code "*) code=0 ;; esac
 exit $code""",
@@ -546,7 +572,7 @@ def equip(root, esscher, make_npy, make_model, cc, library, work):
 def main(root, esscher, make_npy, make_model, cc, library):
     with tempfile.TemporaryDirectory() as work:
         tools = equip(root, esscher, make_npy, make_model, cc, library, Path(work))
-        files = [root / "README.md", root / "CONTRIBUTING.md", *sorted(root.glob("docs/*.md"))]
+        files = [root / "CONTRIBUTING.md", *sorted(root.glob("docs/*.md"))]
         documents = [
             (
                 str(path.relative_to(root)),
@@ -563,6 +589,11 @@ def main(root, esscher, make_npy, make_model, cc, library):
                 if found
             ]
             done = list(pool.map(Document.run, made))
+    sum_up(done)
+
+
+def sum_up(done):
+    """Prints how blocks were run, and fails if one is wrong."""
     ways = sum((each.ways for each in done), Counter())
     for way, count in sorted(ways.items(), key=lambda pair: -pair[1]):
         if count:

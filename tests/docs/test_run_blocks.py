@@ -16,6 +16,8 @@ TABLE = "    esscher regimes --dim 3 --n 1e3,1e6,1e12 --b 0.5\n\n```\n...\n  3  
 CASES = [
     ("docs/X.md", "    esscher rope\n", None),
     ("docs/X.md", TABLE % "0.5534", None),
+    ("docs/X.md", TABLE % "0.5591", None),  # within the stated error of 0.0058
+    ("docs/X.md", TABLE % "0.5602", "not printed: 3 1000 0.5"),  # 1 % off, and beyond it
     ("docs/X.md", TABLE % "0.7534", "not printed: 3 1000 0.5"),
     ("docs/X.md", "    esscher rope --bose 3\n", "ended with 2"),
     ("docs/X.md", "    esscher rope          how far\n", "ended with 2"),
