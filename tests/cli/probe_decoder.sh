@@ -20,7 +20,7 @@ for key in position_heads.4.sink_mass position_heads.4.local_mass_se position_he
     get_json a.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json $key)"
 done
 get_json a.json heads.3.sink_first # places tell
-get_json a.json heads.3.advice heads.3.random_error # places decide which keys to keep
+get_json a.json heads.3.advice heads.3.random_error matter_most.0.advice matter_most.0.random_error # places decide which keys to keep
 for head in 0 5 9; do get_json a.json position_heads.$head.effective_context.3 | awk '{ print ($1 <= 24 ? "within the window" : $1) }'; done
 # horizons from weights and covariance are those of plain queries and keys of single blocks, nearly: the texts are alike
 for head in 0 7 16; do
