@@ -56,11 +56,6 @@ void probe_put_policies(es_table *heads, int64_t row, const es_probe_policies *p
     "By the 95 % interval of ESS over draws, at the largest n. Averaging: at least 100, or two "   \
     "thirds of n if that is less; single-key: below 2; selective: between; undecided: the "        \
     "interval contains a cut-off"
-#define POLICIES                                                                                   \
-    "Keys to keep: the policy of smallest exact error when an eighth of the keys is kept, 128 of " \
-    "1024 tokens of the pool or fewer (random; top: the largest weights; top-random: half and "    \
-    "half); several if 16 queries cannot tell them apart. top and top-random need the query's "    \
-    "scores: `esscher sparse` also compares policies that do not"
 
 static const es_column class_columns[] = {
     {"class", "class", "", ES_FORMAT_TEXT},
@@ -90,7 +85,7 @@ static const es_column matter_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"class", "class", "", ES_FORMAT_TEXT},
-    {"advice", "keys to keep", "", ES_FORMAT_TEXT},
+    {"advice", "keys to keep", "", ES_FORMAT_TEXT, PROBE_KEYS_TO_KEEP},
     {"random_error", "random", "", ES_FORMAT_SHORT, "error of that policy, over the spread"},
     {"top_error", "top", "", ES_FORMAT_SHORT},
     {"top_random_error", "top-random", "", ES_FORMAT_SHORT},
@@ -111,7 +106,7 @@ const es_table_spec probe_matter_table = {
     ES_VIEW("The ten heads that matter most",
             "domain layer head class ess_n rate_map_exact advice random_error top_error "
             "top_random_error moves relative_error",
-            "Those with the largest `moves`, in its order. " POLICIES),
+            "Those with the largest `moves`, in its order"),
     .keys = "domain layer head"};
 
 /* ---- all heads ---- */
@@ -192,31 +187,31 @@ static int64_t next_of(const es_table *heads, double *room)
     return most;
 }
 
+static void copy_numbers(const es_table *heads, int64_t from, const char *const *keys, es_table *to,
+                         int64_t row)
+{
+    for (; *keys; keys++)
+        es_table_real(to, row, *keys, es_table_get(heads, from, *keys));
+}
+
 static void put_matter(const es_table *heads, int64_t from, es_table *to)
 {
-    static const char *const texts[] = {"class", "advice"};
-    static const char *const numbers[] = {"layer",
-                                          "head",
-                                          "random_error",
-                                          "top_error",
-                                          "top_random_error",
-                                          "moves",
-                                          "moves_se",
-                                          "rate_map",
-                                          "rate_map_se",
-                                          "rate_map_exact",
-                                          "relative_error",
-                                          "relative_error_se",
-                                          "ess_n",
-                                          "ess_n_se"};
+    static const char *const numbers[] = {"layer",    "head",           "moves",
+                                          "moves_se", "relative_error", "relative_error_se",
+                                          "rate_map", "rate_map_se",    "rate_map_exact",
+                                          "ess_n",    "ess_n_se",       NULL};
+    static const char *const policies[] = {"random_error", "top_error", "top_random_error", NULL};
     const int64_t row = es_table_row(to);
     const char *domain = es_table_get_text(heads, from, "domain");
+    const char *advice = es_table_get_text(heads, from, "advice");
     if (*domain)
         es_table_text(to, row, "domain", domain);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        es_table_text(to, row, texts[i], es_table_get_text(heads, from, texts[i]));
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        es_table_real(to, row, numbers[i], es_table_get(heads, from, numbers[i]));
+    es_table_text(to, row, "class", es_table_get_text(heads, from, "class"));
+    copy_numbers(heads, from, numbers, to, row);
+    if (*advice) {
+        es_table_text(to, row, "advice", advice);
+        copy_numbers(heads, from, policies, to, row);
+    }
 }
 
 es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_table *classes,

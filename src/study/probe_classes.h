@@ -33,6 +33,14 @@ void probe_put_policies(es_table *heads, int64_t row, const es_probe_policies *p
  * more tokens (docs/PREDICTION.md). */
 #define PROBE_THIN 0.1
 
+/* The definition of the column `advice`. */
+#define PROBE_KEYS_TO_KEEP                                                                         \
+    "the policy of smallest exact error when an eighth of the keys is kept: 128 of 1024 tokens "   \
+    "of the pool, or of the largest n if that is less. random: at random; top: the largest "       \
+    "weights; top-random: half and half. Several where 16 queries cannot tell them apart. top "    \
+    "and top-random need the query's scores; `esscher sparse` compares policies that do not. "     \
+    "None for causal models: their keys have positions"
+
 /* Classes in the order of their table: averaging, selective, single-key, undecided. */
 extern const es_regime probe_classes_order[ES_REGIMES];
 

@@ -1,5 +1,6 @@
 /* probe_tables.c : what the columns of layers, heads and curves mean. */
 #include "study/answer_kit.h"
+#include "study/probe_classes.h"
 #include "study/probe_study.h"
 
 /* ---- columns: layers ---- */
@@ -47,10 +48,7 @@ static const es_column head_columns[] = {
     {"class", "class", "", ES_FORMAT_TEXT,
      "by the 95 % interval of ESS at n: averaging, 100 or more (two thirds of n, if that is less); "
      "single-key, below 2; selective, between; undecided, the interval contains a cut-off"},
-    {"advice", "keys to keep", "", ES_FORMAT_TEXT,
-     "the policy of smallest exact error when an eighth of 1024 tokens, or of the largest n, is "
-     "kept; several where 16 queries cannot tell them apart. Not of causal models: their keys have "
-     "positions"},
+    {"advice", "keys to keep", "", ES_FORMAT_TEXT, PROBE_KEYS_TO_KEEP},
     {"random_error", "random", "", ES_FORMAT_SHORT,
      "error of random keys, an eighth of all, over the spread of values by their weights: exact, "
      "root mean square over 16 queries",

@@ -27,7 +27,7 @@ for i in 0 1 2 3; do get_json a.json position_classes.$i.place; done
 positions --full --json >l.json
 for i in $(seq 0 17); do get_json l.json position_heads.$i.place; done | sort | uniq -c | sed 's/^ *//' >places
 for i in 0 1 2 3; do echo "$(get_json l.json position_classes.$i.heads) $(get_json l.json position_classes.$i.place)"; done | grep -v '^0' | sort -k 2 | cmp - places && echo counted
-get_json l.json position_heads.0.concentration | grep -cE 'averag|sharp|select|single|undecided'
+get_json l.json position_heads.0.concentration | grep -cE 'averaging|selective|single-key|undecided'
 grep -cE '"(class|sure|frozen)"' l.json
 # the limit of a decoder: every sentence says what was removed, and there is no advice; the first 4 tokens of a block are no rows
 probe --model mistral-window | grep -E '^[A-Z]' | cut -c 1-60
@@ -39,7 +39,7 @@ grep -c '"advice":"[^"]' b.json
 get_json b.json skipped_first pools.0.blocks
 echo "$(get_json b.json pools.0.tokens) $(get_json b.json pools.0.blocks)" | awk '{ print $1 + 4 * $2 }' # tokens of the text
 get_json b.json heads.3.sink_first # positions tell
-get_json b.json heads.3.advice heads.3.random_error # positions decide which keys to keep
+get_json b.json heads.3.advice heads.3.random_error matter_most.0.advice matter_most.0.random_error # positions decide which keys to keep
 for head in 0 5 9; do get_json a.json position_heads.$head.effective_context.3 | awk '{ print ($1 <= 24 ? "within the window" : $1) }'; done
 # horizons from weights and covariance are those of plain queries and keys of single blocks, nearly: the texts are alike
 for head in 0 7 16; do
