@@ -3,9 +3,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <esscher/attend.h>
 #include <esscher/machine.h>
 
 #include "options.h"
+
+/* A number that a header defines, as it is written there. */
+#define WRITTEN(number) #number
+#define BELOW(number)   "below " WRITTEN(number)
+#define F32_ACCURACY                                                                               \
+    "relative error of an output " BELOW(                                                          \
+        ES_ATTEND_F32_ERROR) " while scores stay within 10 "                                       \
+                             "nats, " BELOW(ES_ATTEND_F32_ERROR_130) " within 130 nats"
+#define F64_ACCURACY "relative error of an output " BELOW(ES_ATTEND_F64_ERROR)
 
 static const es_column columns[] = {{"version", "version", "", ES_FORMAT_TEXT},
                                     {"compiler", "compiler", "", ES_FORMAT_TEXT},
@@ -66,10 +76,8 @@ static es_status run(cli_session *session, void *options, es_error *err)
     tell_blas(cli_result(session), build.blas);
     if (pages > 0 && size > 0) /* where the system tells */
         es_table_real(t, 0, "memory_bytes", (double)pages * (double)size);
-    es_table_text(t, 0, "precision_f32",
-                  "relative error of an output below 1e-6 while scores stay within 10 nats; 2e-6 "
-                  "at 30, 4e-6 at 130");
-    es_table_text(t, 0, "precision_f64", "relative error of an output below 1e-12");
+    es_table_text(t, 0, "precision_f32", F32_ACCURACY);
+    es_table_text(t, 0, "precision_f64", F64_ACCURACY);
     return es_answer_status(session->result, err);
 }
 

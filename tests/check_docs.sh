@@ -4,7 +4,8 @@
 # 1. Files that a document links to exist.
 # 2. docs/GALLERY.md shows every picture of docs/gallery.
 # 3. No line begins with ">" or "+": broken there by chance, a sentence becomes a quotation or a list.
-# 4. A key of docs/GLOSSARY.md, second column of its tables of words, is the key of a column somewhere in the source.
+# 4. What is said of the accuracy of kernels is what include/esscher/attend.h defines.
+# 5. A key of docs/GLOSSARY.md, second column of its tables of words, is the key of a column somewhere in the source.
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 bad=$(mktemp)
@@ -23,6 +24,12 @@ for picture in docs/gallery/*.svg; do
 done
 
 grep -nE '^ {0,3}[>+] ' ./*.md docs/*.md | sed 's/$/ : a line must not begin so/' >>"$bad" || :
+
+error() { sed -n "s/^#define ES_ATTEND_$1  *//p" include/esscher/attend.h; }
+accuracy="below $(error F32_ERROR) while scores stay within 10 nats, below $(error F32_ERROR_130) within 130 nats"
+for page in docs/PYTHON.md python/esscher/attention.py; do
+    tr -s ' \n' ' ' <"$page" | grep -qF "$accuracy" || echo "$page does not say: $accuracy" >>"$bad"
+done
 
 # shellcheck disable=SC2016  # backquotes of Markdown
 keys=$(awk -F'|' '/^\| word \| key \|/ { on = 1 } !/^\|/ { on = 0 } on { print $3 }' docs/GLOSSARY.md |

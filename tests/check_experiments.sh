@@ -13,14 +13,19 @@ if grep -nE '(experiment|EXPERIMENT) = (0x)?[0-9]' src/*/*.[ch] cli/*.[ch]; then
     exit 1
 fi
 # The same behind a name: an enumerator that an address takes, with a number of its own.
-for file in src/*/*.[ch] cli/*.[ch]; do
-    for name in $(grep -ohE '(^|[^a-z_])experiment = [A-Z_]+' "$file" | sed 's/.*= //' | sort -u); do
-        if grep -HnE "(^|[^A-Z_])$name = (0x)?[0-9]" "$file"; then
-            echo "FAIL: $name is a number that is not in $list" >&2
-            exit 1
-        fi
-    done
-done
+hidden=$(awk '
+    function tell(name) { for (name in taken) if (name in given) print file ": " name " = " given[name]; split("", taken); split("", given) }
+    FNR == 1 { tell(); file = FILENAME }
+    {
+        for (rest = $0; match(rest, /experiment = [A-Z_]+/); rest = substr(rest, RSTART + RLENGTH))
+            taken[substr(rest, RSTART + 13, RLENGTH - 13)]
+        for (rest = $0; match(rest, /[A-Z_]+ = (0x)?[0-9]+/); rest = substr(rest, RSTART + RLENGTH)) {
+            split(substr(rest, RSTART, RLENGTH), part, " = ")
+            given[part[1]] = part[2]
+        }
+    }
+    END { tell() }' src/*/*.[ch] cli/*.[ch])
+[ -z "$hidden" ] || { echo "FAIL: not in $list: $hidden" >&2; exit 1; }
 # An address without a number has number 0, which belongs to nobody.
 for file in src/*/*.[ch] cli/*.[ch]; do
     if tr '\n' ' ' <"$file" | grep -oE 'es_address [a-z_]+ = \{[^;]*;|\(es_address\)\{[^}]*\}' | grep -v experiment; then

@@ -186,19 +186,42 @@ static void mistakes_are_kept_and_told(void **state)
     assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
     assert_non_null(strstr(err.message, "eror"));
     assert_true(es_table_get(rows, 0, "error") == 0.125);
-    es_answer_free(a);
+    (es_answer_free)(a);
     a = make();
     es_table_text(es_answer_table(a, &spec), 0, "error", "no number"); /* the wrong kind */
     assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
-    es_answer_free(a);
+    (es_answer_free)(a);
     es_budget tight = {.limit = 40000};
     assert_ok(es_answer_new(&tight, &a, &err));
     es_table *t2 = es_answer_table(a, &layers);
     for (int i = 0; i < 100000; i++)
         es_table_count(t2, es_table_row(t2), "layer", i);
     assert_int_equal(es_answer_status(a, &err), ES_E_LIMIT);
-    es_answer_free(a);
+    (es_answer_free)(a);
     assert_int_equal(tight.used, 0);
+}
+
+/* Reading a column that the table does not have is a mistake too, where a row without a value, a
+ * row that is not there and a column that nobody filled are none. */
+static void misspelt_keys_are_mistakes_of_readers(void **state)
+{
+    (void)state;
+    es_answer *a = make();
+    es_table *rows = es_answer_table(a, &spec);
+    assert_true(isnan(es_table_get(rows, es_table_row(rows), "error")));
+    assert_true(isnan(es_table_get(rows, 1000, "error")));
+    assert_true(isnan(es_table_get(rows, -1, "error")));
+    assert_true(isnan(es_table_get(rows, 0, "never")));
+    assert_ok(es_answer_status(a, &err));
+    assert_true(isnan(es_table_get(rows, 0, "eror")));
+    assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "table.column");
+    assert_non_null(strstr(err.message, "eror"));
+    (es_answer_free)(a);
+    a = make();
+    assert_string_equal(es_table_get_text(es_answer_table(a, &spec), 0, "error"), "");
+    assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT); /* of numbers, not of text */
+    (es_answer_free)(a);
 }
 
 int main(void)
@@ -208,6 +231,7 @@ int main(void)
         cmocka_unit_test(json_nests_and_keeps_every_digit),
         cmocka_unit_test(people_get_sentences_then_tables),
         cmocka_unit_test(mistakes_are_kept_and_told),
+        cmocka_unit_test(misspelt_keys_are_mistakes_of_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

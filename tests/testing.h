@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include <esscher/status.h>
+#include <esscher/table.h>
 
 /* The record every test hands to the calls it makes: foo(..., &err). */
 static es_error err __attribute__((unused));
@@ -25,6 +26,17 @@ static es_error err __attribute__((unused));
         if (assert_ok_status_ != ES_OK)                                                            \
             fail_msg("%s: %s: %s", #call, es_status_name(assert_ok_status_), err.message);         \
     } while (0)
+
+/* A misspelt key of es_table_get() is NaN, which some assertions accept: no test may end with an
+ * answer in which one was kept. (es_answer_free)(a) frees an answer that failed on purpose. */
+static inline void test_answer_free_(es_answer *answer)
+{
+    const es_status status = answer ? es_answer_status(answer, &err) : ES_OK;
+    es_answer_free(answer);
+    if (status != ES_OK)
+        fail_msg("an answer is freed that failed: %s: %s", es_status_name(status), err.message);
+}
+#define es_answer_free(answer) test_answer_free_(answer)
 
 /* |actual - expected| <= tolerance, NaN fails. */
 #define assert_near(actual, expected, tolerance)                                                   \

@@ -66,7 +66,7 @@ def claims(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """What the papers say, checked on this machine."""
+    """Statements of the papers, checked on this machine."""
 
 def converge(
     *,

@@ -186,6 +186,16 @@ static column *find_column(es_table *t, const char *key)
     return NULL;
 }
 
+/* Keeps the failure that a misspelt key is, unless one is kept already. */
+static void fail_column(const es_table *t, int64_t row, const char *key, bool text)
+{
+    es_answer *a = t->answer;
+    if (t->spec && a->status == ES_OK)
+        a->status = es_fail(&a->err, ES_E_ARGUMENT, "table.column", "add it to the table's columns",
+                            "table %s has no %s column %s in row %lld", t->spec->key,
+                            text ? "text" : "number", key, (long long)row);
+}
+
 /* The column to fill; NULL, with the failure kept, for a key or kind that the spec does not have.
  */
 static column *column_for(es_table *t, int64_t row, const char *key, bool text)
@@ -195,10 +205,7 @@ static column *column_for(es_table *t, int64_t row, const char *key, bool text)
     column *c = find_column(t, key);
     if (c && row < t->rows && (c->about.format == ES_FORMAT_TEXT) == text)
         return c;
-    t->answer->status =
-        es_fail(&t->answer->err, ES_E_ARGUMENT, "table.column", "add it to the table's columns",
-                "table %s has no %s column %s in row %lld", t->spec->key, text ? "text" : "number",
-                key, (long long)row);
+    fail_column(t, row, key, text);
     return NULL;
 }
 
@@ -270,17 +277,27 @@ bool es_table_find(const es_table *table, const char *key, es_table_column *out)
     return false;
 }
 
+/* The column to read, whether a row was given a value or not; NULL if the row is not there, and,
+ * with the failure kept, for a key or kind that the table does not have. */
+static const column *column_read(const es_table *t, int64_t row, const char *key, bool text)
+{
+    for (int64_t j = 0; j < t->count; j++) {
+        const column *c = &t->columns[j];
+        if (strcmp(c->about.key, key) == 0 && (c->about.format == ES_FORMAT_TEXT) == text)
+            return row >= 0 && row < t->rows ? c : NULL;
+    }
+    fail_column(t, row, key, text);
+    return NULL;
+}
+
 double es_table_get(const es_table *table, int64_t row, const char *key)
 {
-    es_table_column c;
-    return es_table_find(table, key, &c) && c.reals && row < table->rows ? c.reals[row]
-                                                                         : (double)NAN;
+    const column *c = column_read(table, row, key, false);
+    return c && c->reals ? c->reals[row] : (double)NAN;
 }
 
 const char *es_table_get_text(const es_table *table, int64_t row, const char *key)
 {
-    es_table_column c;
-    return es_table_find(table, key, &c) && c.texts && row < table->rows && c.texts[row]
-               ? c.texts[row]
-               : "";
+    const column *c = column_read(table, row, key, true);
+    return c && c->texts && c->texts[row] ? c->texts[row] : "";
 }
