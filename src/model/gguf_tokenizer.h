@@ -8,7 +8,7 @@
 
 /*! es_gguf_tokenizer() : made from the values "tokenizer.ggml.*" of a header, which is not needed
  *  afterwards; release it with es_tokenizer_free(). O(bytes of tokens and merges), and of pieces
- *  with scores O(bytes times their length).
+ *  with scores O(tokens log tokens); memory a few times the header.
  *  @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value, gguf.token, vocab.empty,
  *  tokenizer.merge, tokenizer.id.clash, tokenizer.special; ES_E_UNSUPPORTED: gguf.tokenizer (a
  *  model or a pre-tokenizer by name), gguf.token, tokenizer.added; ES_E_LIMIT, ES_E_MEMORY. */

@@ -171,7 +171,9 @@ void es_tokenizer_free(es_tokenizer *tokenizer)
         return;
     es_budget *budget = tokenizer->budget;
     tokenizer->kind->free(tokenizer);
-    es_trie_close(&tokenizer->pieces);
+    es_mem_free(budget, tokenizer->names.slots);
+    es_mem_free(budget, tokenizer->names.hashes);
+    es_mem_free(budget, tokenizer->names.bytes);
     es_trie_close(&tokenizer->added.trie);
     es_mem_free(budget, tokenizer->text);
     es_mem_free(budget, tokenizer->start);
@@ -195,11 +197,9 @@ const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id)
     return tokenizer->text + tokenizer->start[id];
 }
 
-/* The vocabulary's own trie finds it; no second table is needed. */
 int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 {
-    const uint32_t node = es_trie_walk(&tokenizer->pieces, ES_TRIE_ROOT, token, strlen(token));
-    return node == ES_TRIE_NOWHERE ? -1 : tokenizer->pieces.ids[node];
+    return es_tokenizer_id(tokenizer, token, strlen(token));
 }
 
 /* ---- lists ---- */
