@@ -365,6 +365,23 @@ static void make_pieces(int letters, size_t bytes)
         all.score[id] = -(float)id;
 }
 
+/* Added tokens are in a trie, which takes more; the bound knows. */
+static void GG02_the_bound_of_memory_has_the_tokenizer_in_it(void **state)
+{
+    (void)state;
+    es_budget budget = {0};
+    es_tokenizer *t;
+    make_pieces(26, 240);
+    for (int64_t id = 100; id < all.count; id++)
+        all.type[id] = 3;
+    const char *path = write_tokenizer(&all, NULL, NULL, NULL, 0);
+    assert_ok(es_tokenizer_open(path, &budget, &t, &err));
+    assert_true(budget.peak <= es_tokenizer_memory(path));
+    es_tokenizer_free(t);
+    free_tokens(&all);
+    assert_true(es_tokenizer_memory(folder) == 0 && es_tokenizer_memory("nowhere") == 0);
+}
+
 /* Memory of a vocabulary with scores is a few times its file, whether its pieces are long and have
  * no prefix in common (240 bytes each: a trie took 33 times) or every cut of a piece is a merge (a
  * table of all of them took 40 times). Measured: 2.3 and 5.8 times; the second has 64 KiB of joints
@@ -386,6 +403,9 @@ static void GG02_vocabularies_with_scores_take_a_few_times_their_size(void **sta
         assert_int_equal(stat(path, &st), 0);
         assert_ok(es_tokenizer_open(path, &budget, &t, &err));
         assert_true((double)budget.peak < cases[i].most * (double)st.st_size);
+        assert_true(budget.peak <= es_tokenizer_memory(path));
+        assert_true(es_tokenizer_memory(path) <=
+                    4 * budget.peak + (2 << 20)); /* not by much more */
         es_tokenizer_free(t);
         free_tokens(&all);
         assert_int_equal(budget.used, 0);
@@ -488,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_pairs_give_the_ids_of_their_tokenizer_json),
         cmocka_unit_test(pieces_join_by_their_scores),
+        cmocka_unit_test(GG02_the_bound_of_memory_has_the_tokenizer_in_it),
         cmocka_unit_test(GG02_vocabularies_with_scores_take_a_few_times_their_size),
         cmocka_unit_test(names_that_are_not_known_are_refused),
         cmocka_unit_test(blocks_begin_with_what_the_file_names),

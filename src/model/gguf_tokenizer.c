@@ -410,3 +410,29 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_token
     }
     return status;
 }
+
+/* By their text and type alone, in lists that may contradict each other: then it will be refused.
+ */
+size_t es_gguf_tokenizer_memory(const es_gguf_header *h)
+{
+    source s = {.h = h};
+    const es_gguf_value *tokens = es_gguf_find(h, KEY("tokens"));
+    const es_gguf_value *merges = es_gguf_find(h, KEY("merges"));
+    es_error ignored;
+    es_tokenizer_size size = {0};
+    if (!tokens || tokens->item != ES_GGUF_STRING)
+        return 0;
+    const es_status status =
+        es_gguf_array(h, KEY("token_type"), true, ES_GGUF_I32, ES_GGUF_U32, &s.types, &ignored);
+    size_t at = tokens->at;
+    size.tokens = tokens->count;
+    size.merges = merges ? merges->count : 0;
+    for (int64_t id = 0; id < tokens->count; id++) {
+        const es_gguf_text text = es_gguf_next(h, &at);
+        const bool typed = status == ES_OK && id < s.types->count;
+        const double type = typed ? es_gguf_number(h, s.types, id) : NORMAL;
+        size.text += text.size;
+        size.added += type >= UNKNOWN && type <= USER_DEFINED ? text.size : 0;
+    }
+    return es_tokenizer_most(&size);
+}

@@ -15,4 +15,7 @@
 es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_tokenizer **out,
                             es_error *err);
 
+/*! es_gguf_tokenizer_memory() : bytes that it takes at most at a time. O(tokens). */
+size_t es_gguf_tokenizer_memory(const es_gguf_header *h);
+
 #endif

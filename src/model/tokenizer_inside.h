@@ -163,6 +163,17 @@ void es_vocab_list_free(es_vocab_list *list);
 es_status es_added_put(es_added *added, const char *text, size_t bytes, int32_t id,
                        const char *path, es_error *err);
 
+/* What is in a list, for a bound of the memory that its tables take. */
+typedef struct es_tokenizer_size {
+    int64_t tokens, merges;
+    size_t text;  /* bytes of all tokens */
+    size_t added; /* bytes of those that go into a trie */
+} es_tokenizer_size;
+
+/*! es_tokenizer_most() : bytes that are taken at most at a time while a tokenizer is made, without
+ *  those of the file. */
+size_t es_tokenizer_most(const es_tokenizer_size *size);
+
 /*! es_tokenizer_build() : tables from a list; every id is checked. */
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err);
 

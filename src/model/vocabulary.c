@@ -349,6 +349,22 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     return t->kind->prepare(t, list, err);
 }
 
+/* Of a token: its entry in a list that doubles, while a half is copied; offset, hash, length,
+ * slots, rank and its place among scores, flags. Of a merge: four slots at most of 16 bytes. Of a
+ * prefix in a trie: 16 to 32 bytes of edges, 8 of ids, and half as much while it grows. */
+enum {
+    PER_TOKEN = 3 * sizeof(es_vocab_entry) + 64,
+    PER_MERGE = 64,
+    PER_PREFIX = 64,
+    ANYWAY = 1 << 20
+};
+
+size_t es_tokenizer_most(const es_tokenizer_size *size)
+{
+    return ANYWAY + (size_t)size->tokens * PER_TOKEN + (size_t)size->merges * PER_MERGE +
+           size->text + size->added * PER_PREFIX;
+}
+
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     es_tokenizer *t;
