@@ -140,15 +140,6 @@ static es_status check_options(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* Reading tokenizer.json takes up to 48 times its size, for a moment. */
-static double tokenizer_bytes(const encode_job *job)
-{
-    char path[sizeof job->folder + 16];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/tokenizer.json", job->folder);
-    return stat(path, &st) == 0 ? 56.0 * (double)st.st_size : 1e7;
-}
-
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
@@ -159,7 +150,8 @@ static es_cost estimate(const encode_job *job)
                                                job->session->exec.threads, job->o->logits != NULL);
     return (es_cost){
         .flops = run.products + run.attention,
-        .input_bytes = run.weights * item + (job->o->text ? tokenizer_bytes(job) : 8.0 * n),
+        .input_bytes = run.weights * item +
+                       (job->o->text ? (double)es_tokenizer_memory(job->folder) : 8.0 * n),
         .output_bytes = n * (states + logits) * item + 24.0 * (double)(c->layers * c->heads),
         .work_bytes = run.bytes + 4.0 * (double)c->positions + 1e6};
 }

@@ -184,6 +184,28 @@ static void TK03_other_forms_are_named(void **state)
     }
 }
 
+/* What es_tokenizer_memory() says is enough: many short tokens, a few long ones, and JSON. */
+static void the_bound_of_memory_holds(void **state)
+{
+    (void)state;
+    static char text[300000];
+    for (int way = 0; way < 3; way++) {
+        es_budget budget = {0};
+        es_tokenizer *t;
+        size_t used = (size_t)sprintf(text, "[UNK]\n[CLS]\n[SEP]\n");
+        if (way == 2)
+            used = (size_t)sprintf(text, "%s", JSON("", "", BERT));
+        for (int i = 0; i < (way ? 1000 : 30000) && way < 2; i++)
+            used += (size_t)sprintf(text + used, way ? "%0200d\n" : "%d\n", i * 7919 % 100003);
+        count_files(true);
+        write_file(way == 2 ? "tokenizer.json" : "vocab.txt", text, used);
+        assert_ok(es_tokenizer_open(folder, &budget, &t, &err));
+        if (budget.peak > es_tokenizer_memory(folder))
+            fail_msg("way %d: %zu bytes, bound %zu", way, budget.peak, es_tokenizer_memory(folder));
+        es_tokenizer_free(t);
+    }
+}
+
 static void TK04_normalizer_options(void **state)
 {
     (void)state;
@@ -332,6 +354,7 @@ int main(void)
         cmocka_unit_test(CF20_files_of_tokenizers_as_other_programs_write_them),
         cmocka_unit_test(a_file_that_is_too_large_is_not_read),
         cmocka_unit_test(TK03_other_forms_are_named),
+        cmocka_unit_test(the_bound_of_memory_holds),
         cmocka_unit_test(TK04_normalizer_options),
         cmocka_unit_test(TK05_added_tokens),
         cmocka_unit_test(CF06_added_tokens_beyond_the_vocabulary),

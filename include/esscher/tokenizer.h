@@ -108,6 +108,10 @@ typedef struct es_tokenizer_info {
 ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out,
                                    es_error *err);
 
+/*! es_tokenizer_memory() : bytes that es_tokenizer_open() of this path takes at most at a time, by
+ *  what its files hold; 0 where there are none that it could read. O(file). Thread-safe. */
+ES_API size_t es_tokenizer_memory(const char *path);
+
 /*! es_tokenizer_free() : NULL is fine. No stream may be open on it. */
 ES_API void es_tokenizer_free(es_tokenizer *tokenizer);
 

@@ -83,13 +83,26 @@ static void push(es_cutting *work, uint64_t value)
 
 /* ---- merging ---- */
 
+/* Two pieces with scores. */
+static uint64_t find_scored(const es_tokenizer *t, int32_t left, int32_t right)
+{
+    const uint32_t *ranks = t->bpe->ranks;
+    if (left < 0 || right < 0 || ranks[left] == UINT32_MAX || ranks[right] == UINT32_MAX)
+        return UINT64_MAX;
+    const int32_t both = es_tokenizer_joined(t, left, right);
+    return both < 0 || ranks[both] == UINT32_MAX ? UINT64_MAX
+                                                 : (uint64_t)ranks[both] << 32 | (uint32_t)both;
+}
+
 static uint64_t find_merge(const es_cutting *work, int32_t left)
 {
+    const es_tokenizer *t = work->tokenizer;
     const es_symbol *a = &work->symbols[left];
     if (a->after < 0)
         return UINT64_MAX;
-    return es_pair_table_find(&work->tokenizer->bpe->merges,
-                              es_pair(a->id, work->symbols[a->after].id));
+    const int32_t right = work->symbols[a->after].id;
+    return t->bpe->ranks ? find_scored(t, a->id, right)
+                         : es_pair_table_find(&t->bpe->merges, es_pair(a->id, right));
 }
 
 /* A pair waits as its rank and its place, so that of equals the leftmost goes first. */
@@ -168,13 +181,8 @@ static void add_characters(es_cutting *work, const unsigned char *p, size_t byte
     for (size_t at = 0; at < bytes;) {
         int32_t c, id;
         const size_t length = es_utf8_next(p + at, bytes - at, &c);
-        if (length == 1) {
-            id = t->bpe->ascii[p[at] & 0x7f];
-        } else {
-            const uint32_t node =
-                es_trie_walk(&t->pieces, ES_TRIE_ROOT, (const char *)p + at, length);
-            id = node == ES_TRIE_NOWHERE ? -1 : t->pieces.ids[node];
-        }
+        id = length == 1 ? t->bpe->ascii[p[at] & 0x7f]
+                         : es_tokenizer_id(t, (const char *)p + at, length);
         if (id >= 0)
             add_symbol(work, id, length);
         else if (has_bytes(t->bpe, p + at, length))
@@ -238,22 +246,31 @@ static bool recall(es_cutting *work, const cached_word *slot, const unsigned cha
 
 /* ---- a word ---- */
 
-/* A whole word that the vocabulary has, spelt as the vocabulary spells it. */
-static int32_t find_word(const es_tokenizer *t, const unsigned char *word, size_t bytes)
+/* A whole word that the vocabulary has, spelt as the vocabulary spells it; *id is -1 if not. */
+static es_status find_word(es_cutting *work, const unsigned char *word, size_t bytes, int32_t *id,
+                           es_error *err)
 {
-    uint32_t node = ES_TRIE_ROOT;
-    for (size_t i = 0; i < bytes && node != ES_TRIE_NOWHERE; i++) {
-        unsigned char letter[ES_UTF8_MOST] = {word[i]};
-        const size_t length = t->bpe->byte_level ? es_utf8_put(es_byte_letter(word[i]), letter) : 1;
-        node = es_trie_walk(&t->pieces, node, (const char *)letter, length);
-    }
-    return node == ES_TRIE_NOWHERE ? -1 : t->pieces.ids[node];
+    const es_tokenizer *t = work->tokenizer;
+    size_t used = 0;
+    *id = -1;
+    if (!t->bpe->ignore_merges || bytes > t->names.longest)
+        return ES_OK;
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->spelt, &work->spelt_room,
+                       ES_UTF8_MOST * (int64_t)bytes, 1, "letters of a word", err));
+    for (size_t i = 0; i < bytes; i++)
+        if (t->bpe->byte_level)
+            used += es_utf8_put(es_byte_letter(word[i]), work->spelt + used);
+        else
+            work->spelt[used++] = word[i];
+    *id = es_tokenizer_id(t, (const char *)work->spelt, used);
+    return ES_OK;
 }
 
 static es_status cut_word(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
 {
     const es_bpe *bpe = work->tokenizer->bpe;
-    const int32_t whole = bpe->ignore_merges ? find_word(work->tokenizer, word, bytes) : -1;
+    int32_t whole;
+    ES_TRY(find_word(work, word, bytes, &whole, err));
     if (whole >= 0) {
         work->pieces[0] = (es_piece){whole, (uint32_t)bytes};
         work->pieces_count = 1;
@@ -295,6 +312,7 @@ es_status es_cutting_run(es_cutting *work, const unsigned char *word, size_t byt
 
 void es_cutting_free(es_cutting *work)
 {
+    es_mem_free(work->budget, work->spelt);
     es_mem_free(work->budget, work->symbols);
     es_mem_free(work->budget, work->queue);
     es_mem_free(work->budget, work->pieces);

@@ -19,10 +19,14 @@ typedef struct es_pair_table {
 
 typedef struct es_bpe {
     es_pair_table merges; /* left and right piece: rank, and the piece they become */
-    es_pair_table joints; /* characters that some merge has on its two sides; see cuts */
-    int32_t bytes[256];   /* piece of a byte: its letter, or <0xNN> to fall back on; -1: none */
-    int32_t ascii[128];   /* piece of a character, -1: none */
-    bool byte_level;      /* words are spelt in bytes, not characters */
+    /* Of pieces with scores, instead of a list: any two pieces that together are one merge into it,
+     * with its rank. (size) UINT32_MAX: a token that takes no part. NULL: there is a list */
+    uint32_t *ranks;
+    uint64_t *joints;   /* characters that some merge has on its two sides, and a few more; see
+                           cuts and es_bpe_joins() */
+    int32_t bytes[256]; /* piece of a byte: its letter, or <0xNN> to fall back on; -1: none */
+    int32_t ascii[128]; /* piece of a character, -1: none */
+    bool byte_level;    /* words are spelt in bytes, not characters */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool cuts; /* words may be cut where no merge can join what stands on either side */
     es_normalizers normalizers;
@@ -54,6 +58,22 @@ static inline uint64_t es_pair(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
+/* Joints are bits by the hash of two characters. That two may share one only means fewer cuts, and
+ * memory does not grow with the vocabulary. */
+enum { ES_JOINT_BITS = 19 };
+
+static inline uint64_t es_joint_of(int32_t left, int32_t right)
+{
+    return (es_pair(left, right) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ES_JOINT_BITS);
+}
+
+/*! es_bpe_joins() : may a merge join what ends with `left` to what begins with `right`? */
+static inline bool es_bpe_joins(const es_bpe *bpe, int32_t left, int32_t right)
+{
+    const uint64_t bit = es_joint_of(left, right);
+    return bpe->joints[bit / 64] >> bit % 64 & 1;
+}
+
 /*! es_byte_letter() : the character that stands for a byte where a vocabulary is spelt in bytes:
  *  itself if it is printable in Latin-1, else one from U+0100 on. */
 int32_t es_byte_letter(unsigned char byte);
@@ -66,10 +86,15 @@ typedef struct es_merge {
     size_t left_bytes, right_bytes;
 } es_merge;
 
-/* Puts all merges: es_bpe_room() for as many, then es_bpe_put() for each. */
+/* Puts all merges: es_bpe_room() for as many, then es_bpe_put() for each; or fills bpe->ranks and
+ * puts joints. */
 typedef es_status (*es_merge_source)(es_tokenizer *t, const void *from, es_error *err);
 
 es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err);
+
+/*! es_bpe_put_joints() : every two neighbouring characters of a text may be joined. Clears
+ *  bpe->cuts if the text stands for something else, <0x0A> for a byte. */
+void es_bpe_put_joints(es_bpe *bpe, const char *text, size_t bytes);
 
 /*! es_bpe_put() : one merge. Those of smaller rank go first, of equal ranks the leftmost in a word.
  *  @return : ES_OK; ES_E_FORMAT (tokenizer.merge) if the vocabulary lacks a piece. */
@@ -101,10 +126,12 @@ typedef struct es_symbol {
 typedef struct es_cutting {
     const es_tokenizer *tokenizer;
     es_budget *budget;
+    unsigned char *spelt; /* a word as the vocabulary spells it */
     es_symbol *symbols;
     uint64_t *queue; /* pairs that may be merged: rank, place of the left one; a heap */
     es_piece *pieces;
-    int64_t symbols_count, symbols_room, queue_count, queue_room, pieces_count, pieces_room;
+    int64_t spelt_room, symbols_count, symbols_room, queue_count, queue_room, pieces_count,
+        pieces_room;
     struct es_word_cache *cache; /* short words that were cut already, made when text is long */
     int64_t words;
 } es_cutting;

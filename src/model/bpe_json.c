@@ -77,11 +77,6 @@ static bool read_merge(const json_t *value, es_merge *out)
     return true;
 }
 
-static int32_t id_at(const es_tokenizer *t, uint32_t node)
-{
-    return node == ES_TRIE_NOWHERE ? -1 : t->pieces.ids[node];
-}
-
 static int shown(size_t bytes) { return bytes < 64 ? (int)bytes : 64; }
 
 static es_status fail_merge(const char *path, int64_t rank, const es_merge *m, const char *what,
@@ -93,14 +88,20 @@ static es_status fail_merge(const char *path, int64_t rank, const es_merge *m, c
                         shown(m->left_bytes), m->left, shown(m->right_bytes), m->right, what);
 }
 
+static void put_joint(es_bpe *bpe, int32_t left, int32_t right)
+{
+    const uint64_t bit = es_joint_of(left, right);
+    bpe->joints[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
 /* The characters on the two sides of the seam are where a merge can join. */
-static void put_joint(es_bpe *bpe, const es_merge *m)
+static void put_seam(es_bpe *bpe, const es_merge *m)
 {
     int32_t left = 0, right;
     for (size_t at = 0; at < m->left_bytes;)
         at += es_utf8_next((const unsigned char *)m->left + at, m->left_bytes - at, &left);
     es_utf8_next((const unsigned char *)m->right, m->right_bytes, &right);
-    es_pair_table_put(&bpe->joints, es_pair(left, right), 0);
+    put_joint(bpe, left, right);
 }
 
 /* <0x0A> stands for a byte, not for its six letters. */
@@ -116,26 +117,34 @@ static bool is_plain(const es_tokenizer *t, const es_merge *m, int32_t left, int
            left != t->info.unknown && right != t->info.unknown;
 }
 
+void es_bpe_put_joints(es_bpe *bpe, const char *text, size_t bytes)
+{
+    int32_t left = -1, right;
+    for (size_t at = 0; at < bytes; left = right) {
+        at += es_utf8_next((const unsigned char *)text + at, bytes - at, &right);
+        if (left >= 0)
+            put_joint(bpe, left, right);
+    }
+    bpe->cuts = bpe->cuts && !is_byte_piece(text, bytes);
+}
+
 es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err)
 {
-    ES_TRY(es_pair_table_open(&t->bpe->merges, count, t->budget, err));
-    return es_pair_table_open(&t->bpe->joints, count, t->budget, err);
+    return es_pair_table_open(&t->bpe->merges, count, t->budget, err);
 }
 
 es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_merge *m,
                      es_error *err)
 {
-    const uint32_t node = es_trie_walk(&t->pieces, ES_TRIE_ROOT, m->left, m->left_bytes);
-    const int32_t left = id_at(t, node);
-    const int32_t right =
-        id_at(t, es_trie_walk(&t->pieces, ES_TRIE_ROOT, m->right, m->right_bytes));
+    const int32_t left = es_tokenizer_id(t, m->left, m->left_bytes);
+    const int32_t right = es_tokenizer_id(t, m->right, m->right_bytes);
     if (left < 0 || right < 0)
         return fail_merge(path, rank, m, "a piece that is not in the vocabulary", err);
-    const int32_t both = id_at(t, es_trie_walk(&t->pieces, node, m->right, m->right_bytes));
+    const int32_t both = es_tokenizer_joined(t, left, right);
     if (both < 0)
         return fail_merge(path, rank, m, "what they become is not in the vocabulary", err);
     es_pair_table_put(&t->bpe->merges, es_pair(left, right), (uint64_t)rank << 32 | (uint32_t)both);
-    put_joint(t->bpe, m);
+    put_seam(t->bpe, m);
     t->bpe->cuts = t->bpe->cuts && is_plain(t, m, left, right);
     return ES_OK;
 }
@@ -165,7 +174,7 @@ static void find_symbols(es_tokenizer *t)
     es_bpe *bpe = t->bpe;
     for (int c = 0; c < 128; c++) {
         const char text = (char)c;
-        bpe->ascii[c] = id_at(t, es_trie_walk(&t->pieces, ES_TRIE_ROOT, &text, 1));
+        bpe->ascii[c] = es_tokenizer_id(t, &text, 1);
     }
     for (int b = 0; b < 256; b++) {
         char text[8];
@@ -173,7 +182,7 @@ static void find_symbols(es_tokenizer *t)
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
         if (bpe->byte_level)
             bytes = es_utf8_put(es_byte_letter((unsigned char)b), (unsigned char *)text);
-        bpe->bytes[b] = id_at(t, es_trie_walk(&t->pieces, ES_TRIE_ROOT, text, bytes));
+        bpe->bytes[b] = es_tokenizer_id(t, text, bytes);
     }
 }
 

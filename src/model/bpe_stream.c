@@ -69,7 +69,7 @@ static es_status cut_words(bpe_state *s, const es_aligned *text, size_t begin, s
     size_t from = begin;
     for (size_t at = begin; at < end;) {
         const size_t length = es_utf8_next(text->bytes + at, end - at, &right);
-        if (left >= 0 && es_pair_table_find(&s->bpe->joints, es_pair(left, right)) == UINT64_MAX) {
+        if (left >= 0 && !es_bpe_joins(s->bpe, left, right)) {
             ES_TRY(put_word(s, text, from, at, err));
             from = at;
         }
@@ -393,7 +393,8 @@ static void bpe_free(es_tokenizer *t)
     if (!bpe)
         return;
     es_pair_table_close(&bpe->merges, t->budget);
-    es_pair_table_close(&bpe->joints, t->budget);
+    es_mem_free(t->budget, bpe->ranks);
+    es_mem_free(t->budget, bpe->joints);
     es_normalizers_close(&bpe->normalizers);
     es_splitters_close(&bpe->splitters);
     es_trie_close(&bpe->normalized.trie);
@@ -410,6 +411,8 @@ static es_status bpe_prepare(es_tokenizer *t, const es_vocab_list *list, es_erro
                             "add it to the vocabulary, or leave unk_token out",
                             "the vocabulary has no token %.64s", list->unknown);
     ES_TRY(es_mem_new(t->budget, sizeof *t->bpe, "tokenizer", (void **)&t->bpe, err));
+    ES_TRY(es_mem_new(t->budget, (1 << ES_JOINT_BITS) / 8, "tokenizer", (void **)&t->bpe->joints,
+                      err));
     return es_mem_new(t->budget, (size_t)t->info.size, "tokenizer", (void **)&t->bpe->flags, err);
 }
 

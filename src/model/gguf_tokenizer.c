@@ -214,12 +214,8 @@ static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
 /* ---- merges that scores make ----
  *
  * SentencePiece joins the two neighbours that together are the piece of the highest score, the
- * leftmost of equals. So every way to cut a piece in two is a merge, and its rank is that of the
- * piece's score among all scores. */
-
-/* A piece is cut at each of its characters, and each part is looked for, which takes the square of
- * its length. Those of Llama 2 have up to 48 bytes. */
-enum { PIECE_MOST = 256 };
+ * leftmost of equals. So any two pieces that together are one may merge, and the rank of that is
+ * the rank of the piece's score among all scores; no list of them is made. */
 
 typedef struct scored {
     double score;
@@ -233,7 +229,7 @@ static int by_score(const void *a, const void *b)
 }
 
 /* (tokens) the rank of each score; equal scores have one. */
-static es_status rank_scores(const source *s, scored *order, int32_t *ranks, es_error *err)
+static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es_error *err)
 {
     const int64_t count = s->tokens->count;
     for (int64_t id = 0; id < count; id++) {
@@ -246,15 +242,9 @@ static es_status rank_scores(const source *s, scored *order, int32_t *ranks, es_
     qsort(order, (size_t)count, sizeof *order, by_score);
     for (int64_t i = 0, rank = 0; i < count; i++) {
         rank += i > 0 && order[i].score != order[i - 1].score;
-        ranks[order[i].id] = (int32_t)rank;
+        ranks[order[i].id] = (uint32_t)rank;
     }
     return ES_OK;
-}
-
-static int32_t piece_of(const es_tokenizer *t, const char *text, size_t bytes)
-{
-    const uint32_t node = es_trie_walk(&t->pieces, ES_TRIE_ROOT, text, bytes);
-    return node == ES_TRIE_NOWHERE ? -1 : t->pieces.ids[node];
 }
 
 static size_t length_at(const char *text, size_t bytes)
@@ -265,71 +255,55 @@ static size_t length_at(const char *text, size_t bytes)
 
 /* A character that is no piece is spelt in bytes before anything is merged, while SentencePiece
  * may join it to what makes a piece with it. No vocabulary that was trained has such a piece. */
-static es_status check_cut(const source *s, int64_t id, const es_merge *m, int32_t left,
-                           int32_t right, es_error *err)
+static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id, const char *text,
+                             size_t bytes, es_error *err)
 {
-    const bool single_left = length_at(m->left, m->left_bytes) == m->left_bytes;
-    const bool single_right = length_at(m->right, m->right_bytes) == m->right_bytes;
-    if ((left >= 0 || single_left) && (right >= 0 || single_right) && (left < 0 || right < 0))
+    const size_t first = length_at(text, bytes);
+    size_t last = 0;
+    for (size_t at = 0; at < bytes; at += length_at(text + at, bytes - at))
+        last = at;
+    if (last == 0)
+        return ES_OK;
+    const bool two = first == last;
+    const bool at_first = es_tokenizer_id(t, text, first) < 0 &&
+                          (two || es_tokenizer_id(t, text + first, bytes - first) >= 0);
+    const bool at_last = es_tokenizer_id(t, text + last, bytes - last) < 0 &&
+                         (two || es_tokenizer_id(t, text, last) >= 0);
+    if (at_first || at_last)
         return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token",
                             "use the model's tokenizer.json",
                             "token %lld is made of a character that is no token", (long long)id);
     return ES_OK;
 }
 
-/* All merges into one piece, put if `ranks` is given; *count says how many. */
-static es_status cut_piece(es_tokenizer *t, const source *s, int64_t id, const int32_t *ranks,
-                           int64_t *count, es_error *err)
+/* Tokens that are no text of their own take no part, nor does one whose text another has. */
+static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
 {
-    const char *text = es_tokenizer_token(t, id);
-    const size_t bytes = strlen(text);
-    if (bytes == 0 || type_of(s, id) != NORMAL || piece_of(t, text, bytes) != id)
-        return ES_OK; /* the last: another token has this text */
-    if (bytes > PIECE_MOST)
-        return es_fail_file(
-            err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token", "use the model's tokenizer.json",
-            "token %lld has %zu bytes; %d are possible", (long long)id, bytes, PIECE_MOST);
-    for (size_t at = 0; (at += length_at(text + at, bytes - at)) < bytes;) {
-        const es_merge m = {text, text + at, at, bytes - at};
-        const int32_t left = piece_of(t, m.left, m.left_bytes);
-        const int32_t right = piece_of(t, m.right, m.right_bytes);
-        ES_TRY(check_cut(s, id, &m, left, right, err));
-        if (left < 0 || right < 0 || type_of(s, left) != NORMAL || type_of(s, right) != NORMAL)
+    for (int64_t id = 0; id < s->tokens->count; id++) {
+        const char *text = es_tokenizer_token(t, id);
+        const size_t bytes = strlen(text);
+        if (bytes == 0 || type_of(s, id) != NORMAL || es_tokenizer_id(t, text, bytes) != id) {
+            t->bpe->ranks[id] = UINT32_MAX;
             continue;
-        ++*count;
-        if (ranks)
-            ES_TRY(es_bpe_put(t, s->h->file, ranks[id], &m, err));
+        }
+        ES_TRY(check_edges(t, s, id, text, bytes, err));
+        es_bpe_put_joints(t->bpe, text, bytes);
     }
-    return ES_OK;
-}
-
-static es_status put_all(es_tokenizer *t, const source *s, scored *order, int32_t *ranks,
-                         es_error *err)
-{
-    int64_t count = 0;
-    ES_TRY(rank_scores(s, order, ranks, err));
-    for (int64_t id = 0; id < s->tokens->count; id++)
-        ES_TRY(cut_piece(t, s, id, NULL, &count, err));
-    ES_TRY(es_bpe_room(t, count, err));
-    for (int64_t id = 0; id < s->tokens->count; id++)
-        ES_TRY(cut_piece(t, s, id, ranks, &count, err));
     return ES_OK;
 }
 
 static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 {
     const source *s = from;
-    void *order = NULL, *ranks = NULL;
+    void *order = NULL;
+    ES_TRY(es_mem_array(t->budget, s->tokens->count, 1, sizeof *t->bpe->ranks, "scores",
+                        (void **)&t->bpe->ranks, err));
     es_status status =
         es_mem_array(t->budget, s->tokens->count, 1, sizeof(scored), "scores", &order, err);
     if (status == ES_OK)
-        status =
-            es_mem_array(t->budget, s->tokens->count, 1, sizeof(int32_t), "scores", &ranks, err);
-    if (status == ES_OK)
-        status = put_all(t, s, order, ranks, err);
+        status = rank_scores(s, order, t->bpe->ranks, err);
     es_mem_free(t->budget, order);
-    es_mem_free(t->budget, ranks);
-    return status;
+    return status == ES_OK ? put_pieces(t, s, err) : status;
 }
 
 /* ---- all of it ---- */
@@ -435,4 +409,30 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_token
         *out = NULL;
     }
     return status;
+}
+
+/* By their text and type alone, in lists that may contradict each other: then it will be refused.
+ */
+size_t es_gguf_tokenizer_memory(const es_gguf_header *h)
+{
+    source s = {.h = h};
+    const es_gguf_value *tokens = es_gguf_find(h, KEY("tokens"));
+    const es_gguf_value *merges = es_gguf_find(h, KEY("merges"));
+    es_error ignored;
+    es_tokenizer_size size = {0};
+    if (!tokens || tokens->item != ES_GGUF_STRING)
+        return 0;
+    const es_status status =
+        es_gguf_array(h, KEY("token_type"), true, ES_GGUF_I32, ES_GGUF_U32, &s.types, &ignored);
+    size_t at = tokens->at;
+    size.tokens = tokens->count;
+    size.merges = merges ? merges->count : 0;
+    for (int64_t id = 0; id < tokens->count; id++) {
+        const es_gguf_text text = es_gguf_next(h, &at);
+        const bool typed = status == ES_OK && id < s.types->count;
+        const double type = typed ? es_gguf_number(h, s.types, id) : NORMAL;
+        size.text += text.size;
+        size.added += type >= UNKNOWN && type <= USER_DEFINED ? text.size : 0;
+    }
+    return es_tokenizer_most(&size);
 }

@@ -163,6 +163,61 @@ es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **
     return open_vocab(path, config, budget, out, err);
 }
 
+/* ---- how much they take ---- */
+
+/* Reading tokenizer.json takes up to 48 times its size, for a moment, and tables of fixed size. */
+enum { JSON_TIMES = 56, JSON_ANYWAY = 1 << 20 };
+
+/* Every line is a token, and all of them go into the trie. */
+static size_t memory_of_vocab(const char *path)
+{
+    char *data = NULL;
+    size_t bytes = 0, most = 0;
+    es_error ignored;
+    if (read_whole(path, NULL, &data, &bytes, &ignored) == ES_OK) {
+        es_tokenizer_size size = {.tokens = 1, .text = bytes, .added = bytes};
+        for (size_t i = 0; i < bytes; i++)
+            size.tokens += data[i] == '\n';
+        most = bytes + es_tokenizer_most(&size);
+    }
+    es_mem_free(NULL, data);
+    return most;
+}
+
+static size_t memory_of_gguf(const char *path)
+{
+    const es_st_opts opts = {.allow_trailing = true};
+    es_error ignored;
+    es_gguf *file;
+    if (es_gguf_open(path, &opts, &file, &ignored) != ES_OK)
+        return 0;
+    /* the header is read into room that doubles, and its values are listed */
+    const size_t header = (size_t)file->header.data;
+    const size_t most = es_gguf_tokenizer_memory(&file->header);
+    es_gguf_close(file);
+    return most ? 4 * header + most : 0;
+}
+
+size_t es_tokenizer_memory(const char *path)
+{
+    char json[PATH_MOST], vocab[PATH_MOST];
+    struct stat st;
+    es_error ignored;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        if (join(json, path, strlen(path), "tokenizer.json", &ignored) != ES_OK ||
+            join(vocab, path, strlen(path), "vocab.txt", &ignored) != ES_OK)
+            return 0;
+        path = stat(json, &st) == 0 ? json : vocab;
+    }
+    if (es_gguf_is(path))
+        return memory_of_gguf(path);
+    if (!ends_with(path, ".json"))
+        return memory_of_vocab(path);
+    return stat(path, &st) == 0 && st.st_size <= ES_TOKENIZER_MOST_BYTES
+               ? JSON_ANYWAY + JSON_TIMES * (size_t)st.st_size
+               : 0;
+}
+
 /* ---- answers ---- */
 
 void es_tokenizer_free(es_tokenizer *tokenizer)
@@ -171,7 +226,9 @@ void es_tokenizer_free(es_tokenizer *tokenizer)
         return;
     es_budget *budget = tokenizer->budget;
     tokenizer->kind->free(tokenizer);
-    es_trie_close(&tokenizer->pieces);
+    es_mem_free(budget, tokenizer->names.slots);
+    es_mem_free(budget, tokenizer->names.hashes);
+    es_mem_free(budget, tokenizer->names.bytes);
     es_trie_close(&tokenizer->added.trie);
     es_mem_free(budget, tokenizer->text);
     es_mem_free(budget, tokenizer->start);
@@ -195,11 +252,9 @@ const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id)
     return tokenizer->text + tokenizer->start[id];
 }
 
-/* The vocabulary's own trie finds it; no second table is needed. */
 int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 {
-    const uint32_t node = es_trie_walk(&tokenizer->pieces, ES_TRIE_ROOT, token, strlen(token));
-    return node == ES_TRIE_NOWHERE ? -1 : tokenizer->pieces.ids[node];
+    return es_tokenizer_id(tokenizer, token, strlen(token));
 }
 
 /* ---- lists ---- */

@@ -65,6 +65,20 @@ uint32_t es_trie_walk(const es_trie *trie, uint32_t node, const char *text, size
 size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *text, size_t bytes,
                        int32_t *id);
 
+/* ---- tokens by their text (vocabulary.c) ----
+ *
+ * What is asked is the id of a whole text, or of the texts of two tokens one after the other. A
+ * hash is a polynomial of the bytes, so that that of two texts together follows from theirs; memory
+ * is 20 to 28 bytes for each token, however long it is. */
+
+typedef struct es_names {
+    int32_t *slots;   /* (mask + 1) ids by open addressing, at most half of them; -1: empty */
+    uint64_t *hashes; /* (size) of the text of an id */
+    uint32_t *bytes;  /* (size) of the text of an id */
+    size_t longest;   /* of `bytes` */
+    uint64_t mask;
+} es_names;
+
 /* ---- the tokenizer ---- */
 
 /* Files are small (BERT's tokenizer.json has 0.5 MB), words are cut in O(length^2) at worst and
@@ -96,6 +110,7 @@ enum {
 
 /* What is WordPiece's own. */
 typedef struct es_wordpiece_rules {
+    es_trie pieces;      /* the whole vocabulary */
     uint32_t continuing; /* node of `pieces` that "##" leads to, or ES_TRIE_NOWHERE */
     unsigned char ascii_class[128], ascii_lower[128];
 } es_wordpiece_rules;
@@ -106,13 +121,19 @@ struct es_tokenizer {
     const es_token_kind *kind;
     es_budget *budget;
     es_tokenizer_info info;
-    es_trie pieces;  /* the whole vocabulary */
+    es_names names;  /* the whole vocabulary */
     es_added added;  /* matched in the text as it stands */
     char *text;      /* all tokens, each NUL-terminated */
     uint64_t *start; /* (size) where in text; UINT64_MAX: no token of this id */
     es_wordpiece_rules wordpiece;
     struct es_bpe *bpe;
 };
+
+/*! es_tokenizer_id() : the id of a text of so many bytes, -1: it is no token. O(bytes).
+ *  es_tokenizer_joined() : the id of the texts of two tokens one after the other. O(1), and of a
+ *  token that there is O(bytes). */
+int32_t es_tokenizer_id(const es_tokenizer *t, const char *text, size_t bytes);
+int32_t es_tokenizer_joined(const es_tokenizer *t, int32_t left, int32_t right);
 
 /* A token as a reader found it. */
 typedef struct es_vocab_entry {
@@ -141,6 +162,17 @@ void es_vocab_list_free(es_vocab_list *list);
  * is bounded. @return : ES_OK; ES_E_UNSUPPORTED (tokenizer.added); ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_added_put(es_added *added, const char *text, size_t bytes, int32_t id,
                        const char *path, es_error *err);
+
+/* What is in a list, for a bound of the memory that its tables take. */
+typedef struct es_tokenizer_size {
+    int64_t tokens, merges;
+    size_t text;  /* bytes of all tokens */
+    size_t added; /* bytes of those that go into a trie */
+} es_tokenizer_size;
+
+/*! es_tokenizer_most() : bytes that are taken at most at a time while a tokenizer is made, without
+ *  those of the file. */
+size_t es_tokenizer_most(const es_tokenizer_size *size);
 
 /*! es_tokenizer_build() : tables from a list; every id is checked. */
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err);

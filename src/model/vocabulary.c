@@ -111,6 +111,75 @@ size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *
     return longest;
 }
 
+/* ---- tokens by their text ---- */
+
+#define FACTOR UINT64_C(0x9e3779b97f4a7c15) /* of the polynomial; modulo 2^64 */
+
+static es_status names_open(es_tokenizer *t, int64_t tokens, es_error *err)
+{
+    es_names *n = &t->names;
+    uint64_t slots = 16;
+    while (slots < 2 * (uint64_t)tokens)
+        slots *= 2;
+    n->mask = slots - 1;
+    ES_TRY(es_mem_array(t->budget, (int64_t)slots, 1, sizeof *n->slots, "vocabulary",
+                        (void **)&n->slots, err));
+    memset(n->slots, 0xff, (size_t)slots * sizeof *n->slots);
+    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *n->hashes, "vocabulary",
+                        (void **)&n->hashes, err));
+    return es_mem_array(t->budget, t->info.size, 1, sizeof *n->bytes, "vocabulary",
+                        (void **)&n->bytes, err);
+}
+
+/* Continues with the bytes of a text; no byte counts as 0, or leading ones would not count. */
+static uint64_t hash_on(uint64_t hash, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        hash = hash * FACTOR + (unsigned char)text[i] + 1;
+    return hash;
+}
+
+/* What a hash is multiplied by when so many bytes follow: FACTOR^bytes. */
+static uint64_t shift_of(uint32_t bytes)
+{
+    uint64_t shift = 1;
+    for (uint64_t square = FACTOR; bytes; bytes >>= 1, square *= square)
+        shift *= bytes & 1 ? square : 1;
+    return shift;
+}
+
+static uint64_t slot_of(uint64_t hash) { return ((hash ^ hash >> 32) * FACTOR) >> 24; }
+
+/* The slot of a text in two parts, or the empty one where it would be. */
+static int32_t *find_name(const es_tokenizer *t, uint64_t hash, const char *left, size_t left_bytes,
+                          const char *right, size_t right_bytes)
+{
+    const es_names *n = &t->names;
+    for (uint64_t slot = slot_of(hash);; slot++) {
+        int32_t *id = &n->slots[slot & n->mask];
+        if (*id < 0)
+            return id;
+        const char *text = t->text + t->start[*id];
+        if (n->hashes[*id] == hash && n->bytes[*id] == left_bytes + right_bytes &&
+            memcmp(text, left, left_bytes) == 0 &&
+            memcmp(text + left_bytes, right, right_bytes) == 0)
+            return id;
+    }
+}
+
+int32_t es_tokenizer_id(const es_tokenizer *t, const char *text, size_t bytes)
+{
+    return *find_name(t, hash_on(0, text, bytes), text, bytes, "", 0);
+}
+
+int32_t es_tokenizer_joined(const es_tokenizer *t, int32_t left, int32_t right)
+{
+    const es_names *n = &t->names;
+    const uint64_t hash = n->hashes[left] * shift_of(n->bytes[right]) + n->hashes[right];
+    return *find_name(t, hash, t->text + t->start[left], n->bytes[left], t->text + t->start[right],
+                      n->bytes[right]);
+}
+
 /* ---- lists of tokens ---- */
 
 es_status es_vocab_list_add(es_vocab_list *list, es_vocab_entry entry, es_error *err)
@@ -182,12 +251,13 @@ static es_status allocate_texts(es_tokenizer *t, const es_vocab_list *list, es_e
 static es_status put_token(es_tokenizer *t, const es_vocab_list *list, const es_vocab_entry *e,
                            size_t *used, es_error *err)
 {
-    int32_t before;
     const char *owner = es_tokenizer_token(t, e->id);
     const bool same = owner && strlen(owner) == e->bytes && memcmp(owner, e->text, e->bytes) == 0;
     if (owner && !(same && e->added))
         return fail_clash(list, e, owner, err);
-    ES_TRY(es_trie_put(&t->pieces, e->text, e->bytes, (int32_t)e->id, &before, err));
+    const uint64_t hash = hash_on(0, e->text, e->bytes);
+    int32_t *name = find_name(t, hash, e->text, e->bytes, "", 0);
+    const int32_t before = *name;
     if (before >= 0 && before != e->id) {
         if (e->added)
             return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.id.clash",
@@ -200,8 +270,12 @@ static es_status put_token(es_tokenizer *t, const es_vocab_list *list, const es_
     if (!owner) {
         memcpy(t->text + *used, e->text, e->bytes);
         t->start[e->id] = *used;
+        t->names.hashes[e->id] = hash;
+        t->names.bytes[e->id] = (uint32_t)e->bytes;
+        t->names.longest = e->bytes > t->names.longest ? e->bytes : t->names.longest;
         *used += e->bytes + 1;
     }
+    *name = (int32_t)e->id;
     return ES_OK;
 }
 
@@ -257,7 +331,7 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     int64_t tokens = 0;
     ES_TRY(check_ids(list, &t->info.size, err));
     ES_TRY(allocate_texts(t, list, err));
-    ES_TRY(es_trie_open(&t->pieces, t->budget, err));
+    ES_TRY(names_open(t, list->count, err));
     ES_TRY(es_trie_open(&t->added.trie, t->budget, err));
     for (int64_t i = 0; i < list->count; i++) {
         ES_TRY(put_token(t, list, &list->entries[i], &used, err));
@@ -273,6 +347,22 @@ static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_erro
     ES_TRY(find_own_size(t, list, err));
     ES_TRY(find_specials(t, list, err));
     return t->kind->prepare(t, list, err);
+}
+
+/* Of a token: its entry in a list that doubles, while a half is copied; offset, hash, length,
+ * slots, rank and its place among scores, flags. Of a merge: four slots at most of 16 bytes. Of a
+ * prefix in a trie: 16 to 32 bytes of edges, 8 of ids, and half as much while it grows. */
+enum {
+    PER_TOKEN = 3 * sizeof(es_vocab_entry) + 64,
+    PER_MERGE = 64,
+    PER_PREFIX = 64,
+    ANYWAY = 1 << 20
+};
+
+size_t es_tokenizer_most(const es_tokenizer_size *size)
+{
+    return ANYWAY + (size_t)size->tokens * PER_TOKEN + (size_t)size->merges * PER_MERGE +
+           size->text + size->added * PER_PREFIX;
 }
 
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err)

@@ -87,7 +87,8 @@ static int64_t cut_greedily(word *w)
     uint32_t node = ES_TRIE_ROOT;
     for (size_t at = 0; at < w->used; node = t->wordpiece.continuing) {
         int32_t id = 0;
-        const size_t length = es_trie_longest(&t->pieces, node, w->bytes + at, w->used - at, &id);
+        const size_t length =
+            es_trie_longest(&t->wordpiece.pieces, node, w->bytes + at, w->used - at, &id);
         if (length == 0)
             return -1;
         w->pieces[count++] = place_piece(w, id, at, length);
@@ -375,6 +376,21 @@ static void classify_ascii(es_wordpiece_rules *out, const es_tokenizer_info *rul
     }
 }
 
+/* Words are cut from the front by the longest token that fits, which a trie finds. Of tokens with
+ * the same text the one that the text stands for. */
+static es_status make_trie(es_tokenizer *t, es_error *err)
+{
+    es_trie *trie = &t->wordpiece.pieces;
+    int32_t before;
+    ES_TRY(es_trie_open(trie, t->budget, err));
+    for (int64_t id = 0; id < t->info.size; id++) {
+        const char *text = es_tokenizer_token(t, id);
+        if (text && es_tokenizer_find(t, text) == id)
+            ES_TRY(es_trie_put(trie, text, strlen(text), (int32_t)id, &before, err));
+    }
+    return ES_OK;
+}
+
 static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->rules.max_chars < 1 || list->rules.max_chars > ES_WORD_MOST_CHARS)
@@ -385,13 +401,14 @@ static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, e
         return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
                             "a word that cannot be cut up needs it; add it to the vocabulary",
                             "the vocabulary has no token %.64s", list->unknown);
-    t->wordpiece.continuing =
-        es_trie_walk(&t->pieces, ES_TRIE_ROOT, list->continuing, strlen(list->continuing));
+    ES_TRY(make_trie(t, err));
+    t->wordpiece.continuing = es_trie_walk(&t->wordpiece.pieces, ES_TRIE_ROOT, list->continuing,
+                                           strlen(list->continuing));
     classify_ascii(&t->wordpiece, &t->info);
     return ES_OK;
 }
 
-static void wordpiece_free(es_tokenizer *t) { (void)t; } /* its rules are part of the tokenizer */
+static void wordpiece_free(es_tokenizer *t) { es_trie_close(&t->wordpiece.pieces); }
 
 const es_token_kind es_kind_wordpiece = {
     .type = "WordPiece",
