@@ -3,8 +3,10 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "folder.h"
+#include "store/file.h"
 #include <esscher/npy.h>
 
 static void round_trip_keeps_every_bit(void **state)
@@ -112,6 +114,47 @@ static void CL06_FS04_a_full_disk_leaves_no_trace(void **state)
     count_files(true);
 }
 
+/* A process that is killed while it writes `name`, in its two forms: the draft and a journal. */
+static void leave_draft(const char *name)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        es_draft draft;
+        char journal[600];
+        if (es_draft_open(in_folder(name), true, &draft, NULL) == ES_OK) {
+            snprintf(journal, sizeof journal, "%s-journal", draft.temp);
+            fclose(fopen(journal, "w"));
+        }
+        raise(SIGKILL);
+    }
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+}
+
+static void FS09_drafts_of_killed_processes_go_with_the_next(void **state)
+{
+    (void)state;
+    es_draft mine, next;
+    count_files(true);
+    leave_draft("a.npy");
+    leave_draft("b.npy");
+    assert_int_equal(count_files(false), 4);
+    char other[] = "c.npy", path[512], again[512];
+    snprintf(path, sizeof path, "%s", in_folder(other));
+    assert_ok(es_draft_open(path, true, &mine, &err)); /* another file: both stay */
+    assert_int_equal(count_files(false), 5);
+    assert_ok(es_draft_open(path, true, &next, &err)); /* mine is alive, and stays */
+    es_draft_discard(&next);
+    assert_int_equal(count_files(false), 5);
+    snprintf(again, sizeof again, "%s", in_folder("a.npy"));
+    assert_ok(es_draft_open(again, true, &next, &err)); /* those of a.npy go */
+    assert_int_equal(count_files(false), 4);
+    assert_ok(es_draft_publish(&next, &err));
+    assert_ok(es_draft_publish(&mine, &err));
+    assert_int_equal(count_files(true), 4); /* a.npy, c.npy, and what b.npy left */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +162,7 @@ int main(void)
         cmocka_unit_test(save_refuses_to_replace_unless_asked),
         cmocka_unit_test(save_checks_its_arguments),
         cmocka_unit_test(CL06_FS04_a_full_disk_leaves_no_trace),
+        cmocka_unit_test(FS09_drafts_of_killed_processes_go_with_the_next),
     };
     return cmocka_run_group_tests_name("npy_save", tests, make_folder, remove_folder);
 }

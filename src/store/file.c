@@ -2,8 +2,10 @@
  * a file may be and where it lies. */
 #include "store/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "store/checksum.h"
 
 es_status es_file_fail(es_error *err, const char *path, const char *rule, const char *hint,
                        const char *verb, int number)
@@ -185,21 +188,73 @@ es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
                   : ES_OK;
 }
 
+/* ---- drafts ----
+ *
+ * A draft is named .esscher-OWNER-PROCESS-SERIAL.tmp. A killed process leaves it behind, and
+ * whoever next writes the same file removes it. */
+
+enum { OWNER = 32, DRAFT_NAME = 80 };
+
+/* Sixteen digits for the name of the file, the host and its processes: process numbers of another
+ * machine or container mean nothing here. */
+static void draft_owner(const char *base, char out[OWNER])
+{
+    char host[256] = "", processes[64] = "";
+    gethostname(host, sizeof host - 1);
+    if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0)
+        processes[0] = '\0'; /* a system without containers */
+    const uint64_t hash = es_crc_text(es_crc_text(es_crc_text(0, host), processes), base);
+    snprintf(out, OWNER, ".esscher-%016llx-", (unsigned long long)hash);
+}
+
+/* Is it a draft whose name begins with `owner`, of a process that is gone? */
+static bool is_abandoned(int folder, const char *name, const char *owner)
+{
+    struct stat st;
+    const size_t length = strlen(owner);
+    char *end;
+    if (strncmp(name, owner, length) != 0)
+        return false;
+    const char *digits = name + length;
+    const long process = strtol(digits, &end, 10);
+    const size_t serial = *end == '-' ? strspn(end + 1, "0123456789") : 0;
+    return *digits >= '1' && *digits <= '9' && serial > 0 && process <= INT32_MAX &&
+           (strcmp(end + 1 + serial, ".tmp") == 0 ||
+            strcmp(end + 1 + serial, ".tmp-journal") == 0) && /* SQLite's, of a run file */
+           kill((pid_t)process, 0) != 0 &&
+           errno == ESRCH && fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(st.st_mode) && st.st_uid == geteuid();
+}
+
+/* What cannot be looked at or removed stays: it is in nobody's way. */
+static void remove_abandoned(const char *folder, const char *owner)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_abandoned(dirfd(dir), entry->d_name, owner))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err)
 {
     static unsigned serial; /* two threads saving into one folder get two names */
-    enum { SUFFIX = 64, TRIES = 100 };
+    enum { TRIES = 100 };
+    char owner[OWNER];
     *out = (es_draft){.path = path, .fd = -1, .overwrite = overwrite};
     ES_TRY(check_target(path, overwrite, err));
 
     const size_t folder = folder_length(path);
     void *name;
-    ES_TRY(es_mem_new(NULL, folder + SUFFIX, "a file name", &name, err));
+    ES_TRY(es_mem_new(NULL, folder + DRAFT_NAME, "a file name", &name, err));
     out->temp = name;
     memcpy(out->temp, path, folder);
+    draft_owner(path + folder, owner);
+    remove_abandoned(folder ? out->temp : ".", owner);
     for (int i = 0; i < TRIES && out->fd < 0; i++) {
         const unsigned n = __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED);
-        snprintf(out->temp + folder, SUFFIX, ".esscher-%ld-%u.tmp", (long)getpid(), n);
+        snprintf(out->temp + folder, DRAFT_NAME, "%s%ld-%u.tmp", owner, (long)getpid(), n);
         out->fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (out->fd < 0 && errno != EEXIST)
             break;

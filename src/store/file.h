@@ -60,7 +60,8 @@ typedef struct es_draft {
                    quickly made again */
 } es_draft;
 
-/*! es_draft_open() : begin. On success end with es_draft_publish() or es_draft_discard().
+/*! es_draft_open() : begin, after drafts of the same file that killed processes left are removed.
+ * On success end with es_draft_publish() or es_draft_discard().
  *  @return : ES_OK; ES_E_EXISTS if `path` exists and overwrite is false; ES_E_IO. */
 es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_error *err);
 

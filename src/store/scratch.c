@@ -70,7 +70,7 @@ static bool is_of_pool(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    const char *serial = strrchr(name, '-'); /* .esscher-PROCESS-NUMBER.tmp */
+    const char *serial = strrchr(name, '-'); /* a draft, as file.c names them */
     return is_numbered(name, "layer-", ".npy") ||
            (strncmp(name, ".esscher-", strlen(".esscher-")) == 0 &&
             is_numbered(serial, "-", ".tmp"));
