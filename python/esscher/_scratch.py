@@ -1,10 +1,10 @@
 """Temporary folders that a killed process does not leave behind for good.
 
 As those of the library (src/store/scratch.h): the folder is locked, by the operating system, for as
-long as its process lives, and whoever makes the next one first removes those whose lock is free. A
-name is no proof that a folder is ours: it must belong to this user alone and hold our marker, and if
-there is anything in it but arrays and tables, it is left as it is. The name of the host is part of
-the folder's, because locks of other machines may not be seen here.
+long as its process lives, and whoever makes the next one first removes those whose lock is free.
+A name is no proof that a folder is ours: it must belong to this user alone and hold our marker, and
+if there is anything in it but arrays and tables, it is left as it is. The name of the host is part
+of the folder's, because locks of other machines may not be seen here.
 
 A forked child shares the lock, and leaves removing to its parent.
 """

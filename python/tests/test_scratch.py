@@ -1,5 +1,5 @@
-"""Temporary folders: neither a forked child nor a stranger removes them, and kill -9 leaves none for
-good. (watch() itself needs PyTorch; what it writes to does not.)"""
+"""Temporary folders: neither a forked child nor a stranger removes them, and kill -9 leaves none
+for good (PY06). watch() itself needs PyTorch; what it writes to does not."""
 
 import glob
 import importlib
