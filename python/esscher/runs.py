@@ -24,6 +24,17 @@ PathLike = Union[str, "os.PathLike[str]"]
 _REAL = 2  # es_format of numbers that nobody described
 _MOST_COLUMNS = 4096  # of a table in a run file
 
+# What a text of a file that means nothing may lead to, where it is taken for something.
+_SENSELESS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    ctypes.ArgumentError,
+)
+
 
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[None]:
@@ -35,10 +46,7 @@ def _reading(path: str) -> Iterator[None]:
         failure.file = failure.file or path
         failure.hint = failure.hint or _ANEW
         raise
-    except (
-        *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
-        ctypes.ArgumentError,
-    ) as error:
+    except _SENSELESS as error:
         raise FormatError(
             f"what it says about its tables cannot be read: {type(error).__name__}: "
             f"{str(error)[:200]}",
