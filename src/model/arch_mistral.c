@@ -1,11 +1,11 @@
 /* arch_mistral.c : Mistral (Jiang and others, 2023): Llama whose tokens may see a window only. */
 #include "model/arch_llama.h"
 
-static const es_field fields[] = {ES_LLAMA_FIELDS,
-                                  {"sliding_window", ES_FIELD_WHOLE, .at = ES_CONFIG(window),
-                                   .min = 1, .max = 1 << 24, .nullable = true},
-                                  {"attention_bias", ES_FIELD_NONE},
-                                  {0}};
+static const es_config_field fields[] = {ES_LLAMA_FIELDS,
+                                         {"sliding_window", ES_FIELD_WHOLE, .at = ES_CONFIG(window),
+                                          .min = 1, .max = 1 << 24, .nullable = true},
+                                         {"attention_bias", ES_FIELD_NONE},
+                                         {0}};
 
 static const es_arch_part parts[] = {
     ES_LLAMA_ENDS, ES_LLAMA_QKV(ES_PART_MATRIX, 0), ES_LLAMA_OUT(0), ES_LLAMA_REST, {0}};

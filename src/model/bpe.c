@@ -89,7 +89,7 @@ static uint64_t find_merge(const es_cutting *work, int32_t left)
     if (a->after < 0)
         return UINT64_MAX;
     return es_pair_table_find(&work->tokenizer->bpe->merges,
-                              es_pair(a->id, work->symbols[a->after].id));
+                              es_token_pair(a->id, work->symbols[a->after].id));
 }
 
 /* A pair waits as its rank and its place, so that of equals the leftmost goes first. */

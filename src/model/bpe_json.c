@@ -100,7 +100,7 @@ static void put_joint(es_bpe *bpe, const es_merge *m)
     for (size_t at = 0; at < m->left_bytes;)
         at += es_utf8_next((const unsigned char *)m->left + at, m->left_bytes - at, &left);
     es_utf8_next((const unsigned char *)m->right, m->right_bytes, &right);
-    es_pair_table_put(&bpe->joints, es_pair(left, right), 0);
+    es_pair_table_put(&bpe->joints, es_token_pair(left, right), 0);
 }
 
 /* <0x0A> stands for a byte, not for its six letters. */
@@ -134,7 +134,8 @@ es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_m
     const int32_t both = id_at(t, es_trie_walk(&t->pieces, node, m->right, m->right_bytes));
     if (both < 0)
         return fail_merge(path, rank, m, "what they become is not in the vocabulary", err);
-    es_pair_table_put(&t->bpe->merges, es_pair(left, right), (uint64_t)rank << 32 | (uint32_t)both);
+    es_pair_table_put(&t->bpe->merges, es_token_pair(left, right),
+                      (uint64_t)rank << 32 | (uint32_t)both);
     put_joint(t->bpe, m);
     t->bpe->cuts = t->bpe->cuts && is_plain(t, m, left, right);
     return ES_OK;

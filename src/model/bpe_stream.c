@@ -69,7 +69,8 @@ static es_status cut_words(bpe_state *s, const es_aligned *text, size_t begin, s
     size_t from = begin;
     for (size_t at = begin; at < end;) {
         const size_t length = es_utf8_next(text->bytes + at, end - at, &right);
-        if (left >= 0 && es_pair_table_find(&s->bpe->joints, es_pair(left, right)) == UINT64_MAX) {
+        if (left >= 0 &&
+            es_pair_table_find(&s->bpe->joints, es_token_pair(left, right)) == UINT64_MAX) {
             ES_TRY(put_word(s, text, from, at, err));
             from = at;
         }
