@@ -1,5 +1,6 @@
 #include "export_files.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -61,20 +62,66 @@ static void put_value(const es_run_column *c, int64_t row)
         fputs("NULL", stdout);
 }
 
-static void sql_table(void *user, const es_run_table *t)
+/* Names of tables, or of the columns of a table, as SQL has them: it does not tell n from N. */
+typedef struct sql_names {
+    char **at;
+    int64_t count;
+} sql_names;
+
+static bool same_name(const char *a, const char *b)
 {
-    (void)user;
+    for (; *a && tolower((unsigned char)*a) == tolower((unsigned char)*b); a++)
+        b++;
+    return *a == *b;
+}
+
+static bool is_taken(const sql_names *names, const char *name)
+{
+    for (int64_t i = 0; i < names->count; i++)
+        if (same_name(names->at[i], name))
+            return true;
+    return false;
+}
+
+/* One more name: where it is taken, with its place in the list behind it. Returns it as it became.
+ */
+static const char *add_name(sql_names *names, const char *wanted)
+{
+    char *escaped = readable(wanted);
+    const char *name = escaped ? escaped : wanted;
+    const size_t size = strlen(name) + 24;
+    char *own = cli_alloc(size);
+    snprintf(own, size, "%s", name);
+    for (long long n = names->count + 1; is_taken(names, own); n++)
+        snprintf(own, size, "%s_%lld", name, n);
+    free(escaped);
+    names->at[names->count++] = own;
+    return own;
+}
+
+static void free_names(sql_names *names)
+{
+    for (int64_t i = 0; i < names->count; i++)
+        free(names->at[i]);
+    free(names->at);
+}
+
+static void sql_table(void *tables, const es_run_table *t)
+{
+    sql_names columns = {.at = cli_alloc_array((size_t)t->cols, sizeof *columns.at)};
+    const char *name = add_name(tables, t->name);
     fputs("CREATE TABLE ", stdout);
-    put_quoted(t->name, '"');
+    put_quoted(name, '"');
     for (int64_t j = 0; j < t->cols; j++) {
         fputs(j ? ",\n  " : " (\n  ", stdout);
-        put_quoted(t->columns[j].name, '"');
+        put_quoted(add_name(&columns, t->columns[j].name), '"');
         fputs(t->columns[j].kind == ES_RUN_TEXT ? " TEXT" : " DOUBLE PRECISION", stdout);
     }
+    free_names(&columns);
     fputs("\n);\n", stdout);
     for (int64_t i = 0; i < t->rows; i++) {
         fputs("INSERT INTO ", stdout);
-        put_quoted(t->name, '"');
+        put_quoted(name, '"');
         for (int64_t j = 0; j < t->cols; j++) {
             fputs(j ? ", " : " VALUES (", stdout);
             put_value(&t->columns[j], i);
@@ -115,10 +162,19 @@ static void sql_about(const es_run *run)
 
 es_status cli_export_sql(es_run *run, const char *table, es_budget *budget, es_error *err)
 {
+    static const char *const own[] = {"_run", "_parameters", "_provenance"};
+    int64_t count = 0;
+    es_status status = es_run_tables_count(run, &count, err);
+    if (status != ES_OK)
+        return status;
+    sql_names tables = {.at = cli_alloc_array((size_t)count + 4, sizeof *tables.at)};
     fputs("BEGIN;\n", stdout);
+    for (size_t i = 0; i < sizeof own / sizeof own[0] && !table; i++)
+        add_name(&tables, own[i]);
     if (!table)
         sql_about(run);
-    const es_status status = cli_each_table(run, table, budget, sql_table, NULL, err);
+    status = cli_each_table(run, table, budget, sql_table, &tables, err);
+    free_names(&tables);
     fputs(status == ES_OK ? "COMMIT;\n" : "ROLLBACK;\n", stdout);
     return status;
 }

@@ -20,6 +20,7 @@ find "$folder" \( -name CMakeFiles -o -path "$folder/web" \) -prune -o -type f \
             case :$path: in
             *::*) echo "$file: empty element in \"$path\"" ;;
             esac
+            # shellcheck disable=SC2016  # the loader expands $ORIGIN
             echo "$path" | tr : '\n' | grep -v -e '^/' -e '^\$ORIGIN$' -e '^\$ORIGIN/' -e '^$' |
                 sed "s|.*|$file: relative element \"&\" in \"$path\"|" || :
         done <"$work/paths"

@@ -276,8 +276,8 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     const es_budget_block block = block_of(0);
     es_policy_spec heads[L * HEADS] = {{0}};
     double error2[L + 1], spreads[L + 1], own2[L], out2[L], kept[L * HEADS], ends[ES_ENDS];
-    const es_trial out = {error2, spreads, own2, out2, kept, ends, NULL};
-    assert_ok(es_trial_block(&block, heads, NULL, &out, &err));
+    const es_plan_trial out = {error2, spreads, own2, out2, kept, ends, NULL};
+    assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
     for (int l = 0; l <= L; l++)
         assert_true(error2[l] == 0.0 && spreads[l] > 0.0);
     assert_true(ends[ES_END_LOSS] == 0.0 && ends[ES_END_AGREE] > 0.999 && ends[ES_END_KL] == 0.0);
@@ -286,7 +286,7 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
         heads[h].keys = 8;
     }
     make_gains(heads);
-    assert_ok(es_trial_block(&block, heads, NULL, &out, &err));
+    assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
     assert_near(gains[0].own2, own2[0], 1e-12 * own2[0]);
     assert_near(gains[0].loss, ends[ES_END_KL], 1e-12);
     assert_true(own2[1] == 0.0 && own2[0] > 0.0 && ends[ES_END_KL] > 0.0);

@@ -198,9 +198,9 @@ static void descriptions_are_sound(void **state)
         assert_non_null(a);
         assert_string_equal(a->model_type, types[i]);
         assert_ptr_equal(es_arch_find("", a->classes), a);
-        for (const es_field *f = a->fields; f->key; f++, fields++) {
+        for (const es_config_field *f = a->fields; f->key; f++, fields++) {
             assert_true(f->kind != ES_FIELD_WORD || (f->only && f->rule && f->hint));
-            for (const es_field *g = a->fields; g < f; g++)
+            for (const es_config_field *g = a->fields; g < f; g++)
                 assert_string_not_equal(f->key, g->key);
         }
         assert_true(fields <= ES_ARCH_FIELDS);

@@ -13,7 +13,6 @@ import keyword
 import operator
 import os
 import re
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 
 from . import _abi, _arrays
 from ._library import lib
+from ._scratch import Scratch
 from .errors import EsscherError
 
 # es_param_kind
@@ -233,7 +233,7 @@ class Inputs:
     """Values as the library reads them; arrays are kept in files for as long as this is open."""
 
     def __init__(self) -> None:
-        self._folder: Optional["tempfile.TemporaryDirectory[str]"] = None
+        self._folder: Optional[Scratch] = None
         self._keywords: Dict[str, str] = {}  # by the file that is written for them
 
     def __enter__(self) -> "Inputs":
@@ -242,7 +242,7 @@ class Inputs:
     def __exit__(self, *_: object) -> None:
         if self._folder:
             # in a thread, which no signal interrupts: files would stay behind for good
-            thread = threading.Thread(target=self._folder.cleanup)
+            thread = threading.Thread(target=self._folder.remove)
             thread.start()
             thread.join()
 
@@ -300,8 +300,8 @@ class Inputs:
         if holds not in writers:
             raise TypeError(f"{name} must be a path, and not {type(value).__name__}")
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="esscher-")
-        path = os.path.join(self._folder.name, name + holds)
+            self._folder = Scratch("inputs")
+        path = os.path.join(self._folder.path, name + holds)
         writers[holds](path, value, name)
         self._keywords[path] = name
         return path

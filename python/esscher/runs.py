@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import shlex
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _abi
 from ._calls import call_long
 from ._library import lib
-from .errors import EmptyError, EsscherError, check
+from .errors import EmptyError, EsscherError, FormatError, check
 from .params import to_keywords
 from .results import Answer, ColumnInfo, Result, Table, numbers, objects
 
 PathLike = Union[str, "os.PathLike[str]"]
 
 _REAL = 2  # es_format of numbers that nobody described
+_MOST_COLUMNS = 4096  # of a table in a run file
+
+# What a text of a file that means nothing may lead to, where it is taken for something.
+_SENSELESS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    ctypes.ArgumentError,
+)
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What goes wrong inside is the file's fault: its checksums are right, and still whoever wrote
+    it may have said anything at all about its tables."""
+    try:
+        yield
+    except EsscherError as failure:
+        failure.file = failure.file or path
+        failure.hint = failure.hint or _ANEW
+        raise
+    except _SENSELESS as error:
+        raise FormatError(
+            f"what it says about its tables cannot be read: {type(error).__name__}: "
+            f"{str(error)[:200]}",
+            rule="run.answer",
+            hint=_ANEW,
+            file=path,
+        ) from error
+
+
+_ANEW = "was it changed by another program? Copy it anew, or run the study again"
 
 
 class _Run:
@@ -261,6 +297,8 @@ class _Again:
             base = self._base(info.key)
             if base != info.key:  # base.3 is the fourth
                 number = int(info.key[len(base) + 1 :])
+                if not 0 <= number < _MOST_COLUMNS:
+                    raise ValueError(f"column {info.key}")
                 labels.setdefault(base, {})[number] = self._first[info.key]["label"]
         for base, each in labels.items():
             every = [each.get(i, "") for i in range(max(each) + 1)]  # some may be in no row
@@ -329,6 +367,7 @@ def _put_provenance(handle: Any, provenance: Dict[str, Any]) -> None:
 class _Kept:
     """All that a run file holds of an answer."""
 
+    path: str
     command: str
     seed: int  # -1: none was used
     tables: List[Table]
@@ -342,6 +381,10 @@ class _Kept:
 
     def answer(self) -> Answer:
         """The answer, made again."""
+        with _reading(self.path):
+            return self._made()
+
+    def _made(self) -> Answer:
         error, handle = _abi.Error(), ctypes.c_void_p()
         check(lib.es_answer_new(None, ctypes.byref(handle), ctypes.byref(error)), error)
         keep: List[_Again] = []
@@ -366,7 +409,9 @@ class _Kept:
         return answer
 
 
-def _kept(run: _Run, names: List[str], command: str, provenance: Dict[str, Any]) -> _Kept:
+def _kept(
+    path: str, run: _Run, names: List[str], command: str, provenance: Dict[str, Any]
+) -> _Kept:
     said = _rows(run, names, "_columns")
     specs = {row["table"]: row for row in _rows(run, names, "_tables")}
     order = list(dict.fromkeys([*specs, *(row["table"] for row in said), *names]))
@@ -386,6 +431,7 @@ def _kept(run: _Run, names: List[str], command: str, provenance: Dict[str, Any])
         words = shlex.split(provenance["sessions"][-1].get("command", ""))
         facts["argv"] = words[words[:1] == ["esscher"] :]
     return _Kept(
+        path=path,
         command=command,
         seed=int(provenance["parameters"].get("seed", -1)),
         tables=tables,
@@ -410,32 +456,34 @@ def open(path: PathLike) -> Result:  # noqa: A001
 
     Raises:
         EmptyError: the run has no tables yet.
-        FormatError: the file is no run file, or is damaged.
+        FormatError: the file is no run file, is damaged, or describes its tables in a way that
+            cannot be read.
         FileError: it cannot be read.
         UnsupportedError: it was written by a newer version.
     """
-    with _Run(path) as run:
+    name = os.fspath(path)
+    with _Run(path) as run, _reading(name):
         names = run.names()
         command, provenance = run.about()
-        if not any(not name.startswith("_") for name in names):
+        if all(table.startswith("_") for table in names):
             raise EmptyError(
                 "there are no tables in it",
                 status="ES_E_EMPTY",
                 rule="run.table",
                 hint=run.why_empty(),
-                file=os.fspath(path),
+                file=name,
             )
-        kept = _kept(run, names, command, provenance)
-    return Result(
-        command,
-        kept.tables,
-        kept.findings,
-        kept.answer,
-        refuted=kept.refuted,
-        path=os.fspath(path),
-        values=kept.values,
-        provenance=provenance,
-    )
+        kept = _kept(name, run, names, command, provenance)
+        return Result(
+            command,
+            kept.tables,
+            kept.findings,
+            kept.answer,
+            refuted=kept.refuted,
+            path=name,
+            values=kept.values,
+            provenance=provenance,
+        )
 
 
 def _value(text: str) -> Any:

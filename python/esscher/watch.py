@@ -21,14 +21,10 @@ import html
 import importlib
 import logging
 import os
-import shutil
-import tempfile
-import weakref
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Dict,
     List,
     Optional,
@@ -41,6 +37,7 @@ from typing import (
 import numpy as np
 
 from . import _abi
+from ._scratch import Scratch
 from .errors import ArgumentError, EmptyError, EsscherError, UnsupportedError
 from .results import ColumnInfo, Result, Table
 from .studies import studies
@@ -170,8 +167,7 @@ class Watch:
         self._last = None if last is None else _abi.whole(last, "last", 1)
         self._max_bytes = _abi.whole(max_bytes, "max_bytes", 0)
         self._given_folder = folder
-        self._temporary = ""
-        self._forget: Callable[[], Any] = lambda: None  # removes it, and so does the collector
+        self._temporary: Optional[Scratch] = None
         self._catcher: Any = None
         self._numbers: Dict[str, int] = {}  # of layers, by name
         self._count: Dict[str, int] = {}  # of their calls
@@ -199,8 +195,9 @@ class Watch:
             self._result = None
         self.calls, self.bytes = [], 0
         self._closed, self._result_of = True, self._now()
-        self._forget()
-        self._temporary = ""
+        if self._temporary:
+            self._temporary.remove()
+        self._temporary = None
 
     @property
     def layers(self) -> Dict[int, str]:
@@ -291,9 +288,8 @@ class Watch:
             folder = os.fspath(self._given_folder)
         else:
             if not self._temporary:
-                self._temporary = tempfile.mkdtemp(prefix="esscher-watch-")
-                self._forget = weakref.finalize(self, shutil.rmtree, self._temporary, True)
-            folder = self._temporary
+                self._temporary = Scratch("watch")
+            folder = self._temporary.path
         q, k, v = (os.path.join(folder, f"{stem}.{letter}.npy") for letter in "qkv")
         for path, array in zip((q, k, v), arrays):
             with open(path, "xb") as file:

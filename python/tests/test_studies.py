@@ -239,13 +239,13 @@ class Values(unittest.TestCase):
         inputs = Inputs()
         (path,) = inputs.texts(esscher.measure.parameters["q"], np.eye(3))
         folder = os.path.dirname(path)
-        remove = inputs._folder.cleanup
+        remove = inputs._folder.remove
 
         def slowly():
             time.sleep(0.3)
             remove()
 
-        with mock.patch.object(inputs._folder, "cleanup", slowly):
+        with mock.patch.object(inputs._folder, "remove", slowly):
             threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
             with self.assertRaises(KeyboardInterrupt), inputs:
                 pass

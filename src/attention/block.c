@@ -187,7 +187,7 @@ void es_block_begin(es_block *b, int64_t first, int64_t count)
 
 /* The self token of each query that has it in this tile becomes NaN, which every kernel takes as
  * weight zero. */
-static void mask_self(es_block *b, int64_t panel, const es_keys *keys)
+static void mask_self(es_block *b, int64_t panel, const es_tile_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes;
     for (int64_t lane = 0; lane < lanes && panel * lanes + lane < b->count; lane++) {
@@ -200,7 +200,7 @@ static void mask_self(es_block *b, int64_t panel, const es_keys *keys)
 /* Where a tile's largest score beats the query's record, look up which key that was. New records
  * become rare after a few tiles, so that a plain search is the fastest of those tried. Gathered
  * keys come after others that they stand before: of equal scores the first key's counts. */
-static void note_records(es_block *b, int64_t panel, const es_keys *keys)
+static void note_records(es_block *b, int64_t panel, const es_tile_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes;
     for (int64_t lane = 0; lane < lanes; lane++) {
@@ -212,7 +212,7 @@ static void note_records(es_block *b, int64_t panel, const es_keys *keys)
         int64_t row = 0;
         while (real_get(b, b->scores, row * lanes + lane) != top)
             row++;
-        const int64_t key = es_keys_at(keys, row);
+        const int64_t key = es_tile_keys_at(keys, row);
         if (equal && b->best_index[query] < key)
             continue;
         b->best[query] = top;
@@ -320,7 +320,7 @@ static void close_keys(es_block *b, int64_t at)
 
 /* Scores of one tile, in units of log 2: corrected, and hidden where the query does not see the
  * key. */
-static void score(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
+static void score(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen seen)
 {
     const es_problem *p = b->p;
     const es_kernels *kernels = b->kernels;
@@ -337,7 +337,7 @@ static void score(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
 }
 
 /* Weights of one tile at one scale, and what they add, block of keys by block of keys. */
-static void weigh(es_block *b, int64_t panel, const es_keys *keys, int64_t s, char *weights)
+static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t s, char *weights)
 {
     const es_problem *p = b->p;
     const es_kernels *kernels = b->kernels;
@@ -381,7 +381,7 @@ static void fold(es_block *b, int64_t panel)
 /* Scores (keys, lanes) are computed once; per scale, weights (keys, lanes) overwrite the previous
  * scale's. pass 1: scores = q.k' in units of log 2. pass 2: weights = 2^(score - offset). pass 3:
  * output += weights' v. Passes 2 and 3 go block by block, if there are blocks of keys. */
-static void meet(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
+static void meet(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen seen)
 {
     const es_problem *p = b->p;
     score(b, panel, keys, seen);
@@ -402,8 +402,8 @@ static void meet(es_block *b, int64_t panel, const es_keys *keys, es_seen seen)
 /* ---- keys come ---- */
 
 /* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `room`. */
-static const void *take_rows(const es_block *b, const es_view *x, const es_keys *keys, bool copy,
-                             int64_t width, char *room, int64_t *stride)
+static const void *take_rows(const es_block *b, const es_view *x, const es_tile_keys *keys,
+                             bool copy, int64_t width, char *room, int64_t *stride)
 {
     const es_dtype dtype = b->kernels->dtype;
     if (!keys->numbers && !copy)
@@ -415,7 +415,7 @@ static const void *take_rows(const es_block *b, const es_view *x, const es_keys 
 
 /* Of values four channels of all keys are read, then the next four: rows each in a page of its own
  * are better copied. So are rows that end within four channels. */
-static void take_values(es_block *b, const es_keys *keys)
+static void take_values(es_block *b, const es_tile_keys *keys)
 {
     enum { PAGE = 4096 };
     const es_problem *p = b->p;
@@ -427,18 +427,18 @@ static void take_values(es_block *b, const es_keys *keys)
 }
 
 /* Factors of the keys' classes, in units of log 2. */
-static void take_factors(es_block *b, const es_keys *keys)
+static void take_factors(es_block *b, const es_tile_keys *keys)
 {
     const es_mask *mask = b->p->mask;
     b->raised = false;
     for (int64_t i = 0; mask && mask->n_classes && i < keys->count; i++) {
-        const double factor = mask->class_factors[mask->classes[es_keys_at(keys, i)]];
+        const double factor = mask->class_factors[mask->classes[es_tile_keys_at(keys, i)]];
         real_set(b, b->raise, i, factor * ES_LOG2_E);
         b->raised |= factor != 0.0;
     }
 }
 
-static void take(es_block *b, const es_keys *keys)
+static void take(es_block *b, const es_tile_keys *keys)
 {
     b->tile_keys = take_rows(b, b->p->k, keys, false, b->p->d, b->keys, &b->keys_stride);
     take_values(b, keys);
@@ -450,7 +450,7 @@ static void stream_list(es_block *b, int64_t list, int64_t list_end, int64_t pan
                         int64_t panel_end, int64_t from, int64_t to)
 {
     es_list_walk walk;
-    es_keys keys = {.numbers = b->numbers, .list = list, .list_end = list_end};
+    es_tile_keys keys = {.numbers = b->numbers, .list = list, .list_end = list_end};
     es_list_walk_begin(&walk, b, list, list_end, from, to);
     while ((keys.count = es_list_walk_next(&walk, b->tile, b->numbers)) > 0) {
         take(b, &keys);
@@ -482,7 +482,7 @@ static void stream_lists(es_block *b, int64_t from, int64_t to)
 
 /* The next tile of keys from row `row` on, below `to`; under a mask it begins and ends with keys
  * that some query sees. */
-static es_keys next_tile(const es_block *b, int64_t row, int64_t to, int64_t index_base)
+static es_tile_keys next_tile(const es_block *b, int64_t row, int64_t to, int64_t index_base)
 {
     if (b->p->mask)
         row = es_sight_next(b, index_base + row, index_base + to) - index_base;
@@ -490,17 +490,17 @@ static es_keys next_tile(const es_block *b, int64_t row, int64_t to, int64_t ind
     end = end < to ? end : to;
     if (b->p->mask)
         end = es_sight_end(b, index_base + row, index_base + end) - index_base;
-    return (es_keys){.row = row, .first = index_base + row, .count = end - row};
+    return (es_tile_keys){.row = row, .first = index_base + row, .count = end - row};
 }
 
 void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base)
 {
     const es_mask *mask = b->p->mask;
-    es_keys keys = next_tile(b, from, to, index_base);
+    es_tile_keys keys = next_tile(b, from, to, index_base);
     for (; keys.count > 0; keys = next_tile(b, keys.row + keys.count, to, index_base)) {
         take(b, &keys);
         for (int64_t panel = 0; panel < b->panels; panel++) {
-            es_keys here = keys;
+            es_tile_keys here = keys;
             const es_seen seen = mask ? es_sight_of(b, panel, &here) : ES_SEEN_ALL;
             if (seen != ES_SEEN_NONE)
                 meet(b, panel, &here, seen);

@@ -13,17 +13,17 @@ enum {
 };
 
 /* Keys that queries meet together: consecutive ones, or some that were gathered from lists. */
-typedef struct es_keys {
+typedef struct es_tile_keys {
     int64_t row;            /* of p->k, of the first, where they are consecutive */
     int64_t first;          /* its number among all keys */
     int64_t count;          /* at most a tile */
     int64_t skip;           /* they come after so many of the tile, a multiple of ES_GROUP */
     const int64_t *numbers; /* (count) increasing, of gathered keys; NULL: consecutive */
     int64_t list, list_end; /* lists they come from */
-} es_keys;
+} es_tile_keys;
 
-/*! es_keys_at() : the number of one of them. */
-static inline int64_t es_keys_at(const es_keys *keys, int64_t i)
+/*! es_tile_keys_at() : the number of one of them. */
+static inline int64_t es_tile_keys_at(const es_tile_keys *keys, int64_t i)
 {
     return keys->numbers ? keys->numbers[i] : keys->first + i;
 }

@@ -99,7 +99,7 @@ static bool lists_meet(const es_block *b, int64_t panel, int64_t from, int64_t t
     return false;
 }
 
-es_seen es_sight_of(const es_block *b, int64_t panel, es_keys *keys)
+es_seen es_sight_of(const es_block *b, int64_t panel, es_tile_keys *keys)
 {
     const int64_t here = panel_queries(b, panel), from = keys->first, to = from + keys->count;
     const es_sight *s = b->sights + panel * b->kernels->lanes;
@@ -124,14 +124,14 @@ es_seen es_sight_of(const es_block *b, int64_t panel, es_keys *keys)
     if (b->p->block)
         return ES_SEEN_SOME;
     const int64_t skip = (first - from) / ES_GROUP * ES_GROUP;
-    *keys = (es_keys){
+    *keys = (es_tile_keys){
         .row = keys->row + skip, .first = from + skip, .count = last - from - skip, .skip = skip};
     return ES_SEEN_SOME;
 }
 
 /* ---- scores that are hidden ---- */
 
-static int32_t row_of(const es_keys *keys, int64_t key)
+static int32_t row_of(const es_tile_keys *keys, int64_t key)
 {
     return (int32_t)(keys->numbers ? es_keys_below(keys->numbers, keys->count, key)
                                    : least(most(key - keys->first, 0), keys->count));
@@ -149,7 +149,7 @@ static void set_ranges(es_block *b, int64_t lane, int32_t from, int32_t to, int3
 }
 
 /* What is not in a query's ranges is hidden. */
-static void hide_by_range(es_block *b, int64_t panel, const es_keys *keys)
+static void hide_by_range(es_block *b, int64_t panel, const es_tile_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes, here = panel_queries(b, panel);
     const es_sight *s = b->sights + panel * lanes;
@@ -161,7 +161,7 @@ static void hide_by_range(es_block *b, int64_t panel, const es_keys *keys)
 
 /* What is in a query's ranges, or behind its end, is hidden. Mostly that is nothing, which is found
  * out first: lists are made of keys that windows leave out. */
-static void hide_met(es_block *b, int64_t panel, const es_keys *keys, char *scores)
+static void hide_met(es_block *b, int64_t panel, const es_tile_keys *keys, char *scores)
 {
     const int64_t lanes = b->kernels->lanes, here = panel_queries(b, panel);
     const es_sight *s = b->sights + panel * lanes;
@@ -193,7 +193,7 @@ static void set_raise(const es_block *b, int64_t row, double nats)
 
 /* Keys that are not in a query's list are hidden; those that are get its factor. Queries of one
  * list are neighbours. */
-static void hide_by_list(es_block *b, int64_t panel, const es_keys *keys, char *scores)
+static void hide_by_list(es_block *b, int64_t panel, const es_tile_keys *keys, char *scores)
 {
     const es_mask *mask = b->p->mask;
     const int64_t row = b->first + panel * b->kernels->lanes;
@@ -203,9 +203,9 @@ static void hide_by_list(es_block *b, int64_t panel, const es_keys *keys, char *
         const bool met = !keys->numbers || (l >= keys->list && l < keys->list_end);
         const es_list list = met ? es_mask_list(mask, l) : (es_list){0};
         const double factor = mask->list_factors ? mask->list_factors[l] : 0.0;
-        int64_t at = es_keys_below(list.keys, list.count, es_keys_at(keys, 0));
+        int64_t at = es_keys_below(list.keys, list.count, es_tile_keys_at(keys, 0));
         for (int64_t r = 0; r < keys->count; r++) {
-            const int64_t key = es_keys_at(keys, r);
+            const int64_t key = es_tile_keys_at(keys, r);
             while (at < list.count && list.keys[at] < key)
                 at++;
             set_raise(b, r, at < list.count && list.keys[at] == key ? factor : (double)NAN);
@@ -228,7 +228,7 @@ static void take_listed(es_block *b, int64_t count)
             s64[i] = s64[i] == s64[i] ? s64[i] : l64[i];
 }
 
-void es_sight_hide(es_block *b, int64_t panel, const es_keys *keys)
+void es_sight_hide(es_block *b, int64_t panel, const es_tile_keys *keys)
 {
     const int64_t lanes = b->kernels->lanes, all = keys->count * lanes;
     for (int64_t lane = panel_queries(b, panel); lane < lanes; lane++)
@@ -248,13 +248,13 @@ void es_sight_hide(es_block *b, int64_t panel, const es_keys *keys)
         take_listed(b, all);
 }
 
-int64_t es_sight_own(const es_block *b, int64_t query, const es_keys *keys)
+int64_t es_sight_own(const es_block *b, int64_t query, const es_tile_keys *keys)
 {
     const int64_t own = es_mask_place(b->p->mask, b->first + query);
-    if (own < es_keys_at(keys, 0) || own > es_keys_at(keys, keys->count - 1))
+    if (own < es_tile_keys_at(keys, 0) || own > es_tile_keys_at(keys, keys->count - 1))
         return -1;
     const int64_t row = row_of(keys, own);
-    return es_keys_at(keys, row) == own ? row : -1;
+    return es_tile_keys_at(keys, row) == own ? row : -1;
 }
 
 /* ---- lists ---- */

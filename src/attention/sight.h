@@ -23,16 +23,16 @@ int64_t es_sight_end(const es_block *b, int64_t from, int64_t to);
 /*! es_sight_of() : what a panel sees of consecutive keys, which become those from the first to the
  * last that one of its queries sees (to a group of keys; but for blocks of keys, which are met
  * whole). */
-es_seen es_sight_of(const es_block *b, int64_t panel, es_keys *keys);
+es_seen es_sight_of(const es_block *b, int64_t panel, es_tile_keys *keys);
 
 /*! es_sight_hide() : scores (keys, lanes) of keys that a query of the panel does not see become
  * NaN; those it sees by its list alone are corrected. Of gathered keys a query sees those of its
  * list that its ranges leave out. */
-void es_sight_hide(es_block *b, int64_t panel, const es_keys *keys);
+void es_sight_hide(es_block *b, int64_t panel, const es_tile_keys *keys);
 
 /*! es_sight_own() : the place of query `query` of the block among these keys; -1 if it is not
  * there. */
-int64_t es_sight_own(const es_block *b, int64_t query, const es_keys *keys);
+int64_t es_sight_own(const es_block *b, int64_t query, const es_tile_keys *keys);
 
 /* ---- lists ---- */
 

@@ -105,22 +105,22 @@ es_status es_gains_block(const es_budget_block *block, const es_policy_spec *hea
                          const es_exec *exec, es_gain *out, double *spread2, es_error *err);
 
 /* All layers keep fewer. */
-typedef struct es_trial {
+typedef struct es_plan_trial {
     double *error2, *spread2; /* (L + 1) of every hidden state, as above */
     double *own2, *out2; /* (L) of the attention outputs, each layer from the full model's state:
                             |a_S - a|^2 and |a - mean a|^2; NULL: not wanted */
     double *kept;        /* (L, h) keys of a query, mean over the block */
     double *ends;        /* (ES_ENDS) */
     double *logits;      /* (2, labels) full and sparse, of a classifier; NULL: not wanted */
-} es_trial;
+} es_plan_trial;
 
-/*! es_trial_block() : a block under what heads (L, h) say. Next tokens' distributions are compared
- *  where both fit into ES_TRIAL_BYTES, else ES_END_KL and ES_END_AGREE are NaN. */
+/*! es_plan_trial_block() : a block under what heads (L, h) say. Next tokens' distributions are
+ * compared where both fit into ES_TRIAL_BYTES, else ES_END_KL and ES_END_AGREE are NaN. */
 #define ES_TRIAL_BYTES 1e9
-es_status es_trial_block(const es_budget_block *block, const es_policy_spec *heads,
-                         const es_exec *exec, const es_trial *out, es_error *err);
+es_status es_plan_trial_block(const es_budget_block *block, const es_policy_spec *heads,
+                              const es_exec *exec, const es_plan_trial *out, es_error *err);
 
-/*! es_trial_bytes() : memory of it, or of gains, with the forward passes. */
-double es_trial_bytes(const es_model *model, int64_t n);
+/*! es_plan_trial_bytes() : memory of it, or of gains, with the forward passes. */
+double es_plan_trial_bytes(const es_model *model, int64_t n);
 
 #endif

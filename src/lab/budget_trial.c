@@ -139,7 +139,7 @@ static es_status work_new(work *w, es_error *err)
     return ES_OK;
 }
 
-double es_trial_bytes(const es_model *model, int64_t n)
+double es_plan_trial_bytes(const es_model *model, int64_t n)
 {
     const es_model_config *c = es_model_config_of(model);
     const es_dtype precision = es_model_precision(model);
@@ -342,7 +342,8 @@ es_status es_gains_block(const es_budget_block *block, const es_policy_spec *hea
 
 /* ---- trials ---- */
 
-static es_status try_all(work *w, const es_policy_spec *heads, const es_trial *out, es_error *err)
+static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_trial *out,
+                         es_error *err)
 {
     const int64_t L = w->c->layers;
     es_model_block b = {.hidden = w->thin, .kept = out->kept};
@@ -366,8 +367,8 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_trial *o
     return ES_OK;
 }
 
-es_status es_trial_block(const es_budget_block *block, const es_policy_spec *heads,
-                         const es_exec *exec, const es_trial *out, es_error *err)
+es_status es_plan_trial_block(const es_budget_block *block, const es_policy_spec *heads,
+                              const es_exec *exec, const es_plan_trial *out, es_error *err)
 {
     work w = {.block = block,
               .c = es_model_config_of(block->model),

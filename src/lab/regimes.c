@@ -18,7 +18,7 @@ enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
 /* Options with their defaults in place, and what a unit of work needs. */
 typedef struct job {
     es_regimes_opts o;
-    es_nearest nearest;
+    es_nearest_job nearest;
     es_brute brute;
     es_regimes_draw *draws;
     double *scratch; /* (threads, each) */
@@ -84,13 +84,13 @@ static bool is_turned(const es_keys *keys)
 static es_status make_nearest(job *j, int64_t n, double beta, es_budget *budget, es_error *err)
 {
     const es_keys *keys = j->o.keys;
-    es_nearest *w = &j->nearest;
-    *w = (es_nearest){.seed = j->o.seed,
-                      .n = n - (keys->planted ? 1 : 0),
-                      .beta = beta,
-                      .planted = keys->planted,
-                      .turned = is_turned(keys),
-                      .tangents = keys->dim - 1};
+    es_nearest_job *w = &j->nearest;
+    *w = (es_nearest_job){.seed = j->o.seed,
+                          .n = n - (keys->planted ? 1 : 0),
+                          .beta = beta,
+                          .planted = keys->planted,
+                          .turned = is_turned(keys),
+                          .tangents = keys->dim - 1};
     w->ordered = w->n <= 2 * j->o.nearest ? w->n : j->o.nearest;
     w->directions = 4096 / keys->dim;
     w->directions = w->directions < 8 ? 8 : w->directions;

@@ -158,7 +158,7 @@ typedef struct walk {
     double bulk_sum, normality; /* of the Gaussian sum */
 } walk;
 
-static void meet(const es_nearest *job, walk *w, es_cap_place at)
+static void meet(const es_nearest_job *job, walk *w, es_cap_place at)
 {
     const double z = job->beta * at.t;
     if (w->count == 0)
@@ -178,7 +178,7 @@ static void meet(const es_nearest *job, walk *w, es_cap_place at)
 
 /* The sum over N farther keys, (sum X, sum XY, sum X^2), as a Gaussian vector: its exact mean, its
  * exact covariance by Cholesky, whose pivots may be 0. */
-static es_status add_bulk(const es_nearest *job, es_address at, es_cap_place last, double N,
+static es_status add_bulk(const es_nearest_job *job, es_address at, es_cap_place last, double N,
                           walk *w, es_error *err)
 {
     const es_bulk_moments m = beyond(&job->bulk, last);
@@ -206,7 +206,7 @@ static es_status add_bulk(const es_nearest *job, es_address at, es_cap_place las
     return ES_OK;
 }
 
-static es_status walk_out(const es_nearest *job, es_address at, walk *w, es_error *err)
+static es_status walk_out(const es_nearest_job *job, es_address at, walk *w, es_error *err)
 {
     double spacing[CHUNK], depth = 0.0;
     int64_t near = 0;
@@ -233,7 +233,7 @@ static es_status walk_out(const es_nearest *job, es_address at, walk *w, es_erro
 
 /* The tangential part: directions of the nearest keys are drawn, the sum over the others, given
  * their weights, is Gaussian of the same covariance. scratch (2 tangents): it, and a direction. */
-static es_status turn(const es_nearest *job, es_address at, const walk *w, double *scratch,
+static es_status turn(const es_nearest_job *job, es_address at, const walk *w, double *scratch,
                       es_regimes_draw *out, es_error *err)
 {
     const int64_t D = job->tangents;
@@ -270,7 +270,7 @@ static uint64_t cell_of(int64_t n, int64_t tangents)
     return (h ^ h >> 29) & ((UINT64_C(1) << 48) - 1);
 }
 
-es_status es_nearest_draw(const es_nearest *job, int64_t replicate, double *scratch,
+es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *scratch,
                           es_regimes_draw *out, es_error *err)
 {
     const es_address at = {.seed = job->seed,

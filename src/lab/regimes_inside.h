@@ -33,7 +33,7 @@ void es_bulk_free(es_bulk *bulk);
 
 /* ---- one replicate ---- */
 
-typedef struct es_nearest {
+typedef struct es_nearest_job {
     es_cap cap;
     es_bulk bulk;
     uint64_t seed;
@@ -42,10 +42,10 @@ typedef struct es_nearest {
     bool planted, turned; /* turned: directions are not uniform, so tangential parts stay unknown */
     int64_t tangents;     /* dim - 1 */
     int64_t directions;   /* keys whose direction is drawn */
-} es_nearest;
+} es_nearest_job;
 
 /*! es_nearest_draw() : scratch (2 tangents). */
-es_status es_nearest_draw(const es_nearest *job, int64_t replicate, double *scratch,
+es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *scratch,
                           es_regimes_draw *out, es_error *err);
 
 typedef struct es_brute {

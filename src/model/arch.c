@@ -60,13 +60,13 @@ static es_status unknown_model(const char *file, const es_model_config *c, es_er
 /* A part is of a layer if its name has the layer's number in it: nothing else has to say so. */
 bool es_part_in_layer(const es_arch_part *part) { return strchr(part->name, '*') != NULL; }
 
-bool es_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
-                   es_stack *stack)
+bool es_part_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
+                        es_part_stack *stack)
 {
     const es_arch_part *p = stack->part ? stack->part + stack->count : arch->parts;
     while (p->name && (p->role != ES_ROLE_BODY || es_part_in_layer(p) != in_layer))
         p++;
-    *stack = (es_stack){.part = p};
+    *stack = (es_part_stack){.part = p};
     if (!p->name)
         return false;
     stack->cols = es_part_is_vector(p) ? 1 : es_config_size(config, p->cols);
@@ -89,7 +89,7 @@ enum {
 typedef struct reading reading;
 struct reading {
     es_json *j;
-    const es_field *fields;
+    const es_config_field *fields;
     bool seen[ES_ARCH_FIELDS];
     char word[ES_ARCH_FIELDS][WORD_MOST]; /* of NONE and TRUE: what it is instead; of LAYERS: what
                                              all layers are */
@@ -112,7 +112,7 @@ bool es_word_among(const char *word, const char *list)
 
 /* What the value is and what it should be; the file is somebody's, and they will want to mend
  * it. */
-static es_status bad_value(const es_json *j, size_t at, const es_field *f, const char *is)
+static es_status bad_value(const es_json *j, size_t at, const es_config_field *f, const char *is)
 {
     return es_fail_file(j->err, ES_E_FORMAT, j->file, (int64_t)at, "config.range",
                         "is this the config.json that came with the weights?",
@@ -121,7 +121,7 @@ static es_status bad_value(const es_json *j, size_t at, const es_field *f, const
 }
 
 /* A number in [min, max]. Sizes are bounded here so that no product of a few of them overflows. */
-static es_status take_number(es_json *j, const es_field *f, void *out)
+static es_status take_number(es_json *j, const es_config_field *f, void *out)
 {
     double value;
     const unsigned char first = es_json_kind(j);
@@ -266,7 +266,7 @@ static es_status take_rotary(es_json *j, const char *name, es_model_config *conf
 
 static es_status take_field(reading *r, int which)
 {
-    const es_field *f = &r->fields[which];
+    const es_config_field *f = &r->fields[which];
     void *out = (char *)r->config + f->at;
     switch (f->kind) {
     case ES_FIELD_WHOLE:
@@ -334,7 +334,7 @@ static bool layers_fit(const char *word, es_model_config *c)
 static es_status check_values(const reading *r)
 {
     for (int i = 0; r->fields[i].key; i++) {
-        const es_field *f = &r->fields[i];
+        const es_config_field *f = &r->fields[i];
         if (!*r->word[i])
             continue;
         if (f->kind == ES_FIELD_WORD && es_word_among(r->word[i], f->only)) {
@@ -429,7 +429,7 @@ static es_status take_rotary_section(reading *r, const es_json_text *key)
 static es_status take_rotary_keys(reading *r)
 {
     enum { OLD_TYPE = 1 }; /* its place in the table */
-    static const es_field fields[] = {
+    static const es_config_field fields[] = {
         {"rope_type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
         {"type", ES_FIELD_WORD, .only = "default|linear|dynamic|yarn|llama3",
          .rule = "config.rotary", .hint = "supported are: default, linear, dynamic, yarn, llama3"},
@@ -487,7 +487,7 @@ static es_status take_rotary(es_json *j, const char *name, es_model_config *conf
 /* What this architecture calls a member. */
 static const char *key_of(const es_arch *arch, size_t member)
 {
-    const es_field *f = arch->fields;
+    const es_config_field *f = arch->fields;
     while (f->key && !(f->kind == ES_FIELD_WHOLE && f->at == member))
         f++;
     return f->key ? f->key : "a size";
@@ -528,7 +528,7 @@ es_status es_config_complete(const es_arch *arch, const char *file, es_model_con
 }
 
 /* What every config.json says the same way. */
-static const es_field identity[] = {
+static const es_config_field identity[] = {
     {"model_type", ES_FIELD_WORD, .at = ES_CONFIG(model_type)},
     {"architectures", ES_FIELD_FIRST, .at = ES_CONFIG(architecture)},
     {"id2label", ES_FIELD_LABELS, .at = ES_CONFIG(labels)},

@@ -39,7 +39,7 @@ typedef enum es_field_kind {
 /* A key and what becomes of its value: it goes into the configuration, or (NONE, TRUE, LAYERS, and
  * WORD with `only`) it may have some values only, because any other would change the function that
  * is computed. A WORD with `only` goes into the configuration, too, where `at` is not 0. */
-typedef struct es_field {
+typedef struct es_config_field {
     const char *key; /* NULL ends a table */
     es_field_kind kind;
     bool required;
@@ -48,7 +48,7 @@ typedef struct es_field {
     bool nullable;           /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
     const char *only;        /* WORD: the values that are supported, with '|' between them */
     const char *rule, *hint; /* of the refusal of another; NULL: config.function */
-} es_field;
+} es_config_field;
 
 enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
 
@@ -162,7 +162,7 @@ typedef struct es_arch {
     const char *title;   /* for people */
 
     /* config.json */
-    const es_field *fields;
+    const es_config_field *fields;
     es_model_config defaults; /* what no field states */
 
     /* weights */
@@ -206,15 +206,15 @@ static inline int64_t es_config_size(const es_model_config *config, size_t membe
 bool es_part_in_layer(const es_arch_part *part);
 
 /* Parts that share a place: the first of them, how many, and the shape they have together. */
-typedef struct es_stack {
+typedef struct es_part_stack {
     const es_arch_part *part;
     int count;
     int64_t rows, cols; /* cols is 1 for a norm */
-} es_stack;
+} es_part_stack;
 
-/*! es_stack_next() : the stack after `stack` (begin with {0}) that is a body's part in a layer, or
- *  not in one. @return : false if there is none. */
-bool es_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
-                   es_stack *stack);
+/*! es_part_stack_next() : the stack after `stack` (begin with {0}) that is a body's part in a
+ * layer, or not in one. @return : false if there is none. */
+bool es_part_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
+                        es_part_stack *stack);
 
 #endif

@@ -7,7 +7,7 @@
  * A block is one text, so all its tokens are of type 0. */
 #include "model/model_inside.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_FIELD_SIZE("hidden_size", hidden, 65536),
     ES_FIELD_SIZE("num_hidden_layers", layers, 4096),
     ES_FIELD_SIZE("num_attention_heads", heads, 65536),

@@ -9,7 +9,7 @@
  * none: the table is in the checkpoint either way, and is what is used. */
 #include "model/model_inside.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_FIELD_SIZE("dim", hidden, 65536),
     ES_FIELD_SIZE("n_layers", layers, 4096),
     ES_FIELD_SIZE("n_heads", heads, 65536),

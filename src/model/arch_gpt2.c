@@ -9,7 +9,7 @@
  * nobody needs. */
 #include "model/model_inside.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_FIELD_SIZE("n_embd", hidden, 65536),
     ES_FIELD_SIZE("n_layer", layers, 4096),
     ES_FIELD_SIZE("n_head", heads, 65536),

@@ -2,7 +2,7 @@
  */
 #include "model/arch_llama.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_LLAMA_FIELDS,
     {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     {"mlp_bias", ES_FIELD_BOOL, .at = ES_CONFIG(mlp_bias)},

@@ -2,11 +2,11 @@
 #include "model/arch_llama.h"
 
 /* A window of 0 or -1 is none: that is how files without null say it. */
-static const es_field fields[] = {ES_LLAMA_FIELDS,
-                                  {"sliding_window", ES_FIELD_WHOLE, .at = ES_CONFIG(window),
-                                   .min = -1, .max = 1 << 24, .nullable = true},
-                                  {"attention_bias", ES_FIELD_NONE},
-                                  {0}};
+static const es_config_field fields[] = {ES_LLAMA_FIELDS,
+                                         {"sliding_window", ES_FIELD_WHOLE, .at = ES_CONFIG(window),
+                                          .min = -1, .max = 1 << 24, .nullable = true},
+                                         {"attention_bias", ES_FIELD_NONE},
+                                         {0}};
 
 static const es_arch_part parts[] = {
     ES_LLAMA_ENDS, ES_LLAMA_QKV(ES_PART_MATRIX, 0), ES_LLAMA_OUT(0), ES_LLAMA_REST, {0}};

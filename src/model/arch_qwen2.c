@@ -1,7 +1,7 @@
 /* arch_qwen2.c : Qwen 2 and 2.5 (2024): Llama whose queries, keys and values have biases. */
 #include "model/arch_llama.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_LLAMA_FIELDS,
     /* sliding_window counts only where this is true, and then in some layers only. */
     {"use_sliding_window", ES_FIELD_NONE, .rule = "config.window",

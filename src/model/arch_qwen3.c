@@ -2,7 +2,7 @@
  * before they turn. */
 #include "model/arch_llama.h"
 
-static const es_field fields[] = {
+static const es_config_field fields[] = {
     ES_LLAMA_FIELDS,
     {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     {"use_sliding_window", ES_FIELD_NONE, .rule = "config.window",

@@ -102,7 +102,7 @@ static uint64_t find_merge(const es_cutting *work, int32_t left)
         return UINT64_MAX;
     const int32_t right = work->symbols[a->after].id;
     return t->bpe->ranks ? find_scored(t, a->id, right)
-                         : es_pair_table_find(&t->bpe->merges, es_pair(a->id, right));
+                         : es_pair_table_find(&t->bpe->merges, es_token_pair(a->id, right));
 }
 
 /* A pair waits as its rank and its place, so that of equals the leftmost goes first. */

@@ -53,7 +53,7 @@ static inline uint64_t es_pair_table_find(const es_pair_table *table, uint64_t k
     }
 }
 
-static inline uint64_t es_pair(int32_t left, int32_t right)
+static inline uint64_t es_token_pair(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }

@@ -143,7 +143,8 @@ es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_m
     const int32_t both = es_tokenizer_joined(t, left, right);
     if (both < 0)
         return fail_merge(path, rank, m, "what they become is not in the vocabulary", err);
-    es_pair_table_put(&t->bpe->merges, es_pair(left, right), (uint64_t)rank << 32 | (uint32_t)both);
+    es_pair_table_put(&t->bpe->merges, es_token_pair(left, right),
+                      (uint64_t)rank << 32 | (uint32_t)both);
     put_seam(t->bpe, m);
     t->bpe->cuts = t->bpe->cuts && is_plain(t, m, left, right);
     return ES_OK;

@@ -226,10 +226,10 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
 static es_status visit_body(loader *l)
 {
     es_model *m = l->model;
-    for (es_stack s = {0}; es_stack_next(m->arch, &m->config, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, false, &s);)
         ES_TRY(visit_stack(l, s.part, s.count, -1));
     for (int64_t layer = 0; layer < m->config.layers; layer++)
-        for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
             ES_TRY(visit_stack(l, s.part, s.count, layer));
     return ES_OK;
 }

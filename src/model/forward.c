@@ -382,7 +382,7 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
     (void)err;
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
-        for (es_stack s = {0}; es_stack_next(m->arch, &m->config, true, &s);) {
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
             const es_linear *part = es_model_place(m, s.part, layer);
             if (!es_part_is_vector(s.part))
                 es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
@@ -403,7 +403,7 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
                        (long long)model->config.positions);
-    for (es_stack s = {0}; es_stack_next(model->arch, &model->config, true, &s);) {
+    for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, true, &s);) {
         widest = s.rows > widest ? s.rows : widest;
         widest = s.cols > widest ? s.cols : widest;
     }

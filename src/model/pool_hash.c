@@ -48,7 +48,7 @@ static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
 }
 
 /* Of a part as it lies in memory: the weights, then the biases. */
-static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_stack *s)
+static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack *s)
 {
     /* blocks are single texts: of their types only the first is used */
     const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
@@ -90,10 +90,10 @@ uint64_t es_pool_hash_model(const es_model *m)
     const es_model_config *c = &m->config;
     const double about[] = {(double)c->heads, c->layer_norm_eps};
     uint64_t h = mix_config(es_crc(0, about, sizeof about), c);
-    for (es_stack s = {0}; es_stack_next(m->arch, c, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, false, &s);)
         h = mix_stack(h, es_model_place(m, s.part, -1), &s);
     for (int64_t l = 0; l < c->layers; l++)
-        for (es_stack s = {0}; es_stack_next(m->arch, c, true, &s);)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, true, &s);)
             h = mix_stack(h, es_model_place(m, s.part, l), &s);
     return h;
 }

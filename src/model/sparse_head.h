@@ -7,25 +7,25 @@
 #include <esscher/policy.h>
 
 /* One head of those that keep the same keys. */
-typedef struct es_sparse_head {
+typedef struct es_sharing_head {
     es_view q;         /* (n, dk) */
     es_attend_out out; /* where its results go */
-} es_sparse_head;
+} es_sharing_head;
 
 /* What one thread works in; sized for the longest block. */
 typedef struct es_sparse_room {
     es_budget *budget;
-    es_sparse_head *heads; /* (size) to be filled in by who asks */
-    int64_t size;          /* heads that share keys and values, at most */
-    int64_t longest;       /* tokens */
-    double *q;             /* (size, n, dk) of the heads in f64, times the score scale */
-    double *k, *v;         /* (n, dk) theirs in common */
-    double *scores;        /* (size, chunk, n) of some queries */
-    double *weights;       /* (n) of one query: of all keys, then of those it keeps */
-    double *joint;         /* (n) ln of the heads' mean weight of one query */
-    double *history;       /* (n) weight that keys have had from the queries before */
-    double *observed;      /* (n) from the last `span` of them */
-    double *recent;        /* (span + 1, n) theirs, and sums of theirs; NULL: nobody asks */
+    es_sharing_head *heads; /* (size) to be filled in by who asks */
+    int64_t size;           /* heads that share keys and values, at most */
+    int64_t longest;        /* tokens */
+    double *q;              /* (size, n, dk) of the heads in f64, times the score scale */
+    double *k, *v;          /* (n, dk) theirs in common */
+    double *scores;         /* (size, chunk, n) of some queries */
+    double *weights;        /* (n) of one query: of all keys, then of those it keeps */
+    double *joint;          /* (n) ln of the heads' mean weight of one query */
+    double *history;        /* (n) weight that keys have had from the queries before */
+    double *observed;       /* (n) from the last `span` of them */
+    double *recent;         /* (span + 1, n) theirs, and sums of theirs; NULL: nobody asks */
     int64_t span;
     double *reach; /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
     double *each;  /* (n) of one head among several */

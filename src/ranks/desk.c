@@ -94,14 +94,14 @@ static int64_t open_to(const desk *d)
 static es_status give(desk *d, int rank, es_error *err)
 {
     hand *h = &d->hands[rank];
-    es_task tasks[MOST_AHEAD];
+    es_rank_piece tasks[MOST_AHEAD];
     int64_t n = 0;
     const int64_t most = ahead(d, h);
     if (h->held >= h->threads && h->held > most / 2)
         return ES_OK; /* letters of one piece each would be many */
     while (h->held < most && n < MOST_AHEAD && d->next < open_to(d) && !d->stop) {
         d->state[d->next] = IN_HAND;
-        tasks[n++] = (es_task){.order = d->next, .piece = d->work->pieces[d->order[d->next]]};
+        tasks[n++] = (es_rank_piece){.order = d->next, .piece = d->work->pieces[d->order[d->next]]};
         d->next++;
         h->held++;
     }
@@ -120,7 +120,7 @@ static es_status bad_letter(const desk *d, int from, es_error *err)
 }
 
 /* Is it a piece that this rank may have? */
-static bool expected(const desk *d, const es_task *t)
+static bool expected(const desk *d, const es_rank_piece *t)
 {
     return t->order >= 0 && t->order < d->work->count && d->state[t->order] == IN_HAND &&
            d->work->pieces[d->order[t->order]] == t->piece;
@@ -150,13 +150,13 @@ static es_status give_all(desk *d, es_error *err)
 
 static es_status take_results(desk *d, const es_letter *l, es_error *err)
 {
-    const size_t each = sizeof(es_task) + (size_t)d->work->numbers * sizeof(double);
+    const size_t each = sizeof(es_rank_piece) + (size_t)d->work->numbers * sizeof(double);
     hand *h = &d->hands[l->from];
     if (l->head.count < 0 || l->size % each || (size_t)l->head.count != l->size / each)
         return bad_letter(d, l->from, err);
     for (int64_t i = 0; i < l->head.count; i++) {
         const char *at = l->body + (size_t)i * each;
-        es_task t;
+        es_rank_piece t;
         memcpy(&t, at, sizeof t);
         if (!expected(d, &t))
             return bad_letter(d, l->from, err);
@@ -173,7 +173,7 @@ static es_status take_results(desk *d, const es_letter *l, es_error *err)
 
 static es_status take_failure(desk *d, const es_letter *l, es_error *err)
 {
-    es_task t = {.order = -1};
+    es_rank_piece t = {.order = -1};
     if (l->head.kind == ES_LETTER_FAILED && l->size >= sizeof t)
         memcpy(&t, l->body, sizeof t);
     if (t.order >= d->work->count)

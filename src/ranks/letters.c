@@ -124,7 +124,7 @@ es_status es_fetch(es_ranks *r, double seconds, es_letter *out, es_error *err)
 
 es_status es_letter_error(const es_ranks *r, const es_letter *letter, es_error *err)
 {
-    const size_t skip = letter->head.kind == ES_LETTER_FAILED ? sizeof(es_task) : 0;
+    const size_t skip = letter->head.kind == ES_LETTER_FAILED ? sizeof(es_rank_piece) : 0;
     char name[96], message[sizeof err->message];
     es_error told = {0};
     if (letter->size >= skip + sizeof told)

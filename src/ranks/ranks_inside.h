@@ -15,19 +15,19 @@
 typedef enum es_letter_kind {
     ES_LETTER_NONE = 0,
     ES_LETTER_READY,   /* to rank 0: give me work; `count` threads take a piece each */
-    ES_LETTER_WORK,    /* from rank 0: pieces, as es_task */
-    ES_LETTER_RESULTS, /* to rank 0: `count` times es_task and numbers */
-    ES_LETTER_FAILED,  /* to rank 0: a piece, es_task, that failed; es_error */
+    ES_LETTER_WORK,    /* from rank 0: pieces, as es_rank_piece */
+    ES_LETTER_RESULTS, /* to rank 0: `count` times es_rank_piece and numbers */
+    ES_LETTER_FAILED,  /* to rank 0: a piece, es_rank_piece, that failed; es_error */
     ES_LETTER_MEET,    /* to rank 0: how I am; es_error and the text that must be the same */
     ES_LETTER_VERDICT, /* from rank 0: how we all are; es_error. Ends a round */
     ES_LETTER_SHARE    /* bytes, from whoever has them */
 } es_letter_kind;
 
 /* A piece on its way. `order` is its place in the list as rank 0 hands it out. */
-typedef struct es_task {
+typedef struct es_rank_piece {
     int64_t order, piece;
     double seconds; /* that it took */
-} es_task;
+} es_rank_piece;
 
 typedef struct es_letter_head {
     uint32_t magic, kind;

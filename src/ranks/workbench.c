@@ -22,8 +22,8 @@ typedef struct workbench {
     double *numbers; /* (threads, numbers) */
     pthread_mutex_t lock;
     pthread_cond_t news;
-    bool reading;   /* a thread is reading letters, without the lock */
-    es_task *tasks; /* (n_tasks) to be done, from next on */
+    bool reading;         /* a thread is reading letters, without the lock */
+    es_rank_piece *tasks; /* (n_tasks) to be done, from next on */
     int64_t next, n_tasks, room_tasks;
     char *out; /* a letter under way: head, then results */
     int64_t out_size, out_room, out_count;
@@ -60,7 +60,7 @@ static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
 {
     void *tasks = b->tasks;
     const int64_t n = l->head.count;
-    if (n < 0 || l->size % sizeof(es_task) || (size_t)n != l->size / sizeof(es_task))
+    if (n < 0 || l->size % sizeof(es_rank_piece) || (size_t)n != l->size / sizeof(es_rank_piece))
         return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
                        "rank 0 sent work that cannot be read");
     if (b->next == b->n_tasks)
@@ -95,10 +95,10 @@ static void read_letters(workbench *b, double seconds)
 }
 
 /* This rank fails, and tells rank 0, whose verdict ends the round. */
-static void report(workbench *b, const es_task *task, es_status status, const es_error *err)
+static void report(workbench *b, const es_rank_piece *task, es_status status, const es_error *err)
 {
     struct {
-        es_task task;
+        es_rank_piece task;
         es_error error;
     } body;
     es_error sending = {0};
@@ -124,7 +124,7 @@ static bool asked_to_stop(workbench *b, double done, double total)
     if (!b->exec.progress(b->exec.progress_user, done, total))
         return false;
     es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
-    report(b, &(es_task){.order = -1}, ES_E_INTERRUPTED, &err);
+    report(b, &(es_rank_piece){.order = -1}, ES_E_INTERRUPTED, &err);
     finish(b, ES_E_INTERRUPTED, &err);
     return true;
 }
@@ -146,7 +146,7 @@ static bool piece_progress(void *user, double done, double total)
 }
 
 /* The next piece; false when there will be none. */
-static bool take(workbench *b, es_task *out)
+static bool take(workbench *b, es_rank_piece *out)
 {
     es_error err = {0};
     pthread_mutex_lock(&b->lock);
@@ -169,7 +169,8 @@ static bool take(workbench *b, es_task *out)
     return any;
 }
 
-static es_status add_result(workbench *b, const es_task *task, const double *numbers, es_error *err)
+static es_status add_result(workbench *b, const es_rank_piece *task, const double *numbers,
+                            es_error *err)
 {
     const int64_t size = b->work->numbers * (int64_t)sizeof *numbers;
     const int64_t all = size + (int64_t)sizeof *task;
@@ -189,7 +190,8 @@ static es_status add_result(workbench *b, const es_task *task, const double *num
     return b->out_size >= LETTER || es_seconds() - b->out_since > STALE ? send_out(b, err) : ES_OK;
 }
 
-static void put(workbench *b, es_task *task, es_status status, const double *numbers, es_error *err)
+static void put(workbench *b, es_rank_piece *task, es_status status, const double *numbers,
+                es_error *err)
 {
     pthread_mutex_lock(&b->lock);
     if (status != ES_OK && !b->over)
@@ -205,7 +207,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
     const es_work *w = b->work;
     es_exec exec = b->exec;
     double *numbers = b->numbers + thread * w->numbers;
-    es_task task;
+    es_rank_piece task;
     (void)unit;
     exec.progress = w->alone ? NULL : piece_progress;
     exec.progress_user = b;

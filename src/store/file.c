@@ -193,18 +193,18 @@ es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
  * A draft is named .esscher-OWNER-PROCESS-SERIAL.tmp. A killed process leaves it behind, and
  * whoever next writes the same file removes it. */
 
-enum { DRAFT_NAME = 80 };
+enum { OWNER = 32, DRAFT_NAME = 80 };
 
 /* Sixteen digits for the name of the file, the host and its processes: process numbers of another
  * machine or container mean nothing here. */
-static void draft_owner(const char *base, char out[DRAFT_NAME])
+static void draft_owner(const char *base, char out[OWNER])
 {
     char host[256] = "", processes[64] = "";
     gethostname(host, sizeof host - 1);
     if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0)
         processes[0] = '\0'; /* a system without containers */
     const uint64_t hash = es_crc_text(es_crc_text(es_crc_text(0, host), processes), base);
-    snprintf(out, DRAFT_NAME, ".esscher-%016llx-", (unsigned long long)hash);
+    snprintf(out, OWNER, ".esscher-%016llx-", (unsigned long long)hash);
 }
 
 /* Is it a draft whose name begins with `owner`, of a process that is gone? */
@@ -241,7 +241,7 @@ es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_erro
 {
     static unsigned serial; /* two threads saving into one folder get two names */
     enum { TRIES = 100 };
-    char owner[DRAFT_NAME];
+    char owner[OWNER];
     *out = (es_draft){.path = path, .fd = -1, .overwrite = overwrite};
     ES_TRY(check_target(path, overwrite, err));
 

@@ -49,10 +49,10 @@ int64_t budget_trial_rows(const budget_state *s)
     return 2 * (c->layers + 1) + 2 * c->layers + c->layers * c->heads + ES_ENDS + 2 * c->labels;
 }
 
-es_trial budget_trial_at(const budget_state *s, const double *cell)
+es_plan_trial budget_trial_at(const budget_state *s, const double *cell)
 {
     const es_model_config *c = s->config;
-    es_trial t = {.error2 = (double *)(uintptr_t)cell};
+    es_plan_trial t = {.error2 = (double *)(uintptr_t)cell};
     t.spread2 = t.error2 + c->layers + 1;
     t.own2 = t.spread2 + c->layers + 1;
     t.out2 = t.own2 + c->layers;
@@ -163,13 +163,13 @@ static es_status try_picks(const es_job *job, const es_budget_block *block,
                            es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    es_trial to = budget_trial_at(s, out);
+    es_plan_trial to = budget_trial_at(s, out);
     es_policy_spec *specs;
     ES_TRY(specs_of(s, picks, arena, &specs, err));
     memset(out, 0, (size_t)budget_trial_rows(s) * sizeof *out);
     if (!layers)
         to.own2 = NULL;
-    return es_trial_block(block, specs, exec, &to, err);
+    return es_plan_trial_block(block, specs, exec, &to, err);
 }
 
 /* Blocks of the calibration after `steps` steps of the search. Each has draws of its own, which are
@@ -333,10 +333,10 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
                               folds * w.rehearsal + trials * w.trial,
                      .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
-                     .work_bytes =
-                         1.1 * cells +
-                         threads * (fmax(curves, es_trial_bytes(s->model, longest)) + 8.0 * means) +
-                         40.0 * means + folds_means + budget_sums_bytes(s) + 4e6};
+                     .work_bytes = 1.1 * cells +
+                                   threads * (fmax(curves, es_plan_trial_bytes(s->model, longest)) +
+                                              8.0 * means) +
+                                   40.0 * means + folds_means + budget_sums_bytes(s) + 4e6};
     return ES_OK;
 }
 

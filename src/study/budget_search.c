@@ -72,7 +72,7 @@ static es_status found_error(const es_job *job, int step, int64_t layer, const e
     for (int64_t b = 0; b < s->text.count; b++) {
         const double *cell;
         ES_TRY(es_job_need(job, BUDGET_SEARCH + step, b, exec, &cell, err));
-        const es_trial t = budget_trial_at(s, cell);
+        const es_plan_trial t = budget_trial_at(s, cell);
         error2 += t.own2[layer];
         spread2 += t.out2[layer];
     }
@@ -93,7 +93,7 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
     for (int64_t b = 0; b < B; b++) {
         const double *cell;
         ES_TRY(es_job_need(job, BUDGET_SEARCH + step, b, exec, &cell, err));
-        const es_trial t = budget_trial_at(s, cell);
+        const es_plan_trial t = budget_trial_at(s, cell);
         kl += t.ends[ES_END_KL] / (double)B;
         extra[b] = t.ends[ES_END_LOSS];
     }

@@ -122,7 +122,7 @@ int64_t budget_gains_rows(const budget_state *s);
 int64_t budget_trial_rows(const budget_state *s);
 es_curves budget_curves_at(const budget_state *s, const double *cell);
 void budget_gains_at(const budget_state *s, const double *cell, es_gain *gains, double **spread2);
-es_trial budget_trial_at(const budget_state *s, const double *cell);
+es_plan_trial budget_trial_at(const budget_state *s, const double *cell);
 
 /*! budget_stages() : all stages of the job. budget_cost() : what they take. */
 es_status budget_stages(es_job *job, es_error *err);

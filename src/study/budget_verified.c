@@ -24,7 +24,7 @@ budget_runs budget_rehearsed(const budget_state *s)
     return (budget_runs){BUDGET_REHEARSAL, 0, s->text.count};
 }
 
-static es_trial trial_of(const es_job *job, budget_runs runs, int64_t block)
+static es_plan_trial trial_of(const es_job *job, budget_runs runs, int64_t block)
 {
     return budget_trial_at(job->state, es_job_cell(job, runs.stage, runs.first + block));
 }
@@ -52,7 +52,7 @@ static es_measured relative_of(const es_job *job, budget_runs runs, int what, in
     const budget_state *s = job->state;
     double *a = s->room, *b = a + runs.count;
     for (int64_t i = 0; i < runs.count; i++) {
-        const es_trial t = trial_of(job, runs, i);
+        const es_plan_trial t = trial_of(job, runs, i);
         a[i] = what == OWN ? t.own2[at] : t.error2[at];
         b[i] = what == OWN ? t.out2[at] : t.spread2[at];
     }

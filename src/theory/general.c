@@ -42,21 +42,22 @@ static es_query query_of(const es_sample *s, int64_t j)
 
 /* ---- averages over pairs ---- */
 
-static es_pair pair_of(const es_sample *s, int64_t j, int64_t k)
+static es_direction_pair pair_of(const es_sample *s, int64_t j, int64_t k)
 {
     const int64_t N = s->count;
-    return (es_pair){.rho = s->ee[j * N + k],
-                     .ee = s->eQe[j * N + j],
-                     .ff = s->eQe[k * N + k],
-                     .ef = s->eQe[j * N + k],
-                     .ee2 = s->eQQe[j * N + j],
-                     .ff2 = s->eQQe[k * N + k],
-                     .ef2 = s->eQQe[j * N + k],
-                     .trace = s->trace,
-                     .trace2 = s->trace2};
+    return (es_direction_pair){.rho = s->ee[j * N + k],
+                               .ee = s->eQe[j * N + j],
+                               .ff = s->eQe[k * N + k],
+                               .ef = s->eQe[j * N + k],
+                               .ee2 = s->eQQe[j * N + j],
+                               .ff2 = s->eQQe[k * N + k],
+                               .ef2 = s->eQQe[j * N + k],
+                               .trace = s->trace,
+                               .trace2 = s->trace2};
 }
 
-typedef double (*pair_kernel)(const es_pair *, const es_expansion *, const es_expansion *);
+typedef double (*pair_kernel)(const es_direction_pair *, const es_expansion *,
+                              const es_expansion *);
 
 static double mean_of(const double *x, int64_t count)
 {
@@ -108,7 +109,7 @@ static es_num pair_average(const model *m, const es_expansion *at, pair_kernel k
     memset(rows, 0, (size_t)N * sizeof *rows);
     for (int64_t j = 0; j < N; j++) {
         for (int64_t k = 0; k < j; k++) {
-            const es_pair pair = pair_of(m->s, j, k);
+            const es_direction_pair pair = pair_of(m->s, j, k);
             const double value = kernel(&pair, &at[j], &at[k]) / (double)(N - 1);
             rows[j] += value;
             rows[k] += value;
@@ -141,9 +142,9 @@ static double without_square_of_mean(const model *m, const es_expansion *at, dou
     square.B2[1] = 1.0;
     double cross = 0.0;
     for (int64_t j = 0; j < s->count; j++) {
-        es_pair same = pair_of(s, j, j);
+        es_direction_pair same = pair_of(s, j, j);
         same.rho = 1.0;
-        cross += es_pair_cov(&same, &at[j], &square) / (double)s->count;
+        cross += es_direction_pair_cov(&same, &at[j], &square) / (double)s->count;
     }
     return lambda * (lambda * (s->trace * s->trace + s->trace2) - 2.0 * cross);
 }
@@ -273,7 +274,8 @@ static double square_defect(const model *m)
 
 static es_status predict_population(const model *m, es_prediction *out, es_error *err)
 {
-    const es_num c = pair_average(m, m->at, es_pair_mean), T = pair_average(m, m->at, es_pair_cov);
+    const es_num c = pair_average(m, m->at, es_direction_pair_mean),
+                 T = pair_average(m, m->at, es_direction_pair_cov);
     const double w = slope_of_mean(m, m->at);
     const double square = without_square_of_mean(m, m->at, w * w);
     out->population.query_rms = sqrt(m->crowd.query);
@@ -289,8 +291,8 @@ static es_status predict_population(const model *m, es_prediction *out, es_error
 static es_status predict_self(const model *m, es_predicted *out, es_error *err)
 {
     const double n = m->n, pairs = 1.0 - 1.0 / n;
-    const es_num c = pair_average(m, m->beside, es_pair_mean);
-    const es_num T = pair_average(m, m->beside, es_pair_cov);
+    const es_num c = pair_average(m, m->beside, es_direction_pair_mean);
+    const es_num T = pair_average(m, m->beside, es_direction_pair_cov);
     const double w = slope_of_mean(m, m->beside);
     double cross_mean, cross_cov;
     coherence(m, &cross_mean, &cross_cov);

@@ -334,7 +334,8 @@ es_influence es_expansions_influence(const es_expansions *s, double q, double t)
 /* ==== pairs ====
  * g = e - rho f and h = f - rho e are what is left of one direction across the other. */
 
-double es_pair_mean(const es_pair *x, const es_expansion *a, const es_expansion *b)
+double es_direction_pair_mean(const es_direction_pair *x, const es_expansion *a,
+                              const es_expansion *b)
 {
     const double rho = x->rho, square = rho * rho;
     const double gQe = x->ee - rho * x->ef, hQf = x->ff - rho * x->ef;
@@ -352,7 +353,7 @@ double es_pair_mean(const es_pair *x, const es_expansion *a, const es_expansion 
     return sum;
 }
 
-/* The parts of es_pair_cov() that do not depend on the order. */
+/* The parts of es_direction_pair_cov() that do not depend on the order. */
 typedef struct contraction {
     double rho, gQe, hQf, hQg, across;
     double mixed; /* e'Q P'P Q f */
@@ -362,7 +363,7 @@ typedef struct contraction {
     double g2g, h2h, g2f, h2e;
 } contraction;
 
-static contraction contract(const es_pair *x)
+static contraction contract(const es_direction_pair *x)
 {
     const double rho = x->rho, p = x->ee, r = x->ff, s = x->ef;
     const double gQf = s - rho * r, hQe = s - rho * p;
@@ -389,8 +390,8 @@ typedef struct order {
 } order;
 
 /* Contribution of order k; power[j] = rho^{k-4+j}, 0 for negative exponents. */
-static double order_of(const es_pair *x, const contraction *c, int k, const double power[5],
-                       order a, order b)
+static double order_of(const es_direction_pair *x, const contraction *c, int k,
+                       const double power[5], order a, order b)
 {
     const double s = x->ef, s2 = s * s, root = sqrt((double)k), less = sqrt((double)(k - 1));
     double sum =
@@ -417,7 +418,8 @@ static double order_of(const es_pair *x, const contraction *c, int k, const doub
     return sum;
 }
 
-double es_pair_cov(const es_pair *x, const es_expansion *a, const es_expansion *b)
+double es_direction_pair_cov(const es_direction_pair *x, const es_expansion *a,
+                             const es_expansion *b)
 {
     const contraction c = contract(x);
     const double rho = x->rho;

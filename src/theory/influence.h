@@ -105,15 +105,17 @@ es_influence es_expansions_influence(const es_expansions *s, double q, double t)
  */
 
 /* All that is needed to know of directions e and f. */
-typedef struct es_pair {
+typedef struct es_direction_pair {
     double rho;           /* e'f */
     double ee, ff, ef;    /* e'Qe, f'Qf, e'Qf */
     double ee2, ff2, ef2; /* the same with Q^2 */
     double trace, trace2; /* tr Q, tr Q^2 */
-} es_pair;
+} es_direction_pair;
 
-/*! es_pair_mean(), es_pair_cov() : E_eta of the products. */
-double es_pair_mean(const es_pair *g, const es_expansion *a, const es_expansion *b);
-double es_pair_cov(const es_pair *g, const es_expansion *a, const es_expansion *b);
+/*! es_direction_pair_mean(), es_direction_pair_cov() : E_eta of the products. */
+double es_direction_pair_mean(const es_direction_pair *g, const es_expansion *a,
+                              const es_expansion *b);
+double es_direction_pair_cov(const es_direction_pair *g, const es_expansion *a,
+                             const es_expansion *b);
 
 #endif

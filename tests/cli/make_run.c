@@ -1,8 +1,10 @@
-/* make_run FILE SEED [CELLS] : a run file for the tests of the program: a stage with CELLS cells,
- * and the tables "fits" and "rows" unless there are fewer than three. */
+/* make_run FILE SEED [CELLS [twins]] : a run file for the tests of the program: a stage with CELLS
+ * cells, and the tables "fits" and "rows" unless there are fewer than three; with `twins` also
+ * tables and columns whose names SQL does not tell apart. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <esscher/run.h>
 
@@ -19,6 +21,22 @@ static es_status put_tables(es_run *run)
     const es_run_table fits = {.name = "fits", .rows = 0, .cols = 2, .columns = columns};
     const es_status status = es_run_put_table(run, &rows, &err);
     return status == ES_OK ? es_run_put_table(run, &fits, &err) : status;
+}
+
+static es_status put_twins(es_run *run)
+{
+    static const double n[2] = {1, 2};
+    const es_run_column columns[] = {{"n", ES_RUN_REAL, n, NULL},
+                                     {"n_2", ES_RUN_REAL, n, NULL},
+                                     {"N", ES_RUN_REAL, n, NULL},
+                                     {"N_2", ES_RUN_REAL, n, NULL}};
+    static const char *const names[] = {"Rows", "_run", "ROWS"};
+    es_status status = ES_OK;
+    for (int i = 0; i < 3 && status == ES_OK; i++) {
+        const es_run_table twins = {.name = names[i], .rows = 2, .cols = 4, .columns = columns};
+        status = es_run_put_table(run, &twins, &err);
+    }
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -39,6 +57,8 @@ int main(int argc, char **argv)
         status = es_run_put_cell(run, stage, i, (double[]){1.0, 2.0}, &err);
     if (status == ES_OK && cells >= 3)
         status = put_tables(run);
+    if (status == ES_OK && argc > 4 && strcmp(argv[4], "twins") == 0)
+        status = put_twins(run);
     if (es_run_close(run, NULL) != ES_OK || status != ES_OK) {
         fprintf(stderr, "make_run: %s\n", err.message);
         return 1;
