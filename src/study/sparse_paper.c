@@ -264,8 +264,9 @@ static void tell_rates(const es_job *job, const es_table *rates, double *room, e
                            "like %s, of the covariance like %s.",
                            (long long)s->n, (long long)random_of(job), mse, mean, cov);
     }
-    es_answer_tell(answer, "All queries share these keys, so most are far from the window. For a "
-                           "window around each query: --policy window or bigbird.");
+    es_answer_tell(answer,
+                   "All queries share these keys: those outside the window lose their "
+                   "neighbours. For a window around each query: --policy window or bigbird.");
 }
 
 es_status sparse_put_paper(es_job *job, es_answer *answer, es_error *err)

@@ -299,8 +299,13 @@ const es_study es_study_sparse = {
         "policy of each head, where it changes with the number of keys, and how many heads of "
         "which regime want what.\n\n"
         "Queries, keys and values come from files, or from a model and a text: contexts of "
-        "consecutive tokens, each head's own matrices. Uncertainty is over contexts, or over "
-        "the queries of a single one. docs/SPARSE.md is the guide.\n\n"
+        "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
+        "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
+        "is over contexts, or over the queries of a single one. docs/SPARSE.md is the guide.\n\n"
+        "Keys are chosen anew for every query. Windows, first keys and blocks are what a cache can "
+        "hold; all other policies are ideals here, because keys that were dropped come back. An "
+        "error of one head's output is not an error of the model: depth, loss and downstream "
+        "measure that.\n\n"
         "Policies that keep heavy keys (heavy, observe) know what the queries before this one "
         "attended to: those of the same context or file, by position.",
     .examples = examples,
