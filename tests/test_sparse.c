@@ -545,6 +545,30 @@ static void queries_without_a_place_are_a_caution(void **state)
     }
 }
 
+/* The sizes of the papers' window experiment: 12 half-widths, geometric from 500 to 1500, and 50
+ * random tokens; i.i.d. tokens 1000 to 3000 likewise. Rounded down, as the public code does. */
+static void the_papers_protocol_has_its_sizes(void **state)
+{
+    (void)state;
+    const char *const options[] = {"preset=paper", "contexts=1", "query-count=4", "replicates=2",
+                                   NULL};
+    es_answer *a;
+    assert_ok(ask(options, &(es_study_opts){.seed = 3}, &a));
+    const es_table *t = es_answer_find(a, "paper_rows");
+    assert_int_equal(es_table_rows(t), 24);
+    for (int64_t i = 0; i < 24; i++) {
+        const bool window = i < 12;
+        const double step = pow(3.0, (double)(i % 12) / 11.0), keys = es_table_get(t, i, "keys");
+        const double size = window ? es_table_get(t, i, "half_width") : keys;
+        assert_string_equal(es_table_get_text(t, i, "scheme"), window ? "window+random" : "iid");
+        assert_true(size == floor((window ? 500.0 : 1000.0) * step + 1e-9));
+        if (window)
+            assert_true(keys == 2.0 * size + 1.0 + 50.0);
+        assert_true(es_table_get(t, i, "mse") > 0.0 && es_table_get(t, i, "mean_error") > 0.0);
+    }
+    es_answer_free(a);
+}
+
 static void PL02_mistakes_are_refused_by_name(void **state)
 {
     (void)state;
@@ -573,7 +597,8 @@ static void PL02_mistakes_are_refused_by_name(void **state)
         {{"model=x"}, ES_E_ARGUMENT, "sparse.options", "model"},
         {{"head=1"}, ES_E_ARGUMENT, "sparse.heads", "--head 1"},
         {{"preset=paper", "policy=top"}, ES_E_ARGUMENT, "sparse.options", "policy"},
-        {{"preset=paper"}, ES_E_ARGUMENT, "sparse.keys", "3000"},
+        {{"preset=paper"}, ES_E_ARGUMENT, "sparse.options", "as many queries as keys"},
+        {{"preset=paper", text[3]}, ES_E_ARGUMENT, "sparse.options", "positions"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *options[MOST] = {text[0], text[1], text[2]};
@@ -627,6 +652,7 @@ int main(void)
         cmocka_unit_test(queries_of_decoders_are_late),
         cmocka_unit_test(one_head_and_many_draws),
         cmocka_unit_test(queries_without_a_place_are_a_caution),
+        cmocka_unit_test(the_papers_protocol_has_its_sizes),
         cmocka_unit_test(PL02_mistakes_are_refused_by_name),
         cmocka_unit_test(PL04_causal_models_see_no_future),
     };

@@ -206,46 +206,157 @@ static void linformer_attends_over_mixtures(void **state)
     assert_true(isnan(cell.exact) && cell.kept == MIXTURES);
 }
 
-/* The papers' errors of a plan without chance, written out. */
-static void replicates_compare_all_outputs(void **state)
+/* ---- one set of keys for all queries ---- */
+
+enum { TOKENS = 25, MIDDLE = 12, HALF = 4, OTHERS = 3, DRAWN = 9 };
+
+/* Tokens that are queries and keys, as the papers' protocol has them. */
+static double tokens[TOKENS * D], values[TOKENS * DV];
+
+static es_sparse_head text_head(void)
+{
+    for (int i = 0; i < TOKENS * D; i++)
+        tokens[i] = sin(1.0 + 2.3 * i);
+    for (int i = 0; i < TOKENS * DV; i++)
+        values[i] = cos(5.1 * i);
+    return (es_sparse_head){.queries = es_view_f64(tokens, TOKENS, D),
+                            .keys = es_view_f64(tokens, TOKENS, D),
+                            .values = es_view_f64(values, TOKENS, DV),
+                            .scale = 1.5};
+}
+
+/* The output of token `row` over keys (count), which may be repeated. */
+static void output_over(int64_t row, const int64_t *keys, int64_t count, double out[DV])
+{
+    double sum = 0.0;
+    memset(out, 0, DV * sizeof *out);
+    for (int64_t i = 0; i < count; i++) {
+        double score = 0.0;
+        for (int c = 0; c < D; c++)
+            score += 1.5 * tokens[row * D + c] * tokens[keys[i] * D + c];
+        sum += exp(score);
+        for (int c = 0; c < DV; c++)
+            out[c] += exp(score) * values[keys[i] * DV + c];
+    }
+    for (int c = 0; c < DV; c++)
+        out[c] /= sum;
+}
+
+/* Mean and covariance of the outputs of tokens `keys` over each other. */
+static void moments_over(const int64_t *keys, int64_t count, double mean[DV], double cov[DV][DV])
+{
+    double y[TOKENS][DV];
+    memset(mean, 0, DV * sizeof *mean);
+    memset(cov, 0, DV * sizeof *cov);
+    for (int64_t i = 0; i < count; i++) {
+        output_over(keys[i], keys, count, y[i]);
+        for (int c = 0; c < DV; c++)
+            mean[c] += y[i][c] / (double)count;
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int a = 0; a < DV; a++)
+            for (int b = 0; b < DV; b++)
+                cov[a][b] += (y[i][a] - mean[a]) * (y[i][b] - mean[b]) / (double)count;
+}
+
+/* The three plans: all keys, a window with random keys, draws with replacement. */
+static void shared_plans(es_policy_spec plans[3])
+{
+    es_policy_spec_init(&plans[0], NULL);
+    es_policy_spec_init(&plans[1], es_policy_find("bigbird"));
+    plans[1].sinks = 0;
+    plans[1].window = HALF;
+    plans[1].random = OTHERS;
+    plans[1].correction = ES_CORRECTION_NONE;
+    es_policy_spec_init(&plans[2], es_policy_find("random"));
+    plans[2].random = DRAWN;
+    plans[2].with_replacement = true;
+}
+
+/* Which keys the queries of the papers' protocol see: |j - n/2| <= w and so many others, each once;
+ * the others change from draw to draw, the window does not. */
+static void the_papers_window_is_in_the_middle(void **state)
 {
     (void)state;
-    const es_sparse_head head = small_head();
-    const int64_t which[] = {0, 2, 4};
-    es_policy_spec plans[2];
-    es_sparse_errors out[2];
-    es_policy_spec_init(&plans[0], NULL);
-    es_policy_spec_init(&plans[1], es_policy_find("window"));
-    plans[1].window = 1;
-    const es_sparse_spec spec = {plans, .n_plans = 2, .draws = 1};
-    assert_ok(es_sparse_replicate(&spec, &head, which, 3, 0, out, &err));
-    /* over all keys there is nothing to find: the same sums in the same order */
-    assert_true(out[0].mean_error < 1e-15 && out[0].cov_error < 1e-15 && out[0].mse < 1e-30);
-    double y[2][3][DV], mean[2][DV] = {{0}}, cov = 0.0, mse = 0.0, apart = 0.0;
-    for (int i = 0; i < 3; i++) {
-        const int64_t p = head.positions[which[i]];
-        plain_output((int)which[i], (1u << N) - 1, y[0][i]);
-        plain_output((int)which[i], (7u << p >> 1) & ((1u << N) - 1), y[1][i]);
-        for (int c = 0; c < DV; c++) {
-            mean[0][c] += y[0][i][c] / 3.0;
-            mean[1][c] += y[1][i][c] / 3.0;
-            mse += pow(y[1][i][c] - y[0][i][c], 2.0) / 3.0;
+    es_policy_spec plans[3];
+    es_choice choice = {0};
+    es_kept kept = {0};
+    unsigned others = 0;
+    shared_plans(plans);
+    const es_sparse_spec spec = {plans, .n_plans = 3, .seed = 4};
+    for (int64_t number = 0; number < 40; number++) {
+        int inside = 0;
+        assert_ok(es_sparse_shared_keys(&spec, 1, TOKENS, number, &choice, &kept, &err));
+        assert_int_equal(kept.count, 2 * HALF + 1 + OTHERS);
+        for (int64_t i = 0; i < kept.count; i++) {
+            assert_true(kept.log_factor[i] == 0.0 && (i == 0 || kept.keys[i] > kept.keys[i - 1]));
+            const bool near = llabs(kept.keys[i] - MIDDLE) <= HALF;
+            inside += near;
+            others |= near ? 0u : 1u << kept.keys[i];
         }
+        assert_int_equal(inside, 2 * HALF + 1);
     }
-    for (int a = 0; a < DV; a++) {
-        apart += pow(mean[1][a] - mean[0][a], 2.0);
-        for (int b = 0; b < DV; b++) {
-            double off = 0.0;
-            for (int s = 0; s < 2; s++)
-                for (int i = 0; i < 3; i++)
-                    off += (s ? 1.0 : -1.0) * (y[s][i][a] - mean[s][a]) *
-                           (y[s][i][b] - mean[s][b]) / 3.0;
-            cov += off * off;
+    /* one of the 16 others is missed by 40 draws of 3 with probability (13/16)^40 = 2e-4 */
+    assert_int_equal(__builtin_popcount(others), TOKENS - 2 * HALF - 1);
+    assert_ok(es_sparse_shared_keys(&spec, 2, TOKENS, 0, &choice, &kept, &err));
+    assert_int_equal(kept.count, DRAWN);
+    es_choice_free(&choice);
+    es_kept_free(&kept);
+}
+
+/* The papers' errors, written out: moments of the kept tokens over each other against those of all
+ * over all; outputs of the queries asked about over the kept keys. The kernels are f32, and errors
+ * are differences of outputs near 1: 1e-5. */
+static void replicates_are_the_papers_errors(void **state)
+{
+    (void)state;
+    const es_sparse_head head = text_head();
+    const int64_t which[] = {0, 7, 24}, number = 5;
+    es_policy_spec plans[3];
+    es_sparse_errors out[3];
+    es_choice choice = {0};
+    es_kept kept = {0};
+    int64_t all[TOKENS];
+    double mean[2][DV], cov[2][DV][DV];
+    shared_plans(plans);
+    const es_sparse_spec spec = {plans, .n_plans = 3, .seed = 4};
+    for (int i = 0; i < TOKENS; i++)
+        all[i] = i;
+    moments_over(all, TOKENS, mean[0], cov[0]);
+    assert_ok(es_sparse_replicate(&spec, &head, which, 3, number, out, &err));
+    for (int p = 0; p < 3; p++) {
+        double apart = 0.0, squares = 0.0, mse = 0.0, y[2][DV];
+        assert_ok(es_sparse_shared_keys(&spec, p, TOKENS, number, &choice, &kept, &err));
+        moments_over(kept.keys, kept.count, mean[1], cov[1]);
+        for (int a = 0; a < DV; a++) {
+            apart += pow(mean[1][a] - mean[0][a], 2.0);
+            for (int b = 0; b < DV; b++)
+                squares += pow(cov[1][a][b] - cov[0][a][b], 2.0);
         }
+        for (int i = 0; i < 3; i++) {
+            output_over(which[i], all, TOKENS, y[0]);
+            output_over(which[i], kept.keys, kept.count, y[1]);
+            for (int c = 0; c < DV; c++)
+                mse += pow(y[1][c] - y[0][c], 2.0) / 3.0;
+        }
+        assert_near(out[p].mean_error, sqrt(apart), 1e-5);
+        assert_near(out[p].cov_error, sqrt(squares), 1e-5);
+        assert_near(out[p].mse, mse, 1e-5);
+        assert_true(p ? mse > 1e-3 && apart > 1e-6 : mse == 0.0);
     }
-    assert_close(out[1].mse, mse, 1e-12);
-    assert_close(out[1].mean_error, sqrt(apart), 1e-12);
-    assert_close(out[1].cov_error, sqrt(cov), 1e-12);
+    /* corrected keys, queries that see one side or stand elsewhere */
+    plans[1].correction = ES_CORRECTION_INVERSE;
+    assert_int_equal(es_sparse_replicate(&spec, &head, which, 3, 0, out, &err), ES_E_UNSUPPORTED);
+    es_sparse_head other = head;
+    other.causal = true;
+    assert_int_equal(es_sparse_replicate(&spec, &other, which, 3, 0, out, &err), ES_E_UNSUPPORTED);
+    other = head;
+    other.positions = all;
+    assert_int_equal(es_sparse_replicate(&spec, &other, which, 3, 0, out, &err), ES_E_UNSUPPORTED);
+    assert_int_equal(es_sparse_replicate(&spec, &head, (const int64_t[]){25}, 1, 0, out, &err),
+                     ES_E_RANGE);
+    es_choice_free(&choice);
+    es_kept_free(&kept);
 }
 
 /* No policy keeps a key after its query: nothing but the keys before changes a causal output
@@ -283,7 +394,8 @@ int main(void)
         cmocka_unit_test(sure_keys_without_weight_are_attended_to),
         cmocka_unit_test(the_past_is_what_came_before_by_position),
         cmocka_unit_test(linformer_attends_over_mixtures),
-        cmocka_unit_test(replicates_compare_all_outputs),
+        cmocka_unit_test(the_papers_window_is_in_the_middle),
+        cmocka_unit_test(replicates_are_the_papers_errors),
         cmocka_unit_test(PL04_keys_after_the_query_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

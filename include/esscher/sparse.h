@@ -70,22 +70,32 @@ ES_API es_status es_sparse_measure(const es_sparse_spec *spec, const es_sparse_h
 /*! es_sparse_bytes() : memory that it takes at most. */
 ES_API double es_sparse_bytes(int64_t n, int64_t d, int64_t dv, int64_t count);
 
-/* ---- the papers' protocol ---- */
+/* ---- one set of keys for all queries ---- */
 
-/* Outputs of many queries at once, against those over all keys. */
+/* What keeping a set of keys does to many outputs at once, against full attention over all tokens.
+ */
 typedef struct es_sparse_errors {
-    double mean_error; /* |m_S - m| of their means */
-    double cov_error;  /* |C_S - C|_F of their covariances */
-    double mse;        /* mean of |y_S - y|^2 */
+    double mean_error; /* |m_S - m| of the means: of the kept tokens' outputs over each other, and
+                          of all tokens' outputs over all */
+    double cov_error;  /* |C_S - C|_F of their covariances, likewise */
+    double mse;        /* mean over the queries asked about of |y_S - y|^2 */
 } es_sparse_errors;
 
-/*! es_sparse_replicate() : one draw for all queries which (count), into out (n_plans). A plan that
- *  keeps nothing surely draws one set of keys for all of them, a subsample of the context; the
- * others draw for each. `number` is the replicate's, by which draws have their address.
- *  @return : as es_sparse_measure(). */
+/*! es_sparse_replicate() : the window experiment of Token Sample Complexity. Each plan keeps one
+ * set of keys for all queries: what a query in the middle, at key n / 2, would keep, drawn once.
+ * For `bigbird` without sinks that is a window around the middle of the text and random keys
+ * outside it. head: as many queries as keys, not causal, without positions. Queries which (count),
+ * by their rows, into out (n_plans). `number` is the replicate's, by which draws have their
+ * address; spec's draws are not looked at. O((n + count) m (d + dv)) for each plan of m keys, f32
+ * kernels.
+ *  @return : ES_OK; ES_E_SHAPE (sparse.shape); ES_E_RANGE (sparse.query); ES_E_UNSUPPORTED
+ *  (sparse.shared: causal, positions, corrected keys); as es_policy_choose(), es_attend(). */
 ES_API es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *head,
                                      const int64_t *which, int64_t count, int64_t number,
                                      es_sparse_errors *out, es_error *err);
+
+/*! es_sparse_replicate_bytes() : memory that it takes at most, on one thread. */
+ES_API double es_sparse_replicate_bytes(int64_t n, int64_t d, int64_t dv, int64_t count);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,6 @@
 #include <esscher/policy_risk.h>
 
 #include "base/error.h"
-#include "lab/probe_inside.h"
 #include "lab/sparse_inside.h"
 
 /* What a cell works with; everything is used again from query to query. */
@@ -240,60 +239,4 @@ double es_sparse_bytes(int64_t n, int64_t d, int64_t dv, int64_t count)
 {
     return 8.0 * (double)n * (2.0 * (double)dv + 2.0 * (double)count + 40.0) +
            64.0 * (double)(d + dv) + 1e6;
-}
-
-/* ---- the papers' protocol ---- */
-
-/* A plan that keeps nothing surely is a subsample of the context: the same for every query. */
-static es_status draw_output(bench *b, const es_policy_spec *plan, int64_t at, int64_t count,
-                             int64_t number, es_error *err)
-{
-    ES_TRY(choose(b, plan, at, NULL, err));
-    const bool shared = b->choice.sure_count == 0;
-    const es_address address = {.seed = b->spec->seed,
-                                .experiment = ES_SPARSE_REPLICATES,
-                                .cell = (uint64_t)(number * count + (shared ? 0 : at))};
-    ES_TRY(es_choice_draw(&b->choice, &address, &b->kept, err));
-    if (!es_sparse_kept_output(&b->query, &b->kept) && !b->kept.count)
-        return es_fail(err, ES_E_EMPTY, "sparse.empty", "keep more keys", "nothing is kept");
-    return ES_OK;
-}
-
-static es_status replicate(bench *b, const int64_t *which, int64_t count, int64_t number,
-                           es_sparse_errors *out, es_error *err)
-{
-    const int64_t dv = b->head->values.cols, plans = b->spec->n_plans;
-    const size_t row = (size_t)dv * sizeof(double);
-    void *memory;
-    ES_TRY(es_arena_array(&b->arena, (plans + 1) * count, dv, sizeof(double), "outputs", &memory,
-                          err));
-    double *full = memory, *sparse = full + count * dv; /* (count, dv), (plans, count, dv) */
-    for (int64_t i = 0; i < count; i++) {
-        ES_TRY(es_sparse_query_see(&b->query, which[i], err));
-        memcpy(full + i * dv, b->query.output, row);
-        for (int64_t p = 0; p < plans; p++) {
-            ES_TRY(draw_output(b, &b->spec->plans[p], i, count, number, err));
-            memcpy(sparse + (p * count + i) * dv, b->query.kept, row);
-        }
-    }
-    for (int64_t p = 0; p < plans; p++) {
-        es_probe_cell errors;
-        ES_TRY(es_probe_errors(b->budget, sparse + p * count * dv, dv, full, dv, count, dv, &errors,
-                               err));
-        out[p] = (es_sparse_errors){errors.mean_error, errors.cov_error,
-                                    errors.map_error * errors.map_error};
-    }
-    return ES_OK;
-}
-
-es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *head,
-                              const int64_t *which, int64_t count, int64_t number,
-                              es_sparse_errors *out, es_error *err)
-{
-    bench b;
-    es_status status = start(spec, head, which, count, &b, err);
-    if (status == ES_OK)
-        status = replicate(&b, which, count, number, out, err);
-    bench_free(&b);
-    return status;
 }

@@ -12,7 +12,7 @@
 /* Experiments of the address space. */
 enum {
     ES_SPARSE_DRAWS = ES_EXPERIMENT_SPARSE,          /* cell: query, draw */
-    ES_SPARSE_REPLICATES = ES_EXPERIMENT_SPARSE + 1, /* cell: replicate, query */
+    ES_SPARSE_REPLICATES = ES_EXPERIMENT_SPARSE + 1, /* cell: replicate, plan */
     ES_SPARSE_PROJECTIONS = ES_EXPERIMENT_SPARSE + 2 /* cell: draw */
 };
 
@@ -50,6 +50,12 @@ typedef struct es_sparse_past {
 es_status es_sparse_past_of(const es_sparse_spec *spec, const es_sparse_head *head,
                             const int64_t *which, int64_t count, es_arena *arena,
                             es_sparse_past *out, es_error *err);
+
+/*! es_sparse_shared_keys() : what es_sparse_replicate() keeps under a plan, of n keys: those of a
+ * query at key n / 2, drawn once. *choice and *kept as es_policy_choose() and es_choice_draw() have
+ * them, on the choice's budget. */
+es_status es_sparse_shared_keys(const es_sparse_spec *spec, int64_t plan, int64_t n, int64_t number,
+                                es_choice *choice, es_kept *kept, es_error *err);
 
 /*! es_sparse_project() : Linformer: attention over `rows` random mixtures of all keys, into
  * q->kept. Draw number `draw` is the same for all queries, as a layer's projection is. */

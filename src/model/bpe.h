@@ -64,7 +64,7 @@ enum { ES_JOINT_BITS = 19 };
 
 static inline uint64_t es_joint_of(int32_t left, int32_t right)
 {
-    return (es_pair(left, right) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ES_JOINT_BITS);
+    return (es_token_pair(left, right) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ES_JOINT_BITS);
 }
 
 /*! es_bpe_joins() : may a merge join what ends with `left` to what begins with `right`? */

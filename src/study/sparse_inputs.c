@@ -22,8 +22,7 @@ enum {
     ADDRESS_HEAD = ES_EXPERIMENT_SPARSE + 5
 };
 
-/* Queries that are asked about unless told otherwise: of a model; at most of a file; of the papers'
- * protocol, whose covariances take many. */
+/* Queries that are asked about unless told otherwise: of a model; at most of a file. */
 enum { FEW = 24, MANY = 256 };
 enum { DRAWN_DIM = 64, DRAWN_KEYS = 4096 };
 
@@ -291,7 +290,7 @@ static es_status choose_queries(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;
     sparse_state *s = job->state;
-    const int64_t few = sparse_is_paper(job) || s->source == SPARSE_FILES ? MANY : FEW;
+    const int64_t few = sparse_is_paper(job) ? s->m : s->source == SPARSE_FILES ? MANY : FEW;
     const int64_t asked = p->queries ? p->queries : few;
     const int64_t begin = first_query(s), m = s->m - begin;
     s->queries = asked < m ? asked : m;

@@ -61,7 +61,8 @@ static const es_param params[] = {
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries of each context that are asked about, spread over it; of a decoder over its second "
      "half",
-     FIELD(queries), .min = 1, .max = 65536, .otherwise = "24 of a model, up to 256 of files"},
+     FIELD(queries), .min = 1, .max = 65536,
+     .otherwise = "24 of a model, up to 256 of files, all of --preset paper"},
     {"layer", 0, ES_PARAM_COUNTS, "LIST", "layers of the model, from 0", FIELD(layers), .min = 0,
      .max = 65536, .increasing = true, .otherwise = "all"},
     {"head", 0, ES_PARAM_COUNTS, "LIST", "heads, from 0", FIELD(heads), .min = 0, .max = 65536,
@@ -79,12 +80,12 @@ static const es_param params[] = {
     {"per-query", 0, ES_PARAM_FLAG, NULL, "errors of single queries, too, in the JSON",
      FIELD(per_query)},
     {"preset", 0, ES_PARAM_CHOICE, "house|paper",
-     "paper: the protocol of Token Sample Complexity. Mean, covariance and mean square error of "
-     "the "
-     "outputs over 1000 to 3000 keys of 4096, i.i.d., and over windows of 500 to 1500 with 50 "
-     "random keys; on a model's text or, without one, on normal tokens",
+     "paper: the BigBird experiments of Token Sample Complexity. One set of keys for all queries "
+     "of a text of 4096 tokens: a window of half-width 500 to 1500 around its middle and 50 random "
+     "tokens, or 1000 to 3000 i.i.d. tokens; errors of mean, covariance and outputs, and their "
+     "rates. On an encoder's text or, without one, on normal tokens",
      FIELD(preset), .choices = presets, .standard = "house"},
-    {"replicates", 'r', ES_PARAM_WHOLE, "R", "of --preset paper: draws for all queries at once",
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "of --preset paper: draws of the random tokens",
      FIELD(replicates), .min = 2, .max = 4096, .standard = "8"},
     {0}};
 
@@ -184,9 +185,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
         s->p->per_query ? 256.0 * rows * (double)(s->contexts * s->queries) : 0.0;
     const double cell = es_sparse_bytes(s->n, s->d, s->dv, s->group) + sparse_head_bytes(s) +
                         8.0 * (double)s->p->draws + draw_bytes(s);
-    const double paper = sparse_is_paper(job)
-                             ? 8.0 * (double)(s->n_plans + 1) * (double)s->queries * (double)s->dv
-                             : 0.0;
+    const double paper =
+        sparse_is_paper(job) ? es_sparse_replicate_bytes(s->n, s->d, s->dv, s->queries) : 0.0;
     out->output_bytes = 1024.0 * rows + per_query;
     const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0; /* a model */
     out->work_bytes = used + cells + threads * (cell + paper) + s->pools.cost.held_bytes +
@@ -302,8 +302,13 @@ const es_study es_study_sparse = {
         "policy of each head, where it changes with the number of keys, and how many heads of "
         "which regime want what.\n\n"
         "Queries, keys and values come from files, or from a model and a text: contexts of "
-        "consecutive tokens, each head's own matrices. Uncertainty is over contexts, or over "
-        "the queries of a single one. docs/SPARSE.md is the guide.\n\n"
+        "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
+        "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
+        "is over contexts, or over the queries of a single one. docs/SPARSE.md is the guide.\n\n"
+        "Keys are chosen anew for every query. Windows, first keys and blocks are what a cache can "
+        "hold; all other policies are ideals here, because keys that were dropped come back. An "
+        "error of one head's output is not an error of the model: depth, loss and downstream "
+        "measure that.\n\n"
         "Policies that keep heavy keys (heavy, observe) know what the queries before this one "
         "attended to: those of the same context or file, by position.",
     .examples = examples,

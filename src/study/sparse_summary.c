@@ -325,8 +325,8 @@ static void caution_positions(const sparse_state *s, const sparse_row *rows, es_
         }
     if (worst >= 0)
         es_answer_tell(answer,
-                       "Caution: nobody said where queries stand, and without a position there is "
-                       "no window: %s keeps %.3g of %lld keys; see --positions.",
+                       "Caution: queries have no positions, and without one there is no window: %s "
+                       "keeps %.3g of %lld keys; see --positions.",
                        s->plans[worst].word, rows[worst].kept, (long long)s->plans[worst].keys);
 }
 

@@ -15,5 +15,5 @@ mkdir m && make_model m && { for i in 1 2 3 4 5 6 7 8 9; do echo "word7 word8 wo
 esscher sparse --model m --text text --context 60 --contexts 1 --query-count 4 --keys 8 --policy top --json --quiet >answer
 get_json answer source context contexts queries rows.8.layer rows.8.head
 esscher sparse --preset paper --contexts 1 --query-count 4 --replicates 2 --json --quiet >answer
-get_json answer source context paper_rates.0.scheme paper_rows.14.scheme paper_rows.14.keys
+get_json answer source context paper_rates.0.scheme paper_rows.11.half_width paper_rows.11.keys paper_rows.12.scheme
 esscher sparse --preset paper --dry-run --csv | head -1

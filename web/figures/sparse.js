@@ -149,7 +149,8 @@ function paperOf(name, rows, { key, title }) {
   const se = `${key}_se`;
   return {
     title: `${title[0].toUpperCase()}${title.slice(1)} of ${name} by the papers' protocol`,
-    caption: "Against attention over all keys of the context; mean over draws with two standard errors.",
+    caption:
+      "One set of keys for all queries, against attention over the whole text; mean over draws with two standard errors.",
     table: "paper_rows",
     x: { title: "keys m", log: true },
     y: { title, log: true },
