@@ -45,7 +45,7 @@ static const stop stops[] = {
     {"how fast attention finds its limit, measured and predicted",
      8.0,
      {"converge", "--dim", "10", "--head", "rotation", "--scales", "0.2,0.7,1.5", "--predict"}},
-    {"keys on the sphere: averaging, selecting, freezing", 4.0, {"regimes"}},
+    {"keys on the sphere: averaging, selective, single-key", 4.0, {"regimes"}},
     {"do tokens merge?", 4.0, {"collapse", "--phase", "--curves"}},
     {"infinite score scale", 0.5, {"hardmax"}},
     {"the worst query of a ball", 5.0, {"ball"}},

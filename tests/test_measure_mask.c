@@ -118,7 +118,7 @@ static void what_is_said_counts_the_keys_that_are_seen(void **state)
     es_answer *a = ask_of(&p, NULL, (const char *[]){"causal", NULL, NULL});
     assert_non_null(strstr(es_answer_finding(a, 0),
                            "Of the 5 keys that it sees in the mean a query uses 5 in the median"));
-    assert_non_null(strstr(es_answer_finding(a, 1), "2 average "));
+    assert_non_null(strstr(es_answer_finding(a, 1), "2 are averaging "));
     es_answer_free(a);
     a = ask_of(&p, NULL, (const char *[]){"causal", NULL, "window", "3", NULL});
     assert_non_null(strstr(es_answer_finding(a, 0), "Of the 2.667 keys"));

@@ -34,15 +34,15 @@ static void the_median_of_two_is_their_mean(void **state)
     drop(&p);
 }
 
-/* Of 32 keys those average that use two thirds, not 100. */
+/* Of 32 keys two thirds are enough to be averaging, not 100. */
 static void words_have_the_number_that_is_used(void **state)
 {
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
     expect_said(a, 1,
-                "Of 2 heads 1 averages (21.3 keys or more, two thirds of them, share the "
-                "weight), 0 select a few, 1 is frozen (fewer than 2)");
+                "Of 2 heads 1 is averaging (21.3 keys or more, two thirds of them, share the "
+                "weight), 0 selective, 1 single-key (fewer than 2)");
     es_answer_free(a);
     drop(&p);
 }
@@ -53,7 +53,7 @@ static void the_scale_is_named(void **state)
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, (const char *[]){"scales", "0.25,2", NULL});
     expect_said(a, 0, "Of 32 keys a query, at scale 0.25, uses");
-    expect_said(a, 1, "Of 2 heads, at scale 0.25, 1 averages");
+    expect_said(a, 1, "Of 2 heads, at scale 0.25, 1 is averaging");
     es_answer_free(a);
     drop(&p);
 }

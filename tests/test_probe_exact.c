@@ -2,6 +2,8 @@
  * and against draws; how many tokens a head needs; how many of them count. */
 #include "probe_truth.h"
 
+#include <esscher/sparse.h>
+
 #include "stats/average.h"
 #include "theory/draw_atoms.h"
 
@@ -242,6 +244,69 @@ static void threads_change_nothing(void **state)
     free(exact[1]);
 }
 
+/* The errors of policies are those that `sparse` finds for the same queries, keys and values, here
+ * from f64 loops. Integrals are within 1e-3 of a square; keys and values in f32 move errors by some
+ * 1e-6 of the spread. */
+static void policies_are_those_of_sparse(void **state)
+{
+    (void)state;
+    enum { N = 600, ASKED = ES_PROBE_POLICY_QUERIES, PLANS = ES_PROBE_POLICIES };
+    const es_probe_spec spec = spec_of(NULL);
+    double *numbers = new_numbers(&spec);
+    es_policy_spec plans[PLANS];
+    int64_t which[ASKED], nowhere[QUERIES], rows[N];
+    for (int64_t i = 0; i < PLANS; i++) {
+        es_policy_spec_init(&plans[i], es_policy_find(es_probe_policy_name(i)));
+        plans[i].keys = N / 8;
+    }
+    for (int64_t i = 0; i < QUERIES; i++)
+        nowhere[i] = -1;
+    for (int64_t i = 0; i < ASKED; i++)
+        which[i] = i;
+    const es_sparse_spec sparse = {.plans = plans, .n_plans = PLANS, .draws = 2, .seed = 1};
+    truth t;
+    for (int64_t layer = 0; layer < LAYERS; layer++) {
+        es_probe_policies got[HEADS];
+        truth_open(layer, &t);
+        es_probe *probe = probe_of(&spec, layer, numbers);
+        assert_ok(es_probe_policies_of(probe, got, &err));
+        assert_ok(es_probe_key_rows(&spec, tokens, layer, N, rows, &err));
+        for (int h = 0; h < HEADS; h++) {
+            static double k[N * K], v[N * K], q[QUERIES * K];
+            static es_sparse_cell cells[ASKED * PLANS];
+            double mean[PLANS] = {0}, spread = 0.0;
+            int64_t best = 0;
+            for (int i = 0; i < N * K; i++) {
+                k[i] = t.keys[rows[i / K] * H + h * K + i % K];
+                v[i] = t.values[rows[i / K] * H + h * K + i % K];
+            }
+            for (int i = 0; i < QUERIES * K; i++)
+                q[i] = t.q[i / K * H + h * K + i % K];
+            const es_sparse_head head = {.queries = es_view_f64(q, QUERIES, K),
+                                         .keys = es_view_f64(k, N, K),
+                                         .values = es_view_f64(v, N, K),
+                                         .positions = nowhere,
+                                         .scale = 1.0 / sqrt((double)K)};
+            assert_ok(es_sparse_measure(&sparse, &head, which, ASKED, 0, cells, &err));
+            for (int i = 0; i < ASKED * PLANS; i++) {
+                mean[i % PLANS] += cells[i].exact;
+                spread += cells[i].spread2 / PLANS;
+            }
+            assert_true(got[h].n == N && got[h].keys == N / 8 && got[h].queries == ASKED);
+            for (int64_t i = 0; i < PLANS; i++) {
+                const double want = sqrt(mean[i] / spread);
+                assert_near(got[h].error[i], want, 1e-3 * want + 1e-5);
+                best = mean[i] < mean[best] ? i : best;
+            }
+            assert_int_equal(got[h].best, best);
+            assert_true(got[h].behind[best] == 0.0 && got[h].behind_se[best] == 0.0);
+        }
+        es_probe_close(probe);
+        free(t.x);
+    }
+    free(numbers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +315,7 @@ int main(void)
         cmocka_unit_test(some_queries_speak_for_all),
         cmocka_unit_test(needs_are_read_off_the_curve),
         cmocka_unit_test(focus_is_that_of_the_weights),
+        cmocka_unit_test(policies_are_those_of_sparse),
         cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -208,15 +208,15 @@ static void concentration_is_by_the_interval_of_the_effective_keys(void **state)
     (void)state;
     const struct {
         double ess, se, n;
-        probe_class want;
-    } cases[] = {{130.0, 0.11, 2048, PROBE_AVERAGES}, {130.0, 0.12, 2048, PROBE_UNDECIDED},
-                 {80.0, 0.09, 2048, PROBE_SHARP},     {80.0, 0.10, 2048, PROBE_UNDECIDED},
-                 {1.5, 0.12, 2048, PROBE_SELECTS},    {1.5, 0.13, 2048, PROBE_UNDECIDED},
-                 {61.0, 0.0, 90, PROBE_AVERAGES},     {59.0, 0.0, 90, PROBE_SHARP}};
+        es_regime want;
+    } cases[] = {{130.0, 0.11, 2048, ES_REGIME_AVERAGING}, {130.0, 0.12, 2048, ES_REGIME_UNDECIDED},
+                 {80.0, 0.09, 2048, ES_REGIME_SELECTIVE},  {80.0, 0.10, 2048, ES_REGIME_UNDECIDED},
+                 {1.5, 0.12, 2048, ES_REGIME_SINGLE_KEY},  {1.5, 0.13, 2048, ES_REGIME_UNDECIDED},
+                 {61.0, 0.0, 90, ES_REGIME_AVERAGING},     {59.0, 0.0, 90, ES_REGIME_SELECTIVE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const es_measured log_ess = {log(cases[i].ess), cases[i].se};
         assert_int_equal(probe_concentration_of(log_ess, cases[i].n, 9), cases[i].want);
-        assert_int_equal(probe_concentration_of(log_ess, cases[i].n, 1), PROBE_UNDECIDED);
+        assert_int_equal(probe_concentration_of(log_ess, cases[i].n, 1), ES_REGIME_UNDECIDED);
     }
 }
 

@@ -401,30 +401,39 @@ static void regimes_have_names(void **state)
     (void)state;
     es_regime_finding f;
     es_regime_of(1e6, 0.95, 0.92, &f);
-    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    assert_int_equal(f.regime, ES_REGIME_SINGLE_KEY);
     assert_string_equal(f.reason,
                         "1.09 keys share the weight, the nearest has 95 % of it on average");
     es_regime_of(1e6, 0.01, 0.002, &f);
-    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGING);
     es_regime_of(10, 0.11, 0.101, &f); /* ten keys, nearly equal */
-    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGING);
     es_regime_of(1e6, 0.5, 0.3, &f);
-    assert_int_equal(f.regime, ES_REGIME_SELECTS);
-    assert_string_equal(es_regime_name(f.regime), "selects a few");
+    assert_int_equal(f.regime, ES_REGIME_SELECTIVE);
+    assert_string_equal(es_regime_name(f.regime), "selective");
     /* on the cut-offs: 100 keys, 2 keys, two thirds of 3 keys */
     es_regime_of(1e6, 0.1, 0.01, &f);
-    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGING);
     es_regime_of(1e6, 0.6, 0.5, &f);
-    assert_int_equal(f.regime, ES_REGIME_SELECTS);
+    assert_int_equal(f.regime, ES_REGIME_SELECTIVE);
     es_regime_of(1e6, 0.6, 0.501, &f);
-    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    assert_int_equal(f.regime, ES_REGIME_SINGLE_KEY);
     es_regime_of(3, 0.6, 0.5, &f);
-    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGING);
     es_regime_of(2, 0.9, 0.76, &f);
-    assert_int_equal(f.regime, ES_REGIME_FROZEN);
+    assert_int_equal(f.regime, ES_REGIME_SINGLE_KEY);
     es_regime_of(1, 1.0, 1.0, &f); /* one key: nothing to freeze */
-    assert_int_equal(f.regime, ES_REGIME_AVERAGES);
+    assert_int_equal(f.regime, ES_REGIME_AVERAGING);
     assert_string_equal(es_regime_name((es_regime)9), "?");
+    assert_string_equal(es_regime_name((es_regime)-1), "?");
+    /* intervals: up to a cut-off, from it on, around it */
+    assert_int_equal(es_regime_within(1e6, 1.0, 1.99), ES_REGIME_SINGLE_KEY);
+    assert_int_equal(es_regime_within(1e6, 1.0, 2.0), ES_REGIME_UNDECIDED);
+    assert_int_equal(es_regime_within(1e6, 2.0, 99.9), ES_REGIME_SELECTIVE);
+    assert_int_equal(es_regime_within(1e6, 2.0, 100.0), ES_REGIME_UNDECIDED);
+    assert_int_equal(es_regime_within(1e6, 100.0, 1e9), ES_REGIME_AVERAGING);
+    assert_int_equal(es_regime_within(90.0, 60.1, 61.0), ES_REGIME_AVERAGING);
+    assert_int_equal(es_regime_within(1e6, (double)NAN, (double)NAN), ES_REGIME_UNDECIDED);
 }
 
 /* ---- Kolmogorov and Smirnov ---- */

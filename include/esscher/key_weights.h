@@ -1,4 +1,4 @@
-/* key_weights.h : a query among n keys on the sphere: attention that averages, selects, freezes.
+/* key_weights.h : a query among n keys on the sphere: averaging, selective, single-key attention.
  *
  * Keys k_1..k_n lie on the unit sphere S^{d-1}, the query q does too, and weights are softmax of
  * beta <q, k_i>. What matters of a key is how far it is from the query, T_i = 1 - <q, k_i> in
@@ -123,33 +123,37 @@ ES_API es_status es_average_of(const es_keys *keys, double n, double beta, const
 
 /* ---- naming the regime ---- */
 
-/* One word for what attention does, by how many keys share the weight, ESS = 1/(E sum w^2):
+/* One word for how many keys share the weight, ESS = 1/(E sum w^2). Every command that names the
+ * concentration of attention takes its words and cut-offs from here:
  *
- *     averages        ESS >= 100 (or two thirds of all n keys, where those are fewer)
- *     selects a few   between
- *     frozen          ESS < 2: E sum w^2 > 1/2, so that the nearest key has more than half of the
- *                     weight on average, for w_max >= sum w^2
+ *     averaging    ESS >= 100 (or two thirds of all n keys, where those are fewer)
+ *     selective    between
+ *     single-key   ESS < 2: E sum w^2 > 1/2, so that the nearest key has more than half of the
+ *                  weight on average, for w_max >= sum w^2
+ *     undecided    the interval of an estimated ESS contains a cut-off
  *
  * The cut-offs are a convention; E sum w^2 is exact, and grows with beta (proved: for fixed keys
  * d/dbeta sum w^2 = 2 sum w^2 (u - mean u) >= 0, since w grows with u), so each word has one
- * interval of beta. freezing.h solves for its ends. Of up to 3 keys none is selected: they are
- * averaged, or frozen from n E sum w^2 = 1.5 on. */
+ * interval of beta. freezing.h solves for its ends. Attention over up to 3 keys is never selective:
+ * it is averaging, or single-key from n E sum w^2 = 1.5 on. */
 #define ES_AVERAGES_KEYS 100.0
 #define ES_FROZEN_KEYS   2.0
 
 typedef enum es_regime {
-    ES_REGIME_AVERAGES = 1,
-    ES_REGIME_SELECTS = 2,
-    ES_REGIME_FROZEN = 3
+    ES_REGIME_UNDECIDED = 0,
+    ES_REGIME_AVERAGING = 1,
+    ES_REGIME_SELECTIVE = 2,
+    ES_REGIME_SINGLE_KEY = 3
 } es_regime;
+enum { ES_REGIMES = 4 };
 
 typedef struct es_regime_finding {
     es_regime regime;
-    char reason[160]; /* a sentence with ESS and, unless it averages, the largest weight */
+    char reason[160]; /* a sentence with ESS and, unless averaging, the largest weight */
 } es_regime_finding;
 
-/*! es_averages_squares(), es_frozen_squares() : the E sum w^2 up to which n keys are averaged, and
- *  above which they are frozen. Pure functions. */
+/*! es_averages_squares(), es_frozen_squares() : the E sum w^2 up to which attention over n keys is
+ *  averaging, and above which it is single-key. Pure functions. */
 ES_API double es_averages_squares(double n);
 ES_API double es_frozen_squares(double n);
 
@@ -157,7 +161,11 @@ ES_API double es_frozen_squares(double n);
  * `squares` on average. Pure function. */
 ES_API void es_regime_of(double n, double top, double squares, es_regime_finding *out);
 
-/*! es_regime_name() : "averages", "selects a few", "frozen"; "?" otherwise. */
+/*! es_regime_within() : the word for n keys whose ESS lies between `low` and `high`; undecided if
+ *  a cut-off lies between them, or if one is NaN. Pure function. */
+ES_API es_regime es_regime_within(double n, double low, double high);
+
+/*! es_regime_name() : "undecided", "averaging", "selective", "single-key"; "?" otherwise. */
 ES_API const char *es_regime_name(es_regime regime);
 
 /*! es_critical_needs() : the n from which on, at the same b, the critical limit of E sum w^2 is off

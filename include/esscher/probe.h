@@ -254,6 +254,37 @@ ES_API es_status es_probe_curve(const es_probe *probe, int64_t head, const doubl
 ES_API es_status es_probe_needs(const es_probe *probe, int64_t head, const double *exact,
                                 double level, es_probe_need *out, es_error *err);
 
+/* ---- which keys to keep ---- */
+
+/* What `sparse` calls random, top and top-random (policy.h), an eighth of the keys each. */
+enum {
+    ES_PROBE_POLICIES = 3,
+    ES_PROBE_POLICY_SHARE = 8,
+    ES_PROBE_POLICY_TOKENS = 1024, /* keys of the context, at most */
+    ES_PROBE_POLICY_QUERIES = 16
+};
+
+/* Errors of one head over n tokens of the pool of which `keys` are kept, exact for each query. */
+typedef struct es_probe_policies {
+    int64_t n, keys, queries;        /* 0: too few tokens to leave some out */
+    int64_t best;                    /* the policy of smallest error, the first of equals */
+    double error[ES_PROBE_POLICIES]; /* root mean square over the queries, over the root mean
+                                        square of their spread, sum w |v - y|^2; NaN without one */
+    /* by how much the square of that error is above the best one's, and the standard error of that
+     * over queries */
+    double behind[ES_PROBE_POLICIES], behind_se[ES_PROBE_POLICIES];
+} es_probe_policies;
+
+/*! es_probe_policy_name() : "random", "top", "top-random"; NULL beyond. */
+ES_API const char *es_probe_policy_name(int64_t at);
+
+/*! es_probe_policies_of() : of every head, out (heads): the first 16 queries over distinct tokens
+ *  of the pool, 1024 or the largest size if that is less, by es_policy_risk_near(). Nothing is
+ *  simulated, so the number of draws does not matter. 1024 keys of 32 channels take 5 ms for each
+ *  query and head. Parallel over queries; the same bits for any number of threads.
+ *  @return : ES_OK; ES_E_IO, ES_E_LIMIT, ES_E_MEMORY; as es_policy_risk_near(). */
+ES_API es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es_error *err);
+
 /* ---- what Gaussian tokens would do ---- */
 
 /*! es_probe_predict() : the map error that n Gaussian tokens of the same covariance would give

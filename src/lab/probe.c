@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <esscher/sparse.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -216,6 +218,10 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
         .bytes = (size_t)(fmax(fmax(12.0 * n * H + 8.0 * n, 16.0 * n * k + 128.0 * k * k),
                                8.0 * keys * (H + 1.0)) +
                           16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
+    /* queries whose policies are compared, one on each thread */
+    const es_exec quiet = es_lab_quiet(spec->exec);
+    out->bytes += (size_t)((double)es_parallel_threads(&quiet, ES_PROBE_POLICY_QUERIES) *
+                           es_sparse_bytes(ES_PROBE_POLICY_TOKENS, c->head_dim, c->head_dim, 1));
     /* grids of scores, 64 points in a unit, of both halves */
     out->slice_bytes = fmin(heads, ES_PROBE_SLICE) * few * (k + 3.0) * 8.0 * 4096.0;
     /* of either half and every head, as it is, as numbers, and folded; moments; matrices, and

@@ -6,6 +6,7 @@
  *     probe_local.c      how many keys lie near a query
  *     probe_slices.c     the error of n independent tokens, exactly, for some queries
  *     probe_exact.c      what that says about a head
+ *     probe_policies.c   which keys a head should keep: exact errors of three policies
  *     probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
  *     probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
  *     probe_sections.c   a head's numbers without one section of the text after the other

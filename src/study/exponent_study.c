@@ -1,4 +1,4 @@
-/* exponent_study.c : how near keys come to a query, and when the head freezes. */
+/* exponent_study.c : how near keys come to a query, and when one of them has the weight. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,11 +67,11 @@ static const es_column freezing_columns[] = {
      "these keys: measured over them, mean over queries. law: exact expectation for n keys that "
      "are uniform on a sphere of 2 alpha dimensions and as dense near a query as these; proved "
      "for such keys, a model of others"},
-    {"averages", "averages below", "beta", ES_FORMAT_REAL,
+    {"averages", "averaging below", "beta", ES_FORMAT_REAL,
      "the beta up to which 100 keys or more share the weight: 1/(mean sum w^2) >= 100, or two "
      "thirds of n keys where those are fewer",
      .error = "averages_se"},
-    {"frozen", "frozen from", "beta", ES_FORMAT_REAL,
+    {"frozen", "single-key from", "beta", ES_FORMAT_REAL,
      "the freezing scale: from this beta on fewer than 2 keys share the weight, mean sum w^2 > "
      "1/2, and the nearest has more than half of it on average",
      .error = "frozen_se"},
@@ -79,12 +79,12 @@ static const es_column freezing_columns[] = {
      .error = "ess_se"},
     {"top_weight", "largest weight", "", ES_FORMAT_SHORT, "mean, at --beta"},
     {"verdict", "at --beta", "", ES_FORMAT_TEXT,
-     "averages, selects a few, or frozen: by this ESS, with the cut-offs 100 and 2"},
+     "averaging, selective or single-key: by this ESS, with the cut-offs 100 and 2"},
     {0}};
 static const es_table_spec freezing_table = {
     "freezing", freezing_columns,
     ES_VIEW(
-        "Where it freezes", NULL,
+        "Averaging, selective, single-key", NULL,
         "Errors: of these keys from the scatter between queries, of the law from those of alpha "
         "and of the density. The law's numbers are left out where, for as many keys as there "
         "are, they are off by more than a quarter and four errors from what these keys show: "
@@ -97,8 +97,10 @@ static const es_column run_columns[] = {
      "of a query over these keys, mean over queries", .error = "top_weight_se"},
     {"ess", "ESS", "keys", ES_FORMAT_REAL, "1/(mean over queries of the sum of squared weights)",
      .error = "ess_se"},
-    {"tokens", "frozen up to", "tokens", ES_FORMAT_SHORT,
-     "so many tokens of the law are frozen at this beta, more are not; 0: none from 3 on"},
+    {"tokens", "single-key up to", "tokens", ES_FORMAT_SHORT,
+     "over so many tokens of the law attention is single-key at this beta, over more it is not; 0: "
+     "none "
+     "from 3 on"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
 static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs", .more = true),
@@ -494,18 +496,18 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
     say_frozen(&found.frozen, from, sizeof from);
     if (isnan(beta)) {
         es_answer_tell(a,
-                       "Attention over these %lld tokens averages (100 keys or more share the "
-                       "weight) below beta = %.3g and is frozen (fewer than 2 do) from %s.",
+                       "Attention over these %lld tokens is averaging (100 keys or more share the "
+                       "weight) below beta = %.3g and single-key (fewer than 2 do) from %s.",
                        (long long)s->keys.rows, found.averages.value, from);
         caution_far(&p->n, (double)s->keys.rows, a);
         return ES_OK;
     }
-    snprintf(statement, sizeof statement,
-             "over %lld tokens this head is frozen from %s; it runs at %s: %s, %s the weight and "
-             "the largest is %.3g",
-             (long long)s->keys.rows, from, es_say_size(beta, runs),
-             es_table_get_text(t, 0, "verdict"), sharing(es_table_get(t, 0, "ess"), keys),
-             es_table_get(t, 0, "top_weight"));
+    snprintf(
+        statement, sizeof statement,
+        "over %lld tokens this head is single-key from %s; it runs at %s: %s, %s the weight and "
+        "the largest is %.3g",
+        (long long)s->keys.rows, from, es_say_size(beta, runs), es_table_get_text(t, 0, "verdict"),
+        sharing(es_table_get(t, 0, "ess"), keys), es_table_get(t, 0, "top_weight"));
     es_answer_tell(a, "O%s.", statement + 1);
     caution_far(&p->n, (double)s->keys.rows, a);
     return put_run(&h, e, beta, found.says_frozen, statement, a);
@@ -536,14 +538,15 @@ static const char *const examples[] = {
 
 const es_study es_study_exponent = {
     "exponent",
-    .summary = "how near keys come to a query, and at which beta the head freezes",
+    .summary = "how near keys come to a query, and at which beta a single key has the weight",
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "
         "probability that a key has 1 - cosine below t is c t^alpha. And says at which inverse "
-        "temperature beta attention over them stops averaging: it averages while 100 keys or more "
-        "share the weight, is frozen once fewer than 2 do (1/(mean sum w^2); from there on the "
-        "nearest has more than half of it), and selects a few between; the cut-offs are a "
+        "temperature beta attention over them stops averaging: it is averaging while 100 keys "
+        "or more share the weight, single-key once fewer than 2 do (1/(mean sum w^2); from there "
+        "on "
+        "the nearest has more than half of it), and selective between; the cut-offs are a "
         "convention. For the keys at hand both inverse temperatures are solved on attention over "
         "them, for other n on its exact expectation for keys with this alpha and c (proved for "
         "keys uniform on a sphere, a model of others). With --beta, or with --scale and the "

@@ -127,8 +127,8 @@ static const es_column head_columns[] = {
      "effective number of keys 1 / sum w^2, mean over queries", .error = "ess_se"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
      "by 1/(mean sum w^2), by the mean ESS where a mask gives queries unequal numbers of keys: "
-     "averages (100 keys or more, or two thirds of them where n is below 150, "
-     "share the weight), selects a few, frozen (fewer than 2)"},
+     "averaging (100 keys or more, or two thirds of them where n is below 150, "
+     "share the weight), selective, single-key (fewer than 2)"},
     {0}};
 static const es_table_spec heads_table = {
     "heads",
@@ -437,7 +437,7 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     const measure_state *s = job->state;
     const double n = measure_mean_seen(s, s->P - 1, NULL), many = 1.0 / es_averages_squares(n);
     char scale[ES_FORMAT_ROOM];
-    long long count[ES_REGIME_FROZEN + 1] = {0};
+    long long count[ES_REGIMES] = {0};
     double *entropy;
     ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
     for (int64_t h = 0; h < s->heads; h++) {
@@ -446,15 +446,14 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(entropy, s->heads);
     es_answer_tell(a,
-                   "Of %lld heads%s %lld average%s (%.3g keys or more%s share the weight), %lld "
-                   "select%s a few, %lld %s frozen (fewer than 2); the median entropy is %.3g "
-                   "nats, equal weights would have %.3g.",
-                   (long long)s->heads, at_scale(s, scale), count[ES_REGIME_AVERAGES],
-                   count[ES_REGIME_AVERAGES] == 1 ? "s" : "", many,
-                   many < ES_AVERAGES_KEYS ? ", two thirds of them," : "", count[ES_REGIME_SELECTS],
-                   count[ES_REGIME_SELECTS] == 1 ? "s" : "", count[ES_REGIME_FROZEN],
-                   count[ES_REGIME_FROZEN] == 1 ? "is" : "are", es_median_of(entropy, s->heads),
-                   measure_mean_seen(s, s->P - 1, log));
+                   "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld "
+                   "selective, %lld single-key (fewer than 2); the median entropy is %.3g nats, "
+                   "equal weights would have %.3g.",
+                   (long long)s->heads, at_scale(s, scale), count[ES_REGIME_AVERAGING],
+                   count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
+                   many < ES_AVERAGES_KEYS ? ", two thirds of them," : "",
+                   count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY],
+                   es_median_of(entropy, s->heads), measure_mean_seen(s, s->P - 1, log));
     return ES_OK;
 }
 

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/key_weights.h>
-
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
@@ -42,21 +40,16 @@ static void tell_classes(const es_job *job, const es_table *heads, const es_tabl
                          es_answer *a)
 {
     const probe_state *s = job->state;
-    char n[ES_SAY_ROOM], least[ES_SAY_ROOM];
-    const double many = 1.0 / es_averages_squares(largest_n(s));
-    double of[PROBE_CLASSES];
-    for (int kind = 0; kind < PROBE_CLASSES; kind++)
-        of[kind] = es_table_get(classes, kind, "heads");
+    char n[ES_SAY_ROOM];
+    double of[ES_REGIMES];
+    for (int i = 0; i < ES_REGIMES; i++)
+        of[probe_classes_order[i]] = es_table_get(classes, i, "heads");
     es_answer_tell(a,
-                   "Of %lld %s, at n = %s, %.0f average%s over %s tokens or more, %.0f %s sharp, "
-                   "%.0f select%s one token, and %.0f %s undecided (95 %% intervals over %lld "
-                   "draws).",
+                   "Of %lld %s at n = %s, %.0f %s averaging, %.0f selective, %.0f single-key and "
+                   "%.0f undecided (95 %% intervals of ESS over %lld draws).",
                    (long long)es_table_rows(heads), counted(s), es_say_size(largest_n(s), n),
-                   of[PROBE_AVERAGES], of[PROBE_AVERAGES] == 1.0 ? "s" : "",
-                   es_say_size(ceil(many), least), of[PROBE_SHARP],
-                   of[PROBE_SHARP] == 1.0 ? "is" : "are", of[PROBE_SELECTS],
-                   of[PROBE_SELECTS] == 1.0 ? "s" : "", of[PROBE_UNDECIDED],
-                   of[PROBE_UNDECIDED] == 1.0 ? "is" : "are",
+                   of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1.0 ? "is" : "are",
+                   of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED],
                    (long long)((const probe_params *)job->params)->replicates);
 }
 

@@ -2,7 +2,6 @@
  * 16). */
 #include <math.h>
 
-#include <esscher/key_weights.h>
 #include <esscher/multiple.h>
 
 #include "stats/special.h"
@@ -178,16 +177,10 @@ const char *probe_place_name(probe_head_place place)
     return names[place];
 }
 
-probe_class probe_concentration_of(es_measured log_ess, double n, int64_t blocks)
+es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks)
 {
     const double half = within(log_ess, blocks);
-    const double low = exp(log_ess.value - half), high = exp(log_ess.value + half);
-    const double few = 1.0 / es_frozen_squares(n), many = 1.0 / es_averages_squares(n);
-    if (high < few)
-        return PROBE_SELECTS;
-    if (low >= many)
-        return PROBE_AVERAGES;
-    return low >= few && high < many ? PROBE_SHARP : PROBE_UNDECIDED;
+    return es_regime_within(n, exp(log_ess.value - half), exp(log_ess.value + half));
 }
 
 probe_growth probe_growth_of(es_measured growth, int64_t blocks)

@@ -346,7 +346,7 @@ static void put_words(const making *m, int64_t row, int64_t last)
     es_table_text(m->heads, row, "place", probe_place_name(probe_place_of(error, blocks)));
     put(m->heads, row, "window_error", error);
     es_table_text(m->heads, row, "concentration",
-                  probe_class_name(probe_concentration_of(log_ess, n, blocks)));
+                  es_regime_name(probe_concentration_of(log_ess, n, blocks)));
 }
 
 /* The effective context at the longest n over n. */
@@ -439,7 +439,7 @@ static void put_class(const making *m, probe_head_place place, double *room)
     static const char *const medians[] = {"window_error", "sink_mass", "single_key",
                                           "rests_on_sink", "window_share"};
     static const char *const counts[] = {"averaging", "selective", "single_key_heads"};
-    static const probe_class of[] = {PROBE_AVERAGES, PROBE_SHARP, PROBE_SELECTS};
+    static const es_regime of[] = {ES_REGIME_AVERAGING, ES_REGIME_SELECTIVE, ES_REGIME_SINGLE_KEY};
     const char *name = probe_place_name(place);
     const int64_t row = es_table_row(m->classes);
     int64_t heads = 0, members[3] = {0};
@@ -448,7 +448,7 @@ static void put_class(const making *m, probe_head_place place, double *room)
             continue;
         heads++;
         for (int c = 0; c < 3; c++)
-            members[c] += has_text(m->heads, i, "concentration", probe_class_name(of[c]));
+            members[c] += has_text(m->heads, i, "concentration", es_regime_name(of[c]));
     }
     es_table_text(m->classes, row, "place", name);
     es_table_count(m->classes, row, "heads", heads);

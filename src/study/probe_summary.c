@@ -31,9 +31,10 @@ typedef struct making {
     int64_t tokens; /* of the pool */
     es_series of[KINDS][PROBE_ERRORS];
     es_probe_head about;
-    es_probe_local *local; /* (heads) */
-    double *predicted;     /* (sizes) */
-    es_probe_point *exact; /* (sizes) */
+    es_probe_local *local;       /* (heads) */
+    es_probe_policies *policies; /* (heads) */
+    double *predicted;           /* (sizes) */
+    es_probe_point *exact;       /* (sizes) */
 } making;
 
 /* Work on a layer reports shares of itself; most of it is that of opening it. */
@@ -352,6 +353,8 @@ static es_status sum_up_layer(making *m, es_error *err)
     ES_TRY(probe_open_layer(m->job, m->place, false, &m->exec, err));
     ES_TRY(es_probe_layer_of(m->s->probe, &about, err));
     ES_TRY(es_probe_local_of(m->s->probe, m->local, err));
+    if (m->policies)
+        ES_TRY(es_probe_policies_of(m->s->probe, m->policies, err));
     m->tokens = es_pool_about(m->s->pools.domains[m->place / m->s->layers].pool).tokens;
     name_row(m, m->layers, es_table_row(m->layers));
     es_put(m->layers, m->place, {"reach", about.reach.val}, {"reach_error", about.reach.err},
@@ -363,9 +366,9 @@ static es_status sum_up_layer(making *m, es_error *err)
         ES_TRY(sum_up_head(m, err));
         put_moves(m, sqrt(about.trace));
         probe_put_class(m->heads, number_of(m), (double)m->s->spec.sizes[m->s->spec.n_sizes - 1],
-                        m->p->replicates, m->tokens);
-        if (m->s->pools.config->causal) /* without positions there is nothing to advise */
-            es_table_text(m->heads, number_of(m), "advice", "");
+                        m->p->replicates);
+        if (m->policies)
+            probe_put_policies(m->heads, number_of(m), &m->policies[m->head]);
         ES_TRY(es_job_tick(m->job, m->place, m->s->pools.n_domains * m->s->layers));
         most = fmax(most, m->about.horizons.horizon.val);
         frozen += m->about.gaussian_frozen / (double)m->s->heads;
@@ -385,6 +388,9 @@ static es_status prepare(making *m, es_error *err)
         ES_TRY(es_series_new(&m->job->arena, m->p->control, sizes, &m->of[GAUSSIAN][which], err));
     }
     ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->local, &m->local, err));
+    /* which keys a causal head should keep depends on their places, which the pool does not have */
+    if (!m->s->pools.config->causal)
+        ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->policies, &m->policies, err));
     ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->predicted, &m->predicted, err));
     return es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err);
 }

@@ -45,11 +45,21 @@ static const es_column head_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"class", "class", "", ES_FORMAT_TEXT,
-     "averages: ESS at n is 100 or more (two thirds of n, if that is less), and the interval of "
-     "the map rate reaches 1/2 and stays above 1/4; selects one: ESS at n below 2; sharp: between, "
-     "or the interval is below 1/2; undecided: 95 % intervals, over draws, leave it open"},
-    {"advice", "what to do", "", ES_FORMAT_TEXT,
-     "random keys: tokens of the whole pool, drawn independently"},
+     "by the 95 % interval of ESS at n: averaging, 100 or more (two thirds of n, if that is less); "
+     "single-key, below 2; selective, between; undecided, the interval contains a cut-off"},
+    {"advice", "keys to keep", "", ES_FORMAT_TEXT,
+     "the policy of smallest exact error when an eighth of 1024 tokens, or of the largest n, is "
+     "kept; several where 16 queries cannot tell them apart. Not of causal models: their keys have "
+     "positions"},
+    {"random_error", "random", "", ES_FORMAT_SHORT,
+     "error of random keys, an eighth of all, over the spread of values by their weights: exact, "
+     "root mean square over 16 queries",
+     .standing = ES_STANDING_PROVED},
+    {"top_error", "top", "", ES_FORMAT_SHORT, "of as many keys of largest weight",
+     .standing = ES_STANDING_PROVED},
+    {"top_random_error", "top-random", "", ES_FORMAT_SHORT,
+     "of half as many of largest weight and half at random, corrected",
+     .standing = ES_STANDING_PROVED},
     {"moves", "moves", "", ES_FORMAT_SHORT,
      "error of the head's part of the layer's output, after Wo, at the largest n, over the spread "
      "of the layer's inputs (the root of their trace); the order of the heads that matter most",
@@ -96,7 +106,7 @@ static const es_column head_columns[] = {
      .error = "local_exponent_se"},
     {"beta", "beta", "", ES_FORMAT_SHORT,
      "inverse temperature |query| |key|/sqrt(k), root mean square"},
-    {"beta_frozen", "freezes at", "", ES_FORMAT_SHORT,
+    {"beta_frozen", "single-key from", "", ES_FORMAT_SHORT,
      "the beta from which on fewer than 2 of n keys share the weight (E sum w^2 > 1/2), at the "
      "largest n: exact for keys uniform on a sphere of this alpha and density, a model of others"},
     PROBE_RATE_COLUMNS("rate_mean", "mean rate",
@@ -171,6 +181,9 @@ static const es_table_view head_views[] = {
      "domain layer head freezing gaussian_frozen ess_pool ess_pool_low "
      "top_pool top_pool_high ess_n ess_n_low "
      "top_n top_n_high",
+     .more = true},
+    {"Heads: keys to keep",
+     "domain layer head class ess_n rate_map_exact advice random_error top_error top_random_error",
      .more = true},
     {"Heads: Gaussian tokens of the same covariance",
      "domain layer head frobenius local_exponent beta beta_frozen rate_mean_gaussian "

@@ -195,8 +195,8 @@ es_status regimes_add_outputs(es_job *job, es_error *err)
     }
 #define FIRST_ORDER                                                                                \
     "mean of the tilted keys, with the first correction in 1/n (law of large numbers and "         \
-    "delta method; good while it averages)"
-#define LEADING "the same to leading order in 1/n (delta method; good while it averages)"
+    "delta method; good while averaging)"
+#define LEADING "the same to leading order in 1/n (delta method; good while averaging)"
 
 static const es_column columns[] = {
     {"dim", "dim", "", ES_FORMAT_COUNT},
@@ -232,7 +232,7 @@ static const es_table_view views[] = {
      "dim n beta along_variance along_variance_law across_variance across_variance_law "
      "largest_variance largest_variance_law trace trace_law",
      "Keys of a part vMF(kappa, mu) tilted by beta q are vMF again. Predictions assume that many "
-     "keys share the weight (regime: averages); elsewhere they are off, and by how much is seen."},
+     "keys share the weight (regime: averaging); elsewhere they are off, and by how much is seen."},
     {0}};
 static const es_table_spec outputs_table = {"outputs", columns, views, .keys = "dim n beta"};
 

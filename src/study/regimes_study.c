@@ -1,4 +1,4 @@
-/* regimes_study.c : keys on the sphere, and whether attention averages, selects or freezes. */
+/* regimes_study.c : keys on the sphere: averaging, selective and single-key attention. */
 #include "study/regimes_study.h"
 
 #include <math.h>
@@ -322,7 +322,7 @@ static const char *const examples[] = {
 
 const es_study es_study_regimes = {
     "regimes",
-    .summary = "keys on the sphere: does attention average, select or freeze?",
+    .summary = "keys on the sphere: averaging, selective or single-key attention",
     .usage = "[options]",
     .about =
         "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, "
@@ -331,9 +331,9 @@ const es_study es_study_regimes = {
         "far above, the nearest key takes all [proved]. For each n and beta this simulates the "
         "weights and sets beside them what the theory says: the exact expectation for n keys, the "
         "limit law for infinitely many, and asymptotic forms; it tests the ordered weights "
-        "against the limit law, and says which regime it is and why: averages, where 100 keys or "
+        "against the limit law, and says which regime it is and why: averaging, where 100 keys or "
         "more share the weight (1/(E sum w^2), exact for n keys; two thirds of fewer keys); "
-        "frozen, where fewer than 2 do; selects a few, between. The cut-offs are a convention; "
+        "single-key, where fewer than 2 do; selective, between. The cut-offs are a convention; "
         "the inverse temperatures where they are passed are solved on the exact "
         "expectation.\n\n"
         "For vmf, mixture and --V also the output as a vector, while many keys share the weight: "

@@ -86,11 +86,11 @@ static const es_column columns[] = {
     {"keys_within_reach", "keys within reach", "keys", ES_FORMAT_SHORT,
      "expected sum of exp(-beta (1 - <q, k>)) in the critical limit",
      .standing = ES_STANDING_PROVED},
-    {"averaging_beta", "averages below", "beta", ES_FORMAT_SHORT,
+    {"averaging_beta", "averaging below", "beta", ES_FORMAT_SHORT,
      "the beta up to which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two thirds of "
      "the keys where those are fewer): solved on the exact E sum w^2 of n keys",
      .standing = ES_STANDING_PROVED},
-    {"freezing_beta", "frozen from", "beta", ES_FORMAT_SHORT,
+    {"freezing_beta", "single-key from", "beta", ES_FORMAT_SHORT,
      "the beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
      "has more than half of it on average: solved in the same way",
      .standing = ES_STANDING_PROVED},
@@ -101,7 +101,7 @@ static const es_column columns[] = {
     {"bulk_normality", "bound on its error", "", ES_FORMAT_SHORT,
      "Berry and Esseen's, in probability"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "averages, selects a few, or frozen: by the exact E sum w^2 (of a file, the measured one), "
+     "averaging, selective or single-key: by the exact E sum w^2 (of a file, the measured one), "
      "with the cut-offs of the two columns before; a convention"},
     {"reason", "because", "", ES_FORMAT_TEXT},
     {"limit_note", "critical limit", "", ES_FORMAT_TEXT},
@@ -302,36 +302,35 @@ static es_status put_cell(es_job *job, int64_t i, line *before, es_table *t, es_
 
 /* ---- findings ---- */
 
-/* "At dim 3, n = 100 and beta = 50 attention selects a few: ...; the largest weight is ..." */
+/* "At dim 3, n = 100 and beta = 50 attention is selective: ...; the largest weight is ..." */
 static void tell_row(es_answer *a, const es_table *t, int64_t row)
 {
     char weight[ES_FORMAT_ROOM], exact[64] = "", from[64] = "";
     const double law = es_table_get(t, row, "top_weight_law");
     const double frozen = es_table_get(t, row, "freezing_beta");
-    const char *regime = es_table_get_text(t, row, "regime");
     es_format_number(ES_FORMAT_REAL, es_table_get(t, row, "top_weight"),
                      es_table_get(t, row, "top_weight_se"), weight, sizeof weight);
     if (isfinite(law))
         snprintf(exact, sizeof exact, ", exactly %.6g", law);
     if (isfinite(frozen))
-        snprintf(from, sizeof from, "; frozen from beta = %.4g on", frozen);
+        snprintf(from, sizeof from, "; single-key from beta = %.4g on", frozen);
     es_answer_tell(
         a,
-        "At dim %.0f, n = %.8g and beta = %.4g attention %s%s: %s; the largest weight is %s%s%s.",
+        "At dim %.0f, n = %.8g and beta = %.4g attention is %s: %s; the largest weight is %s%s%s.",
         es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
-        strcmp(regime, es_regime_name(ES_REGIME_FROZEN)) == 0 ? "is " : "", regime,
-        es_table_get_text(t, row, "reason"), weight, exact, from);
+        es_table_get_text(t, row, "regime"), es_table_get_text(t, row, "reason"), weight, exact,
+        from);
 }
 
-/* The setting that says most: of those that select a few, which a beta below averages and one above
- * freezes, the one with most keys; the last, if there is none. */
+/* The setting that says most: of the selective ones, which lie between averaging and single-key,
+ * the one with most keys; the last, if there is none. */
 static int64_t telling_row(const es_table *t)
 {
     int64_t best = es_table_rows(t) - 1;
     double most = 0.0;
     for (int64_t i = 0; i < es_table_rows(t); i++)
         if (es_table_get(t, i, "n") > most &&
-            strcmp(es_table_get_text(t, i, "regime"), es_regime_name(ES_REGIME_SELECTS)) == 0) {
+            strcmp(es_table_get_text(t, i, "regime"), es_regime_name(ES_REGIME_SELECTIVE)) == 0) {
             most = es_table_get(t, i, "n");
             best = i;
         }
@@ -341,17 +340,17 @@ static int64_t telling_row(const es_table *t)
 /* How many settings there are of each regime. */
 static void tell_counts(es_answer *a, const es_table *t)
 {
-    long long counts[ES_REGIME_FROZEN + 1] = {0};
+    long long counts[ES_REGIMES] = {0};
     for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int r = ES_REGIME_AVERAGES; r <= ES_REGIME_FROZEN; r++)
+        for (int r = ES_REGIME_AVERAGING; r <= ES_REGIME_SINGLE_KEY; r++)
             counts[r] +=
                 strcmp(es_table_get_text(t, i, "regime"), es_regime_name((es_regime)r)) == 0;
     es_answer_tell(
         a,
-        "Of %lld settings %lld average (100 keys or more, or two thirds of them, share the "
-        "weight), %lld select a few, and %lld are frozen (fewer than 2 share it).",
-        (long long)es_table_rows(t), counts[ES_REGIME_AVERAGES], counts[ES_REGIME_SELECTS],
-        counts[ES_REGIME_FROZEN]);
+        "Of %lld settings %lld are averaging (100 keys or more, or two thirds of them, share the "
+        "weight), %lld selective and %lld single-key (fewer than 2 share it).",
+        (long long)es_table_rows(t), counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
+        counts[ES_REGIME_SINGLE_KEY]);
 }
 
 /* Of many distances in standard errors the largest is to be expected at some 3. */

@@ -9,19 +9,13 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "study/answer_kit.h"
-#include "study/probe_classes.h"
 #include "study/sparse_study.h"
 
 /* ---- one head ---- */
 
-static probe_class regime_of(const sparse_row *r)
-{
-    if (r->ess < 1.0 / es_frozen_squares(r->n))
-        return PROBE_SELECTS;
-    return r->ess >= 1.0 / es_averages_squares(r->n) ? PROBE_AVERAGES : PROBE_SHARP;
-}
+static es_regime regime_of(const sparse_row *r) { return es_regime_within(r->n, r->ess, r->ess); }
 
-const char *sparse_regime(const sparse_row *row) { return probe_class_name(regime_of(row)); }
+const char *sparse_regime(const sparse_row *row) { return es_regime_name(regime_of(row)); }
 
 int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
 {
@@ -194,7 +188,7 @@ static void put_changes(const making *m, int64_t place)
 }
 
 /* Heads of a regime whose best plan at s->grid[at] is of that word, and their median error. */
-static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t word)
+static void put_preferred(const making *m, int64_t at, es_regime kind, int64_t word)
 {
     const sparse_state *s = m->s;
     const char *name = NULL;
@@ -212,7 +206,7 @@ static void put_preferred(const making *m, int64_t at, probe_class kind, int64_t
     const int64_t row = es_table_row(m->best);
     es_sort_reals(m->room, count);
     es_table_count(m->best, row, "keys", s->grid[at]);
-    es_table_text(m->best, row, "regime", probe_class_name(kind));
+    es_table_text(m->best, row, "regime", es_regime_name(kind));
     es_table_text(m->best, row, "policy", name);
     es_table_count(m->best, row, "heads", count);
     es_table_real(m->best, row, "error", es_median_of(m->room, count));
@@ -312,8 +306,8 @@ static void tell_regimes(const making *m, es_answer *answer)
 {
     const double keys = (double)m->s->grid[m->main];
     char text[512] = "";
-    for (int kind = 0; kind < PROBE_CLASSES; kind++) {
-        const char *name = probe_class_name((probe_class)kind);
+    for (int kind = 0; kind < ES_REGIMES; kind++) {
+        const char *name = es_regime_name((es_regime)kind);
         int64_t all = 0, most = -1;
         for (int64_t i = 0; i < es_table_rows(m->best); i++) {
             if (es_table_get(m->best, i, "keys") != keys ||
@@ -397,9 +391,9 @@ es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answe
         const int64_t at = k == 0 ? m.main : k <= m.main ? k - 1 : k;
         for (int64_t i = 0; i < s->n_places; i++)
             put_head(&m, i, at);
-        for (int kind = 0; kind < PROBE_CLASSES; kind++)
+        for (int kind = 0; kind < ES_REGIMES; kind++)
             for (int64_t w = 0; w < s->n_words; w++)
-                put_preferred(&m, at, (probe_class)kind, w);
+                put_preferred(&m, at, (es_regime)kind, w);
     }
     for (int64_t i = 0; i < s->n_places; i++)
         put_changes(&m, i);

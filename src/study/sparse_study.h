@@ -145,7 +145,7 @@ extern const es_table_spec sparse_heads_table, sparse_best_table, sparse_changes
  */
 es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err);
 
-/*! sparse_regime() : "averages", "sharp", "selects one", by the ESS of the median query. */
+/*! sparse_regime() : the word of es_regime_name() for the ESS of the median query. */
 const char *sparse_regime(const sparse_row *row);
 
 /*! sparse_plan_of() : the plan of a word at s->grid[at]; -1: none. */

@@ -156,8 +156,8 @@ static const es_column row_columns[] = {
     {"ess", "ESS", "keys", ES_FORMAT_SHORT,
      "effective number of keys, 1/sum w^2, of the median query over all keys"},
     {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by that: averages from 100 keys on (two thirds of the context, if that is less), selects one "
-     "below 2, sharp between"},
+     "by that: averaging from 100 keys on (two thirds of the context, if that is less), single-key "
+     "below 2, selective between"},
     {0}};
 /* Where tables of heads have the answer, the rows are for those who ask for everything. */
 #define ROW_VIEW                                                                                   \

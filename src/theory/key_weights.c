@@ -12,7 +12,7 @@
  *
  * The nearest key has P(T <= t) = 1 - e^{-e/n} with e exponential: the outer integral is over that.
  * The critical limit has the same form with e^-J for the powers, J an integral over the intensity.
- * Because everything is relative to the nearest key, averaging and frozen weights are alike.
+ * Because everything is relative to the nearest key, averaging and single-key weights are alike.
  *
  * Both integrands are analytic in a strip of half width pi/2, so the trapezoidal rule of step h
  * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
@@ -434,9 +434,20 @@ double es_frozen_squares(double n) { return fmax(1.0 / ES_FROZEN_KEYS, 1.5 / n);
 
 const char *es_regime_name(es_regime regime)
 {
-    static const char *const names[] = {"?", "averages", "selects a few", "frozen"};
+    static const char *const names[ES_REGIMES] = {"undecided", "averaging", "selective",
+                                                  "single-key"};
     const int i = (int)regime;
-    return names[i >= 1 && i <= 3 ? i : 0];
+    return i >= 0 && i < ES_REGIMES ? names[i] : "?";
+}
+
+es_regime es_regime_within(double n, double low, double high)
+{
+    const double few = 1.0 / es_frozen_squares(n), many = 1.0 / es_averages_squares(n);
+    if (high < few)
+        return ES_REGIME_SINGLE_KEY;
+    if (low >= many)
+        return ES_REGIME_AVERAGING;
+    return low >= few && high < many ? ES_REGIME_SELECTIVE : ES_REGIME_UNDECIDED;
 }
 
 void es_regime_of(double n, double top, double squares, es_regime_finding *out)
@@ -445,10 +456,10 @@ void es_regime_of(double n, double top, double squares, es_regime_finding *out)
     es_format_size(1.0 / squares, keys, sizeof keys);
     es_format_size(n, all, sizeof all);
     if (squares <= es_averages_squares(n)) {
-        out->regime = ES_REGIME_AVERAGES;
+        out->regime = ES_REGIME_AVERAGING;
         snprintf(out->reason, sizeof out->reason, "%s of %s keys share the weight", keys, all);
     } else {
-        out->regime = squares > es_frozen_squares(n) ? ES_REGIME_FROZEN : ES_REGIME_SELECTS;
+        out->regime = squares > es_frozen_squares(n) ? ES_REGIME_SINGLE_KEY : ES_REGIME_SELECTIVE;
         snprintf(out->reason, sizeof out->reason,
                  "%s keys share the weight, the nearest has %.3g %% of it on average", keys,
                  100.0 * top);

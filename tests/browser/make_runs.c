@@ -519,7 +519,7 @@ static void make_large(int64_t cells)
 }
 
 /* Queries, keys and values for measure, as a model dumps them: (1, heads, rows, 8). A head's scores
- * grow with its number, so that heads average, select and freeze. */
+ * grow with its number, so that heads are averaging, selective and single-key. */
 static void make_dump(const char *name, int64_t heads, int64_t rows, double phase)
 {
     enum { DIM = 8 };

@@ -12,7 +12,7 @@ probe --text text --json >a.json || exit 1
 get_json a.json command pools.0.tokens pools.0.blocks pools.0.repeats special store draw queries replicates control
 for key in reach trace horizon gaussian_frozen coherence heads.2.horizon heads.2.coupling heads.2.rate_mean heads.2.rate_cov_ci.1 \
     heads.2.rate_map heads.2.entropy heads.2.top_mass heads.2.ess heads.2.sink_first heads.2.map_error_limit \
-    heads.2.tokens_for_tenth heads.2.tokens_for_tenth_error heads.2.ess_pool heads.2.top_n_high heads.2.rate_map_exact heads.2.sampling_error heads.2.thin heads.2.local_exponent heads.2.beta heads.2.beta_frozen heads.2.rate_mean_gaussian heads.2.rate_cov_gaussian_ci.0 heads.2.rate_map_predicted; do
+    heads.2.tokens_for_tenth heads.2.tokens_for_tenth_error heads.2.ess_pool heads.2.top_n_high heads.2.rate_map_exact heads.2.random_error heads.2.top_error heads.2.top_random_error heads.2.sampling_error heads.2.thin heads.2.local_exponent heads.2.beta heads.2.beta_frozen heads.2.rate_mean_gaussian heads.2.rate_cov_gaussian_ci.0 heads.2.rate_map_predicted; do
     get_json a.json layers.2.$key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json layers.2.$key)"
 done
 get_json a.json layers.2.layer layers.2.heads.2.head heads.8.layer rows.26.n

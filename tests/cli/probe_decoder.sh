@@ -27,7 +27,7 @@ for i in 0 1 2 3; do get_json a.json position_classes.$i.place; done
 positions --full --json >l.json
 for i in $(seq 0 17); do get_json l.json position_heads.$i.place; done | sort | uniq -c | sed 's/^ *//' >places
 for i in 0 1 2 3; do echo "$(get_json l.json position_classes.$i.heads) $(get_json l.json position_classes.$i.place)"; done | grep -v '^0' | sort -k 2 | cmp - places && echo counted
-get_json l.json position_heads.0.concentration | grep -cE 'averag|sharp|select|single|undecided'
+get_json l.json position_heads.0.concentration | grep -cE 'averaging|selective|single-key|undecided'
 grep -cE '"(class|sure|frozen)"' l.json
 # the limit of a decoder: every sentence says what was removed, and there is no advice; the first 4 tokens of a block are no rows
 probe --model mistral-window | grep -E '^[A-Z]' | cut -c 1-60
@@ -35,7 +35,7 @@ probe --model mistral-window --json >b.json || exit 1
 for key in layers.2.heads.2.horizon layers.2.heads.2.rate_mean layers.2.heads.2.entropy layers.2.heads.2.top_mass layers.2.heads.2.ess; do
     get_json b.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json b.json $key)"
 done
-grep -c '"advice":"[^"]' b.json
+get_json b.json heads.3.advice heads.3.random_error
 get_json b.json skipped_first pools.0.blocks
 echo "$(get_json b.json pools.0.tokens) $(get_json b.json pools.0.blocks)" | awk '{ print $1 + 4 * $2 }' # tokens of the text
 get_json b.json heads.3.sink_first # positions tell

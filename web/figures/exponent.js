@@ -1,4 +1,4 @@
-// exponent.js : the local exponent of keys, and the inverse temperature at which a head over them freezes.
+// exponent.js : the local exponent of keys, and the inverse temperature at which one of them has the weight.
 import { isNumber, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
@@ -52,26 +52,26 @@ function freezingFigure(freezing, beta) {
   const measured = good.filter((r) => r.source === "these keys");
   if (law.length < 2) return [];
   const kinds = [
-    { key: "frozen", name: "frozen: fewer than 2 keys share the weight", colour: 1 },
-    { key: "averages", name: "below, it averages: 100 keys or more do", colour: 0 },
+    { key: "frozen", name: "single-key from here: fewer than 2 keys share the weight", colour: 1 },
+    { key: "averages", name: "averaging below: 100 keys or more do", colour: 0 },
   ];
   const tip = (r) => [
     ["n", show(r.n)],
     ["from", r.source],
-    ["averages below β", show(r.averages)],
-    ["frozen from β", show(r.frozen)],
+    ["averaging below β", show(r.averages)],
+    ["single-key from β", show(r.frozen)],
     ...(r.verdict ? [["at its β", r.verdict]] : []),
     ...(isNumber(r.ess) ? [["ESS", show(r.ess)]] : []),
   ];
   return [
     {
-      title: "Where a head over such keys freezes",
+      title: "Averaging, selective, single-key heads over such keys",
       caption:
         "Inverse temperatures against the context. Points: solved on attention over the keys at hand. Lines: the exact " +
         "expectation for n keys of the same local exponent and density; bands: two standard errors. " +
         (isNumber(beta)
-          ? "Dashed: where this head runs. Below the lower line it averages."
-          : "Below the lower line attention averages."),
+          ? "Dashed: where this head runs. Between the lines it is selective."
+          : "Between the lines attention is selective."),
       table: "freezing",
       x: { title: "n, tokens", log: true },
       y: { title: "β, inverse temperature", log: true },

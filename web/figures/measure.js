@@ -3,9 +3,14 @@ import { curves } from "./curves.js";
 import { highest, isNumber, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
-const averages = (n) => Math.min(100, (2 * n) / 3), // as the library's words have it
-  FROZEN = 2;
-const regimes = ["averages", "selects a few", "frozen"];
+const averaging = (n) => Math.min(100, (2 * n) / 3), // the cut-offs of the library's words
+  SINGLE_KEY = 2;
+
+// The words of the rows, those of most keys first.
+const regimesOf = (rows) => {
+  const most = (name) => highest(rows.filter((r) => r.regime === name).map((r) => r.ess));
+  return [...new Set(rows.map((r) => r.regime))].sort((a, b) => most(b) - most(a));
+};
 
 const edges = (rows) => {
   const heads = rows.map((r) => r.head);
@@ -19,23 +24,22 @@ function headFigure(heads) {
   const rows = (heads ?? []).filter((r) => isNumber(r.ess));
   if (!rows.length) return [];
   const n = highest(rows.map((r) => r.n));
-  const limits = [averages(n), FROZEN].filter((y) => y < n);
-  const series = regimes.filter((name) => rows.some((r) => r.regime === name));
+  const limits = [averaging(n), SINGLE_KEY].filter((y) => y < n);
   return [
     {
       title: "How many keys each head uses",
       caption:
         `Effective number of keys 1/Σw², mean over queries with two standard errors, of ${show(n)} keys. Dashed: from ` +
-        `${show(averages(n))} keys${n < 150 ? ", two thirds of them," : ""} on a head averages, below 2 it is frozen: ` +
+        `${show(averaging(n))} keys${n < 150 ? ", two thirds of them," : ""} on a head is averaging, below 2 it is single-key: ` +
         "one key has most of the weight.",
       table: "heads",
       x: { title: "head", domain: edges(rows), nice: false, whole: true },
       y: { title: "ESS, keys", log: true, domain: [0.8, 1.3 * n], nice: false },
-      series: series.map((name) => ({ name, colour: regimes.indexOf(name) })),
+      series: regimesOf(rows).map((name, colour) => ({ name, colour })),
       layers: [
         {
           kind: "line",
-          name: "averages, frozen",
+          name: "averaging, single-key",
           plain: true,
           dash: [3, 3],
           width: 1,
@@ -61,7 +65,7 @@ function headFigure(heads) {
               ["entropy", show(r.entropy, r.entropy_se)],
               ["largest weight", show(r.top_weight, r.top_weight_se)],
               ...(isNumber(r.horizon) ? [["horizon H", show(r.horizon)]] : []),
-              ["it", r.regime],
+              ["regime", r.regime],
             ],
           })),
         },
@@ -82,7 +86,7 @@ function prefixFigure(rows) {
     y: { title: "ESS, keys", log: true },
     name: (r) => (several("scale") ? `head ${show(r.head)}, b = ${show(r.scale)}` : `head ${show(r.head)}`),
     measured: "ess",
-    caption: "A head that averages uses a fixed share of the keys; one that is frozen uses one, however many there are.",
+    caption: "An averaging head uses a fixed share of the keys; a single-key head uses one, however many there are.",
   });
 }
 
