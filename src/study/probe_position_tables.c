@@ -32,9 +32,10 @@ static const es_column class_columns[] = {
     {"window_share", "w/n", "share", ES_FORMAT_SHORT,
      "of n, that a window must have for --error, median"},
     {"averaging", "averaging", "heads", ES_FORMAT_COUNT,
-     "of them, how many share the weight among many keys; " CONCENTRATIONS},
-    {"selective", "selective", "heads", ES_FORMAT_COUNT},
-    {"single_key_heads", "single-key", "heads", ES_FORMAT_COUNT},
+     "of them, those whose 95 % interval of ESS lies at or above 100 (two thirds of n, if that is "
+     "less)"},
+    {"selective", "selective", "heads", ES_FORMAT_COUNT, "those where it lies between 2 and that"},
+    {"single_key_heads", "single-key", "heads", ES_FORMAT_COUNT, "those where it lies below 2"},
     {"meaning", "which means", "", ES_FORMAT_TEXT},
     {0}};
 const es_table_spec probe_head_places_table = {

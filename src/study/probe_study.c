@@ -425,7 +425,7 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text wiki.txt --pool 20000000 --stream --out probe.run",
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
-    "esscher probe --model models/pebble --text wiki.txt --look positions --out pebble.run",
+    "esscher probe --model models/pebble --text wiki.txt --out pebble.run",
     NULL};
 
 const es_study es_study_probe = {
