@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""pools.py SMALL.csv LARGE.csv : how well a small pool of tokens predicts what a larger one does, by class of head.
+"""pools.py SMALL.csv LARGE.csv : how well a small pool of tokens predicts what a larger one does, by how many tokens count.
 
-The files are bench_pools' (bench/pools.c). A head averages if the median ESS of its queries is a tenth of the large pool or
-more, selects below a hundredth of it, and is between otherwise. Ratios are small over large, median and the range of all but
+The files are bench_pools' (bench/pools.c). Heads are grouped by the median ESS of their queries as a share of the
+large pool. Ratios are small over large, median and the range of all but
 a tenth on either side; `within errors` counts ratios that both pools' errors (queries and halves) explain, twice their size.
 """
 import csv
@@ -16,9 +16,12 @@ def read(path):
     return {(int(r["layer"]), int(r["head"]), int(r["n"])): r for r in rows}
 
 
-def klass(row):
+SHARES = ("10 % or more", "1 to 10 %", "below 1 %")
+
+
+def share_of(row):
     share = row["ess"] / row["tokens"]
-    return "averaging" if share >= 0.1 else "selecting" if share < 0.01 else "between"
+    return SHARES[0 if share >= 0.1 else 2 if share < 0.01 else 1]
 
 
 def spread(ratios):
@@ -31,11 +34,11 @@ def main():
     small, large = read(sys.argv[1]), read(sys.argv[2])
     tokens = [int(next(iter(x.values()))["tokens"]) for x in (small, large)]
     print("pool of %d against pool of %d\n" % tuple(tokens))
-    print("| heads | how many | n | exact, small / large | worst | within errors | Gaussian, small / exact, large | worst |")
+    print("| ESS | how many | n | exact, small / large | worst | within errors | Gaussian, small / exact, large | worst |")
     print("|---|---|---|---|---|---|---|---|")
-    for name in ("averaging", "between", "selecting"):
+    for name in SHARES:
         for n in sorted({k[2] for k in large}):
-            keys = [k for k in large if k[2] == n and klass(large[k]) == name and k in small]
+            keys = [k for k in large if k[2] == n and share_of(large[k]) == name and k in small]
             if not keys:
                 continue
             exact = [small[k]["exact"] / large[k]["exact"] for k in keys]
@@ -53,11 +56,11 @@ def main():
                 "| %s | %d | %d | %s | %.2f | %d | %s | %.2f |"
                 % (name, len(keys), n, spread(exact), worst[0], inside, spread(gauss), worst[1])
             )
-    print("\n| heads | 10 %% from, small / large | worst | thin > 0.1 (small) | of these reached later | of the others |" % ())
+    print("\n| ESS | 10 %% from, small / large | worst | thin > 0.1 (small) | of these reached later | of the others |" % ())
     print("|---|---|---|---|---|---|")
     n = max(k[2] for k in large)
-    for name in ("averaging", "between", "selecting"):
-        keys = [k for k in large if k[2] == n and klass(large[k]) == name and k in small]
+    for name in SHARES:
+        keys = [k for k in large if k[2] == n and share_of(large[k]) == name and k in small]
         if not keys:
             continue
         need = [small[k]["needed"] / large[k]["needed"] for k in keys]

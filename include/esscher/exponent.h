@@ -1,4 +1,4 @@
-/* exponent.h : how many keys lie near a query, and hence when a head freezes.
+/* exponent.h : how many keys lie near a query, and hence when one has the weight.
  *
  * For a query q and keys k on the unit sphere let T = 1 - <q, k>. What attention at a large inverse
  * temperature beta does, with n keys, depends on one thing: how the probability of a near key
@@ -8,8 +8,8 @@
  *
  * Keys spread over an m-dimensional surface through q have alpha = m/2; a density that vanishes at
  * q like distance^p has (m+p)/2; a key that is a copy of q has 0 (Scaling Limits of Long-Context
- * Transformers, arXiv 2605.08505; THEORY.md 6). freezing.h says from which beta on n such keys are
- * frozen. Here alpha and c are estimated from keys that a user brings:
+ * Transformers, arXiv 2605.08505; THEORY.md 6). freezing.h says from which beta on attention
+ * over n such keys is single-key. Here alpha and c are estimated from keys that a user brings:
  *
  *   - Hill:       from the k nearest, (k-1)/sum ln(T_(k+1)/T_(i)). Twice it is the dimension by
  *                 Levina and Bickel, since distances are sqrt(2T). Unbiased for an exact power law.

@@ -1,6 +1,6 @@
-/* freezing.h : from which beta on n keys select a few, and from which on they are frozen.
+/* freezing.h : from which beta on attention over n keys is selective, and from which single-key.
  *
- * Attention over n keys averages, selects a few or is frozen (key_weights.h has the cut-offs, on
+ * Attention over n keys is averaging, selective or single-key (key_weights.h has the cut-offs, on
  * the exact E sum w^2 for n keys). Here those cut-offs become inverse temperatures: the beta at
  * which E sum w^2 passes them, for any law of keys on the sphere, and for keys of a user, of which
  * only the local exponent is known (exponent.h). Nothing is asymptotic: E sum w^2 is the integral
@@ -30,8 +30,8 @@ extern "C" {
 
 /* Where one word becomes the next. NaN: at no beta up to 1e50. */
 typedef struct es_scales {
-    double averages; /* up to this beta it averages; up to the next it selects a few */
-    double frozen;   /* from this beta on it is frozen: the freezing scale */
+    double averages; /* up to this beta it is averaging; up to the next selective */
+    double frozen;   /* from this beta on it is single-key: the freezing scale */
 } es_scales;
 
 /*! es_scales_of() : for n keys of a law, to 1e-6 of each. 10 to 100 ms.
@@ -67,8 +67,9 @@ typedef struct es_local_weights {
 ES_API es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_budget *budget,
                                      es_local_weights *out, es_error *err);
 
-/*! es_exponent_tokens() : the n up to which such keys are frozen at this beta: the same equation,
- *  solved for n. 0: never from 3 keys on; infinite: beyond 10^18. NaN as es_exponent_scales().
+/*! es_exponent_tokens() : the n up to which attention over such keys is single-key at this beta:
+ *  the same equation, solved for n. 0: never from 3 keys on; infinite: beyond 10^18. NaN as
+ *  es_exponent_scales().
  *  @return : ES_OK; ES_E_RANGE for beta; ES_E_LIMIT, ES_E_MEMORY. */
 ES_API es_status es_exponent_tokens(const es_exponent *e, double beta, es_budget *budget,
                                     double *out, es_error *err);

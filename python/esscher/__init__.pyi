@@ -193,7 +193,7 @@ def regimes(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """Keys on the sphere: does attention average, select or freeze?."""
+    """Keys on the sphere: averaging, selective or single-key attention."""
 
 def heat(
     *,
@@ -291,7 +291,7 @@ def exponent(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How near keys come to a query, and at which beta the head freezes."""
+    """How near keys come to a query, and at which beta a single key has the weight."""
 
 def context_fit(
     file: PathLike | Columns | None = None,
