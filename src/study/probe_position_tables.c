@@ -31,17 +31,19 @@ static const es_column class_columns[] = {
      "of queries with ESS < 2 by one of the first 4, median"},
     {"window_share", "w/n", "share", ES_FORMAT_SHORT,
      "of n, that a window must have for --error, median"},
-    {"averaging", "averaging", "heads", ES_FORMAT_COUNT,
+    {"averaging_heads", "averaging heads", "", ES_FORMAT_COUNT,
      "of them, those whose 95 % interval of ESS lies at or above 100 (two thirds of n, if that is "
      "less)"},
-    {"selective", "selective", "heads", ES_FORMAT_COUNT, "those where it lies between 2 and that"},
-    {"single_key_heads", "single-key", "heads", ES_FORMAT_COUNT, "those where it lies below 2"},
+    {"selective_heads", "selective heads", "", ES_FORMAT_COUNT,
+     "those where it lies between 2 and that"},
+    {"single_key_heads", "single-key heads", "", ES_FORMAT_COUNT, "those where it lies below 2"},
     {"meaning", "which means", "", ES_FORMAT_TEXT},
     {0}};
 const es_table_spec probe_head_places_table = {
     "position_classes", class_columns,
     ES_VIEW("Where the heads need to look",
-            "place heads window_error sink_mass window_share averaging selective single_key_heads "
+            "place heads window_error sink_mass window_share averaging_heads selective_heads "
+            "single_key_heads "
             "meaning",
             "at the longest n. " PLACES),
     .keys = "place"};
