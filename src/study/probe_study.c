@@ -109,6 +109,7 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
         ES_TRY(es_params_set(job->given, "look",
                              look_choices[causal ? PROBE_POSITIONS : PROBE_LIMITS], err));
     s->by_position = p->look == PROBE_POSITIONS;
+    es_answer_text(job->answer, "look", look_choices[p->look]);
     s->positions.error = p->error;
     return refuse_others(job, s->by_position, err);
 }
