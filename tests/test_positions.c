@@ -445,6 +445,24 @@ static void every_sum_is_that_of_plain_loops(void **state)
     check_head(70, 0, false);
 }
 
+/* A head `e` with the arrays of `d` whose queries, keys and values were changed: its weights and
+ * statistics. */
+static void run_dense(dense *e, const dense *d)
+{
+    fill(e);
+    e->seen = d->seen;
+    e->seen.scale = e->scale;
+    e->seen.output = e->y, e->seen.entropy = e->entropy, e->seen.top_weight = e->top;
+    e->seen.sum_squares = e->squares, e->seen.lse = e->lse;
+}
+
+static void free_dense_run(dense *e)
+{
+    double *const own[] = {e->score, e->plain, e->w, e->y, e->entropy, e->top, e->squares, e->lse};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        free(own[i]);
+}
+
 /* Weight that rests on a sink is no retrieval: of the queries whose weight is on one key, those
  * where it is one of the first 4 are counted apart. Keys are unit vectors, e0 the first and e1 the
  * others but one, e2; scores are 20 or 0, so that ESS is 1 within 1e-6. */
@@ -463,11 +481,7 @@ static void one_key_is_counted_apart_from_the_first_four(void **state)
             e.key[i * 3 + c] = c == (i == 0 ? 0 : i == OTHER ? 2 : 1);
             e.q[i * 3 + c] = c == (i % 2 ? 2 : 0) ? 20.0 : 0.0; /* odd ones look for key OTHER */
         }
-    fill(&e);
-    e.seen = d.seen;
-    e.seen.scale = 1.0;
-    e.seen.output = e.y, e.seen.entropy = e.entropy, e.seen.top_weight = e.top;
-    e.seen.sum_squares = e.squares, e.seen.lse = e.lse;
+    run_dense(&e, &d);
     assert_ok(es_positions_grid_of(&spec, &g, &err));
     double *x = room(g.numbers);
     assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
@@ -475,9 +489,43 @@ static void one_key_is_counted_apart_from_the_first_four(void **state)
     assert_true(x[es_positions_at(&g, last, ES_POSITIONS_SINGLE)] == 10.0);
     assert_true(x[es_positions_at(&g, last, ES_POSITIONS_ON_SINK)] == 9.0);
     free(x);
-    double *const more[] = {e.score, e.plain, e.w, e.y, e.entropy, e.top, e.squares, e.lse};
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        free(more[i]);
+    free_dense_run(&e);
+    dense_free(&d);
+}
+
+/* Weight on a sink says nothing about outputs: nine tenths are on the first key, whose value is 0,
+ * and the other keys share the rest. Values are 1 in the first half of the text and -1 in the
+ * second, so that the last 64 keys and the first 4 give other outputs than all keys do: by the last
+ * bin, 182 to 256 keys, -0.02 to -0.03 instead of 0.04 to 0, whose standard deviation is 0.03. */
+static void a_head_on_a_sink_may_need_far_keys(void **state)
+{
+    (void)state;
+    enum { N = 256 };
+    dense d = {.n = N, .k = 2, .dv = 1};
+    const es_positions_spec spec = {.length = N};
+    es_positions_grid g;
+    dense_new(&d, false);
+    dense e = {.n = N, .k = 2, .dv = 1, .scale = 1.0, .q = d.q, .key = d.key, .v = d.v};
+    e.plain_q = d.plain_q, e.plain_k = d.plain_k;
+    for (int64_t i = 0; i < N; i++) {
+        e.q[2 * i] = 1.0;
+        e.q[2 * i + 1] *= 0.01;
+        e.key[2 * i] = i == 0 ? log(9.0 * (N - 1.0)) : 0.0;
+        e.key[2 * i + 1] *= 0.01;
+        e.v[i] = i == 0 ? 0.0 : i < N / 2 ? 1.0 : -1.0;
+    }
+    run_dense(&e, &d);
+    assert_ok(es_positions_grid_of(&spec, &g, &err));
+    double *x = room(g.numbers);
+    assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
+    const int64_t last = g.bins - 1, window = 11;
+    assert_int_equal(g.window[window], 64);
+    const double count = x[es_positions_at(&g, last, ES_POSITIONS_COUNT)];
+    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_SINK)] / count > 0.89);
+    assert_true(sqrt(x[es_positions_error_at(&g, last, window)] /
+                     x[es_positions_at(&g, last, ES_POSITIONS_SPREAD)]) > 0.5);
+    free(x);
+    free_dense_run(&e);
     dense_free(&d);
 }
 
@@ -560,6 +608,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sum_is_that_of_plain_loops),
         cmocka_unit_test(one_key_is_counted_apart_from_the_first_four),
+        cmocka_unit_test(a_head_on_a_sink_may_need_far_keys),
         cmocka_unit_test(a_window_of_the_model_s_own),
         cmocka_unit_test(what_rotates_nothing_has_one_kind_of_scores),
         cmocka_unit_test(edges_are_powers_of_the_root_of_two),

@@ -2,7 +2,6 @@
  * 16). */
 #include <math.h>
 
-#include <esscher/key_weights.h>
 #include <esscher/multiple.h>
 
 #include "stats/special.h"

@@ -5,8 +5,7 @@
 #define LAST "over the queries with the longest contexts, the last row of the table by n"
 
 #define ERROR_64                                                                                   \
-    "error of the outputs if a query sees only the last 64 keys and the first 4, over the "        \
-    "outputs' "                                                                                    \
+    "error of the outputs if a query sees only the last 64 keys and the first 4, over their "      \
     "standard deviation"
 
 #define PLACES                                                                                     \
@@ -14,8 +13,7 @@
     "undecided: its 95 % interval over blocks contains 0.1 or 0.5"
 
 #define CONCENTRATIONS                                                                             \
-    "averaging: the 95 % interval of ESS lies at or above 100 (two thirds of n, if that is "       \
-    "less); "                                                                                      \
+    "averaging: 95 % interval of ESS at or above 100 (two thirds of n, if that is less); "         \
     "single-key: below 2; selective: between; undecided: it contains a cut-off"
 
 /* ---- columns: classes ---- */
@@ -31,17 +29,19 @@ static const es_column class_columns[] = {
      "of queries with ESS < 2 by one of the first 4, median"},
     {"window_share", "w/n", "share", ES_FORMAT_SHORT,
      "of n, that a window must have for --error, median"},
-    {"averaging", "averaging", "heads", ES_FORMAT_COUNT,
-     "of them, how many share the weight among many keys; " CONCENTRATIONS},
-    {"selective", "selective", "heads", ES_FORMAT_COUNT},
-    {"single_key_heads", "single-key", "heads", ES_FORMAT_COUNT},
+    {"averaging_heads", "averaging heads", "", ES_FORMAT_COUNT,
+     "of them, those whose 95 % interval of ESS lies at or above 100 (two thirds of n, if that is "
+     "less)"},
+    {"selective_heads", "selective heads", "", ES_FORMAT_COUNT,
+     "those where it lies between 2 and that"},
+    {"single_key_heads", "single-key heads", "", ES_FORMAT_COUNT, "those where it lies below 2"},
     {"meaning", "which means", "", ES_FORMAT_TEXT},
     {0}};
 const es_table_spec probe_head_places_table = {
     "position_classes", class_columns,
     ES_VIEW("Where the heads need to look",
-            "place heads window_error sink_mass window_share averaging selective single_key_heads "
-            "meaning",
+            "place heads window_error sink_mass window_share averaging_heads selective_heads "
+            "single_key_heads meaning",
             "at the longest n. " PLACES),
     .keys = "place"};
 

@@ -1,5 +1,6 @@
 /* probe_position_told.c : what the heads of a causal model do as their context grows, in sentences.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -43,19 +44,28 @@ static void tell_places(const telling *t)
         of[PROBE_NO_PLACE], (long long)t->p->blocks);
 }
 
+/* A share of queries; a few of thousands are no number worth its digits. */
+static void say_share(es_measured x, char out[ES_SAY_ROOM])
+{
+    if (x.value < 0.0005)
+        snprintf(out, ES_SAY_ROOM, "fewer than 0.001");
+    else
+        es_say_number(x.value, x.se, out);
+}
+
 /* Weight on one key may be retrieval; weight on a sink is none. */
 static void tell_sinks(const telling *t)
 {
     char mass[ES_SAY_ROOM], single[ES_SAY_ROOM], sink[ES_SAY_ROOM];
     es_say_number(t->f->sink_mass.value, t->f->sink_mass.se, mass);
-    es_say_number(t->f->single_key.value, t->f->single_key.se, single);
-    es_say_number(t->f->rests_on_sink.value, t->f->rests_on_sink.se, sink);
+    say_share(t->f->single_key, single);
+    say_share(t->f->rests_on_sink, sink);
     if (sees_first(t))
         es_answer_tell(t->answer,
                        "Sink mass (weight on the first 4 keys) is %s, mean over heads. In %s of "
                        "queries one other key holds most of the weight (ESS < 2); %s rest on one "
                        "of the first 4.",
-                       mass, single, t->f->rests_on_sink.value > 0.0 ? sink : "none");
+                       mass, single, sink);
     else
         es_answer_tell(t->answer,
                        "One key holds most of the weight (ESS < 2) in %s of queries, mean over "

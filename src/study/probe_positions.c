@@ -438,7 +438,7 @@ static void put_class(const making *m, probe_head_place place, double *room)
 {
     static const char *const medians[] = {"window_error", "sink_mass", "single_key",
                                           "rests_on_sink", "window_share"};
-    static const char *const counts[] = {"averaging", "selective", "single_key_heads"};
+    static const char *const counts[] = {"averaging_heads", "selective_heads", "single_key_heads"};
     static const es_regime of[] = {ES_REGIME_AVERAGING, ES_REGIME_SELECTIVE, ES_REGIME_SINGLE_KEY};
     const char *name = probe_place_name(place);
     const int64_t row = es_table_row(m->classes);

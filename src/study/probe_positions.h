@@ -9,11 +9,11 @@
 #ifndef ES_STUDY_PROBE_POSITIONS_H
 #define ES_STUDY_PROBE_POSITIONS_H
 
+#include <esscher/key_weights.h>
 #include <esscher/positions.h>
 
 #include "stats/average.h"
 #include "study/pool_params.h"
-#include "study/probe_classes.h"
 
 /* Blocks of the text and the stage they are cells of. */
 typedef struct probe_positions {
@@ -91,8 +91,8 @@ typedef enum probe_head_place {
 probe_head_place probe_place_of(es_measured window_error, int64_t blocks);
 const char *probe_place_name(probe_head_place place);
 
-/*! probe_concentration_of() : the class of a head by the ESS of its typical query alone; log_ess is
- *  the mean of ln 1/sum w^2 over blocks, of queries that see about n keys. */
+/*! probe_concentration_of() : es_regime_within() of the 95 % interval over blocks; log_ess is the
+ *  mean of ln 1/sum w^2 of queries that see about n keys. */
 es_regime probe_concentration_of(es_measured log_ess, double n, int64_t blocks);
 
 /* Does the effective context grow with n where n is largest? One cut-off, d ln w / d ln n = 0.2

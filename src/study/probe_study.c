@@ -109,6 +109,7 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
         ES_TRY(es_params_set(job->given, "look",
                              look_choices[causal ? PROBE_POSITIONS : PROBE_LIMITS], err));
     s->by_position = p->look == PROBE_POSITIONS;
+    es_answer_text(job->answer, "look", look_choices[p->look]);
     s->positions.error = p->error;
     return refuse_others(job, s->by_position, err);
 }
@@ -425,7 +426,7 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text wiki.txt --pool 20000000 --stream --out probe.run",
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
-    "esscher probe --model models/pebble --text wiki.txt --look positions --out pebble.run",
+    "esscher probe --model models/pebble --text wiki.txt --out pebble.run",
     NULL};
 
 const es_study es_study_probe = {

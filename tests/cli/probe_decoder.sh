@@ -35,11 +35,10 @@ probe --model mistral-window --json >b.json || exit 1
 for key in layers.2.heads.2.horizon layers.2.heads.2.rate_mean layers.2.heads.2.entropy layers.2.heads.2.top_mass layers.2.heads.2.ess; do
     get_json b.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json b.json $key)"
 done
-grep -c '"advice":"[^"]' b.json
+get_json b.json heads.3.advice heads.3.random_error
 get_json b.json skipped_first pools.0.blocks
 echo "$(get_json b.json pools.0.tokens) $(get_json b.json pools.0.blocks)" | awk '{ print $1 + 4 * $2 }' # tokens of the text
 get_json b.json heads.3.sink_first # positions tell
-get_json b.json heads.3.advice heads.3.random_error matter_most.0.advice matter_most.0.random_error # positions decide which keys to keep
 for head in 0 5 9; do get_json a.json position_heads.$head.effective_context.3 | awk '{ print ($1 <= 24 ? "within the window" : $1) }'; done
 # horizons from weights and covariance are those of plain queries and keys of single blocks, nearly: the texts are alike
 for head in 0 7 16; do

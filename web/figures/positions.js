@@ -252,7 +252,7 @@ function contexts(heads, positions, several) {
   const placeOf = new Map(heads.map((r) => [headName(r, several), r.place]));
   const rows = positions.filter((r) => r.effective_context > 0);
   const there = places.filter((place) => [...placeOf.values()].includes(place));
-  if (!rows.length) return [];
+  if (!rows.length || !there.length) return []; // older runs have no places
   const at = (r) => ({
     series: placeOf.get(headName(r, several)),
     x: r.n,
