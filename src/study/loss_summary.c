@@ -400,7 +400,7 @@ static void tell_cautions(const es_job *job, es_answer *a)
         es_answer_tell(
             a,
             "Caution: neighbouring blocks, %lld tokens apart, correlate by %.2f; ± is too "
-            "small, by a factor of about %.2g. %s",
+            "small, by a factor of %.2g or more. %s",
             (long long)near.apart, near.correlation,
             sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
             s->text.of ? "Bring more text." : "Take fewer blocks, far apart: --blocks.");
