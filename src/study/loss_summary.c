@@ -397,13 +397,12 @@ static void tell_cautions(const es_job *job, es_answer *a)
                        "--block, makes more of them.",
                        (long long)s->text.count);
     else if (near.positive)
-        es_answer_tell(
-            a,
-            "Caution: neighbouring blocks, %lld tokens apart, correlate by %.2f; ± is too "
-            "small, by a factor of %.2g or more. %s",
-            (long long)near.apart, near.correlation,
-            sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
-            s->text.of ? "Bring more text." : "Take fewer blocks, far apart: --blocks.");
+        es_answer_tell(a,
+                       "Caution: neighbouring blocks, %lld tokens apart, correlate by %.2f (by "
+                       "chance: 0 ± %.2f). ± is too small, by a factor of %.2g or more. %s",
+                       (long long)near.apart, near.correlation, near.chance,
+                       sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
+                       s->text.of ? "Bring more text." : "Take fewer blocks, far apart: --blocks.");
 }
 
 /* ---- the loss of every token ---- */
