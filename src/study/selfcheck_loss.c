@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "study/selfcheck_study.h"
 
-/* Ids of a block; blocks of the text, at most and at least: of B = 16 of 64 the interval is 13 %
- * too wide, because it knows nothing of a text that ends. */
+/* Ids of a block; blocks of the text, at most and at least: from 16 of 64 the interval is 15 % too
+ * wide, because it is about a text without end. */
 enum { LENGTH = 256, MOST = 512, FEWEST = 64 };
 
 static es_status read_text(const es_job *job, const es_tokenizer *tokenizer, es_blocks *out,
