@@ -525,7 +525,7 @@ static void close_study(es_job *job)
 
 static const char *const examples[] = {
     "esscher loss --model models/pebble --text book.txt",
-    "esscher loss --model models/pebble --text book.txt --window 16,64,256,1024 --sinks 0,4",
+    "esscher loss --model models/pebble --text book.txt --window 16,64,256,1024 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --policy top,heavy --keys 32,128 --blocks "
     "4",
     "esscher loss --model models/pebble --text book.txt --plan pebble.plan.json",
@@ -540,12 +540,16 @@ const es_study es_study_loss = {
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
         "before it, and gives the mean of -ln p in nats per token, in bits per byte of text, and "
-        "by the token's place in its block: how much more does it know with more behind it? "
-        "Standard errors are over blocks, and blocks are compared with themselves wherever two "
-        "settings are."
+        "by the token's place in its block. Blocks are taken evenly from the text, and standard "
+        "errors are over blocks; how neighbours correlate is given, because errors are too small "
+        "where they do. Two settings are compared on the same tokens."
         "\n\n"
-        "--window lets every query see its last W keys alone (and the first G, --sinks): what is "
-        "lost is what the context beyond W is worth to this model on this text. Any other policy "
+        "--window lets every query see its last W keys alone. Each window runs with the first 4 "
+        "keys kept and without them (--sinks for another number): only the cost with them is what "
+        "the context beyond W is worth, the rest is that of a lost sink. Beside both stands a "
+        "fresh text, of which the model reads only the last W to 2 W - 1 tokens. All of it is "
+        "about the next token of this text, not about retrieval: probe --look positions shows "
+        "which heads read further back. Any other policy "
         "of sparse attention goes by --policy and --keys, as in `sparse`, and a plan that says for "
         "every head which keys it keeps by --plan. Where losses determine "
         "it, L(c) = A c^-beta + gamma is fitted [numerical], as in context-fit; else the reason "
