@@ -11,6 +11,8 @@
 #include <esscher/npy.h>
 #include <esscher/study.h>
 
+#include "lab/loss.h"
+
 enum { BLOCKS = 3, LENGTH = 96, TOKENS = BLOCKS * (LENGTH - 1) };
 
 static const char model[] = ES_TESTS_DIR "/../models/pebble";
@@ -153,9 +155,9 @@ static void every_token_has_the_loss_of_plain_loops(void **state)
     static const es_dtype both[] = {ES_F32, ES_F64};
     for (int i = 0; i < 2; i++) {
         TOKENS_OF("full", both[i]);
-        TOKENS_OF("window 8", both[i], "window", "8");
+        TOKENS_OF("window 8", both[i], "window", "8", "sinks", "0");
         TOKENS_OF("window 32 + 4 sinks", both[i], "window", "32", "sinks", "4");
-        TOKENS_OF("full, scores times log", both[i], "score-scale", "log");
+        TOKENS_OF("full, scores times log", both[i], "score-scale", "log", "reference", "96");
         TOKENS_OF("full, scores times yarn", both[i], "score-scale", "yarn");
         TOKENS_OF("full, scores times 1.5", both[i], "score-scale", "1.5");
     }
@@ -179,7 +181,8 @@ static void settings_and_positions_are_means_of_tokens(void **state)
     es_answer *a = ASK(ES_F64, "ids", ids_file, "window", "8,16");
     const es_table *t = es_answer_find(a, "settings"), *all = es_answer_find(a, "positions");
     double m[2];
-    assert_int_equal(es_table_rows(t), 3);
+    assert_int_equal(es_table_rows(t), 5); /* windows with the first 4 keys, too */
+    assert_string_equal(es_table_get_text(t, 4, "setting"), "window 16 + 4 sinks");
     for (int i = 0; i < 3; i++) {
         const int64_t row = row_of(t, names[i]), first = row_of(all, names[i]);
         true_mean(names[i], NULL, 1, LENGTH, m);
@@ -250,6 +253,100 @@ static void text_begins_with_id_0_and_has_bytes(void **state)
     es_answer_free(a);
     a = ASK(ES_F64, "text", text, "block", "96", "start", "none", "blocks", "1");
     assert_near(lone(a, "tokens"), 95.0, 0.0); /* of 96: the first has nothing before it */
+    es_answer_free(a);
+}
+
+/* Of three whole blocks one is the second, taken from the middle; a text as long as asked for is
+ * what it was. The same of ids. */
+static void blocks_are_taken_evenly(void **state)
+{
+    (void)state;
+    char text[4096];
+    double m[2];
+    snprintf(text, sizeof text, "%s", golden_path("pebble/alice-line.txt"));
+    const char *const sources[][2] = {{"text", text}, {"ids", ids_file}};
+    for (int i = 0; i < 2; i++) {
+        es_answer *a = ASK(ES_F64, sources[i][0], sources[i][1], "block", "96", "blocks", "1");
+        es_answer *b = ASK(ES_F64, sources[i][0], sources[i][1], "block", "96", "blocks", "1",
+                           "blocks-from", "start");
+        for (int64_t block = 0; block < 2; block++) {
+            m[0] = 0.0;
+            for (int64_t p = 1; p < LENGTH; p++)
+                m[0] += true_loss("full", block, p) / (LENGTH - 1);
+            assert_near(lone(block ? a : b, "nll"), m[0], 1e-8);
+        }
+        assert_near(es_table_get(es_answer_find(a, "text"), 0, "of"), 3.0, 0.0);
+        es_answer_free(a);
+        es_answer_free(b);
+    }
+}
+
+/* ---- fresh texts ---- */
+
+/* Tokens 48 to 95 of a block, 16 at a time, as the last of a text of id 0 and 32 tokens; and as the
+ * block itself where that is as long. */
+static void a_fresh_text_is_a_text_of_the_last_tokens(void **state)
+{
+    (void)state;
+    enum { W = 16, FROM = LENGTH / 2 };
+    static const int32_t start[] = {0};
+    int32_t ids[LENGTH], piece[2 * W + 1] = {0};
+    double found[LENGTH - FROM], want[2 * W], full[LENGTH - 1], entropy[64], keys;
+    es_model *m;
+    for (size_t i = 0; i < LENGTH; i++)
+        ids[i] = (int32_t)json_integer_value(
+            json_array_get(json_array_get(json_object_get(reference, "ids"), 0), i));
+    assert_int_equal(ids[0], 0);
+    assert_ok(es_model_open(model, &(es_model_opts){.precision = ES_F64}, &m, &err));
+    const es_loss_block block = {.model = m, .ids = ids, .n = LENGTH};
+    es_fresh_text fresh = {.window = W, .from = FROM, .start = start, .n_start = 1};
+    assert_ok(es_loss_fresh(&block, &fresh, NULL, found, &err));
+    for (int64_t at = FROM; at < LENGTH; at += W) {
+        const es_loss_block own = {.model = m, .ids = piece, .n = 2 * W + 1};
+        memcpy(piece + 1, ids + at - W, 2 * W * sizeof *ids);
+        assert_ok(es_loss_run(&own, &(es_loss_setting){0}, NULL, want, entropy, &keys, &err));
+        for (int64_t i = 0; i < W; i++) /* of place W + 1 + i, whose loss is number W + i */
+            assert_near(found[at - FROM + i], want[W + i], 1e-12);
+    }
+    fresh.window = FROM;
+    assert_ok(es_loss_fresh(&block, &fresh, NULL, found, &err));
+    assert_ok(es_loss_run(&block, &(es_loss_setting){0}, NULL, full, entropy, &keys, &err));
+    for (int64_t i = FROM; i < LENGTH; i++)
+        assert_near(found[i - FROM], full[i - 1], 1e-12);
+    es_model_close(m);
+}
+
+/* The study has the same numbers, on the same tokens, with the id that begins its blocks. */
+static void windows_are_set_beside_fresh_texts(void **state)
+{
+    (void)state;
+    char text[4096];
+    snprintf(text, sizeof text, "%s", golden_path("pebble/alice-line.txt"));
+    es_answer *a = ASK(ES_F64, "text", text, "block", "96", "blocks", "3", "window", "8,48");
+    const es_table *t = es_answer_find(a, "windows");
+    assert_int_equal(es_table_rows(t), 2);
+    assert_near(es_table_get(t, 0, "sinks"), 4.0, 0.0);
+    assert_near(es_table_get(t, 0, "bare") - es_table_get(t, 0, "cost"), es_table_get(t, 0, "sink"),
+                1e-9);
+    assert_true(es_table_get(t, 0, "fresh") > 0.05); /* a dozen tokens are few */
+    assert_true(isnan(es_table_get(t, 1, "fresh"))); /* of half a block it would be the block */
+    es_answer_free(a);
+}
+
+/* R is what the model was trained on, 2048, whatever the block. */
+static void log_scales_refer_to_the_trained_context(void **state)
+{
+    (void)state;
+    es_answer *a = ASK(ES_F64, "ids", ids_file, "score-scale", "log");
+    es_answer *b = ASK(ES_F64, "ids", ids_file, "score-scale", "log", "reference", "2048");
+    assert_near(lone(a, "nll"), lone(b, "nll"), 0.0);
+    assert_non_null(strstr(es_answer_finding(a, 0),
+                           "Scores times ln i / ln 2048 (log), softer before place 2048, "));
+    es_answer_free(a);
+    es_answer_free(b);
+    a = ASK(ES_F64, "ids", ids_file, "score-scale", "log", "reference", "32");
+    assert_non_null(
+        strstr(es_answer_finding(a, 0), "softer before place 32 and sharper after it,"));
     es_answer_free(a);
 }
 
@@ -382,7 +479,8 @@ static void check_record(const char *text, const char *path)
     json_t *all = golden_file("pebble/expected.json");
     const json_t *want = json_object_get(all, text), *bins = json_object_get(want, "bins");
     const json_t *first = json_object_get(want, "first_block_nll");
-    es_answer *a = ASK(ES_F32, "text", path, "blocks", "4", "per-token", losses_file);
+    es_answer *a =
+        ASK(ES_F32, "text", path, "blocks", "4", "blocks-from", "start", "per-token", losses_file);
     const es_table *t = es_answer_find(a, "rows");
     es_array found;
     assert_near(lone(a, "nll"), golden_real(want, "nll"), 1e-4);
@@ -424,6 +522,10 @@ int main(void)
         cmocka_unit_test(settings_and_positions_are_means_of_tokens),
         cmocka_unit_test(a_window_is_the_policy_of_that_name),
         cmocka_unit_test(text_begins_with_id_0_and_has_bytes),
+        cmocka_unit_test(blocks_are_taken_evenly),
+        cmocka_unit_test(a_fresh_text_is_a_text_of_the_last_tokens),
+        cmocka_unit_test(windows_are_set_beside_fresh_texts),
+        cmocka_unit_test(log_scales_refer_to_the_trained_context),
         cmocka_unit_test(a_model_with_a_window_of_its_own),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(ids_that_are_none_are_refused),

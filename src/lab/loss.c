@@ -2,6 +2,7 @@
 #include "lab/loss.h"
 
 #include <math.h>
+#include <string.h>
 
 #include <esscher/attend.h>
 #include <esscher/equiangular.h>
@@ -132,5 +133,40 @@ es_status es_loss_run(const es_loss_block *b, const es_loss_setting *setting, co
             w.block.sparse ? mean_of(w.kept, c->layers * c->heads) : es_window_keys(&seen, b->n);
     }
     es_arena_free(&w.arena);
+    return status;
+}
+
+/* ---- a text of the last tokens ---- */
+
+/* Tokens [at, end) of the block as the last of a text that begins W before them. ids and losses
+ * have room for the block. */
+static es_status run_piece(const es_loss_block *b, const es_fresh_text *f, int64_t at, int64_t end,
+                           int32_t *ids, double *losses, const es_exec *exec, double *nll,
+                           es_error *err)
+{
+    const bool whole = at - f->window < f->n_start;
+    const int64_t first = whole ? 0 : at - f->window, before = whole ? 0 : f->n_start;
+    for (int64_t i = 0; i < before; i++)
+        ids[i] = f->start[i];
+    memcpy(ids + before, b->ids + first, (size_t)(end - first) * sizeof *ids);
+    const es_model_block piece = {.ids = ids, .n = before + end - first, .nll = losses};
+    ES_TRY(es_model_forward(b->model, &piece, 1, exec, err));
+    memcpy(nll, losses + before + at - first - 1, (size_t)(end - at) * sizeof *nll);
+    return ES_OK;
+}
+
+es_status es_loss_fresh(const es_loss_block *b, const es_fresh_text *f, const es_exec *exec,
+                        double *nll, es_error *err)
+{
+    es_arena arena = {.budget = exec ? exec->budget : NULL};
+    void *ids, *losses;
+    es_status status = es_arena_array(&arena, b->n, 1, sizeof(int32_t), "a text", &ids, err);
+    if (status == ES_OK)
+        status = es_arena_array(&arena, b->n, 1, sizeof(double), "a text", &losses, err);
+    for (int64_t at = f->from; at < b->n && status == ES_OK; at += f->window) {
+        const int64_t end = at + f->window < b->n ? at + f->window : b->n;
+        status = run_piece(b, f, at, end, ids, losses, exec, nll + at - f->from, err);
+    }
+    es_arena_free(&arena);
     return status;
 }

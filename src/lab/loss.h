@@ -50,4 +50,19 @@ es_status es_loss_run(const es_loss_block *block, const es_loss_setting *setting
                       const es_exec *exec, double *nll, double *entropy, double *keys,
                       es_error *err);
 
+/* What a model reads that is given nothing but the last tokens, as a text of its own. */
+typedef struct es_fresh_text {
+    int64_t window;       /* W: a token is predicted from W to 2 W - 1 tokens before it */
+    int64_t from;         /* the first token that is predicted, from >= W */
+    const int32_t *start; /* (n_start) ids that begin a text, as they begin the block */
+    int64_t n_start;
+} es_fresh_text;
+
+/*! es_loss_fresh() : nll (n - from) gets -ln p of the block's tokens at places `from` .. n - 1. W
+ * of them at a time are the second half of a text of 2 W tokens that begins with `start`; where
+ * that would begin before the block does, it is the block. Takes about the time of es_loss_run() on
+ *  2 (n - from) tokens. @return : as es_model_forward(). */
+es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, const es_exec *exec,
+                        double *nll, es_error *err);
+
 #endif

@@ -2,6 +2,7 @@
  * texts, each as long as it is. */
 #include "base/error.h"
 #include "model/sparse_head.h"
+#include "model/text_even.h"
 #include "study/budget_study.h"
 
 /* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
@@ -20,7 +21,7 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
     t->count = count < most ? count : most;
     ES_TRY(es_job_array(job, t->count, 1, sizeof *t->chosen, &t->chosen, err));
     for (int64_t b = 0; b < t->count; b++)
-        t->chosen[b] = whole[b * count / t->count];
+        t->chosen[b] = whole[es_even_block(b, t->count, count)];
     return ES_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "study/answer_kit.h"
+#include "model/text_even.h"
 #include "study/depth_study.h"
 
 static const char *const cell_columns[] = {"spread2", "error2", "own2", "gain2", "along2",
@@ -72,7 +73,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     s->blocks = count < p->blocks ? count : p->blocks;
     ES_TRY(es_job_array(job, s->blocks, 1, sizeof *s->chosen, &s->chosen, err));
     for (int64_t b = 0; b < s->blocks; b++)
-        s->chosen[b] = whole[b * count / s->blocks];
+        s->chosen[b] = whole[es_even_block(b, s->blocks, count)];
     return ES_OK;
 }
 

@@ -1,76 +1,74 @@
-/* loss_context.c : what context is worth: loss against window, the window that is enough, and the
- * power law of loss against context (THEORY 8) where the losses determine it.
+/* loss_context.c : what context is worth: loss against window, with and without the first keys, and
+ * as a fresh text; the window that is enough.
  *
- * Costs of windows are those of tokens in the second half of their block ("late"): a window of W
- * takes nothing from a token with fewer than W before it, and every window up to half a block takes
- * something from each of these. */
+ * A window without the first keys takes two things from a model: context, and the sinks that many
+ * heads rest on. Only its cost with the first keys in place is that of context; the difference is
+ * that of the sinks. Costs are those of late tokens, in the second half of their block: a window of
+ * W takes nothing from a token with fewer than W before it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/context.h>
-
 #include "base/error.h"
-#include "stats/special.h"
 #include "study/answer_kit.h"
 #include "study/loss_study.h"
 
-/* Settings whose windows are all that they differ in, increasing. */
-enum { MOST_WINDOWS = 256 };
-typedef struct group {
-    int64_t count, at[MOST_WINDOWS]; /* numbers of the settings */
-    const loss_setting *like;        /* the first of them */
-} group;
-
 /* ---- tables ---- */
+
+static const es_column window_columns[] = {
+    {"window", "window", "keys", ES_FORMAT_COUNT, "the last keys that a query sees"},
+    {"sinks", "first", "keys", ES_FORMAT_COUNT, "the first keys of the block, which it sees too"},
+    {"scale", "scale", "", ES_FORMAT_TEXT, "factor on scores, where there is one"},
+    {"cost", "context", "nats", ES_FORMAT_REAL,
+     "cost of the window with the first keys: what the context beyond it is worth. Tokens in the "
+     "second half of their block, less the model as it is; error over blocks",
+     .error = "cost_se"},
+    {"cost_ci.0", "context from", "nats", ES_FORMAT_REAL, "95 % interval, Student's t over blocks"},
+    {"cost_ci.1", "context to", "nats", ES_FORMAT_REAL},
+    {"sink", "sink", "nats", ES_FORMAT_REAL,
+     "what the first keys are worth beside the window: cost without them less cost with them",
+     .error = "sink_se"},
+    {"bare", "both", "nats", ES_FORMAT_REAL, "cost of the window without the first keys",
+     .error = "bare_se"},
+    {"fresh", "fresh text", "nats", ES_FORMAT_REAL,
+     "cost of reading only the last W to 2 W - 1 tokens, as a text of its own",
+     .error = "fresh_se"},
+    {"verdict", "verdict", "", ES_FORMAT_TEXT,
+     "costs more: than --enough, with 95 % confidence; enough: less, likewise; not excluded: "
+     "neither is shown; block too short: it is less than two windows"},
+    {0}};
+static const es_table_view window_views[] = {
+    {"What the context beyond a window is worth",
+     "window sinks scale cost sink bare fresh verdict"},
+    {"Intervals of the cost", "window sinks scale cost cost_ci.0 cost_ci.1", .more = true},
+    {0}};
+static const es_table_spec windows_table = {"windows", window_columns, window_views,
+                                            .keys = "window sinks scale"};
 
 static const es_column enough_columns[] = {
     {"sinks", "sinks", "keys", ES_FORMAT_COUNT, "first keys that are seen beside the window"},
     {"scale", "scale", "", ES_FORMAT_TEXT, "factor on scores"},
     {"window", "window", "keys", ES_FORMAT_COUNT,
-     "the smallest of the windows from which on all cost less than --enough"},
-    {"window_ci.0", "from", "keys", ES_FORMAT_COUNT,
-     "the smallest of which, with all that are larger, 95 % intervals of the cost do not exclude "
-     "it"},
-    {"window_ci.1", "to", "keys", ES_FORMAT_COUNT, "the smallest for which they make it sure"},
+     "the smallest of the windows from which on all are found to cost less than --enough"},
+    {"window_ci.0", "not excluded from", "keys", ES_FORMAT_COUNT,
+     "the smallest that, with all that are larger, is not shown to cost more: 95 % intervals"},
+    {"window_ci.1", "enough from", "keys", ES_FORMAT_COUNT,
+     "the smallest that, with all that are larger, is shown to cost less"},
     {"cost", "cost", "nats", ES_FORMAT_REAL,
      "of this window, over tokens in the second half of their block", .error = "cost_se"},
     {0}};
 static const es_table_spec enough_table = {
-    "enough", enough_columns, ES_VIEW("The smallest window that is enough"), .keys = "sinks scale"};
-
-static const es_column fit_columns[] = {
-    {"of", "loss against", "", ES_FORMAT_TEXT,
-     "position: loss by place in the block, octaves from 16 on, centres geometric. window: loss of "
-     "tokens in the second half of their block by window, weighed by the error of the difference "
-     "to the model as it is"},
-    {"sinks", "sinks", "keys", ES_FORMAT_COUNT},
-    {"scale", "scale", "", ES_FORMAT_TEXT},
-    {"points", "points", "", ES_FORMAT_COUNT},
-    {"beta", "beta", "", ES_FORMAT_REAL,
-     "exponent of L(c) = A c^-beta + gamma; errors by leaving blocks out in turn",
-     .error = "beta_se"},
-    {"beta_ci.0", "beta from", "", ES_FORMAT_REAL, "95 % interval, Student's t over blocks"},
-    {"beta_ci.1", "beta to", "", ES_FORMAT_REAL},
-    {"gamma", "gamma", "nats", ES_FORMAT_REAL, "loss that no context removes", .error = "gamma_se"},
-    {"A", "A", "", ES_FORMAT_REAL, "alpha^beta", .error = "A_se"},
-    {"doubling", "doubling", "", ES_FORMAT_REAL,
-     "2^-beta: the part of the excess L - gamma that is left when the context doubles"},
-    {"why", "why not", "", ES_FORMAT_TEXT, "what keeps the curve from being determined"},
-    {0}};
-static const es_table_spec fits_table = {
-    "fits", fit_columns,
-    ES_VIEW("Power law of loss against context", "of sinks scale points beta gamma why A doubling"),
-    .keys = "of sinks scale"};
+    "enough", enough_columns,
+    ES_VIEW("Windows that are not excluded", "sinks scale window_ci.0 window_ci.1 window cost",
+            .more = true),
+    .keys = "sinks scale"};
 
 /* ---- groups of windows ---- */
 
-/* The group that begins with setting `first`, which must be a window; those that belong to an
- * earlier one are not its first. */
-static bool find_group(const loss_state *s, int64_t first, group *out)
+bool loss_find_group(const loss_state *s, int64_t first, loss_group *out)
 {
     const loss_setting *like = &s->settings[first];
-    *out = (group){.like = like};
+    *out = (loss_group){.like = like};
     if (!like->lab.window)
         return false;
     for (int64_t k = 1; k < s->count; k++) {
@@ -79,46 +77,152 @@ static bool find_group(const loss_state *s, int64_t first, group *out)
             continue;
         if (k < first)
             return false;
-        if (out->count < MOST_WINDOWS)
+        if (out->count < LOSS_WINDOWS)
             out->at[out->count++] = k;
     }
     return true;
 }
 
-static loss_mean late_cost(const es_job *job, int64_t setting)
+int64_t loss_window_at(const loss_state *s, const loss_group *g, int64_t i)
 {
-    const loss_state *s = job->state;
-    return loss_cost(job, setting, s->longest / 2, s->longest);
+    return s->settings[g->at[i]].lab.window;
 }
 
-/* ---- what it is worth ---- */
+/* The setting that differs from `like` in its sinks alone, of which it has none; -1: there is none.
+ */
+static int64_t without_sinks(const loss_state *s, const loss_setting *like)
+{
+    for (int64_t k = 1; k < s->count; k++) {
+        const loss_setting *x = &s->settings[k];
+        if (x->lab.window == like->lab.window && !x->lab.sinks &&
+            strcmp(x->scale, like->scale) == 0)
+            return k;
+    }
+    return -1;
+}
 
-/* "With the first 4 tokens in sight and scores times log, context", or "Context". */
-static void say_beginning(const group *g, char out[LOSS_ROOM])
+static int64_t fresh_of(const loss_state *s, int64_t window)
+{
+    for (int64_t i = 0; i < s->n_fresh; i++)
+        if (s->fresh[i] == window)
+            return i;
+    return -1;
+}
+
+/* Is every late token further from the start of its block than the window reaches? */
+static bool reaches_all(const loss_state *s, int64_t window) { return window <= loss_late(s); }
+
+/* ---- what a window costs ---- */
+
+typedef enum verdict { UNKNOWN, MORE, ENOUGH, NOT_EXCLUDED, TOO_SHORT } verdict;
+
+static verdict judge(const es_job *job, int64_t setting)
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const loss_mean m = loss_less(job, setting, 0);
+    if (!reaches_all(s, s->settings[setting].lab.window))
+        return TOO_SHORT;
+    if (m.blocks < 2)
+        return UNKNOWN;
+    return m.low > p->enough ? MORE : m.high < p->enough ? ENOUGH : NOT_EXCLUDED;
+}
+
+static void put_window(const es_job *job, int64_t setting, es_table *t)
+{
+    static const char *const words[] = {"", "costs more", "enough", "not excluded",
+                                        "block too short"};
+    const loss_state *s = job->state;
+    const loss_setting *x = &s->settings[setting];
+    const int64_t row = es_table_row(t), fresh = fresh_of(s, x->lab.window);
+    const int64_t bare = without_sinks(s, x);
+    const loss_mean m = loss_less(job, setting, 0);
+    const verdict v = judge(job, setting);
+    es_table_count(t, row, "window", x->lab.window);
+    es_table_count(t, row, "sinks", x->lab.sinks);
+    es_table_text(t, row, "scale", x->lab.scale ? x->scale : NULL);
+    es_put(t, row, {"cost", m.value}, {"cost_se", m.se}, {"cost_ci.0", m.low},
+           {"cost_ci.1", m.high});
+    if (bare >= 0 && bare != setting) {
+        const loss_mean both = loss_less(job, bare, 0), sink = loss_less(job, bare, setting);
+        es_put(t, row, {"bare", both.value}, {"bare_se", both.se}, {"sink", sink.value},
+               {"sink_se", sink.se});
+    }
+    if (fresh >= 0 && !x->lab.scale) {
+        const loss_mean f = loss_fresh_cost(job, fresh);
+        es_put(t, row, {"fresh", f.value}, {"fresh_se", f.se});
+    }
+    if (v != UNKNOWN)
+        es_table_text(t, row, "verdict", words[v]);
+}
+
+/* ---- which windows are enough ---- */
+
+typedef enum bound { LOW, VALUE, HIGH } bound;
+
+/* Place in the group of the smallest window from which on the bound of every cost is below
+ * `enough`; count if there is none. */
+static int64_t smallest(const es_job *job, const loss_group *g, bound which, double enough)
+{
+    int64_t at = g->count;
+    for (int64_t i = g->count - 1; i >= 0; i--) {
+        const loss_mean m = loss_less(job, g->at[i], 0);
+        const double x = which == LOW ? m.low : which == HIGH ? m.high : m.value;
+        if (!(x < enough))
+            break;
+        at = i;
+    }
+    return at;
+}
+
+static void put_enough(const es_job *job, const loss_group *g, es_table *t)
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const int64_t at = smallest(job, g, VALUE, p->enough);
+    const int64_t low = smallest(job, g, LOW, p->enough), high = smallest(job, g, HIGH, p->enough);
+    const int64_t row = es_table_row(t);
+    es_table_count(t, row, "sinks", g->like->lab.sinks);
+    es_table_text(t, row, "scale", g->like->scale);
+    if (low < g->count)
+        es_table_count(t, row, "window_ci.0", loss_window_at(s, g, low));
+    if (high < g->count)
+        es_table_count(t, row, "window_ci.1", loss_window_at(s, g, high));
+    if (at == g->count)
+        return;
+    const loss_mean m = loss_less(job, g->at[at], 0);
+    es_table_count(t, row, "window", loss_window_at(s, g, at));
+    es_put(t, row, {"cost", m.value}, {"cost_se", m.se});
+}
+
+/* ---- sentences ---- */
+
+enum { LIST_ROOM = 1024 };
+
+/* "With the first 4 tokens kept, context", "With scores times log, context", or "Context". */
+static void say_beginning(const loss_group *g, char out[LOSS_ROOM])
 {
     const long long sinks = g->like->lab.sinks;
-    if (sinks && g->like->lab.scale)
-        snprintf(out, LOSS_ROOM,
-                 "With the first %lld tokens in sight and scores times %.40s, context", sinks,
+    char scale[LOSS_ROOM / 2] = "";
+    if (g->like->lab.scale)
+        snprintf(scale, sizeof scale, "%sscores times %.40s", sinks ? " and " : "With ",
                  g->like->scale);
-    else if (sinks)
-        snprintf(out, LOSS_ROOM, "With the first %lld token%s in sight, context", sinks,
-                 sinks == 1 ? "" : "s");
-    else if (g->like->lab.scale)
-        snprintf(out, LOSS_ROOM, "With scores times %.40s, context", g->like->scale);
+    if (sinks)
+        snprintf(out, LOSS_ROOM, "With the first %lld token%s kept%s, context", sinks,
+                 sinks == 1 ? "" : "s", scale);
     else
-        snprintf(out, LOSS_ROOM, "Context");
+        snprintf(out, LOSS_ROOM, *scale ? "%s, context" : "%sContext", scale);
 }
 
-static void tell_worth(const es_job *job, const group *g, es_answer *a)
+static void tell_worth(const es_job *job, const loss_group *g, es_answer *a)
 {
     const loss_state *s = job->state;
-    char list[1536] = "", begin[LOSS_ROOM], cost[ES_SAY_ROOM], window[ES_SAY_ROOM];
+    char list[LIST_ROOM] = "", begin[LOSS_ROOM], cost[ES_SAY_ROOM], window[ES_SAY_ROOM];
     for (int64_t i = 0; i < g->count; i++) {
-        const int64_t W = s->settings[g->at[i]].lab.window;
-        const loss_mean m = late_cost(job, g->at[i]);
+        const int64_t W = loss_window_at(s, g, i);
+        const loss_mean m = loss_less(job, g->at[i], 0);
         const size_t used = strlen(list);
-        if (2 * W > s->longest || used + 200 > sizeof list)
+        if (!reaches_all(s, W) || used + 200 > sizeof list)
             continue;
         es_say_number(m.value, m.se, cost);
         es_say_size((double)W, window);
@@ -130,281 +234,120 @@ static void tell_worth(const es_job *job, const group *g, es_answer *a)
     }
     say_beginning(g, begin);
     if (*list)
-        es_answer_tell(a,
-                       "%s %s (every layer sees so many keys; tokens at places %lld to %lld of "
-                       "their blocks).",
-                       begin, list, (long long)(s->longest / 2), (long long)s->longest - 1);
+        es_answer_tell(a, "%s %s.", begin, list);
 }
 
-/* ---- which window is enough ---- */
-
-typedef enum bound { LOW, VALUE, HIGH } bound;
-
-/* Place in the group of the smallest window from which on the bound of every cost is below
- * `enough`; count if there is none. */
-static int64_t smallest(const es_job *job, const group *g, bound which, double enough)
-{
-    int64_t at = g->count;
-    for (int64_t i = g->count - 1; i >= 0; i--) {
-        const loss_mean m = late_cost(job, g->at[i]);
-        const double x = which == LOW ? m.low : which == HIGH ? m.high : m.value;
-        if (!(x < enough))
-            break;
-        at = i;
-    }
-    return at;
-}
-
-static int64_t window_at(const loss_state *s, const group *g, int64_t i)
-{
-    return s->settings[g->at[i]].lab.window;
-}
-
-static void say_confidence(const es_job *job, const group *g, double enough, char out[LOSS_ROOM])
+/* Appends "16, 64 and 256 cost more": windows of the group with this verdict, if there are any. */
+static void say_windows(const es_job *job, const loss_group *g, verdict which, const char *one,
+                        const char *several, char out[LIST_ROOM])
 {
     const loss_state *s = job->state;
-    const int64_t low = smallest(job, g, LOW, enough), high = smallest(job, g, HIGH, enough);
-    out[0] = '\0';
-    if (s->text.count < 2 || low == g->count)
-        return;
-    if (high == g->count)
-        snprintf(out, LOSS_ROOM, "; with 95 %% confidence it is %lld or more",
-                 (long long)window_at(s, g, low));
-    else if (low == high)
-        snprintf(out, LOSS_ROOM, ", with 95 %% confidence");
-    else
-        snprintf(out, LOSS_ROOM, "; with 95 %% confidence it is one from %lld to %lld",
-                 (long long)window_at(s, g, low), (long long)window_at(s, g, high));
+    int64_t count = 0, total = 0;
+    for (int64_t i = 0; i < g->count; i++)
+        total += judge(job, g->at[i]) == which;
+    for (int64_t i = 0; i < g->count; i++) {
+        const size_t used = strlen(out);
+        if (judge(job, g->at[i]) != which || used + 80 > LIST_ROOM)
+            continue;
+        const char *before = count ? (count + 1 == total ? " and " : ", ") : used ? "; " : "";
+        snprintf(out + used, LIST_ROOM - used, "%s%lld", before,
+                 (long long)loss_window_at(s, g, i));
+        count++;
+    }
+    if (count)
+        snprintf(out + strlen(out), LIST_ROOM - strlen(out), " %s", total == 1 ? one : several);
 }
 
-static void put_enough(const es_job *job, const group *g, es_table *t, es_answer *a)
+/* What the costs exclude, and what they are not about. */
+static void tell_verdicts(const es_job *job, const loss_group *g, es_answer *a)
 {
     const loss_params *p = job->params;
+    char list[LIST_ROOM] = "";
+    say_windows(job, g, MORE, "costs more", "cost more", list);
+    say_windows(job, g, NOT_EXCLUDED, "is not excluded", "are not excluded", list);
+    say_windows(job, g, ENOUGH, "costs less", "cost less", list);
+    if (*list)
+        es_answer_tell(
+            a,
+            "Windows at a tolerance of %g nats, with 95 %% confidence: %s. This is about "
+            "the next token, not about retrieval: esscher probe --look positions shows "
+            "which heads read further back.",
+            p->enough, list);
+}
+
+/* The window beside which the first keys are worth most: what of its cost is theirs, and what a
+ * fresh text costs instead. */
+static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
+{
     const loss_state *s = job->state;
-    const int64_t at = smallest(job, g, VALUE, p->enough);
-    const int64_t low = smallest(job, g, LOW, p->enough), high = smallest(job, g, HIGH, p->enough);
-    const int64_t row = es_table_row(t);
-    char cost[ES_SAY_ROOM], sure[LOSS_ROOM], sinks[ES_SAY_ROOM] = "";
-    es_table_count(t, row, "sinks", g->like->lab.sinks);
-    es_table_text(t, row, "scale", g->like->scale);
-    if (low < g->count)
-        es_table_count(t, row, "window_ci.0", window_at(s, g, low));
-    if (high < g->count)
-        es_table_count(t, row, "window_ci.1", window_at(s, g, high));
-    if (g->like->lab.sinks)
-        snprintf(sinks, sizeof sinks, " with %lld sinks", (long long)g->like->lab.sinks);
-    if (at == g->count) {
-        es_answer_tell(a, "None of these windows%s costs less than %g nats per token.", sinks,
-                       p->enough);
-        return;
+    const long long G = g->like->lab.sinks;
+    int64_t at = -1;
+    loss_mean sink = {0};
+    char cost[ES_SAY_ROOM], part[ES_SAY_ROOM], fresh[LIST_ROOM] = "";
+    for (int64_t i = 0; i < g->count; i++) {
+        const int64_t bare = without_sinks(s, &s->settings[g->at[i]]);
+        const loss_mean m = loss_less(job, bare, g->at[i]);
+        if (reaches_all(s, loss_window_at(s, g, i)) && (at < 0 || m.value > sink.value)) {
+            at = i;
+            sink = m;
+        }
     }
-    const loss_mean m = late_cost(job, g->at[at]);
-    es_table_count(t, row, "window", window_at(s, g, at));
-    es_put(t, row, {"cost", m.value}, {"cost_se", m.se});
-    say_confidence(job, g, p->enough, sure);
-    es_answer_tell(a,
-                   "The smallest of these windows%s that costs less than %g nats per token is %lld "
-                   "(%s)%s.",
-                   sinks, p->enough, (long long)window_at(s, g, at),
-                   es_say_number(m.value, m.se, cost), sure);
+    if (at < 0)
+        return;
+    const int64_t W = loss_window_at(s, g, at), number = fresh_of(s, W);
+    const loss_mean both = loss_less(job, without_sinks(s, &s->settings[g->at[at]]), 0);
+    if (number >= 0) {
+        const loss_mean f = loss_fresh_cost(job, number);
+        snprintf(fresh, sizeof fresh, " A fresh text of the last %lld to %lld tokens costs %s.",
+                 (long long)W, (long long)(2 * W - 1), es_say_number(f.value, f.se, part));
+    }
+    es_say_number(both.value, both.se, cost);
+    es_say_number(sink.value, sink.se, part);
+    if (sink.low > 0.0)
+        es_answer_tell(
+            a,
+            "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, %s, "
+            "is the lost sink, not context.%s",
+            G, (long long)W, cost, 100.0 * sink.value / both.value, part, fresh);
+    else
+        es_answer_tell(a,
+                       "Without the first %lld tokens no window costs measurably more: %s nats at "
+                       "most, window %lld.%s",
+                       G, part, (long long)W, fresh);
+}
+
+/* ---- all together ---- */
+
+/* Sentences are about the windows with the most sinks, scores as they are if that was asked for. */
+static bool is_told(const loss_state *s, const loss_group *g)
+{
+    const es_loss_setting *last = &s->settings[s->count - 1].lab;
+    for (int64_t k = 1; k < s->count; k++)
+        if (s->settings[k].lab.window && s->settings[k].lab.sinks == last->sinks)
+            return &s->settings[k] == g->like;
+    return false;
 }
 
 es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
 {
     const loss_state *s = job->state;
-    group *g;
+    const bool sinks = s->settings[s->count - 1].lab.sinks > 0;
+    loss_group *g;
     ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
-    for (int64_t k = 1; k < s->count; k++)
-        if (find_group(s, k, g)) {
-            tell_worth(job, g, answer);
-            if (g->count > 1)
-                put_enough(job, g, es_answer_table(answer, &enough_table), answer);
-        }
-    return ES_OK;
-}
-
-/* ---- the power law ---- */
-
-enum { POINTS = MOST_WINDOWS, FIRST_PLACE = 16, FEWEST_POINTS = 5 };
-
-typedef struct curve {
-    double c[POINTS], L[POINTS], se[POINTS];
-    int64_t count;
-} curve;
-
-static void add_point(curve *x, double c, double L, double se)
-{
-    if (x->count == POINTS)
-        return;
-    x->c[x->count] = c;
-    x->L[x->count] = L;
-    x->se[x->count++] = se;
-}
-
-/* By place in the block, without block `skip`. Octaves are narrow enough: the mean of c^-1/2 over
- * one is its value at the centre to 2 %. */
-static void curve_of_positions(const es_job *job, int64_t skip, curve *out)
-{
-    const loss_state *s = job->state;
-    for (int64_t from = FIRST_PLACE; from < s->longest; from *= 2) {
-        const int64_t to = 2 * from < s->longest ? 2 * from : s->longest;
-        const loss_mean m = loss_without(job, skip, s->asked, -1, from, to);
-        if (2 * (to - from) > from && m.tokens) /* half an octave, or the centre is none */
-            add_point(out, sqrt((double)from * (double)to), m.value, m.se);
-    }
-}
-
-/* The text is as hard in every window: what is uncertain of the curve is the difference. */
-static void curve_of_windows(const es_job *job, int64_t skip, const group *g, curve *out)
-{
-    const loss_state *s = job->state;
-    const int64_t from = s->longest / 2, to = s->longest;
-    for (int64_t i = 0; i < g->count; i++) {
-        const int64_t W = window_at(s, g, i);
-        if (2 * W <= s->longest)
-            add_point(out, (double)W, loss_without(job, skip, g->at[i], -1, from, to).value,
-                      loss_without(job, skip, g->at[i], 0, from, to).se);
-    }
-}
-
-/* The curve of a group of windows, or of positions (g NULL). Its points have no errors where there
- * is one block. @return : as es_context_fit_points(). */
-static es_status fit_without(const es_job *job, int64_t skip, const group *g, curve *x,
-                             es_context_fit *out, es_error *err)
-{
-    const loss_state *s = job->state;
-    x->count = 0;
-    if (g)
-        curve_of_windows(job, skip, g, x);
-    else
-        curve_of_positions(job, skip, x);
-    if (x->count < FEWEST_POINTS)
-        return es_fail(err, ES_E_EMPTY, "loss.points", "ask for more windows, or longer blocks",
-                       "%lld contexts are too few for a curve of three parameters and its error",
-                       (long long)x->count);
-    return es_context_fit_points(x->c, x->L, s->text.count - (skip >= 0) > 1 ? x->se : NULL,
-                                 x->count, NULL, job->exec.budget, NULL, out, err);
-}
-
-/* Points share their text, so that their errors are not those of independent numbers: blocks are
- * left out in turn, and what that does to A, beta and gamma are their errors, (B - 1)/B times the
- * sum of squares. @return : false if there are fewer than three blocks, or the law is not
- * determined without one of them: then it hangs on that block. */
-static bool jackknife(const es_job *job, const group *g, curve *x, es_context_fit *fit)
-{
-    const loss_state *s = job->state;
-    const int64_t least = g ? s->longest / 2 : FIRST_PLACE; /* ids of a block that has a say */
-    double sums[3] = {0.0}, squares[3] = {0.0}, se[3], B = 0.0;
-    es_error ignored;
-    for (int64_t b = 0; b < s->text.count; b++) {
-        es_context_fit part;
-        if (loss_length(s, b) <= least)
+    for (int64_t k = 1; k < s->count; k++) {
+        if (!loss_find_group(s, k, g))
             continue;
-        B += 1.0;
-        if (s->text.count < 3 || fit_without(job, b, g, x, &part, &ignored) != ES_OK)
-            return false;
-        const double off[] = {part.A - fit->A, part.beta - fit->beta, part.gamma - fit->gamma};
-        for (int i = 0; i < 3; i++) {
-            sums[i] += off[i];
-            squares[i] += off[i] * off[i];
-        }
+        if (!sinks || g->like->lab.sinks)
+            for (int64_t i = 0; i < g->count; i++)
+                put_window(job, g->at[i], es_answer_table(answer, &windows_table));
+        if (g->count > 1)
+            put_enough(job, g, es_answer_table(answer, &enough_table));
+        if (!is_told(s, g))
+            continue;
+        tell_worth(job, g, answer);
+        tell_verdicts(job, g, answer);
+        if (g->like->lab.sinks && !g->like->lab.scale)
+            tell_sinks(job, g, answer);
     }
-    if (B < 3.0)
-        return false;
-    for (int i = 0; i < 3; i++)
-        se[i] = sqrt(fmax(0.0, squares[i] - sums[i] * sums[i] / B) * (B - 1.0) / B);
-    const double half = se[1] * es_student_quantile(B - 1.0, 0.025);
-    fit->A_se = se[0];
-    fit->beta_se = se[1];
-    fit->gamma_se = se[2];
-    fit->beta_low = fit->beta - half;
-    fit->beta_high = fit->beta + half;
-    return true;
-}
-
-/* "the window with 4 sinks, scores times log" */
-static void say_group(const group *g, char out[LOSS_ROOM])
-{
-    const long long sinks = g->like->lab.sinks;
-    snprintf(out, LOSS_ROOM, "the window");
-    if (sinks)
-        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), " with %lld sink%s", sinks,
-                 sinks == 1 ? "" : "s");
-    if (g->like->lab.scale)
-        snprintf(out + strlen(out), LOSS_ROOM - strlen(out), ", scores times %.40s",
-                 g->like->scale);
-}
-
-static void put_fit(const es_context_fit *f, es_table *t, int64_t row)
-{
-    es_put(t, row, {"beta", f->beta}, {"beta_se", f->beta_se}, {"beta_ci.0", f->beta_low},
-           {"beta_ci.1", f->beta_high}, {"gamma", f->gamma}, {"gamma_se", f->gamma_se}, {"A", f->A},
-           {"A_se", f->A_se}, {"doubling", f->halving});
-}
-
-static void tell_fit(const es_context_fit *f, const char *of, es_answer *a)
-{
-    char beta[ES_SAY_ROOM], gamma[ES_SAY_ROOM];
-    es_answer_tell(
-        a,
-        "Against %s the loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma "
-        "= %s: doubling the context leaves %.3g %% of the excess over gamma.",
-        of, es_say_number(f->beta, f->beta_se, beta), es_say_number(f->gamma, f->gamma_se, gamma),
-        100.0 * f->halving);
-}
-
-/* Columns that say what a row is about, and the same in words. */
-static int64_t put_curve(const group *g, int64_t points, es_table *t, char what[LOSS_ROOM])
-{
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "of", g ? "window" : "position");
-    es_table_count(t, row, "points", points);
-    snprintf(what, LOSS_ROOM, "the position");
-    if (!g)
-        return row;
-    es_table_count(t, row, "sinks", g->like->lab.sinks);
-    es_table_text(t, row, "scale", g->like->scale);
-    say_group(g, what);
-    return row;
-}
-
-/* A curve that the losses do not determine is said to be that, with the reason; anything else that
- * goes wrong is wrong. */
-static es_status put_law(es_job *job, const group *g, curve *x, es_answer *a, es_error *err)
-{
-    es_table *t = es_answer_table(a, &fits_table);
-    es_context_fit fit;
-    char what[LOSS_ROOM];
-    const es_status status = fit_without(job, -1, g, x, &fit, err);
-    const int64_t row = put_curve(g, x->count, t, what);
-    const char *why = err ? err->message : "";
-    if (status == ES_OK && jackknife(job, g, x, &fit)) {
-        put_fit(&fit, t, row);
-        tell_fit(&fit, what, a);
-        return ES_OK;
-    }
-    if (status == ES_OK)
-        why = ((const loss_state *)job->state)->text.count < 3
-                  ? "it takes three blocks to tell its error"
-                  : "with all blocks it is determined, without one of them it is not";
-    else if (status != ES_E_NUMERIC && status != ES_E_EMPTY && status != ES_E_RANGE)
-        return status;
-    es_table_text(t, row, "why", why);
-    es_answer_tell(a, "No power law of loss against %s: %s.", what, why);
-    return ES_OK;
-}
-
-es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err)
-{
-    const loss_state *s = job->state;
-    curve *x;
-    group *g;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *x, &x, err));
-    ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
-    if (s->longest > 2 * FIRST_PLACE)
-        ES_TRY(put_law(job, NULL, x, answer, err));
-    for (int64_t k = 1; k < s->count; k++)
-        if (find_group(s, k, g) && g->count > 1)
-            ES_TRY(put_law(job, g, x, answer, err));
     return ES_OK;
 }

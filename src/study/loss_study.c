@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "stats/average.h"
-#include "stats/special.h"
 #include "store/file.h"
 #include "study/answer_kit.h"
 #include "study/pool_params.h"
@@ -29,8 +27,9 @@ static const es_param params[] = {
      FIELD(ids)},
     {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
      .min = 2, .max = 1e9, .unit = "tokens", .otherwise = "the model's positions"},
-    {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks, the first so many", FIELD(blocks), .min = 1,
-     .max = 1e9, .otherwise = "all there are"},
+    {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
+     FIELD(blocks), .min = 1, .max = 1e9, .otherwise = "all there are"},
+    ES_BLOCKS_FROM_PARAM(loss_params, from),
     {"start", 0, ES_PARAM_TEXT, "ID", "the id that begins each block, or none", FIELD(start),
      .otherwise = "what the tokenizer puts before a text, else its bos_token"},
     {"window", 0, ES_PARAM_COUNTS, "GRID",
@@ -38,20 +37,23 @@ static const es_param params[] = {
      "one number: the part of that name",
      FIELD(window), .min = 1, .max = 1e12, .unit = "keys", .increasing = true},
     {"sinks", 0, ES_PARAM_COUNTS, "GRID",
-     "and the first G keys, of a block; each of the numbers in turn with every window",
+     "and the first G keys of a block; each of the numbers in turn with every window, and always 0 "
+     "and one number above: what a window costs is context only if the first keys stay",
      FIELD(sinks), .min = 0, .max = 1e12, .unit = "keys", .increasing = true,
-     .otherwise = "0; with --policy what it is published with"},
+     .otherwise = "0,4; with --policy what it is published with"},
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
      "factors on the scores of the query at place i, counted from 1, with commas between them: "
-     "none; log, ln i / ln R; logn, the same, but 1 up to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
+     "none; log, ln i / ln R, softer before place R and sharper after it; logn, the same, but 1 up "
+     "to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
      "of N; or a number",
      FIELD(score_scale), .otherwise = "none"},
     {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
      .max = 1e12, .unit = "tokens",
-     .otherwise = "the block for log, an eighth of it for logn and yarn"},
+     .otherwise =
+         "what the model was trained on for log, an eighth of the block for logn and yarn"},
     {"enough", 0, ES_PARAM_NUMBER, "NATS",
      "a window is enough if it costs less than this, in nats per token", FIELD(enough), .min = 1e-9,
      .max = 100.0, .standard = "0.01"},
@@ -118,6 +120,14 @@ typedef struct scales {
     int64_t count;
 } scales;
 
+/* Positions that the model was trained on: those before rotary positions were stretched. */
+static double trained_context(const es_model_config *c)
+{
+    const es_rotary *r = &c->rotary;
+    const bool stretched = r->width && *r->type && strcmp(r->type, "default") != 0;
+    return stretched && r->original > 1.0 ? r->original : (double)c->positions;
+}
+
 static es_status read_scale(const es_job *job, const char *word, es_loss_setting *out,
                             es_error *err)
 {
@@ -125,7 +135,8 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
     const loss_state *s = job->state;
     const double n = (double)s->longest;
     char *end;
-    *out = (es_loss_setting){.reference = p->reference ? (double)p->reference : n};
+    *out = (es_loss_setting){.reference =
+                                 p->reference ? (double)p->reference : trained_context(s->config)};
     if (strcmp(word, "none") == 0)
         return ES_OK;
     if (strcmp(word, "log") == 0) {
@@ -204,30 +215,72 @@ static void add_settings(es_job *job, const es_loss_setting *keys, const scales 
     }
 }
 
-/* Windows with each number of sinks. One that is wider than what the model itself looks back would
- * be another model. */
-static es_status add_windows(es_job *job, const scales *list, es_error *err)
+enum { USUAL_SINKS = 4 };
+
+/* Does the model itself see the first keys from the end of the longest block? */
+static bool sees_sinks(const loss_state *s)
+{
+    return !s->config->window || s->config->window >= s->longest;
+}
+
+/* Numbers of sinks to run windows with: those asked for, and always 0 and one above, if the model
+ * sees sinks: what the first keys are worth is the difference. out has room for two more than were
+ * asked for. */
+static int64_t list_sinks(const loss_params *p, const loss_state *s, int64_t *out)
+{
+    int64_t count = 0;
+    out[count++] = 0;
+    for (int64_t i = 0; i < p->sinks.count; i++)
+        if (p->sinks.counts[i] > 0)
+            out[count++] = p->sinks.counts[i];
+    if (count == 1 && sees_sinks(s))
+        out[count++] = USUAL_SINKS;
+    return count;
+}
+
+/* One that is wider than what the model itself looks back would be another model. */
+static es_status check_window(const loss_state *s, int64_t window, int64_t sinks, es_error *err)
+{
+    if (s->config->window && window > s->config->window)
+        return es_refuse(err, "loss.window", "smaller windows",
+                         "--window %lld: the model itself sees the last %lld keys",
+                         (long long)window, (long long)s->config->window);
+    if (sinks && !sees_sinks(s))
+        return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
+                         "--sinks %lld: of blocks of %lld tokens the model itself sees the "
+                         "last %lld only, and no first keys",
+                         (long long)sinks, (long long)s->longest, (long long)s->config->window);
+    return ES_OK;
+}
+
+/* Windows with each number of sinks; below half a block, where it is no whole block, also as fresh
+ * texts. */
+static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks, const scales *list,
+                             es_error *err)
 {
     const loss_params *p = job->params;
     loss_state *s = job->state;
-    const int64_t sinks = p->sinks.count ? p->sinks.count : 1;
-    for (int64_t g = 0; g < sinks; g++)
+    for (int64_t g = 0; g < n_sinks; g++)
         for (int64_t w = 0; w < p->window.count; w++) {
-            const es_loss_setting keys = {.window = p->window.counts[w],
-                                          .sinks = p->sinks.count ? p->sinks.counts[g] : 0};
-            if (s->config->window && keys.window > s->config->window)
-                return es_refuse(err, "loss.window", "smaller windows",
-                                 "--window %lld: the model itself sees the last %lld keys",
-                                 (long long)keys.window, (long long)s->config->window);
-            if (s->config->window && s->config->window < s->longest && keys.sinks)
-                return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
-                                 "--sinks %lld: of blocks of %lld tokens the model itself sees the "
-                                 "last %lld only, and no first keys",
-                                 (long long)keys.sinks, (long long)s->longest,
-                                 (long long)s->config->window);
+            const es_loss_setting keys = {.window = p->window.counts[w], .sinks = sinks[g]};
+            ES_TRY(check_window(s, keys.window, keys.sinks, err));
             add_settings(job, &keys, list);
         }
+    ES_TRY(es_job_array(job, p->window.count, 1, sizeof *s->fresh, &s->fresh, err));
+    for (int64_t w = 0; w < p->window.count; w++)
+        if (2 * p->window.counts[w] < s->longest)
+            s->fresh[s->n_fresh++] = p->window.counts[w];
     return ES_OK;
+}
+
+/* The only setting that was asked for: of one window, with the sinks that were asked for or 4. */
+static int64_t find_asked(const loss_params *p, const loss_state *s, int64_t n_scales)
+{
+    if (p->policy.names || s->plan || !p->window.count)
+        return s->count == 2 ? 1 : 0;
+    const bool none = p->sinks.count && p->sinks.counts[0] == 0;
+    return p->window.count == 1 && p->sinks.count <= 1 && n_scales == 1 ? none ? 1 : s->count - 1
+                                                                        : 0;
 }
 
 static es_status add_policies(es_job *job, const es_policies *policies, const scales *list,
@@ -257,7 +310,9 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
         p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
         ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
     }
-    const int64_t windows = p->window.count * (p->sinks.count ? p->sinks.count : 1);
+    int64_t *sinks;
+    ES_TRY(es_job_array(job, p->sinks.count + 2, 1, sizeof *sinks, &sinks, err));
+    const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
     ES_TRY(es_job_array(job, 2 + windows + policies.count, asked->count, sizeof *s->settings,
                         &s->settings, err));
     add_settings(job, &full, &none);
@@ -266,10 +321,10 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
     else if (p->policy.names)
         ES_TRY(add_policies(job, &policies, asked, err));
     else if (p->window.count)
-        ES_TRY(add_windows(job, asked, err));
+        ES_TRY(add_windows(job, sinks, n_sinks, asked, err));
     else
         add_settings(job, &full, asked);
-    s->asked = s->count == 2 ? 1 : 0;
+    s->asked = find_asked(p, s, asked->count);
     return ES_OK;
 }
 
@@ -280,6 +335,8 @@ int64_t loss_length(const loss_state *s, int64_t block)
     return s->text.start[block + 1] - s->text.start[block];
 }
 
+int64_t loss_late(const loss_state *s) { return s->longest / 2; }
+
 /* A cell: losses of as many tokens as the longest block has, zeros after those of a shorter one;
  * entropies of the layers; keys. */
 static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->config->layers + 1; }
@@ -287,7 +344,7 @@ static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->confi
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_cell(job, 0, setting * s->text.count + block);
+    return es_job_cell(job, LOSS_BLOCKS, setting * s->text.count + block);
 }
 
 const double *loss_entropy(const es_job *job, int64_t setting, int64_t block)
@@ -302,16 +359,28 @@ double loss_keys(const es_job *job, int64_t setting, int64_t block)
     return loss_entropy(job, setting, block)[s->config->layers];
 }
 
+const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block)
+{
+    const loss_state *s = job->state;
+    return es_job_cell(job, LOSS_FRESH, fresh * s->text.count + block);
+}
+
+static es_loss_block block_of(const es_job *job, int64_t block)
+{
+    const loss_state *s = job->state;
+    return (es_loss_block){.model = s->model,
+                           .ids = s->text.ids + s->text.start[block],
+                           .n = loss_length(s, block),
+                           .number = block,
+                           .seed = job->seed};
+}
+
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
                            es_error *err)
 {
     const loss_state *s = job->state;
     const int64_t block = cell % s->text.count;
-    const es_loss_block b = {.model = s->model,
-                             .ids = s->text.ids + s->text.start[block],
-                             .n = loss_length(s, block),
-                             .number = block,
-                             .seed = job->seed};
+    const es_loss_block b = block_of(job, block);
     double *entropy = out + s->longest - 1;
     memset(out, 0, (size_t)cell_rows(s) * sizeof *out);
     if (b.n < 2)
@@ -320,103 +389,17 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, doubl
                        entropy + s->config->layers, err);
 }
 
-/* ---- means over tokens ---- */
-
-/* Sums over tokens of one block, of which several make a mean. */
-typedef struct loss_sum {
-    double sum, count;
-} loss_sum;
-
-static loss_sum sum_over(const es_job *job, int64_t setting, int64_t base, int64_t block,
-                         int64_t from, int64_t to)
+static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
 {
     const loss_state *s = job->state;
-    const int64_t n = loss_length(s, block), end = to < n ? to : n;
-    const double *x = loss_tokens(job, setting, block);
-    const double *y = base >= 0 ? loss_tokens(job, base, block) : NULL;
-    loss_sum t = {0};
-    for (int64_t i = from < 1 ? 1 : from; i < end; i++) {
-        t.sum += x[i - 1] - (y ? y[i - 1] : 0.0);
-        t.count += 1.0;
-    }
-    return t;
-}
-
-/* 95 % by Student's t of the blocks. */
-static void add_interval(loss_mean *m)
-{
-    const double half =
-        m->blocks > 1 ? m->se * es_student_quantile((double)m->blocks - 1.0, 0.025) : (double)NAN;
-    m->low = m->value - half;
-    m->high = m->value + half;
-}
-
-loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
-                       int64_t to)
-{
-    const loss_state *s = job->state;
-    loss_mean m = {0};
-    double sum = 0.0, count = 0.0, scatter = 0.0;
-    for (int64_t b = 0; b < s->text.count; b++) {
-        if (b == skip)
-            continue;
-        const loss_sum t = sum_over(job, setting, base, b, from, to);
-        sum += t.sum;
-        count += t.count;
-        m.blocks += t.count > 0.0;
-    }
-    m.tokens = (int64_t)count;
-    m.value = sum / count;
-    for (int64_t b = 0; b < s->text.count; b++) {
-        if (b == skip)
-            continue;
-        const loss_sum t = sum_over(job, setting, base, b, from, to);
-        scatter += pow(t.sum - t.count * m.value, 2.0);
-    }
-    m.se = es_block_se(scatter, count, m.blocks);
-    add_interval(&m);
-    return m;
-}
-
-loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to)
-{
-    return loss_without(job, -1, setting, -1, from, to);
-}
-
-loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to)
-{
-    return loss_without(job, -1, setting, 0, from, to);
-}
-
-/* A difference of two ratios over the same blocks: to first order its error is that of the sum of
- * what each block adds to both. Blocks that lack one of the bins tell of the other alone. */
-loss_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
-                    int64_t end)
-{
-    const loss_state *s = job->state;
-    const loss_mean a = loss_over(job, setting, from, to), b = loss_over(job, setting, then, end);
-    loss_mean m = {.value = a.value - b.value, .tokens = a.tokens + b.tokens};
-    double scatter = 0.0;
-    for (int64_t i = 0; i < s->text.count; i++) {
-        const loss_sum x = sum_over(job, setting, -1, i, from, to);
-        const loss_sum y = sum_over(job, setting, -1, i, then, end);
-        const double off = (x.sum - x.count * a.value) / (double)a.tokens -
-                           (y.sum - y.count * b.value) / (double)b.tokens;
-        scatter += off * off;
-        m.blocks += x.count > 0.0 && y.count > 0.0;
-    }
-    m.se = es_block_se(scatter, 1.0, m.blocks);
-    add_interval(&m);
-    return m;
-}
-
-int loss_bins(int64_t length, loss_bin *bins)
-{
-    int count = 0;
-    for (int64_t from = 1, to = LOSS_FIRST_BIN; from < length && count < LOSS_BINS;
-         from = to, to *= 2)
-        bins[count++] = (loss_bin){from, to < length ? to : length};
-    return count;
+    const es_loss_block b = block_of(job, cell % s->text.count);
+    const es_fresh_text fresh = {.window = s->fresh[cell / s->text.count],
+                                 .from = loss_late(s),
+                                 .start = s->start,
+                                 .n_start = s->n_start};
+    memset(out, 0, (size_t)(s->longest - loss_late(s)) * sizeof *out);
+    return es_loss_fresh(&b, &fresh, exec, out, err);
 }
 
 /* ---- what it takes ---- */
@@ -444,6 +427,14 @@ static double setting_flops(const loss_state *s, int64_t setting)
     for (int64_t b = 0; b < s->text.count; b++)
         flops += block_flops(s, &s->settings[setting].lab, loss_length(s, b));
     return flops;
+}
+
+/* A block of late tokens in texts of 2 W. */
+static double fresh_flops(const loss_state *s, int64_t fresh)
+{
+    static const es_loss_setting full = {0};
+    const int64_t W = s->fresh[fresh], late = s->longest - loss_late(s);
+    return ceil((double)late / (double)W) * block_flops(s, &full, 2 * W);
 }
 
 static double cell_weight(const es_job *job, int64_t cell)
@@ -476,11 +467,14 @@ static double work_bytes(const es_job *job)
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const loss_state *s = job->state;
-    const double cells = 8.0 * (double)(s->count * s->text.count) * (double)cell_rows(s);
+    const double late = (double)(s->n_fresh * s->text.count) * (double)(s->longest - loss_late(s));
+    const double cells = 8.0 * ((double)(s->count * s->text.count) * (double)cell_rows(s) + late);
     double flops = 0.0;
     (void)err;
     for (int64_t i = 0; i < s->count; i++)
         flops += setting_flops(s, i);
+    for (int64_t i = 0; i < s->n_fresh; i++)
+        flops += (double)s->text.count * fresh_flops(s, i);
     *out = (es_cost){.flops = flops,
                      .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 8.0 * (double)s->tokens + 4096.0 * (double)s->count,
@@ -504,13 +498,21 @@ static es_status open_study(es_job *job, es_error *err)
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
     ES_TRY(make_settings(job, p, s, err));
-    return es_job_stage(
+    ES_TRY(es_job_array(job, s->text.count, 1, sizeof *s->sums, &s->sums, err));
+    ES_TRY(es_job_stage(
         job,
         &(es_stage){"blocks", .phase = "predicting text", .noun = "blocks and settings",
                     .cells = s->count * s->text.count, .rows = cell_rows(s), .cols = 1,
                     .columns = cell_columns, .alone = side_by_side(s),
                     .flops = setting_flops(s, 0) / (double)s->text.count,
                     .weight = side_by_side(s) ? NULL : cell_weight, .run = run_block},
+        err));
+    return es_job_stage(
+        job,
+        &(es_stage){"fresh", .phase = "predicting fresh texts", .noun = "blocks and windows",
+                    .cells = s->n_fresh * s->text.count, .rows = s->longest - loss_late(s),
+                    .cols = 1, .columns = cell_columns, .alone = side_by_side(s),
+                    .flops = s->n_fresh ? fresh_flops(s, 0) : 0.0, .run = run_fresh},
         err);
 }
 
@@ -525,7 +527,7 @@ static void close_study(es_job *job)
 
 static const char *const examples[] = {
     "esscher loss --model models/pebble --text book.txt",
-    "esscher loss --model models/pebble --text book.txt --window 16,64,256,1024 --sinks 0,4",
+    "esscher loss --model models/pebble --text book.txt --window 16,64,256,1024 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --policy top,heavy --keys 32,128 --blocks "
     "4",
     "esscher loss --model models/pebble --text book.txt --plan pebble.plan.json",
@@ -540,12 +542,16 @@ const es_study es_study_loss = {
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
         "before it, and gives the mean of -ln p in nats per token, in bits per byte of text, and "
-        "by the token's place in its block: how much more does it know with more behind it? "
-        "Standard errors are over blocks, and blocks are compared with themselves wherever two "
-        "settings are."
+        "by the token's place in its block. Blocks are taken evenly from the text, and standard "
+        "errors are over blocks; how neighbours correlate is given, because errors are too small "
+        "where they do. Two settings are compared on the same tokens."
         "\n\n"
-        "--window lets every query see its last W keys alone (and the first G, --sinks): what is "
-        "lost is what the context beyond W is worth to this model on this text. Any other policy "
+        "--window lets every query see its last W keys alone. Each window runs with the first 4 "
+        "keys kept and without them (--sinks for another number): only the cost with them is what "
+        "the context beyond W is worth, the rest is that of a lost sink. Beside both stands a "
+        "fresh text, of which the model reads only the last W to 2 W - 1 tokens. All of it is "
+        "about the next token of this text, not about retrieval: probe --look positions shows "
+        "which heads read further back. Any other policy "
         "of sparse attention goes by --policy and --keys, as in `sparse`, and a plan that says for "
         "every head which keys it keeps by --plan. Where losses determine "
         "it, L(c) = A c^-beta + gamma is fitted [numerical], as in context-fit; else the reason "

@@ -88,9 +88,16 @@ static const es_column text_columns[] = {
      "ids of a block, with the one that begins it"},
     {"tokens", "predicted", "tokens", ES_FORMAT_COUNT},
     {"bytes", "bytes", "bytes", ES_FORMAT_COUNT, "of the text that these stand for"},
+    {"of", "whole blocks of the text", "", ES_FORMAT_COUNT,
+     "that the blocks were taken from evenly"},
+    {"apart", "start to start", "tokens", ES_FORMAT_COUNT,
+     "from a block to the next that was taken, mean"},
+    {"neighbours", "correlation of neighbours", "", ES_FORMAT_REAL,
+     "of mean losses of blocks that follow each other here; of independent blocks it is 0, to this "
+     "error. Clearly above 0: errors over blocks are too small",
+     .error = "neighbours_se"},
     {0}};
-static const es_table_spec text_table = {"text", text_columns, ES_VIEW("Text", .more = true),
-                                         .record = true};
+static const es_table_spec text_table = {"text", text_columns, ES_VIEW("Text"), .record = true};
 
 /* ---- entropy ---- */
 
@@ -200,7 +207,7 @@ static void put_setting(const es_job *job, int64_t k, es_table *t)
     if (!k)
         return;
     const loss_mean cost = loss_cost(job, k, 1, s->longest);
-    const loss_mean late = loss_cost(job, k, s->longest / 2, s->longest);
+    const loss_mean late = loss_less(job, k, 0);
     es_put(t, row, {"cost", cost.value}, {"cost_se", cost.se}, {"cost_ci.0", cost.low},
            {"cost_ci.1", cost.high}, {"late", late.value}, {"late_se", late.se});
 }
@@ -229,6 +236,13 @@ static void put_text(const es_job *job, es_answer *a)
     es_table_count(t, row, "tokens", s->tokens);
     if (s->bytes)
         es_table_count(t, row, "bytes", s->bytes);
+    if (s->text.of)
+        es_table_count(t, row, "of", s->text.of);
+    const loss_neighbours near = loss_neighbours_of(job, s->asked);
+    if (s->text.count > 1)
+        es_table_count(t, row, "apart", (int64_t)near.apart);
+    if (!isnan(near.correlation))
+        es_put(t, row, {"neighbours", near.correlation}, {"neighbours_se", near.chance});
 }
 
 /* The answer in one place, for programs: of the setting that was asked for. */
@@ -254,55 +268,79 @@ static void tell_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_mean m = loss_over(job, s->asked, 1, s->longest);
-    char loss[ES_SAY_ROOM], bits[ES_SAY_ROOM] = "";
+    char loss[ES_SAY_ROOM], bits[ES_SAY_ROOM] = "", of[ES_SAY_ROOM] = "";
     if (s->bytes)
         snprintf(bits, sizeof bits, ", %.4g bits per byte", bits_per_byte(s, &m));
-    es_answer_tell(a, "The loss%s%s is %s nats per token%s: %lld tokens in %lld block%s of %s%lld.",
-                   s->asked ? " with " : "", s->asked ? s->settings[s->asked].name : "",
-                   es_say_number(m.value, m.se, loss), bits, (long long)m.tokens,
-                   (long long)s->text.count, s->text.count == 1 ? "" : "s",
-                   s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ",
-                   (long long)s->longest);
+    if (s->text.of > s->text.count)
+        snprintf(of, sizeof of, ", evenly from %lld", (long long)s->text.of);
+    es_answer_tell(
+        a, "The loss%s%s is %s nats per token%s: %lld tokens in %lld block%s of %s%lld%s.",
+        s->asked ? " with " : "", s->asked ? s->settings[s->asked].name : "",
+        es_say_number(m.value, m.se, loss), bits, (long long)m.tokens, (long long)s->text.count,
+        s->text.count == 1 ? "" : "s",
+        s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest, of);
 }
 
-/* Do later tokens profit from what stands before them? */
+/* Where in a block is the loss lowest? */
 static void tell_positions(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     loss_bin bins[LOSS_BINS];
     const int count = loss_bins(s->longest, bins);
-    char fall[ES_SAY_ROOM];
+    const loss_bin *best = &bins[0], *last = &bins[count - 1];
+    char low[ES_SAY_ROOM], more[ES_SAY_ROOM], rest[LOSS_ROOM] = "";
     if (count < 3)
         return;
-    const loss_bin *first = &bins[0], *last = &bins[count - 1];
-    const loss_mean m = loss_fall(job, s->asked, first->from, first->to, last->from, last->to);
-    es_say_number(fabs(m.value), m.se, fall);
-    es_answer_tell(
-        a,
-        "Tokens at places %lld to %lld of a block are predicted %s nats %s than those at "
-        "%lld to %lld%s.",
-        (long long)last->from, (long long)last->to - 1, fall, m.value > 0.0 ? "better" : "worse",
-        (long long)first->from, (long long)first->to - 1,
-        may_be_chance(&m) ? ", which may be chance" : "");
+    for (int i = 1; i < count; i++)
+        if (loss_over(job, s->asked, bins[i].from, bins[i].to).value <
+            loss_over(job, s->asked, best->from, best->to).value)
+            best = &bins[i];
+    const loss_mean m = loss_over(job, s->asked, best->from, best->to);
+    if (best != last) {
+        const loss_mean rise = loss_fall(job, s->asked, last->from, last->to, best->from, best->to);
+        snprintf(rest, sizeof rest, "; places %lld to %lld have %s more%s", (long long)last->from,
+                 (long long)last->to - 1, es_say_number(rise.value, rise.se, more),
+                 may_be_chance(&rise) ? ", which may be chance" : "");
+    }
+    es_answer_tell(a, "The loss is lowest at places %lld to %lld of a block, %s nats per token%s.",
+                   (long long)best->from, (long long)best->to - 1,
+                   es_say_number(m.value, m.se, low), rest);
+}
+
+/* "ln i / ln 2048 (log), which softens attention before place 2048 and sharpens it after". */
+static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOSS_ROOM])
+{
+    const loss_state *s = job->state;
+    const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
+    const char *name = full ? x->scale : x->name;
+    const double R = x->lab.reference,
+                 factor = es_score_factor(&x->lab, s->longest - 1, s->longest);
+    const bool past = (double)s->longest > R; /* the last query stands at place `longest` */
+    if (x->lab.scale == ES_SCALE_LOG)
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g (%s), softer before place %.6g%s,", R, name, R,
+                 past ? " and sharper after it" : "");
+    else if (x->lab.scale == ES_SCALE_LOGN)
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from place %.6g on (%s), sharper there,", R, R,
+                 name);
+    else
+        snprintf(out, 2 * LOSS_ROOM, "%.4g (%s), %s everywhere,", factor, name,
+                 factor > 1.0   ? "sharper"
+                 : factor < 1.0 ? "softer"
+                                : "the same");
 }
 
 /* What a scale does to the model at the same keys: entropy and loss. */
 static void tell_scale(const es_job *job, int64_t k, es_answer *a)
 {
     const loss_state *s = job->state;
-    const loss_setting *x = &s->settings[k];
     const loss_mean m = loss_cost(job, k, 1, s->longest);
     const es_measured was = entropy_of(job, 0, -1), is = entropy_of(job, k, -1);
-    const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
-    char what[LOSS_ROOM], cost[ES_SAY_ROOM];
-    if (x->lab.scale == ES_SCALE_LOG || x->lab.scale == ES_SCALE_LOGN)
-        snprintf(what, sizeof what, "ln i / ln %.6g", x->lab.reference);
-    else
-        snprintf(what, sizeof what, "%.4g", es_score_factor(&x->lab, s->longest - 1, s->longest));
+    char what[2 * LOSS_ROOM], cost[ES_SAY_ROOM];
+    say_scale(job, &s->settings[k], what);
     es_answer_tell(a,
-                   "Scores times %s (%s) %s the loss by %s nats per token%s; the mean entropy of "
+                   "Scores times %s %s the loss by %s nats per token%s; the mean entropy of "
                    "attention goes from %.4g to %.4g nats.",
-                   what, full ? x->scale : x->name, m.value > 0.0 ? "raise" : "lower",
+                   what, m.value > 0.0 ? "raise" : "lower",
                    es_say_number(fabs(m.value), m.se, cost),
                    may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
 }
@@ -335,7 +373,7 @@ static void tell_plan(const es_job *job, int64_t k, es_answer *a)
     const loss_state *s = job->state;
     const loss_params *p = job->params;
     const loss_mean m = loss_cost(job, k, 1, s->longest);
-    const loss_mean late = loss_cost(job, k, s->longest / 2, s->longest);
+    const loss_mean late = loss_less(job, k, 0);
     char plan[ES_PLAN_ROOM], cost[ES_SAY_ROOM], rest[ES_SAY_ROOM];
     es_answer_tell(a,
                    "By %s, the loss is %s nats per token %s%s; %s in the second half of a block. A "
@@ -349,6 +387,7 @@ static void tell_plan(const es_job *job, int64_t k, es_answer *a)
 static void tell_cautions(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
+    const loss_neighbours near = loss_neighbours_of(job, s->asked);
     if (s->text.count == 1)
         es_answer_tell(a, "Caution: there is one block, and so no error; more text, or a smaller "
                           "--block, makes several.");
@@ -357,6 +396,13 @@ static void tell_cautions(const es_job *job, es_answer *a)
                        "Caution: errors are those of %lld blocks alone; more text, or a smaller "
                        "--block, makes more of them.",
                        (long long)s->text.count);
+    else if (near.positive)
+        es_answer_tell(a,
+                       "Caution: neighbouring blocks, %lld tokens apart, correlate by %.2f (by "
+                       "chance: 0 ± %.2f). ± is too small, by a factor of %.2g or more. %s",
+                       (long long)near.apart, near.correlation, near.chance,
+                       sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
+                       s->text.of ? "Bring more text." : "Take fewer blocks, far apart: --blocks.");
 }
 
 /* ---- the loss of every token ---- */
@@ -382,21 +428,26 @@ static es_status write_tokens(const es_job *job, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Three findings are read; the tables have the rest. */
+static bool may_tell(const es_answer *a) { return !es_answer_finding(a, 2); }
+
 es_status loss_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const loss_params *p = job->params;
     const loss_state *s = job->state;
     put_answer(job, answer);
     ES_TRY(loss_put_context(job, answer, err));
-    tell_loss(job, answer);
-    for (int64_t k = 1; k < s->count; k++)
+    for (int64_t k = 1; k < s->count && may_tell(answer); k++)
         if (s->settings[k].lab.scale)
             tell_scale(job, k, answer);
         else if (s->settings[k].lab.plan)
             tell_plan(job, k, answer);
         else if (s->settings[k].lab.policy.policy)
             tell_policy(job, k, answer);
-    tell_positions(job, answer);
+    if (may_tell(answer))
+        tell_loss(job, answer);
+    if (may_tell(answer))
+        tell_positions(job, answer);
     es_table *t = s->count > 1 ? es_answer_table(answer, &settings_table) : NULL;
     for (int64_t k = 0; t && k < s->count; k++)
         put_setting(job, k, t);

@@ -5,6 +5,7 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
+#include "model/text_even.h"
 #include "study/loss_study.h"
 
 /* ---- text ---- */
@@ -38,11 +39,9 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
 {
     const loss_params *p = job->params;
     loss_state *s = job->state;
-    int32_t start[ES_TOKENIZER_SPECIALS];
-    int64_t count;
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
     ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
-    ES_TRY(find_start(job, start, &count, err));
+    ES_TRY(find_start(job, s->start, &s->n_start, err));
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = p->texts.at,
                                  .n_texts = p->texts.count,
@@ -50,12 +49,13 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
                                  .vocab = s->config->vocab,
                                  .invalid = (es_text_invalid)p->invalid,
                                  .running = true,
-                                 .start = start,
-                                 .n_start = count,
-                                 .most = p->blocks};
+                                 .start = s->start,
+                                 .n_start = s->n_start,
+                                 .most = p->blocks,
+                                 .from = (es_blocks_from)p->from};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
-    if (count)
-        es_answer_count(job->answer, "start_id", start[0]);
+    if (s->n_start)
+        es_answer_count(job->answer, "start_id", s->start[0]);
     return ES_OK;
 }
 
@@ -75,7 +75,8 @@ static es_status take_id(const es_array *array, int64_t at, int64_t vocab, const
     return ES_OK;
 }
 
-/* One row is cut into blocks; a rest of one id predicts nothing and is left out. */
+/* One row is cut into blocks; a rest of one id predicts nothing and is left out. If blocks are
+ * taken evenly, from `b->of` whole ones of all rows, others are passed over. */
 static es_status cut_row(es_job *job, const es_array *array, int64_t row, int64_t length,
                          es_error *err)
 {
@@ -88,6 +89,9 @@ static es_status cut_row(es_job *job, const es_array *array, int64_t row, int64_
         int32_t *to = b->ids + b->start[b->count];
         if (p->blocks && b->count == p->blocks)
             return ES_OK;
+        if (b->of && (n < length || row * (cols / length) + from / length !=
+                                        es_even_block(b->count, p->blocks, b->of)))
+            continue;
         for (int64_t i = 0; i < n; i++)
             ES_TRY(take_id(array, row * cols + from + i, s->config->vocab, p->ids, &to[i], err));
         b->start[b->count + 1] = b->start[b->count] + n;
@@ -98,12 +102,15 @@ static es_status cut_row(es_job *job, const es_array *array, int64_t row, int64_
 
 static es_status cut_ids(es_job *job, const es_array *array, int64_t length, es_error *err)
 {
+    const loss_params *p = job->params;
     loss_state *s = job->state;
     const int64_t cols = array->shape[array->rank - 1];
-    const int64_t rows = array->rank == 2 ? array->shape[0] : 1;
+    const int64_t rows = array->rank == 2 ? array->shape[0] : 1, whole = rows * (cols / length);
     es_blocks *b = &s->text;
     void *memory;
     *b = (es_blocks){.budget = job->exec.budget};
+    if (p->blocks && p->blocks <= whole && p->from == ES_BLOCKS_EVEN)
+        b->of = whole;
     ES_TRY(es_mem_array(b->budget, rows, cols, sizeof *b->ids, "token ids", &memory, err));
     b->ids = memory;
     ES_TRY(es_mem_array(b->budget, rows * (cols / length + 1) + 1, 1, sizeof *b->start, "blocks",

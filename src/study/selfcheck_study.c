@@ -163,13 +163,26 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 /* ---- what is asked ---- */
 
-/* Only rates of heads take a pool of hidden states. */
-static bool wants_layer(const selfcheck_state *s)
+/* Only rates of heads take a pool of hidden states, and only losses take those of a text. */
+static bool wants(const selfcheck_state *s, es_setting_direct direct)
 {
     for (int64_t i = 0; i < s->count; i++)
-        if (es_settings[s->settings[i]].direct == es_direct_rates)
+        if (es_settings[s->settings[i]].direct == direct)
             return true;
     return false;
+}
+
+static es_status is_decoder(const char *model, bool *out, es_error *err)
+{
+    char path[4096];
+    es_model_config config;
+    *out = false;
+    if (!model)
+        return ES_OK;
+    ES_TRY(es_model_locate(model, path, sizeof path, err));
+    ES_TRY(es_model_config_load(path, &config, err));
+    *out = config.causal;
+    return ES_OK;
 }
 
 static es_status open_study(es_job *job, es_error *err)
@@ -177,16 +190,19 @@ static es_status open_study(es_job *job, es_error *err)
     selfcheck_params *p = job->params;
     selfcheck_state *s = job->state;
     s->layer.pools.scratch.fd = -1;
+    bool decoder;
+    ES_TRY(is_decoder(p->pool.model, &decoder, err));
     s->trials = p->trials ? p->trials : p->effort ? 400 : 40;
     ES_TRY(es_job_array(job, es_settings_count, 1, sizeof *s->settings, &s->settings, err));
     for (int64_t i = 0; i < es_settings_count; i++)
         if ((!p->only || strncmp(es_settings[i].name, p->only, strlen(p->only)) == 0) &&
-            (p->pool.model || !es_settings[i].needs_model))
+            (p->pool.model || !es_settings[i].needs_model) &&
+            (decoder || !es_settings[i].needs_decoder))
             s->settings[s->count++] = i;
     if (s->count == 0)
         return es_refuse(err, "selfcheck.only", "esscher selfcheck shows all names",
                          "no setting has a name that begins with %s", p->only);
-    return wants_layer(s) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
+    return wants(s, es_direct_rates) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
 }
 
 static es_status begin(es_job *job, es_error *err)
@@ -194,6 +210,8 @@ static es_status begin(es_job *job, es_error *err)
     selfcheck_state *s = job->state;
     if (s->layer.pools.model)
         ES_TRY(es_checked_layer_open(job, &s->layer, err));
+    if (wants(s, es_direct_losses))
+        ES_TRY(es_checked_text_read(job, &s->text, err));
     return es_job_stage(job,
                         &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
                                     .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
@@ -437,8 +455,9 @@ const es_study es_study_selfcheck = {
         "if one is off by more than four standard errors and two points of a hundred.\n\n"
         "With --model and --text also what probe says about the heads of one layer, the truth "
         "being "
-        "the mean over all seeds, and what budget predicts of plans, the truth being what is found "
-        "on other pieces of the text. docs/CALIBRATION.md has a run at full effort.",
+        "the mean over all seeds, what budget predicts of plans, the truth being what is found "
+        "on other pieces of the text, and, of a decoder, what loss finds from 8 and 16 blocks, the "
+        "truth being all blocks of the text. docs/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),

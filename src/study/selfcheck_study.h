@@ -2,6 +2,7 @@
  *
  *     selfcheck_settings.c  the list
  *     selfcheck_direct.c    those that no study's answer has row by row, or that need a model
+ *     selfcheck_loss.c      likewise: the loss of a text
  *     selfcheck_study.c     runs them for many seeds and counts how often they are right
  *
  * A *setting* is a study with parameters, run as anybody would run it, for many seeds. *Figures*
@@ -14,7 +15,7 @@
 
 #include <esscher/probe.h>
 
-#include "study/pool_params.h"
+#include "study/loss_study.h"
 
 typedef struct selfcheck_params {
     int effort;
@@ -33,11 +34,21 @@ typedef struct es_checked_layer {
     int64_t heads;
 } es_checked_layer;
 
+/* The losses of a text, block by block. */
+typedef struct es_checked_text {
+    loss_sum *blocks; /* (count); NULL: they are not asked for */
+    int64_t count;
+    double mean; /* over all of them */
+} es_checked_text;
+
+enum { ES_CHECKED_BLOCKS = 16 }; /* of a trial, at most */
+
 typedef struct selfcheck_state {
     int64_t trials;
     int64_t *settings; /* (count) of es_settings */
     int64_t count;
     es_checked_layer layer;
+    es_checked_text text;
 } selfcheck_state;
 
 /* ---- figures ---- */
@@ -100,9 +111,10 @@ struct es_setting {
     es_figure figures[ES_FIGURES];
     es_setting_direct direct; /* instead of running the study, which says whose figure it is */
     bool needs_model;         /* runs only with --model */
+    bool needs_decoder;       /* and only if that is causal */
     bool dependent;           /* of error bars: keys are autocorrelated */
     bool control;             /* of rates: Gaussian tokens instead of the text's */
-    int64_t replicates;       /* of rates: draws */
+    int64_t replicates;       /* of rates: draws; of losses: blocks */
 };
 
 extern const es_setting es_settings[];
@@ -120,5 +132,12 @@ es_status es_direct_rates(const es_job *job, const es_setting *setting, int64_t 
                           uint64_t seed, const es_exec *exec, double *out, es_error *err);
 es_status es_direct_bars(const es_job *job, const es_setting *setting, int64_t trial, uint64_t seed,
                          const es_exec *exec, double *out, es_error *err);
+
+/*! es_checked_text_read() : the loss of every block of the text by the model that was given; memory
+ *  is the job's. es_direct_losses() : the mean of some of them, taken evenly, against that of all.
+ */
+es_status es_checked_text_read(es_job *job, es_checked_text *out, es_error *err);
+es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t trial,
+                           uint64_t seed, const es_exec *exec, double *out, es_error *err);
 
 #endif

@@ -9,10 +9,23 @@ get_json answer nll nll_se bits_per_byte rows.0.nll rows.0.nll_se >/dev/null && 
 ask | head -1
 # one window: the answer is about it; several: about the model as it is, and each is a row
 ask --window 16 --sinks 4 --json >answer
-get_json answer setting settings.1.window settings.1.sinks settings.0.setting
+get_json answer setting settings.2.window settings.2.sinks settings.0.setting
 ask --window 4,8,16,32 --sinks 0,2 --json >answer
 get_json answer setting settings.8.setting enough.1.sinks fits.1.of fits.2.sinks positions.2.setting positions.2.from
-ask --window 4,8,16,32 | grep -c "Context beyond 4 tokens is worth"
+# context is what a window costs with the first keys kept; what is lost with them is the sink's
+ask --window 4,8,16,48 --json >answer
+get_json answer windows.0.window windows.0.sinks settings.5.setting
+get_json answer windows.0.cost windows.0.sink windows.0.bare windows.0.fresh windows.0.verdict >/dev/null && echo windows
+get_json answer windows.3.fresh # half a block has none: it would be the block
+ask --window 4,8,16,48 >text
+sed '/^$/,$d' text | tr -d '\n' | tr -s ' ' | grep -o 'With the first 4 tokens kept, context beyond 4 tokens is worth\|This is about the next token, not about retrieval\|A fresh text of the last [0-9]* to'
+# blocks evenly from all of the text, or from its start
+some() { esscher loss --model "$model" --text "$text" --block 40 --blocks 4 --quiet "$@"; }
+some --json >answer
+get_json answer text.blocks text.of text.apart
+get_json answer text.neighbours text.neighbours_se >/dev/null && echo neighbours
+some --csv >even
+some --blocks-from start --csv | cmp -s - even || echo "not the first"
 # threads, run files
 ask --window 8,16 --threads 1 --csv >one
 ask --window 8,16 --threads 3 --csv | cmp - one && echo same

@@ -1,4 +1,4 @@
-// loss.js : a decoder's loss by position and by window, and what scaling its scores does.
+// loss.js : a decoder's loss by position and by window, with and without the first keys; what scaling scores does.
 import { groupBy, isNumber, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
@@ -65,47 +65,73 @@ function byPosition(rows) {
 }
 
 const linesOf = (r) => {
-  const sinks = r.sinks ? `${show(r.sinks)} sink${r.sinks === 1 ? "" : "s"}` : "no sinks";
+  const sinks = r.sinks ? `first ${show(r.sinks)} key${r.sinks === 1 ? "" : "s"} kept` : "first keys dropped";
   return r.scale && r.scale !== "none" ? `${sinks}, scores × ${r.scale}` : sinks;
 };
 
-// What the context beyond a window is worth, for each number of sinks.
-function byWindow(settings) {
-  const windows = (settings ?? []).filter((r) => isNumber(r.window) && isNumber(r.late));
-  if (!windows.length) return [];
-  const groups = groupBy(
-    windows.map((r) => ({ ...r, line: linesOf(r) })),
-    "line",
-  );
+// Cost against window, a line for each series; rows have series, window, cost and its error.
+function costFigure(title, caption, table, rows) {
+  const groups = groupBy(rows, "series");
   const each = groups.flatMap(([series, of]) => of.map((r) => ({ ...r, at: { series, x: r.window } })));
+  return {
+    title,
+    caption: `${caption} Tokens in the second half of their blocks; two standard errors over blocks.`,
+    table,
+    x: { title: "window, keys", log: true },
+    y: { title: "cost, nats per token" },
+    series: groups.map(([name], i) => ({ name, colour: i })),
+    layers: [
+      { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.cost })) },
+      { kind: "bars", name: "two standard errors", rows: barsOf(each, "cost", "se") },
+      {
+        kind: "points",
+        name: "measured",
+        rows: each.map((r) => ({
+          ...r.at,
+          y: r.cost,
+          tip: [
+            ["window", `${show(r.window)} keys, ${r.series}`],
+            ["cost", show(r.cost, r.se)],
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+// What the context beyond a window is worth: its cost with the first keys kept, and that of a fresh text. A fresh text
+// is the same whatever the sinks and scales of the window beside it.
+function byContext(windows) {
+  if (!windows?.length) return [];
+  const kept = windows.map((r) => ({ ...r, series: linesOf(r), se: r.cost_se }));
+  const fresh = windows
+    .filter((r) => isNumber(r.fresh) && r.sinks === windows[0].sinks)
+    .map((r) => ({ window: r.window, series: "fresh text", cost: r.fresh, se: r.fresh_se }));
   return [
-    {
-      title: "What the context beyond a window is worth",
-      caption:
-        "Loss with the window less loss of the model as it is, on the tokens in the second half of their blocks; two " +
-        "standard errors over blocks.",
-      table: "settings",
-      x: { title: "window, keys", log: true },
-      y: { title: "cost, nats per token" },
-      series: groups.map(([name], i) => ({ name, colour: i })),
-      layers: [
-        { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.late })) },
-        { kind: "bars", name: "two standard errors", rows: barsOf(each, "late", "late_se") },
-        {
-          kind: "points",
-          name: "measured",
-          rows: each.map((r) => ({
-            ...r.at,
-            y: r.late,
-            tip: [
-              ["window", `${show(r.window)} keys, ${r.line}`],
-              ["cost", show(r.late, r.late_se)],
-              ["over all tokens", show(r.cost, r.cost_se)],
-            ],
-          })),
-        },
-      ],
-    },
+    costFigure(
+      "What the context beyond a window is worth",
+      "Loss with the window and the first keys less loss of the model as it is. Fresh text: the model reads only the " +
+        "last W to 2W − 1 tokens, as a text of its own.",
+      "windows",
+      [...kept, ...fresh],
+    ),
+  ];
+}
+
+// The same window with and without the first keys: the difference is what the lost sink costs.
+function bySinks(settings) {
+  const rows = (settings ?? [])
+    .filter((r) => isNumber(r.window) && isNumber(r.late))
+    .map((r) => ({ ...r, series: linesOf(r), cost: r.late, se: r.late_se }));
+  if (!rows.length) return [];
+  return [
+    costFigure(
+      "Windows with and without the first keys",
+      "Loss with the window less loss of the model as it is. Without the first keys a window takes the sink from the " +
+        "model, too: the difference is no context.",
+      "settings",
+      rows,
+    ),
   ];
 }
 
@@ -145,9 +171,10 @@ function byKeys(settings, pick, x, title, caption) {
   ];
 }
 
-export function loss({ tables: { rows, settings, positions } }) {
+export function loss({ tables: { rows, settings, positions, windows } }) {
   return [
-    ...byWindow(settings),
+    ...byContext(windows),
+    ...bySinks(settings),
     ...byPosition(positions ?? rows),
     ...byKeys(
       settings,
