@@ -165,8 +165,8 @@ static void tolerances_are_corrected_once(void **state)
     for (int step = 0; step < BUDGET_STEPS; step++) {
         double error2 = 0.0, spread2 = 0.0;
         for (int64_t b = 0; b < BLOCKS; b++) {
-            const es_trial t = budget_trial_at(&m.state, job->cells[BUDGET_SEARCH + step] +
-                                                             b * budget_trial_rows(&m.state));
+            const es_plan_trial t = budget_trial_at(&m.state, job->cells[BUDGET_SEARCH + step] +
+                                                                  b * budget_trial_rows(&m.state));
             error2 += t.own2[1];
             spread2 += t.out2[1];
         }
