@@ -8,10 +8,10 @@
  *     readings and habits         holds as a reading   fails as a reading
  *
  * Statements are in our words, and es_claim_papers() says which text of each paper they are taken
- * from. A reading is what a paper does not say and people conclude from it, or a habit of published
- * code: every one of them is expected to fail, and that refutes no paper. Checking a claim runs a
- * small experiment and compares what was measured with what was predicted, in pieces of *evidence*.
- * A verdict follows from the standard errors alone:
+ * from. A reading is what people conclude from a paper and no available text of it says, or a habit
+ * of published code: every one of them is expected to fail, and that refutes no paper. Checking a
+ * claim runs a small experiment and compares what was measured with what was predicted, in pieces
+ * of *evidence*. A verdict follows from the standard errors alone:
  *
  *     holds       every piece agrees, and the errors are small enough that it could have failed
  *     fails       at least one piece disagrees by more than its errors allow

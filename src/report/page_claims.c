@@ -193,8 +193,8 @@ void es_page_claims_html(es_sink *s, const es_book *book, const es_book_table *t
                    "how far it is inside what is claimed, in units of the prediction and in "
                    "standard errors; below 0 it is outside. All pieces of a claim together "
                    "refuse it wrongly with a probability of at most 0.2 %; it is undecided "
-                   "where errors are too large to tell. Readings and habits are what no paper "
-                   "states; they are expected to fail.</p>\n");
+                   "where errors are too large to tell. Readings and habits are in no text of the "
+                   "papers that was available; they are expected to fail.</p>\n");
     put_papers(s, book);
     es_sink_put(s, "</div>\n");
 }

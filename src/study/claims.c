@@ -19,7 +19,7 @@ const char es_paper_b[] = "Scaling Limits of Long-Context Transformers";
 const char es_paper_c[] = "Critical attention scaling in long-context transformers";
 const char es_paper_d[] = "Effective Long-Context Scaling of Foundation Models";
 
-/* The texts of the papers that were at hand: nobody should take an entry for more than it is. */
+/* Which text of each paper was available. */
 static const es_claim_paper papers[] = {
     {es_paper_a, "2512.10656",
      "abstract, first page, public summaries and public code; not the full text"},

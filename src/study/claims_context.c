@@ -232,7 +232,7 @@ const es_claim_entry es_claims_collapse[] = {
     {{"collapse-window", "derived: THEORY 7",
       "At finite n the transition has a relative width of 4.4/ln n in gamma", ES_CLAIM_RESULT},
      check_window},
-    {{"collapse-nominal-rho", "a reading of a threshold; no paper says it",
+    {{"collapse-nominal-rho", "a reading of a threshold; in no text that was available",
       "In the random model the threshold is 1/(1-rho) with the rho of the law: batches differ by "
       "noise only",
       ES_CLAIM_READING},
@@ -356,7 +356,8 @@ const es_claim_entry es_claims_rope[] = {
       "distance, down to 0 at a distance proportional to the base",
       ES_CLAIM_PAPER},
      check_decay},
-    {{"rope-first-negative", "a reading of the mean over many dimensions; no paper says it",
+    {{"rope-first-negative",
+      "a reading of the mean over many dimensions; in no text that was available",
       "The distance up to which scores of equal vectors stay positive grows in proportion to the "
       "base",
       ES_CLAIM_READING, "One head size, d = 128, and two bases"},

@@ -278,7 +278,7 @@ const es_claim_entry es_claims_regimes[] = {
       "of the output are one-dimensional integrals",
       ES_CLAIM_RESULT},
      check_exact},
-    {{"poisson-high-dim", "a reading of a limit for n to infinity; no paper says it",
+    {{"poisson-high-dim", "a reading of a limit for n to infinity; in no text that was available",
       "The critical law for n to infinity can be used at sizes of real heads: a million keys in 50 "
       "dimensions",
       ES_CLAIM_READING},

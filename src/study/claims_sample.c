@@ -16,8 +16,7 @@
 /* What is said of a check at the paper's sizes. */
 #define FEWER                                                                                      \
     "At paper effort n is the paper's 1e3 to 3e4, with fewer replicates than its 200: that "       \
-    "widens "                                                                                      \
-    "errors and biases nothing"
+    "widens errors and biases nothing"
 /* The footnote of what rests on es_predict_isotropic(). */
 #define CHOSEN                                                                                     \
     "One factor of the covariance's prediction, 1 - 1/d of its pair term, was chosen by looking "  \
@@ -383,7 +382,8 @@ const es_claim_entry es_claims_exponents[] = {
       "Errors fall at least as fast as n^(-1/(2(1+32 Psi))), Psi the coupling", ES_CLAIM_PAPER,
       "An asymptotic exponent beside slopes at finite n, which do not decide it"},
      check_coupling},
-    {{"exponent-predicts", "a reading of an exponent for n to infinity; no paper says it",
+    {{"exponent-predicts",
+      "a reading of an exponent for n to infinity; in no text that was available",
       "The slope of the covariance's error that one measures is 1/(2(1+H^2))", ES_CLAIM_READING,
       fewer},
      check_exponent},

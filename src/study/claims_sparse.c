@@ -397,7 +397,7 @@ static es_status check_limit(const es_claim_opts *opts, es_finding *out, es_erro
 }
 
 const es_claim_entry es_claims_sparse[] = {
-    {{"bigbird-published", "an expectation of fixed sparse patterns; no paper says it",
+    {{"bigbird-published", "an expectation of fixed sparse patterns; in no text that was available",
       "A window and a fixed number of random keys, as BigBird publishes them, come closer to full "
       "attention as the context grows",
       ES_CLAIM_READING,

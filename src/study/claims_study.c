@@ -435,7 +435,8 @@ const es_study es_study_claims = {
     .usage = "[options]",
     .about = "Runs a small experiment for every claim, in three groups: statements of four papers "
              "(consistent or contradicted), results of this project (confirmed or not), and "
-             "readings and habits, which no paper states and which are expected to fail. The "
+             "readings and habits, which no available text of a paper states and which are "
+             "expected to fail. The "
              "verdict follows from the standard errors alone; a claim is undecided where they are "
              "too large at this effort. A true claim fails once in 500 seeds or less. Exit code "
              "1 if a statement of a paper is contradicted or a result is not confirmed; readings "
