@@ -78,6 +78,9 @@ typedef struct es_blocks_spec {
     const int32_t *start;
     int64_t n_start;
     int64_t most; /* blocks, the first so many; 0: all */
+    /* Asked after each piece of a text, as that of es_exec: true stops reading. NULL: nobody */
+    es_progress_fn progress;
+    void *progress_user;
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
@@ -85,7 +88,7 @@ typedef struct es_blocks_spec {
  *  es_blocks_free().
  *  @return : ES_OK; ES_E_EMPTY (pool.short) if there are fewer tokens than wanted and repeat is
  *  false, or none at all; what es_text_check() and the tokenizer return; ES_E_IO; ES_E_RANGE
- *  (pool.length). */
+ *  (pool.length); ES_E_INTERRUPTED if spec->progress says so. */
 ES_API es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                                 es_error *err);
 ES_API void es_blocks_free(es_blocks *blocks);

@@ -8,9 +8,10 @@
 #include "model/model_inside.h"
 #include "model/pool_files.h"
 
-es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool counted,
+es_status es_pool_text_read(const es_pool_spec *s, const es_exec *exec, bool counted,
                             es_pool_text *out, es_error *err)
 {
+    es_budget *budget = exec ? exec->budget : NULL;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
@@ -22,7 +23,9 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
                                  .vocab = es_model_config_of(s->model)->vocab,
                                  .counted = counted,
                                  .shuffle = s->shuffle,
-                                 .seed = s->seed};
+                                 .seed = s->seed,
+                                 .progress = exec ? exec->progress : NULL,
+                                 .progress_user = exec ? exec->progress_user : NULL};
     *out = (es_pool_text){.prefix = s->drop_specials ? info.prefix_count : 0,
                           .suffix = s->drop_specials ? info.suffix_count : 0};
     ES_TRY(es_model_check_tokenizer(es_model_config_of(s->model), es_model_folder(s->model),
@@ -124,7 +127,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
                           es_error *err)
 {
     es_pool_text text;
-    es_status status = es_pool_text_read(spec, exec ? exec->budget : NULL, true, &text, err);
+    es_status status = es_pool_text_read(spec, exec, true, &text, err);
     if (status == ES_OK)
         status = cost_of_text(spec, exec, &text, out, err);
     es_blocks_free(&text.blocks);

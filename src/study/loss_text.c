@@ -52,7 +52,9 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
                                  .running = true,
                                  .start = start,
                                  .n_start = count,
-                                 .most = p->blocks};
+                                 .most = p->blocks,
+                                 .progress = job->exec.progress,
+                                 .progress_user = job->exec.progress_user};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     if (count)
         es_answer_count(job->answer, "start_id", start[0]);
