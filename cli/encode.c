@@ -41,8 +41,7 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
     {"invalid", 0, CLI_CHOICE, "WHAT",
      "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
-     "are "
-     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
+     "are more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
      .field = offsetof(encode_options, invalid), .choices = invalid_names, .standard = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},

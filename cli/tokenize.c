@@ -35,9 +35,8 @@ static const cli_option options[] = {
      .field = offsetof(tokenize_options, no_special)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
      "bytes that are not UTF-8: replace: by U+FFFD, as Python's decoder would, and refuse a text "
-     "of "
-     "which they are more than 1 %; error: refuse any and name the byte; replace-all: by U+FFFD, "
-     "however many",
+     "of which they are more than 1 %; error: refuse any and name the byte; replace-all: by "
+     "U+FFFD, however many",
      .field = offsetof(tokenize_options, invalid), .choices = invalid_names, .standard = "replace"},
     {0}};
 
@@ -305,8 +304,7 @@ const cli_command cli_tokenize = {
         "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
         "a token was made from, 0 and 0 for special tokens that were added.\n\n"
         "A text without any token is an error (exit code 3), and so is one of which more than 1 % "
-        "is "
-        "not UTF-8, after its lines have been printed.",
+        "is not UTF-8, after its lines have been printed.",
     .examples = examples,
     .options = options,
     .operand = &operand,

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <time.h>
 
+#include "model/pattern.h"
 #include "model/tokenizer_inside.h"
 
 /* ---- the model ---- */
@@ -234,6 +235,64 @@ static void BP03_a_pattern_that_explodes(void **state)
     }
 }
 
+/* a*b|a looks to the end of the text from every letter: each match is linear, all are quadratic.
+ * The text is refused after 64 looks or so, not after 400 000; words by an honest pattern take next
+ * to nothing of what they may. */
+static void BP03_a_pattern_that_looks_at_everything_again_and_again(void **state)
+{
+    (void)state;
+    enum { BYTES = 400000 };
+    char *text = malloc(BYTES);
+    assert_non_null(text);
+    static const char *const patterns[] = {"a*b|a", "(?=a*b)c|a", "(?:a|a?){9}b|a"};
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        char json[256];
+        es_token_list list = {0};
+        memset(text, 'a', BYTES);
+        snprintf(json, sizeof json, BPE(ABC, "", "", SPLIT("%s", "Isolated")), patterns[i]);
+        es_tokenizer *t = open_json(json);
+        assert_int_equal(es_tokenizer_encode(t, text, BYTES, NULL, &list, &err), ES_E_LIMIT);
+        assert_string_equal(err.rule, "tokenizer.pattern");
+        assert_non_null(strstr(err.message, patterns[i]));
+        assert_ok(es_tokenizer_encode(t, text, 50, NULL, &list, &err)); /* a short text is fine */
+        es_token_list_free(&list);
+        es_tokenizer_free(t);
+    }
+    free(text);
+}
+
+/* Text that is hard on honest patterns: runs of spaces, letters, digits and signs of every length
+ * up to a line of 100 KB. Work is counted, not time. */
+static void matches_of_honest_patterns_look_at_little(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {
+        "'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+        "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+        "\\s+(?!\\S)|\\s+"};
+    enum { BYTES = 1 << 20 };
+    unsigned char *text = malloc(BYTES);
+    assert_non_null(text);
+    size_t used = 0;
+    for (size_t run = 1; used < BYTES; run = run < 100000 ? run + 1 + run / 3 : 1)
+        for (const char *kind = "a 1-\n \t"; *kind && used < BYTES; kind++)
+            for (size_t i = 0; i < run && used < BYTES; i++)
+                text[used++] = (unsigned char)*kind;
+    for (int i = 0; i < 2; i++) {
+        es_pattern *p;
+        es_matcher *m;
+        es_found found = ES_FOUND_MATCH;
+        assert_ok(es_pattern_open(patterns[i], false, "x", NULL, &p, &err));
+        assert_ok(es_matcher_open(NULL, &m, &err));
+        for (size_t at = 0, begin, end = 0; found == ES_FOUND_MATCH && end < BYTES; at = end)
+            assert_ok(es_pattern_find(p, m, text, BYTES, at, true, &found, &begin, &end, &err));
+        assert_true(es_matcher_work(m) < 16.0 * BYTES); /* measured: 2.6 and 4.8; 64 are allowed */
+        es_matcher_close(m);
+        es_pattern_close(p);
+    }
+    free(text);
+}
+
 static void behaviors_of_split(void **state)
 {
     (void)state;
@@ -302,6 +361,8 @@ int main(void)
         cmocka_unit_test(a_tree_takes_no_more_than_is_charged_for_it),
         cmocka_unit_test(BP03_patterns_that_are_none),
         cmocka_unit_test(BP03_a_pattern_that_explodes),
+        cmocka_unit_test(BP03_a_pattern_that_looks_at_everything_again_and_again),
+        cmocka_unit_test(matches_of_honest_patterns_look_at_little),
         cmocka_unit_test(behaviors_of_split),
         cmocka_unit_test(digits_and_sequences),
         cmocka_unit_test(normalizers_in_their_order),

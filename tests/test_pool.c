@@ -207,6 +207,34 @@ static void TK09_bytes_that_are_no_utf8_are_told_once(void **state)
     remove(in_folder("t"));
 }
 
+static bool stop_at_once(void *user, double done, double total)
+{
+    (void)done;
+    (void)total;
+    ++*(int *)user;
+    return true;
+}
+
+/* Between pieces of 64 KiB somebody may say that it is enough. */
+static void reading_a_text_can_be_stopped(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    char *text = malloc(BYTES);
+    int asked = 0;
+    assert_non_null(text);
+    for (int i = 0; i < BYTES; i++)
+        text[i] = i % 5 ? 'a' : ' ';
+    write_file("t", text, BYTES);
+    const es_pool_spec spec = pool_spec_of("t", "pool");
+    const es_exec exec = {.progress = stop_at_once, .progress_user = &asked};
+    es_pool_cost cost;
+    assert_int_equal(es_pool_cost_of(&spec, &exec, &cost, &err), ES_E_INTERRUPTED);
+    assert_int_equal(asked, 1);
+    free(text);
+    remove(in_folder("t"));
+}
+
 /* More than one in a hundred bytes is another encoding, or no text: each file by itself, and only
  * as far as it is read. */
 static void TX20_text_that_is_hardly_utf8_is_refused(void **state)
@@ -659,6 +687,7 @@ int main(void)
         cmocka_unit_test(TX01_a_short_text_is_refused_or_repeated_and_recorded),
         cmocka_unit_test(texts_that_are_none),
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
+        cmocka_unit_test(reading_a_text_can_be_stopped),
         cmocka_unit_test(TX20_text_that_is_hardly_utf8_is_refused),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
         cmocka_unit_test(first_tokens_are_left_out),

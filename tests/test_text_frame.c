@@ -173,12 +173,16 @@ static void CF20_files_beside_the_tokenizer_as_other_programs_write_them(void **
         assert_int_equal(es_tokenizer_frame(t).prefix[0], 3);
         es_tokenizer_free(t);
     }
-    static const char *const bad[] = {"{\"bos_token\": NaN}",
-                                      "{\"bos_token\": null, \"bos_token\": \"<s>\"}"};
+    static const struct {
+        const char *config, *rule;
+    } bad[] = {{"{\"bos_token\": NaN}", "tokenizer.key"},
+               {"{\"bos_token\": -Infinity}", "tokenizer.key"},
+               {"{\"bos_token\": null, \"bos_token\": \"<s>\"}", "tokenizer.json"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         es_tokenizer *t;
-        assert_int_equal(open_files(gpt2_like, bad[i], NULL, NULL, &t), ES_E_FORMAT);
-        assert_string_equal(err.rule, "tokenizer.json");
+        assert_int_equal(open_files(gpt2_like, bad[i].config, NULL, NULL, &t), ES_E_FORMAT);
+        assert_string_equal(err.rule, bad[i].rule);
+        assert_non_null(strstr(err.message, "bos_token"));
     }
 }
 

@@ -90,6 +90,9 @@ typedef struct es_blocks_spec {
     int64_t most;        /* blocks; 0: all */
     es_blocks_from from; /* which, where `most` or `tokens` are fewer than the text has. Evenly: the
                             texts are read twice, once to be counted */
+    /* Asked after each piece of a text, as that of es_exec: true stops reading. NULL: not asked */
+    es_progress_fn progress;
+    void *progress_user;
 } es_blocks_spec;
 
 /*! es_blocks_read() : tokenize the texts and cut them. The last block is as long as is needed.
@@ -97,7 +100,7 @@ typedef struct es_blocks_spec {
  *  es_blocks_free().
  *  @return : ES_OK; ES_E_EMPTY (pool.short) if there are fewer tokens than wanted and repeat is
  *  false, or none at all; what es_text_check() and the tokenizer return; ES_E_IO; ES_E_RANGE
- *  (pool.length). */
+ *  (pool.length); ES_E_INTERRUPTED if spec->progress says so. */
 ES_API es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
                                 es_error *err);
 ES_API void es_blocks_free(es_blocks *blocks);

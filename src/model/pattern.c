@@ -22,6 +22,9 @@ struct es_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
     es_budget *budget;
+    double
+        work; /* bytes that were looked at more than once or from afar, and steps, of all matches */
+    double done; /* bytes of text behind which all matches have been found */
 };
 
 /* ---- from Oniguruma's syntax to PCRE2's ---- */
@@ -201,6 +204,15 @@ bool es_pattern_streams(const es_pattern *p) { return p->streams; }
 
 /* ---- matching ---- */
 
+/* A search looks at a window of the text, and at more of it only if it comes to its end; it may
+ * take some steps, and more only if they do not suffice. So what a match costs is known, and that
+ * of all matches together is bounded by the text: a pattern that looks to the end of the text from
+ * every place of it (a*b|a), or takes its full number of steps everywhere, would else take hours
+ * although no match of it takes long. Words of the first window, in the first steps, are not
+ * counted. */
+enum { FIRST_WINDOW = 256, FIRST_STEPS = 4096, MORE = 4 };
+enum { WORK_ANYWAY = 1 << 22, WORK_PER_BYTE = 64 };
+
 /* Backtracking into a run of n characters takes n steps, which is honest work on a line of white
  * space; a pattern that explodes takes 2^n. A limit that grows with the text tells them apart. */
 enum { STEPS_ANYWAY = 1 << 16, STEPS_PER_BYTE = 8, MOST_DEPTH = 1 << 20, MOST_HEAP_KIB = 1 << 16 };
@@ -229,34 +241,77 @@ void es_matcher_close(es_matcher *m)
     es_mem_free(m->budget, m);
 }
 
-static es_status fail_match(const es_pattern *p, int code, es_error *err)
+double es_matcher_work(const es_matcher *m) { return m->work; }
+
+static es_status fail_match(const es_pattern *p, const char *why, es_error *err)
 {
-    PCRE2_UCHAR said[160] = "";
-    pcre2_get_error_message(code, said, sizeof said);
     return es_fail(err, ES_E_LIMIT, "tokenizer.pattern", "simplify the pattern of tokenizer.json",
-                   "the pattern \"%.200s\" takes too long on this text: %s", p->text,
-                   (const char *)said);
+                   "the pattern \"%.200s\" takes too long on this text: %s", p->text, why);
+}
+
+/* Machine code has little stack; the interpreter has a heap. */
+static int match(const es_pattern *p, es_matcher *m, const unsigned char *text, size_t bytes,
+                 size_t from, uint32_t options, uint64_t steps)
+{
+    pcre2_set_match_limit(m->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    const int code = pcre2_match(p->code, text, bytes, from, options, m->data, m->context);
+    return code == PCRE2_ERROR_JIT_STACKLIMIT
+               ? pcre2_match(p->code, text, bytes, from, options | PCRE2_NO_JIT, m->data,
+                             m->context)
+               : code;
+}
+
+/* The end of a window: where a character ends. */
+static size_t end_of_window(const unsigned char *text, size_t bytes, size_t from, size_t window)
+{
+    size_t end = bytes - from > window ? from + window : bytes;
+    while (end < bytes && (text[end] & 0xc0) == 0x80)
+        end++;
+    return end;
+}
+
+/* What PCRE2 says of the text from `from` on, having looked at no more of it than it needs. */
+static es_status search(const es_pattern *p, es_matcher *m, const unsigned char *text, size_t bytes,
+                        size_t from, bool last, int *code, es_error *err)
+{
+    const uint64_t most = STEPS_ANYWAY + (uint64_t)STEPS_PER_BYTE * bytes;
+    uint64_t steps = FIRST_STEPS;
+    for (size_t window = FIRST_WINDOW;;) {
+        const size_t end = end_of_window(text, bytes, from, window);
+        const uint32_t partial = end < bytes || !last ? PCRE2_PARTIAL_HARD : 0;
+        *code = match(p, m, text, end, from, PCRE2_NO_UTF_CHECK | partial, steps);
+        m->work += (window > FIRST_WINDOW ? (double)(end - from) : 0.0) +
+                   (steps > FIRST_STEPS ? (double)steps : 0.0);
+        if (m->work > WORK_ANYWAY + WORK_PER_BYTE * (m->done + (double)bytes))
+            return fail_match(p, "it looks at the same text again and again", err);
+        if (*code == PCRE2_ERROR_MATCHLIMIT && steps < most)
+            steps = MORE * steps < most ? MORE * steps : most;
+        else if (end < bytes && (*code == PCRE2_ERROR_PARTIAL || *code == PCRE2_ERROR_NOMATCH))
+            window *= MORE;
+        else
+            return ES_OK;
+    }
 }
 
 es_status es_pattern_find(const es_pattern *p, es_matcher *m, const unsigned char *text,
                           size_t bytes, size_t from, bool last, es_found *found, size_t *begin,
                           size_t *end, es_error *err)
 {
-    const uint64_t steps = STEPS_ANYWAY + (uint64_t)STEPS_PER_BYTE * bytes;
-    const uint32_t options = PCRE2_NO_UTF_CHECK | (last ? 0 : PCRE2_PARTIAL_HARD);
-    pcre2_set_match_limit(m->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
-    int code = pcre2_match(p->code, text, bytes, from, options, m->data, m->context);
-    if (code == PCRE2_ERROR_JIT_STACKLIMIT) /* machine code has little stack; the other a heap */
-        code = pcre2_match(p->code, text, bytes, from, options | PCRE2_NO_JIT, m->data, m->context);
+    int code;
+    ES_TRY(search(p, m, text, bytes, from, last, &code, err));
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(m->data);
     *found = code == PCRE2_ERROR_PARTIAL   ? ES_FOUND_WAIT
              : code == PCRE2_ERROR_NOMATCH ? ES_FOUND_NONE
                                            : ES_FOUND_MATCH;
-    if (code < 0 && *found == ES_FOUND_MATCH)
-        return fail_match(p, code, err);
+    if (code < 0 && *found == ES_FOUND_MATCH) {
+        PCRE2_UCHAR said[160] = "";
+        pcre2_get_error_message(code, said, sizeof said);
+        return fail_match(p, (const char *)said, err);
+    }
     if (*found == ES_FOUND_MATCH) {
         *begin = range[0];
         *end = range[1] > range[0] ? range[1] : range[0];
+        m->done += (double)(*end - from);
     }
     return ES_OK;
 }

@@ -1,7 +1,8 @@
 /* pattern.h : the regular expressions of a tokenizer.json, matched by PCRE2.
  *
  * Patterns come from a file, so nothing about them is trusted: their length is bounded, and a match
- * that takes too many steps, or goes too deep, fails and names the pattern. Hugging Face's own
+ * that takes too many steps, or goes too deep, or matches that together take more than the text can
+ * justify, fail and name the pattern. Hugging Face's own
  * matcher is Oniguruma; what is written alike and means another thing there is translated (\s is
  * White_Space, ^ and $ stand at every line) or refused (\h, && in a class).
  */
@@ -33,6 +34,10 @@ typedef struct es_matcher es_matcher;
 
 es_status es_matcher_open(es_budget *budget, es_matcher **out, es_error *err);
 void es_matcher_close(es_matcher *matcher);
+
+/*! es_matcher_work() : what all matches so far have looked at beyond their words, in bytes and
+ * steps. A text of n bytes may take 4 M + 64 n of it. */
+double es_matcher_work(const es_matcher *matcher);
 
 typedef enum es_found {
     ES_FOUND_NONE,  /* no match from here to the end */

@@ -486,7 +486,8 @@ static es_status prepare(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
     es_budget *budget = b->exec.budget;
-    ES_TRY(es_pool_text_read(b->spec, budget, b->rank != 0, &b->text, err));
+    const es_exec quiet = {.budget = budget}; /* progress counts blocks */
+    ES_TRY(es_pool_text_read(b->spec, &quiet, b->rank != 0, &b->text, err));
     if (b->spec->keep) {
         ES_TRY(es_mem_array(budget, c->layers, 1, sizeof *b->kept, "kept rows", (void **)&b->kept,
                             err));

@@ -66,9 +66,10 @@ typedef struct es_pool_text {
     int64_t rows;           /* of a layer */
 } es_pool_text;
 
-/*! es_pool_text_read() : `counted` as in es_blocks_spec; es_blocks_free(&out->blocks).
- *  es_pool_text_starts() : first rows of blocks, (blocks + 1); es_mem_free(). */
-es_status es_pool_text_read(const es_pool_spec *spec, es_budget *budget, bool counted,
+/*! es_pool_text_read() : `counted` as in es_blocks_spec; es_blocks_free(&out->blocks). Of exec,
+ * which may be NULL, budget and progress are used. es_pool_text_starts() : first rows of blocks,
+ * (blocks + 1); es_mem_free(). */
+es_status es_pool_text_read(const es_pool_spec *spec, const es_exec *exec, bool counted,
                             es_pool_text *out, es_error *err);
 es_status es_pool_text_starts(const es_pool_text *text, es_budget *budget, int64_t **out,
                               es_error *err);

@@ -30,9 +30,10 @@ static es_status remove_short(int64_t left_out, es_blocks *b, es_error *err)
                    (long long)left_out);
 }
 
-es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool counted,
+es_status es_pool_text_read(const es_pool_spec *s, const es_exec *exec, bool counted,
                             es_pool_text *out, es_error *err)
 {
+    es_budget *budget = exec ? exec->budget : NULL;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
@@ -45,7 +46,9 @@ es_status es_pool_text_read(const es_pool_spec *s, es_budget *budget, bool count
                                  .vocab = es_model_config_of(s->model)->vocab,
                                  .counted = counted,
                                  .shuffle = s->shuffle,
-                                 .seed = s->seed};
+                                 .seed = s->seed,
+                                 .progress = exec ? exec->progress : NULL,
+                                 .progress_user = exec ? exec->progress_user : NULL};
     const int64_t prefix = s->drop_specials ? info.prefix_count : 0;
     *out = (es_pool_text){.prefix = s->skip > prefix ? s->skip : prefix,
                           .suffix = s->drop_specials ? info.suffix_count : 0};
@@ -150,7 +153,7 @@ es_status es_pool_cost_of(const es_pool_spec *spec, const es_exec *exec, es_pool
                           es_error *err)
 {
     es_pool_text text;
-    es_status status = es_pool_text_read(spec, exec ? exec->budget : NULL, true, &text, err);
+    es_status status = es_pool_text_read(spec, exec, true, &text, err);
     if (status == ES_OK)
         status = cost_of_text(spec, exec, &text, out, err);
     es_blocks_free(&text.blocks);

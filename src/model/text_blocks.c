@@ -171,6 +171,13 @@ static es_status check_replaced(const cutter *c, const es_token_stream *stream, 
                                   before ? -1 : at, err);
 }
 
+static es_status check_stop(const es_blocks_spec *spec, es_error *err)
+{
+    return spec->progress && spec->progress(spec->progress_user, 0.0, 1.0)
+               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
+               : ES_OK;
+}
+
 /* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
  * text at all. After a failure the stream is finished all the same, to be ready for another
  * text. */
@@ -193,6 +200,8 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
             status = es_text_units_bytes(c->units, at, bytes, size, err);
         if (status == ES_OK)
             status = es_token_stream_write(stream, bytes, size, err);
+        if (status == ES_OK)
+            status = check_stop(c->spec, err);
         at += size;
     }
     es_file_close(&file);

@@ -53,13 +53,14 @@ static es_status pick_member(es_json *j, const es_json_text *key, const char *co
 {
     while (*wanted && !es_json_same(key, *wanted))
         wanted++;
-    const unsigned char kind = es_json_kind(j);
-    const size_t begin = key->at - 1; /* its quote */
-    if (*wanted && (kind == 'N' || kind == 'I'))
-        return es_json_fail(j, "a value that is used");
+    es_json_kind(j);                                 /* to where the value begins */
+    const size_t value = j->at, begin = key->at - 1; /* its quote */
     ES_TRY(es_json_skip(j));
     if (!*wanted)
         return ES_OK;
+    const unsigned char *first = j->bytes + value;
+    if (*first == 'N' || *first == 'I' || (*first == '-' && first[1] == 'I'))
+        return es_settings_fail(&(es_settings){.path = j->file}, *wanted, "finite", j->err);
     out[*used] = *used ? ',' : '{';
     memcpy(out + *used + 1, j->bytes + begin, j->at - begin);
     *used += 1 + j->at - begin;

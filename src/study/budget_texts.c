@@ -40,7 +40,9 @@ static es_status read_text(es_job *job, const es_texts *files, int64_t length, i
                                  .invalid = (es_text_invalid)p->invalid,
                                  .running = s->config->causal,
                                  .start = info.prefix,
-                                 .n_start = s->config->causal ? info.prefix_count : 0};
+                                 .n_start = s->config->causal ? info.prefix_count : 0,
+                                 .progress = job->exec.progress,
+                                 .progress_user = job->exec.progress_user};
     t->length = length;
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &t->blocks, err));
     return choose_blocks(job, files->at[0], most, t, err);

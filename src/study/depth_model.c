@@ -95,7 +95,9 @@ static es_status read_text(es_job *job, es_error *err)
                                  .n_texts = p->texts.count,
                                  .length = p->length,
                                  .vocab = c->vocab,
-                                 .invalid = (es_text_invalid)p->invalid};
+                                 .invalid = (es_text_invalid)p->invalid,
+                                 .progress = job->exec.progress,
+                                 .progress_user = job->exec.progress_user};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     return choose_blocks(job, p->length, err);
 }

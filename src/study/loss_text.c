@@ -52,7 +52,9 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
                                  .start = s->start,
                                  .n_start = s->n_start,
                                  .most = p->blocks,
-                                 .from = (es_blocks_from)p->from};
+                                 .from = (es_blocks_from)p->from,
+                                 .progress = job->exec.progress,
+                                 .progress_user = job->exec.progress_user};
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     if (s->n_start)
         es_answer_count(job->answer, "start_id", s->start[0]);

@@ -256,7 +256,8 @@ es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_budget *budg
 {
     const es_pool_spec spec = spec_of(pools, &pools->domains[domain]);
     es_pool_text text;
-    const es_status status = es_pool_text_read(&spec, budget, true, &text, err);
+    const es_exec quiet = {.budget = budget};
+    const es_status status = es_pool_text_read(&spec, &quiet, true, &text, err);
     *out = text.blocks;
     return status;
 }

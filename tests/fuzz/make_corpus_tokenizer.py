@@ -139,6 +139,7 @@ for name, data in {
     "merged_with_next": pairs(pre_tokenizer=split("b|-", "MergedWithNext", invert=True)),
     "contiguous": pairs(pre_tokenizer=split("[ab]", "Contiguous")),
     "looks_back": pairs(pre_tokenizer=split("(?<=a)b|\\bc|^a|$")),
+    "looks_far": pairs(pre_tokenizer=split("a*b|a"), text="a" * 600),
     "explodes": pairs(pre_tokenizer=split("(a|aa)+$"), text="a" * 60 + "b"),
     "digits": pairs(pre_tokenizer=sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, split(" "))),
     "metaspace": pairs(pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}),
