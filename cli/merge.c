@@ -355,8 +355,8 @@ const cli_command cli_merge = {
         "that the shards were part of makes its tables of the cells and prints them as it would "
         "have done alone, with the same bits. The new file takes its name when it has all cells; "
         "whatever happens before, the files of the shards are not changed. No other file is "
-        "written: options of the "
-        "shards' command that name files to write are left out, and are said.",
+        "written: options of the shards' command that name files to write are left out and "
+        "listed.",
     .examples = examples,
     .options = options,
     .operand = &operand,

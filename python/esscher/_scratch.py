@@ -38,11 +38,11 @@ class Scratch:
         _reclaim_all(where, prefix)
         self.path = tempfile.mkdtemp(prefix=prefix, dir=where)
         lock = os.open(self.path, _FOLDER)
+        self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())
         with suppress(OSError):  # where folders cannot be locked, nobody takes it for abandoned
             fcntl.flock(lock, fcntl.LOCK_EX)
         with open(os.path.join(self.path, _MARKER), "xb") as file:
             file.write(_MAGIC + b"%d\n" % os.getpid())
-        self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def remove(self) -> None:
         """Remove the folder, unless this process is a fork of the one that made it."""

@@ -20,8 +20,13 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
 {
     ES_TRY(es_model_open_headers(name, opts, out, err));
     job->model = *out;
-    const es_cost so_far = {.input_bytes = opts->budget ? (double)opts->budget->used : 0.0};
-    return job->dry_run ? ES_OK : es_cost_admit(&so_far, job->max_memory, NULL, err);
+    const double used = opts->budget ? (double)opts->budget->used : 0.0, mib = 1048576.0;
+    if (!job->dry_run && job->max_memory && used > (double)job->max_memory)
+        return es_fail(err, ES_E_LIMIT, "memory.limit",
+                       "raise --max-memory, or use a smaller model",
+                       "the model's weights take %.1f MiB; the limit is %.1f MiB", used / mib,
+                       (double)job->max_memory / mib);
+    return ES_OK;
 }
 
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err)
