@@ -5,7 +5,6 @@
  * attention over the text: the moments of the outputs of the kept tokens among themselves, and the
  * outputs of tokens of the text over the kept keys. */
 #include <math.h>
-#include <string.h>
 
 #include <esscher/attend.h>
 

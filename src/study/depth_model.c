@@ -6,6 +6,7 @@
  * whatever a number is a function of, the jackknife knows its error. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <esscher/multiple.h>
 
@@ -31,7 +32,6 @@ enum {
     PREDICTED, /* e by the recursion from the first layer on */
     STEP,      /* e from the measured error of its input */
     RATIO,     /* PREDICTED / ERROR */
-    BEND,      /* FAR / ALONG */
     FRESH,     /* what the layer adds to the sparse model's state, in spreads */
     TOGETHER,  /* correlation of that with what became of the error that came */
     KEPT,
@@ -226,7 +226,6 @@ static void average(const es_job *job, int64_t policy, int64_t skip, int64_t lay
         v[PREDICTED] = sqrt(predicted);
         v[STEP] = sqrt((before > 0.0 ? gain * before : 0.0) + own);
         v[RATIO] = error > 0.0 ? sqrt(predicted / error) : (double)NAN;
-        v[BEND] = v[FAR] / v[ALONG];
         v[FRESH] = sqrt(t.fresh / t.spread);
         v[TOGETHER] = (t.error - t.far - t.fresh) / (2.0 * sqrt(t.far * t.fresh));
         v[KEPT] = t.kept / t.blocks;
@@ -235,33 +234,8 @@ static void average(const es_job *job, int64_t policy, int64_t skip, int64_t lay
     }
 }
 
-/* Logarithms of gains, summed over the layers of all policies that were given an error; how many
- * they are. */
-typedef struct gain_sums {
-    double logs, along;
-    int64_t seen;
-} gain_sums;
-
-/* Sums with all blocks, and those without each of them: what is common to all policies and layers
- * has an error, too. */
-typedef struct gain_blocks {
-    gain_sums all, *without; /* (blocks) */
-    double *room;            /* (blocks) */
-} gain_blocks;
-
-static void add_gains(double (*v)[NUMBERS], int64_t layers, gain_sums *to)
-{
-    for (int64_t l = 0; l < layers; l++) {
-        if (!(v[l][GAIN] > 0.0))
-            continue;
-        to->logs += log(v[l][GAIN]);
-        to->along += log(v[l][ALONG] / v[l][GAIN]);
-        to->seen++;
-    }
-}
-
 /* Values, and the jackknife's standard errors over blocks: NaN of one. */
-static es_status average_policy(es_job *job, int64_t policy, gain_blocks *gains, layer_row *rows,
+static es_status average_policy(es_job *job, int64_t policy, double *room, layer_row *rows,
                                 es_error *err)
 {
     const depth_state *s = job->state;
@@ -270,17 +244,14 @@ static es_status average_policy(es_job *job, int64_t policy, gain_blocks *gains,
     ES_TRY(es_job_array(job, layers, 1, sizeof *all, &all, err));
     ES_TRY(es_job_array(job, B * layers, 1, sizeof *without, &without, err));
     average(job, policy, -1, layers, all);
-    add_gains(all, layers, &gains->all);
-    for (int64_t b = 0; b < B && B > 1; b++) {
+    for (int64_t b = 0; b < B && B > 1; b++)
         average(job, policy, b, layers, without + b * layers);
-        add_gains(without + b * layers, layers, &gains->without[b]);
-    }
     for (int64_t l = 0; l < layers; l++)
         for (int i = 0; i < NUMBERS; i++) {
             for (int64_t b = 0; b < B; b++)
-                gains->room[b] = without[b * layers + l][i];
+                room[b] = without[b * layers + l][i];
             rows[l].value[i] = all[l][i];
-            rows[l].se[i] = es_jackknife(all[l][i], gains->room, B).se;
+            rows[l].se[i] = es_jackknife(all[l][i], room, B).se;
         }
     return ES_OK;
 }
@@ -365,167 +336,61 @@ static bool fails(const layer_row *r)
     return r->value[ERROR] > ROUNDING && off > FAILS && !(off < 2.0 * se);
 }
 
-/* The first layer whose prediction fails; `layers` if none does. */
-static int64_t first_failure(const layer_row *rows, int64_t layers)
+/* Says how far the last state is off: of up to three policies each, of more the best and worst. */
+static void tell_errors(const es_policies *policies, const layer_row *rows, int64_t layers,
+                        es_answer *a)
 {
-    int64_t l = 0;
-    while (l < layers && !fails(&rows[l]))
-        l++;
-    return l;
-}
-
-/* Where the prediction fails; empty if nowhere. It may be right again further on. */
-static const char *say_failure(const layer_row *rows, int64_t layers, char out[2 * ES_SAY_ROOM])
-{
-    const int64_t first = first_failure(rows, layers);
-    int64_t failing = 0;
-    for (int64_t l = first; l < layers; l++)
-        failing += fails(&rows[l]);
-    out[0] = '\0';
-    if (failing && failing == layers - first)
-        snprintf(out, 2 * (size_t)ES_SAY_ROOM,
-                 "; it is off by more than %.0f %% from layer %lld on", 100.0 * FAILS,
-                 (long long)first);
-    else if (failing)
-        snprintf(out, 2 * (size_t)ES_SAY_ROOM,
-                 "; it is off by more than %.0f %% in %lld of %lld layers, in layer %lld first",
-                 100.0 * FAILS, (long long)failing, (long long)layers, (long long)first);
-    return out;
-}
-
-static void tell_policy(es_answer *a, const es_policy_spec *spec, const layer_row *rows,
-                        int64_t layers)
-{
-    const layer_row *last = &rows[layers - 1];
-    char name[ES_POLICY_ROOM], error[ES_SAY_ROOM], predicted[ES_SAY_ROOM], ratio[ES_SAY_ROOM];
-    char where[2 * ES_SAY_ROOM];
-    es_answer_tell(a,
-                   "%s: the last hidden state is off by %s of its spread, %s predicted from gains "
-                   "and own errors (predicted/measured %s)%s.",
-                   es_policy_say(spec, name),
-                   es_say_number(last->value[ERROR], last->se[ERROR], error),
-                   es_say_number(last->value[PREDICTED], last->se[PREDICTED], predicted),
-                   es_say_number(last->value[RATIO], last->se[RATIO], ratio),
-                   say_failure(rows, layers, where));
-}
-
-/* A geometric mean with its error, by the jackknife of its logarithm over blocks. */
-static const char *say_mean_gain(const gain_blocks *g, int64_t blocks, bool along,
-                                 char out[ES_SAY_ROOM])
-{
-    for (int64_t b = 0; b < blocks; b++)
-        g->room[b] =
-            (along ? g->without[b].along : g->without[b].logs) / (double)g->without[b].seen;
-    const double whole = (along ? g->all.along : g->all.logs) / (double)g->all.seen;
-    return es_say_number(exp(whole), exp(whole) * es_jackknife(whole, g->room, blocks).se, out);
-}
-
-static const char *say_gain(const layer_row *row, char out[ES_SAY_ROOM])
-{
-    return es_say_number(row->value[GAIN], row->se[GAIN], out);
-}
-
-/* How much layers make of a small error: over all policies, where there was one. */
-static void tell_gains(const es_job *job, const layer_row *rows, int64_t count,
-                       const gain_blocks *gains, es_answer *a)
-{
-    const depth_state *s = job->state;
-    const layer_row *least = NULL, *most = NULL;
-    char low[ES_SAY_ROOM], high[ES_SAY_ROOM], mean[ES_SAY_ROOM], along[ES_SAY_ROOM];
-    for (const layer_row *r = rows; r < rows + count; r++) {
-        if (!(r->value[GAIN] > 0.0))
-            continue;
-        least = !least || r->value[GAIN] < least->value[GAIN] ? r : least;
-        most = !most || r->value[GAIN] > most->value[GAIN] ? r : most;
+    enum { ALL = 3 };
+    const layer_row *last = rows + layers - 1;
+    int64_t shown[ALL] = {0, 1, 2}, count = policies->count;
+    char text[ALL * (ES_SAY_ROOM + ES_POLICY_ROOM + 16)] = "";
+    if (count > ALL) {
+        shown[0] = shown[1] = 0;
+        for (int64_t i = 1; i < count; i++) {
+            if (last[i * layers].value[ERROR] < last[shown[0] * layers].value[ERROR])
+                shown[0] = i;
+            if (last[i * layers].value[ERROR] > last[shown[1] * layers].value[ERROR])
+                shown[1] = i;
+        }
     }
-    if (!least)
-        return;
-    es_answer_tell(a,
-                   "A layer multiplies small errors by %s to %s (in spreads; geometric mean %s), "
-                   "if they are noise with the covariance of the measured ones; the measured ones "
-                   "themselves, which tokens share, by %s times that.",
-                   say_gain(least, low), say_gain(most, high),
-                   say_mean_gain(gains, s->blocks, false, mean),
-                   say_mean_gain(gains, s->blocks, true, along));
+    for (int64_t k = 0; k < (count > ALL ? 2 : count); k++) {
+        const layer_row *r = &last[shown[k] * layers];
+        const size_t used = strlen(text);
+        char name[ES_POLICY_ROOM], error[ES_SAY_ROOM];
+        snprintf(text + used, sizeof text - used, "%s%s%s (%s)",
+                 k == 0        ? ""
+                 : count > ALL ? " to "
+                               : ", ",
+                 es_say_number(r->value[ERROR], r->se[ERROR], error),
+                 k == 0 ? " of its spread" : "", es_policy_say(&policies->specs[shown[k]], name));
+    }
+    es_answer_tell(a, "The last hidden state is off by %s.", text);
 }
 
-/* One point: an error at the input of a layer, and how far the answer to it is from linear. */
-typedef struct bend {
-    double error, bend, se;
-} bend;
-
-static bool bends(const bend *b)
+/* Says how often the recursion fails, and where it does first. */
+static void tell_prediction(const es_policies *policies, const layer_row *rows, int64_t layers,
+                            es_answer *a)
 {
-    const double off = fabs(b->bend - 1.0);
-    return off > FAILS && !(off < 2.0 * b->se);
-}
-
-static void insert_bend(bend *at, int64_t count, bend new)
-{
-    for (; count > 0 && at[count - 1].error > new.error; count--)
-        at[count] = at[count - 1];
-    at[count] = new;
-}
-
-/* Errors that layers were given, increasing, and how far their answers are from linear. */
-static int64_t collect_bends(const layer_row *rows, int64_t policies, int64_t layers, bend *points)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < policies * layers; i++)
-        if (i % layers && isfinite(rows[i].value[BEND]))
-            insert_bend(points, count++,
-                        (bend){rows[i - 1].value[ERROR], rows[i].value[BEND], rows[i].se[BEND]});
-    return count;
-}
-
-/* Up to which error every layer answers to the error as to a small one, to a tenth. */
-static es_status tell_linearity(es_job *job, es_answer *a, const layer_row *rows, int64_t policies,
-                                int64_t layers, es_error *err)
-{
-    bend *points;
-    char first[ES_SAY_ROOM];
-    int64_t good = 0;
-    ES_TRY(es_job_array(job, policies, layers, sizeof *points, &points, err));
-    const int64_t count = collect_bends(rows, policies, layers, points);
-    while (good < count && !bends(&points[good]))
-        good++;
-    if (count && good == count)
-        es_answer_tell(
-            a,
-            "Layers are linear in these errors: up to %.3g spreads at their input, their "
-            "answer is within %.0f %% of that to the same error made small, or within "
-            "two standard errors.",
-            points[count - 1].error, 100.0 * FAILS);
-    else if (count)
-        es_answer_tell(a,
-                       "The smallest error that bends a layer is %.3g spreads: its answer is %s "
-                       "times that to the same error made small, and %.3g times at the largest "
-                       "error, %.3g spreads.",
-                       points[good].error, es_say_number(points[good].bend, points[good].se, first),
-                       points[count - 1].bend, points[count - 1].error);
-    return ES_OK;
-}
-
-/* Which part of the prediction it is that fails, in the layer where it does first. */
-static void tell_failure(es_answer *a, const es_policy_spec *spec, const layer_row *rows,
-                         int64_t layers)
-{
-    const int64_t at = first_failure(rows, layers);
+    const int64_t all = policies->count * layers;
+    int64_t failing = 0, first = -1;
     char name[ES_POLICY_ROOM];
-    if (at == layers || !(rows[at].value[GAIN] > 0.0))
-        return;
-    const double *v = rows[at].value;
-    char added[2 * ES_SAY_ROOM] = "";
-    if (v[OWN] > 0.0)
-        snprintf(added, sizeof added,
-                 "; the layer adds %.3g times what it does to the full model's state, with a "
-                 "correlation of %.2g to what came",
-                 v[FRESH] / v[OWN], v[TOGETHER]);
-    es_answer_tell(
-        a,
-        "%s, layer %lld, where the prediction fails first: the error that came has %.3g "
-        "times the gain of noise like it if it is small, and %.3g times that as it is%s.",
-        es_policy_say(spec, name), (long long)at, v[ALONG] / v[GAIN], v[BEND], added);
+    for (int64_t i = 0; i < all; i++)
+        if (fails(&rows[i])) {
+            failing++;
+            first = first < 0 ? i : first;
+        }
+    if (failing)
+        es_answer_tell(a,
+                       "What gains and own errors of the layers predict is off by more than %.0f "
+                       "%% in %lld of %lld layers, first in layer %lld (%s).",
+                       100.0 * FAILS, (long long)failing, (long long)all,
+                       (long long)(first % layers),
+                       es_policy_say(&policies->specs[first / layers], name));
+    else
+        es_answer_tell(a,
+                       "Gains and own errors of the layers predict every error within %.0f %% or "
+                       "two standard errors.",
+                       100.0 * FAILS);
 }
 
 /* ---- all of it ---- */
@@ -555,22 +420,18 @@ es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)
     const int64_t layers = job->stages[0].rows - 1, policies = s->policies.count;
     es_table *t = es_answer_table(answer, &rows_table);
     layer_row *rows;
-    gain_blocks gains = {0};
+    double *room;
     ES_TRY(es_job_array(job, policies, layers, sizeof *rows, &rows, err));
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *gains.without, &gains.without, err));
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *gains.room, &gains.room, err));
+    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *room, &room, err));
     for (int64_t i = 0; i < policies; i++) {
         const es_policy_spec *spec = &s->policies.specs[i];
         layer_row *own = rows + i * layers;
-        ES_TRY(average_policy(job, i, &gains, own, err));
+        ES_TRY(average_policy(job, i, room, own, err));
         for (int64_t l = 0; l < layers; l++)
             put_layer(spec, l, &own[l], t);
-        tell_policy(answer, spec, own, layers);
     }
-    for (int64_t i = 0; i < policies; i++)
-        tell_failure(answer, &s->policies.specs[i], rows + i * layers, layers);
-    tell_gains(job, rows, policies * layers, &gains, answer);
-    ES_TRY(tell_linearity(job, answer, rows, policies, layers, err));
+    tell_errors(&s->policies, rows, layers, answer);
+    tell_prediction(&s->policies, rows, layers, answer);
     tell_setting(job, answer);
     return ES_OK;
 }

@@ -9,7 +9,6 @@
  * error of i.i.d. tokens. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "stats/average.h"
