@@ -279,8 +279,8 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
     if (!find_decoder(session, o, folder, text))
         return count;
     out[count++] = (stop){"a decoder: where its heads need to look",
-                          4.0,
-                          {"probe", "--model", folder, "--text", text, "--pool", "8192"},
+                          5.0,
+                          {"probe", "--model", folder, "--text", text, "--pool", "16384"},
                           .run = "decoder"};
     out[count++] = (stop){"what context is worth to it",
                           3.0,
