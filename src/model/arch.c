@@ -96,6 +96,7 @@ struct reading {
     es_model_config *config;
     es_status (*take_other)(reading *r, const es_json_text *key); /* NULL: other keys are skipped */
     const char *name;        /* of the object, where keys of it are refused */
+    double theta[2];         /* that are stated: by a key of config.json, in an object; 0: none */
     es_rotary before;        /* rotary positions without the object */
     char section[WORD_MOST]; /* the layer type whose rotary positions have been read; "": none */
 };
@@ -264,14 +265,37 @@ static es_status take_layers(es_json *j, char is[WORD_MOST])
 
 static es_status take_rotary(es_json *j, const char *name, es_model_config *config);
 
+/* Theta may be stated twice, and then which of the two counts would depend on their order. */
+static es_status take_object(reading *r, const es_config_field *f)
+{
+    double *theta = &r->config->rotary.theta;
+    const double before = *theta;
+    *theta = 0.0;
+    ES_TRY(take_rotary(r->j, f->key, r->config));
+    if (*theta != 0.0)
+        r->theta[1] = *theta;
+    else
+        *theta = before;
+    return ES_OK;
+}
+
+static es_status take_real(reading *r, const es_config_field *f, void *out)
+{
+    ES_TRY(take_number(r->j, f, out));
+    if (f->at == ES_CONFIG(rotary.theta))
+        r->theta[0] = r->config->rotary.theta;
+    return ES_OK;
+}
+
 static es_status take_field(reading *r, int which)
 {
     const es_config_field *f = &r->fields[which];
     void *out = (char *)r->config + f->at;
     switch (f->kind) {
     case ES_FIELD_WHOLE:
-    case ES_FIELD_REAL:
         return take_number(r->j, f, out);
+    case ES_FIELD_REAL:
+        return take_real(r, f, out);
     case ES_FIELD_WORD:
         return take_word(r->j, f->only ? r->word[which] : out);
     case ES_FIELD_BOOL:
@@ -285,7 +309,7 @@ static es_status take_field(reading *r, int which)
     case ES_FIELD_LAYERS:
         return take_layers(r->j, r->word[which]);
     case ES_FIELD_ROTARY:
-        return take_rotary(r->j, f->key, r->config);
+        return take_object(r, f);
     default:
         return take_labels(r->j, r->config);
     }
@@ -472,6 +496,15 @@ static es_status take_rotary_keys(reading *r)
     return ES_OK;
 }
 
+static es_status check_theta(const reading *r)
+{
+    if (r->theta[0] == 0.0 || r->theta[1] == 0.0 || r->theta[0] == r->theta[1])
+        return ES_OK;
+    return es_fail_file(r->j->err, ES_E_FORMAT, r->j->file, -1, "config.rotary", "keep one of them",
+                        "rope_theta is stated as %g, and as %g in rope_parameters", r->theta[0],
+                        r->theta[1]);
+}
+
 /* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. Every key
  * of it is about the function, so that one which is not known is refused. */
 static es_status take_rotary(es_json *j, const char *name, es_model_config *config)
@@ -553,6 +586,7 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
     reading second = {.j = &again, .fields = arch->fields, .config = &c};
     ES_TRY(take_fields(&second));
     ES_TRY(check_values(&second));
+    ES_TRY(check_theta(&second));
     ES_TRY(check_complete(&second));
     ES_TRY(es_config_complete(arch, file, &c, err));
     c.labels = about.labels;
