@@ -1,6 +1,7 @@
 /* selfcheck_loss.c : do intervals of `loss` hold the loss of the whole text, if blocks are taken
- * evenly from it? The loss of every block is computed once; a trial takes B of them at a random
- * offset of the even grid. */
+ * evenly from it? The loss of every block is computed once; a trial takes one of each of B equal
+ * stretches of the text. An even grid has N/B offsets only, so that trials would repeat each other:
+ * here every block has a random place in its stretch. */
 #include <math.h>
 
 #include <esscher/experiment.h>
@@ -91,15 +92,16 @@ es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t
                            uint64_t seed, const es_exec *exec, double *out, es_error *err)
 {
     const es_checked_text *text = &((const selfcheck_state *)job->state)->text;
-    const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK};
-    const double step = (double)text->count / (double)setting->replicates;
-    const double offset = es_uniform_at(&at);
+    const double stretch = (double)text->count / (double)setting->replicates;
     loss_sum chosen[ES_CHECKED_BLOCKS];
     (void)trial;
     (void)exec;
     (void)err;
-    for (int64_t j = 0; j < setting->replicates; j++)
-        chosen[j] = text->blocks[(int64_t)(((double)j + offset) * step)];
+    for (int64_t j = 0; j < setting->replicates; j++) {
+        const es_address at = {
+            .seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK, .cell = (uint64_t)j};
+        chosen[j] = text->blocks[(int64_t)(((double)j + es_uniform_at(&at)) * stretch)];
+    }
     const loss_mean m = loss_mean_of(chosen, setting->replicates);
     for (int64_t i = 0; i < (int64_t)ES_FIGURES * ES_FIGURE_ROWS * 3; i++)
         out[i] = (double)NAN;

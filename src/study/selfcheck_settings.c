@@ -261,7 +261,7 @@ const es_setting es_settings[] = {
                  ERROR_OF("layers", "computed", .exact = "verified", .exact_se = "verified_se",
                           .freedom = TO_PLAN - 1)},
      .needs_model = true},
-    {"loss.8", "loss of a text from 8 blocks taken evenly, against all of its blocks", "loss",
+    {"loss.8", "loss of a text from 8 blocks, one of each eighth, against all of its blocks", "loss",
      .figures = {INTERVAL("settings", "nll")}, .direct = es_direct_losses, .needs_model = true,
      .needs_decoder = true, .replicates = 8},
     {"loss.16", "the same, 16 blocks", "loss", .figures = {INTERVAL("settings", "nll")},
