@@ -131,7 +131,7 @@ SMALLER = [
 
 # Words that begin a command. (Programs of bench/ and build/release/tests have to be there; they are not run.)
 COMMANDS = re.compile(
-    r"(?:[A-Z_]+=\S+ )?(esscher|\./do|cmake|ctest|cc|mpirun|ssh|sbatch|kubectl|bench/|build/release/)"
+    r"(?:[A-Z_]+=\S+ )?(esscher|split|\./do|cmake|ctest|cc|mpirun|ssh|sbatch|kubectl|bench/|build/release/)"
 )
 
 # Commands that change the system, or need what is not here: the shell looks at their grammar.
