@@ -255,7 +255,8 @@ static es_status read_all(cutter *c, es_error *err)
         c->full = c->full || spec->tokens - ids_count(c->out) <= specials_of(&c->info);
         c->out->repeats += !c->full;
     } while (!c->full);
-    tell_replaced(c, stream);
+    if (status == ES_OK)
+        tell_replaced(c, stream);
     es_token_stream_close(stream);
     return status;
 }
