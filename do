@@ -386,7 +386,7 @@ those of mean rates 93. Presumably errors of draws are skew there, and few draws
 
 Not in the table: claims that take longer than those here (their level is 0.2 %, too); whether domains of real text differ, for
 which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); predictions of budget on
-a decoder, for which docs/BUDGET.md has 160 seeds; intervals of design effects and effective tokens
+a decoder, for which docs/BUDGET.md has 160 seeds; losses of a decoder, for which docs/LOSS.md has 400; intervals of design effects and effective tokens
 (\`tests/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
 exact curves from queries and halves of a pool, which docs/PREDICTION.md finds too small for other text.
 

@@ -275,6 +275,12 @@ static void tell_verdicts(const es_job *job, const loss_group *g, es_answer *a)
             p->enough, list);
 }
 
+/* Do the first keys matter? One block has no error that could speak against it. */
+static bool is_lost(const loss_mean *sink)
+{
+    return sink->blocks > 1 ? sink->low > 0.0 : sink->value > 0.0;
+}
+
 /* The window beside which the first keys are worth most: what of its cost is theirs, and what a
  * fresh text costs instead. */
 static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
@@ -287,7 +293,8 @@ static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
     for (int64_t i = 0; i < g->count; i++) {
         const int64_t bare = without_sinks(s, &s->settings[g->at[i]]);
         const loss_mean m = loss_less(job, bare, g->at[i]);
-        if (reaches_all(s, loss_window_at(s, g, i)) && (at < 0 || m.value > sink.value)) {
+        if (reaches_all(s, loss_window_at(s, g, i)) && loss_less(job, bare, 0).value > 0.0 &&
+            (at < 0 || m.value > sink.value)) {
             at = i;
             sink = m;
         }
@@ -303,17 +310,17 @@ static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
     }
     es_say_number(both.value, both.se, cost);
     es_say_number(sink.value, sink.se, part);
-    if (sink.low > 0.0)
-        es_answer_tell(
-            a,
-            "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, %s, "
-            "is the lost sink, not context.%s",
-            G, (long long)W, cost, 100.0 * sink.value / both.value, part, fresh);
-    else
+    if (!is_lost(&sink))
         es_answer_tell(a,
                        "Without the first %lld tokens no window costs measurably more: %s nats at "
                        "most, window %lld.%s",
                        G, part, (long long)W, fresh);
+    else
+        es_answer_tell(a,
+                       "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, "
+                       "%s, is the lost sink, not context.%s",
+                       G, (long long)W, cost, fmin(100.0, 100.0 * sink.value / both.value), part,
+                       fresh);
 }
 
 /* ---- all together ---- */
