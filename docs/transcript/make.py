@@ -109,7 +109,7 @@ def refresh_readme(text):
         return found["lead"] + "\n".join([*abridge(shown, printed), "```"])
 
     return re.sub(
-        r"(?P<lead>^    (?P<command>esscher .*)\n\n```\n)(?P<shown>.*?\n)```$",
+        r"(?P<lead>^    (?P<command>esscher [^\n]*)\n\n```\n)(?P<shown>.*?\n)```$",
         again,
         text,
         flags=re.M | re.S,

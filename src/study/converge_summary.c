@@ -440,7 +440,8 @@ static void tell_rates(es_answer *a, const es_table *fits)
         es_answer_tell(
             a,
             "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance error like %s "
-            "and the error of a single output like %s; the paper's bound is n^-%.3g.",
+            "and the error of a single output like %s; the paper's exponent, for n to infinity, is "
+            "%.3g.",
             es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
             power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
             power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
