@@ -269,6 +269,31 @@ static void TX20_text_that_is_hardly_utf8_is_refused(void **state)
     remove(in_folder("u"));
 }
 
+/* .9 % of a text, all in its first half: a block from its middle is read without the second half,
+ * of which the share is 1.8 %. */
+static void TX20_the_share_is_that_of_the_whole_text(void **state)
+{
+    (void)state;
+    enum { SIZE = 1 << 18, BAD = SIZE / 1000 * 9 };
+    char *text = malloc(SIZE), path[512];
+    assert_non_null(text);
+    for (size_t i = 0; i < SIZE; i++)
+        text[i] = i % 5 ? 'a' : ' ';
+    for (size_t i = 0; i < BAD; i++)
+        text[i * (SIZE / 2 / BAD)] = (char)0xe9;
+    write_file("t", text, SIZE);
+    free(text);
+    snprintf(path, sizeof path, "%s", in_folder("t"));
+    const char *const texts[] = {path};
+    es_pool_spec spec = pool_spec_of("t", "pool");
+    spec.texts = texts;
+    spec.n_texts = 1;
+    spec.tokens = LENGTH;
+    es_pool_cost cost;
+    assert_ok(es_pool_cost_of(&spec, NULL, &cost, &err));
+    remove(in_folder("t"));
+}
+
 /* ---- a pool ---- */
 
 enum { WORDS = 2900, BLOCKS = 77, TOKENS = WORDS + 2 * BLOCKS, BATCHES = 3 };
@@ -689,6 +714,7 @@ int main(void)
         cmocka_unit_test(TK09_bytes_that_are_no_utf8_are_told_once),
         cmocka_unit_test(reading_a_text_can_be_stopped),
         cmocka_unit_test(TX20_text_that_is_hardly_utf8_is_refused),
+        cmocka_unit_test(TX20_the_share_is_that_of_the_whole_text),
         cmocka_unit_test(TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(context_is_that_of_the_blocks),

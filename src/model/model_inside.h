@@ -60,7 +60,7 @@ static inline es_linear *es_model_place(const es_model *m, const es_arch_part *p
 /*! es_model_open_headers() : as es_model_open(), without reading weights: the configuration and the
  *  headers of the weights are checked, and what the weights will take is charged to the budget. The
  *  model answers es_model_config_of(), es_model_folder(), es_model_precision(),
- *  es_model_check_vocab() and es_model_sparse_cells(); for everything else es_model_load() it
+ *  es_model_check_tokenizer() and es_model_sparse_cells(); for everything else es_model_load() it
  * first. es_model_load() : reads the weights into the memory that was charged; O(weights). After a
  * failure the model is fit for es_model_close() only. @return : as es_model_open(). */
 es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_model **out,

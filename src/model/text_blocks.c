@@ -209,7 +209,7 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
     const es_status finished = es_token_stream_finish(stream, status == ES_OK ? err : &last);
     if (status == ES_OK)
         status = finished;
-    if (status == ES_OK)
+    if (status == ES_OK && !c->wanted) /* else the text was checked, whole, while it was counted */
         status = check_replaced(c, stream, path, replaced, at, err);
     if (status == ES_OK)
         status = end_block(c, err);

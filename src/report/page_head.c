@@ -233,9 +233,9 @@ void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *
     es_sink_put(s, "</h1>\n<dl class=\"of\">\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         put_all(s, books, count, lines[i].name, lines[i].of);
-    es_sink_put(s, "</dl>\n<p class=\"lead\">Softmax attention over <i>n</i> tokens estimates what "
-                   "attention over infinitely many would give. This page says how far the two are "
-                   "apart, beside what theory says; numbers carry ± one standard error.</p>\n");
+    es_sink_put(
+        s, "</dl>\n<p class=\"lead\">What was found, figures, and every table behind them; numbers "
+           "carry ± one standard error.</p>\n");
     if (!figures)
         es_sink_put(s, "<p class=\"note\">This page was made without figures.</p>\n");
     es_sink_put(s, "</header>\n<main id=\"main\">\n");

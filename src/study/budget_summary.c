@@ -321,6 +321,23 @@ static const char *say_text(const es_job *job)
     return is_same_text(job->params) ? "text the plan was made from" : "held-out text";
 }
 
+/* Policies of the plan that look at one of these (ES_POLICY_): "heavy and observe"; "" if none. */
+static const char *say_policies(const budget_state *s, const budget_known *k, unsigned needs,
+                                char out[ES_SAY_ROOM])
+{
+    out[0] = '\0';
+    for (int64_t p = 0; p < s->P; p++) {
+        const size_t used = strlen(out);
+        bool any = false;
+        for (int64_t u = 0; u < s->units; u++)
+            any = any || k->plan[u].policy == p;
+        if (any && es_policy_needs(s->policies[p].policy) & needs)
+            snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
+                     es_policy_name(s->policies[p].policy));
+    }
+    return out;
+}
+
 /* The answer: how far the model is from the full one, and what that does not mean. */
 static void tell_state(const es_job *job, const budget_known *k, es_answer *a)
 {
@@ -328,16 +345,22 @@ static void tell_state(const es_job *job, const budget_known *k, es_answer *a)
     const budget_state *s = job->state;
     const double all = budget_everything(s), kept = budget_total(s, k->plan);
     char share[4 * ES_SAY_ROOM], found[ES_SAY_ROOM], predicted[ES_SAY_ROOM];
-    char scope[3 * ES_SAY_ROOM] = "";
+    char scope[3 * ES_SAY_ROOM] = "", ideal[ES_SAY_ROOM];
     if (s->config->predicts)
         snprintf(scope, sizeof scope,
                  " This is about the next token on such text at %lld tokens, not about retrieval; "
                  "`esscher loss --plan` tests other text.",
                  (long long)s->n);
-    snprintf(share, sizeof share,
-             "With %.3g %% of %s (%.3g of %.3g MB in %s) the last hidden state", 100.0 * kept / all,
-             s->config->causal ? "the KV cache" : "all keys and values", bytes_of(job, kept) / 1e6,
-             bytes_of(job, all) / 1e6, budget_dtypes[p->cache]);
+    if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, ideal))
+        snprintf(share, sizeof share,
+                 "Attending to %.3g %% of the keys (an ideal: %s must read all of them first), the "
+                 "last hidden state",
+                 100.0 * kept / all, ideal);
+    else
+        snprintf(share, sizeof share,
+                 "With %.3g %% of %s (%.3g of %.3g MB in %s) the last hidden state",
+                 100.0 * kept / all, s->config->causal ? "the KV cache" : "all keys and values",
+                 bytes_of(job, kept) / 1e6, bytes_of(job, all) / 1e6, budget_dtypes[p->cache]);
     say_percent(predicted_state(job, k), predicted);
     if (!is_verified(s)) {
         es_answer_tell(a, "%s is predicted to change by %s of its spread%s.%s", share, predicted,
@@ -425,23 +448,6 @@ static void tell_rivals(const es_job *job, es_answer *a)
 }
 
 /* ---- cautions ---- */
-
-/* Policies of the plan that look at one of these (ES_POLICY_): "heavy and observe"; "" if none. */
-static const char *say_policies(const budget_state *s, const budget_known *k, unsigned needs,
-                                char out[ES_SAY_ROOM])
-{
-    out[0] = '\0';
-    for (int64_t p = 0; p < s->P; p++) {
-        const size_t used = strlen(out);
-        bool any = false;
-        for (int64_t u = 0; u < s->units; u++)
-            any = any || k->plan[u].policy == p;
-        if (any && es_policy_needs(s->policies[p].policy) & needs)
-            snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
-                     es_policy_name(s->policies[p].policy));
-    }
-    return out;
-}
 
 /* Eviction is not simulated: what a cache that forgets for good costs more (docs/BUDGET.md). Only
  * decoders have such a cache. "" where it does not matter. */

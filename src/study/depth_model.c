@@ -380,12 +380,12 @@ static void tell_prediction(const es_policies *policies, const layer_row *rows, 
             first = first < 0 ? i : first;
         }
     if (failing)
-        es_answer_tell(a,
-                       "What gains and own errors of the layers predict is off by more than %.0f "
-                       "%% in %lld of %lld layers, first in layer %lld (%s).",
-                       100.0 * FAILS, (long long)failing, (long long)all,
-                       (long long)(first % layers),
-                       es_policy_say(&policies->specs[first / layers], name));
+        es_answer_tell(
+            a,
+            "What gains and own errors of the layers predict is off by more than %.0f "
+            "%% in %lld of %lld pairs of a layer and a policy, first in layer %lld (%s).",
+            100.0 * FAILS, (long long)failing, (long long)all, (long long)(first % layers),
+            es_policy_say(&policies->specs[first / layers], name));
     else
         es_answer_tell(a,
                        "Gains and own errors of the layers predict every error within %.0f %% or "

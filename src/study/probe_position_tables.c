@@ -5,8 +5,8 @@
 #define LAST "over the queries with the longest contexts, the last row of the table by n"
 
 #define ERROR_64                                                                                   \
-    "error of the outputs if a query sees only the last 64 keys and the first 4, over their "      \
-    "standard deviation"
+    "error of the outputs if a query sees only the last 64 keys and the first 4, over the "        \
+    "standard deviation of the head's outputs in the whole block"
 
 #define PLACES                                                                                     \
     "near: window error below 0.1; between: 0.1 or more and below 0.5; far: 0.5 or more; "         \
@@ -34,7 +34,8 @@ static const es_column class_columns[] = {
      "less)"},
     {"selective_heads", "selective heads", "", ES_FORMAT_COUNT,
      "those where it lies between 2 and that"},
-    {"single_key_heads", "single-key heads", "", ES_FORMAT_COUNT, "those where it lies below 2"},
+    {"single_key_heads", "single-key heads", "", ES_FORMAT_COUNT,
+     "those where it lies below 2; heads where it contains a cut-off are in none of the three"},
     {"meaning", "which means", "", ES_FORMAT_TEXT},
     {0}};
 const es_table_spec probe_head_places_table = {

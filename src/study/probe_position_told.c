@@ -81,17 +81,18 @@ static int64_t count_growth(const telling *t, probe_growth growth)
     return count;
 }
 
-/* Windows for a fixed error grow like n in most heads: that alone costs the model nothing. */
+/* A window that grows with n costs the model nothing by itself. */
 static void tell_windows(const telling *t)
 {
     char share[ES_SAY_ROOM];
     es_answer_tell(
         t->answer,
-        "The window needed for an error of %.3g is %s of n in the median head; it grows "
-        "with n in %lld of %lld. Whether that matters to the model's loss: esscher loss "
-        "--window %d.",
+        "The window needed for an error of %.3g is %s of these keys in the median head; it grows "
+        "with n in %lld of %lld and saturates in %lld. Whether that matters to the model's loss: "
+        "esscher loss --window %d.",
         t->p->error, es_say_number(t->f->window_share.value, t->f->window_share.se, share),
-        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t), ES_POSITIONS_LOCAL);
+        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t),
+        (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
 }
 
 /* ---- what should not be believed ---- */
@@ -129,7 +130,7 @@ static void caution(const telling *t)
     if (t->p->spec.length < 4 * ES_POSITIONS_LOCAL)
         es_answer_tell(t->answer,
                        "Caution: blocks of %lld tokens are hardly longer than the last %d keys: "
-                       "heads are near because there is little else. Take longer blocks (--block).",
+                       "there is little else to need. Take longer blocks (--block).",
                        (long long)t->p->spec.length, ES_POSITIONS_LOCAL);
 }
 

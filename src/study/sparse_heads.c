@@ -294,7 +294,7 @@ static void tell_error(const making *m, es_answer *answer)
         es_say_number(best.value, best.se, error), s->n_words > 1 ? ", under the best policy" : "",
         !ideal      ? ""
         : s->causal ? " Ideal: keys are chosen anew for every query, which saves no "
-                      "memory; budget and loss run caches."
+                      "memory."
                     : " Ideal: keys are chosen anew for every query.");
 }
 
