@@ -103,13 +103,16 @@ def refresh_readme(text):
     """The page with new output in the blocks that follow commands."""
 
     def again(found):
+        *before, command = [row[4:] for row in found["commands"].split("\n")[:-1]]
+        for words in before:
+            run(words, 100, False)
         shown = found["shown"].split("\n")[:-1]
         columns = 120 if any(len(row) > 100 for row in shown) else 100
-        printed = run(f"{found['command']} --quiet 2>/dev/null", columns, False)[1]
-        return found["lead"] + "\n".join([*abridge(shown, printed), "```"])
+        printed = run(f"{command} --quiet 2>/dev/null", columns, False)[1]
+        return f"{found['commands']}\n```\n" + "\n".join([*abridge(shown, printed), "```"])
 
     return re.sub(
-        r"(?P<lead>^    (?P<command>esscher [^\n]*)\n\n```\n)(?P<shown>.*?\n)```$",
+        r"(?P<commands>^(?:    [^\n]+\n)+)\n```\n(?P<shown>.*?\n)```$",
         again,
         text,
         flags=re.M | re.S,
