@@ -333,6 +333,106 @@ static void windows_are_set_beside_fresh_texts(void **state)
     es_answer_free(a);
 }
 
+/* How a text of ids begins is known only if all blocks begin as the model's files say, here with 0.
+ */
+static void ids_are_fresh_texts_if_they_begin_as_texts_do(void **state)
+{
+    (void)state;
+    char text[4096];
+    snprintf(text, sizeof text, "%s", golden_path("pebble/alice-line.txt"));
+    es_answer *a = ASK(ES_F64, "ids", ids_file, "window", "8");
+    es_answer *b = ASK(ES_F64, "text", text, "block", "96", "blocks", "3", "window", "8");
+    assert_near(es_table_get(es_answer_find(a, "windows"), 0, "fresh"),
+                es_table_get(es_answer_find(b, "windows"), 0, "fresh"), 0.0);
+    es_answer_free(a);
+    es_answer_free(b);
+    a = ASK(ES_F64, "ids", ids_file, "window", "8", "block", "48"); /* half begin otherwise */
+    assert_true(isnan(es_table_get(es_answer_find(a, "windows"), 0, "fresh")));
+    es_answer_free(a);
+}
+
+/* ---- cautions ---- */
+
+static const char *caution_of(const es_answer *a)
+{
+    for (int64_t i = 0; es_answer_finding(a, i); i++)
+        if (strncmp(es_answer_finding(a, i), "Caution", 7) == 0)
+            return es_answer_finding(a, i);
+    return NULL;
+}
+
+/* Eight blocks of one id over and over, then eight of many: neighbours are alike. On an even grid
+ * that makes errors too large, not too small. */
+static void neighbours_are_a_caution_where_blocks_follow_each_other(void **state)
+{
+    (void)state;
+    enum { ROWS = 16, COLS = 24 };
+    double ids[ROWS * COLS];
+    char file[512];
+    for (int64_t i = 0; i < ROWS * COLS; i++)
+        ids[i] = i < ROWS * COLS / 2 ? 300.0 : (double)(300 + i * 997 % 3000);
+    snprintf(file, sizeof file, "%s", in_folder("halves.npy"));
+    assert_ok(es_npy_save(file, ES_F64, 2, (const int64_t[]){ROWS, COLS}, ids, true, &err));
+    es_answer *a = ASK(ES_F32, "ids", file);
+    assert_non_null(strstr(caution_of(a), "± of the loss is too small, by a factor of about "));
+    assert_non_null(strstr(caution_of(a), "Take fewer blocks, far apart: --blocks."));
+    es_answer_free(a);
+    a = ASK(ES_F32, "ids", file, "block", "24", "blocks", "12", "blocks-from", "start");
+    assert_non_null(strstr(caution_of(a), "Take them evenly: --blocks-from even."));
+    es_answer_free(a);
+    a = ASK(ES_F32, "ids", file, "block", "24", "blocks", "8");
+    const es_table *t = es_answer_find(a, "text");
+    assert_true(es_table_get(t, 0, "neighbours") > 1.7 * es_table_get(t, 0, "neighbours_se"));
+    assert_null(caution_of(a));
+    es_answer_free(a);
+}
+
+/* ---- scaled scores ---- */
+
+/* A window with scaled scores costs what the scale costs, too: only the other is context. */
+static void context_is_told_of_scores_as_they_are(void **state)
+{
+    (void)state;
+    es_answer *a = ASK(ES_F64, "ids", ids_file, "window", "8,16", "score-scale", "1.5,none");
+    es_answer *b = ASK(ES_F64, "ids", ids_file, "window", "8,16");
+    assert_int_equal(es_table_rows(es_answer_find(a, "settings")), 9);
+    for (int64_t i = 0; i < 3; i++)
+        assert_string_equal(es_answer_finding(a, i), es_answer_finding(b, i));
+    assert_int_equal(es_table_rows(es_answer_find(a, "windows")), 2);
+    assert_int_equal(es_table_rows(es_answer_find(a, "enough")), 2);
+    es_answer_free(a);
+    es_answer_free(b);
+    a = ASK(ES_F64, "ids", ids_file, "window", "8,16", "score-scale", "1.5");
+    assert_null(es_answer_find(a, "windows"));
+    assert_non_null(strstr(es_answer_finding(a, 0), "The loss is "));
+    es_answer_free(a);
+}
+
+/* Keys of a policy with scaled scores are compared with the same keys, not with all of them. */
+static void a_scale_is_compared_at_the_same_keys(void **state)
+{
+    (void)state;
+    static const char before[] = "raise the loss by ";
+    char want[256];
+    es_answer *a =
+        ASK(ES_F64, "ids", ids_file, "policy", "top", "keys", "4,8", "score-scale", "1.5,none");
+    const es_table *t = es_answer_find(a, "settings");
+    const int64_t with = row_of(t, "top, 8 keys, scores times 1.5"),
+                  base = row_of(t, "top, 8 keys");
+    const double less = es_table_get(t, with, "nll") - es_table_get(t, base, "nll");
+    snprintf(want, sizeof want, "goes from %.4g to %.4g nats", es_table_get(t, base, "entropy"),
+             es_table_get(t, with, "entropy"));
+    const char *said = es_answer_finding(a, 2);
+    assert_non_null(strstr(said, "(top, 8 keys, scores times 1.5)"));
+    assert_non_null(strstr(said, want));
+    assert_non_null(strstr(said, before)); /* by three digits after the point */
+    assert_near(atof(strstr(said, before) + strlen(before)), less, 0.0005);
+    es_answer_free(a);
+    a = ASK(ES_F64, "ids", ids_file, "policy", "top", "keys", "4", "score-scale", "1.5");
+    assert_non_null(strstr(es_answer_finding(a, 0), "The loss with top, 4 keys, scores times 1.5"));
+    es_answer_free(a);
+}
+
 /* R is what the model was trained on, 2048, whatever the block. */
 static void log_scales_refer_to_the_trained_context(void **state)
 {
@@ -525,6 +625,10 @@ int main(void)
         cmocka_unit_test(blocks_are_taken_evenly),
         cmocka_unit_test(a_fresh_text_is_a_text_of_the_last_tokens),
         cmocka_unit_test(windows_are_set_beside_fresh_texts),
+        cmocka_unit_test(ids_are_fresh_texts_if_they_begin_as_texts_do),
+        cmocka_unit_test(neighbours_are_a_caution_where_blocks_follow_each_other),
+        cmocka_unit_test(context_is_told_of_scores_as_they_are),
+        cmocka_unit_test(a_scale_is_compared_at_the_same_keys),
         cmocka_unit_test(log_scales_refer_to_the_trained_context),
         cmocka_unit_test(a_model_with_a_window_of_its_own),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -278,6 +278,138 @@ static void what_sinks_are_worth_is_no_context(void **state)
     free_job();
 }
 
+/* Windows of 8, 16 and 96 without the first keys and with 4 of them, at these costs in nats of the
+ * late tokens of block b: costs[sinks][window]. 96 is more than half a block. */
+enum { PAIRS = 3 };
+static void make_pairs(double (*cost)(bool sinks, int window, int64_t block))
+{
+    static const int64_t windows[PAIRS] = {8, 16, 96};
+    make_job(2 * PAIRS, dear);
+    for (int k = 1; k <= 2 * PAIRS; k++) {
+        const int w = (k - 1) % PAIRS;
+        settings[k].lab = (es_loss_setting){.window = windows[w], .sinks = k > PAIRS ? 4 : 0};
+        for (int64_t b = 0; b < BLOCKS; b++)
+            for (int64_t p = 1; p < loss_length(&state_of, b); p++)
+                cells[k][b][p - 1] = cells[0][b][p - 1] + cost(k > PAIRS, w, b);
+    }
+}
+
+static es_answer *context_of(double (*cost)(bool sinks, int window, int64_t block))
+{
+    es_answer *a;
+    make_pairs(cost);
+    assert_ok(es_answer_new(NULL, &a, &err));
+    assert_ok(loss_put_context(&job, a, &err));
+    return a;
+}
+
+/* Blocks 0 to 4 have late tokens; this has mean 0 over them and standard error 1/sqrt(2). */
+static double swing(int64_t block) { return (double)(block % 5) - 2.0; }
+
+/* The sink of 8 is worth 0.03 +- 0.02 nats, that of 16 0.01, for sure. */
+static double one_is_sure(bool sinks, int window, int64_t block)
+{
+    static const double sink[] = {0.03, 0.01, 0.0};
+    return 0.05 + (sinks ? 0.0 : sink[window] + (window ? 0.0 : 0.03 * swing(block)));
+}
+
+static void a_sink_that_is_shown_is_told_before_a_larger_one(void **state)
+{
+    (void)state;
+    es_answer *a = context_of(one_is_sure);
+    assert_non_null(strstr(es_answer_finding(a, 2), "Without the first 4 tokens window 16 costs "));
+    assert_non_null(strstr(es_answer_finding(a, 2), " nats; 17 % of that, 0.01"));
+    es_answer_free(a);
+    free_job();
+}
+
+static double none_is_sure(bool sinks, int window, int64_t block)
+{
+    return 0.05 + (sinks || window > 1 ? 0.0 : 0.03 + 0.03 * swing(block));
+}
+
+static void a_sink_that_is_not_shown_is_not_denied(void **state)
+{
+    (void)state;
+    es_answer *a = context_of(none_is_sure);
+    assert_non_null(strstr(es_answer_finding(a, 2),
+                           "no window is shown to cost more (5 blocks): 0.030 ± 0.021 nats"));
+    es_answer_free(a);
+    free_job();
+}
+
+/* With the first keys, windows cost less than nothing: without them 0.01, or nothing. */
+static double all_sink(bool sinks, int window, int64_t block)
+{
+    (void)window;
+    return (sinks ? -0.002 : 0.01) + 0.001 * swing(block);
+}
+
+static double less_than_nothing(bool sinks, int window, int64_t block)
+{
+    return all_sink(sinks, window, block) - 0.011;
+}
+
+static void no_part_is_larger_than_its_whole(void **state)
+{
+    (void)state;
+    es_answer *a = context_of(all_sink);
+    assert_string_equal(es_answer_finding(a, 2),
+                        "Without the first 4 tokens window 8 costs 0.01000 ± 0.00071 nats; all of "
+                        "that is the lost sink, not context.");
+    es_answer_free(a);
+    free_job();
+    a = context_of(less_than_nothing);
+    assert_non_null(strstr(es_answer_finding(a, 2), "window 8 costs 0.012"));
+    assert_non_null(
+        strstr(es_answer_finding(a, 2), " nats more than with them, but no more than all keys."));
+    es_answer_free(a);
+    free_job();
+}
+
+/* The first keys cost 0.02 beside a window of 8, and nothing beside others. */
+static double hurting(bool sinks, int window, int64_t block)
+{
+    return (window ? 0.05 : 0.2) + (sinks && !window ? 0.02 : 0.0) + 0.01 * swing(block);
+}
+
+static void where_the_first_keys_hurt_context_is_worth_less(void **state)
+{
+    (void)state;
+    es_answer *a = context_of(hurting);
+    assert_string_equal(
+        es_answer_finding(a, 0),
+        "With the first 4 tokens kept, context beyond 8 tokens is worth at most 0.2000 ± 0.0071 "
+        "nats per token to this model on this text, beyond 16 0.0500 ± 0.0071. At most: keeping "
+        "the first tokens hurts at that window, so the number is its cost without them.");
+    assert_near(es_table_get(es_answer_find(a, "windows"), 0, "cost"), 0.22, 1e-12);
+    es_answer_free(a);
+    free_job();
+}
+
+/* 96 costs nothing, but half of the late tokens have fewer before them. */
+static double cheap_if_long(bool sinks, int window, int64_t block)
+{
+    (void)sinks;
+    return window == 2 ? 0.0 : 0.05 + 0.001 * swing(block);
+}
+
+static void a_window_above_half_a_block_is_not_enough(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"window", "window_ci.0", "window_ci.1"};
+    es_answer *a = context_of(cheap_if_long);
+    const es_table *t = es_answer_find(a, "enough");
+    assert_string_equal(es_table_get_text(es_answer_find(a, "windows"), 2, "verdict"),
+                        "block too short");
+    assert_int_equal(es_table_rows(t), 2);
+    for (int64_t row = 0; row < 2; row++)
+        for (int i = 0; i < 3; i++)
+            assert_true(isnan(es_table_get(t, row, keys[i])));
+    es_answer_free(a);
+    free_job();
+}
+
 /* ---- neighbours ---- */
 
 static double rising(int64_t window, int64_t place, int64_t block)
@@ -401,6 +533,11 @@ int main(void)
         cmocka_unit_test(the_smallest_window_that_is_enough),
         cmocka_unit_test(no_window_is_enough),
         cmocka_unit_test(what_sinks_are_worth_is_no_context),
+        cmocka_unit_test(a_sink_that_is_shown_is_told_before_a_larger_one),
+        cmocka_unit_test(a_sink_that_is_not_shown_is_not_denied),
+        cmocka_unit_test(no_part_is_larger_than_its_whole),
+        cmocka_unit_test(where_the_first_keys_hurt_context_is_worth_less),
+        cmocka_unit_test(a_window_above_half_a_block_is_not_enough),
         cmocka_unit_test(neighbours_correlate_as_in_the_definition),
         cmocka_unit_test(the_power_law_is_found_where_it_is_determined),
         cmocka_unit_test(factors_are_as_defined),

@@ -4,7 +4,9 @@
  * A window without the first keys takes two things from a model: context, and the sinks that many
  * heads rest on. Only its cost with the first keys in place is that of context; the difference is
  * that of the sinks. Costs are those of late tokens, in the second half of their block: a window of
- * W takes nothing from a token with fewer than W before it. */
+ * W takes nothing from a token with fewer than W before it.
+ *
+ * Windows with scaled scores are not part of this: their cost is that of the scale, too. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,6 @@
 static const es_column window_columns[] = {
     {"window", "window", "keys", ES_FORMAT_COUNT, "the last keys that a query sees"},
     {"sinks", "first", "keys", ES_FORMAT_COUNT, "the first keys of the block, which it sees too"},
-    {"scale", "scale", "", ES_FORMAT_TEXT, "factor on scores, where there is one"},
     {"cost", "context", "nats", ES_FORMAT_REAL,
      "cost of the window with the first keys: what the context beyond it is worth. Tokens in the "
      "second half of their block, less the model as it is; error over blocks",
@@ -38,18 +39,18 @@ static const es_column window_columns[] = {
      "neither is shown; block too short: it is less than two windows"},
     {0}};
 static const es_table_view window_views[] = {
-    {"What the context beyond a window is worth",
-     "window sinks scale cost sink bare fresh verdict"},
-    {"Intervals of the cost", "window sinks scale cost cost_ci.0 cost_ci.1", .more = true},
+    {"What the context beyond a window is worth", "window sinks cost sink bare fresh verdict"},
+    {"Intervals of the cost", "window sinks cost cost_ci.0 cost_ci.1", .more = true},
     {0}};
 static const es_table_spec windows_table = {"windows", window_columns, window_views,
-                                            .keys = "window sinks scale"};
+                                            .keys = "window sinks"};
 
 static const es_column enough_columns[] = {
     {"sinks", "sinks", "keys", ES_FORMAT_COUNT, "first keys that are seen beside the window"},
-    {"scale", "scale", "", ES_FORMAT_TEXT, "factor on scores"},
+    {"scale", "scale", "", ES_FORMAT_TEXT, "factor on scores: none"},
     {"window", "window", "keys", ES_FORMAT_COUNT,
-     "the smallest of the windows from which on all are found to cost less than --enough"},
+     "the smallest of the windows from which on all are found to cost less than --enough; of "
+     "windows up to half a block"},
     {"window_ci.0", "not excluded from", "keys", ES_FORMAT_COUNT,
      "the smallest that, with all that are larger, is not shown to cost more: 95 % intervals"},
     {"window_ci.1", "enough from", "keys", ES_FORMAT_COUNT,
@@ -140,7 +141,6 @@ static void put_window(const es_job *job, int64_t setting, es_table *t)
     const verdict v = judge(job, setting);
     es_table_count(t, row, "window", x->lab.window);
     es_table_count(t, row, "sinks", x->lab.sinks);
-    es_table_text(t, row, "scale", x->lab.scale ? x->scale : NULL);
     es_put(t, row, {"cost", m.value}, {"cost_se", m.se}, {"cost_ci.0", m.low},
            {"cost_ci.1", m.high});
     if (bare >= 0 && bare != setting) {
@@ -148,7 +148,7 @@ static void put_window(const es_job *job, int64_t setting, es_table *t)
         es_put(t, row, {"bare", both.value}, {"bare_se", both.se}, {"sink", sink.value},
                {"sink_se", sink.se});
     }
-    if (fresh >= 0 && !x->lab.scale) {
+    if (fresh >= 0) {
         const loss_mean f = loss_fresh_cost(job, fresh);
         es_put(t, row, {"fresh", f.value}, {"fresh_se", f.se});
     }
@@ -161,13 +161,16 @@ static void put_window(const es_job *job, int64_t setting, es_table *t)
 typedef enum bound { LOW, VALUE, HIGH } bound;
 
 /* Place in the group of the smallest window from which on the bound of every cost is below
- * `enough`; count if there is none. */
+ * `enough`; count if there is none. Windows above half a block do not count: not every late token
+ * loses something to them. */
 static int64_t smallest(const es_job *job, const loss_group *g, bound which, double enough)
 {
     int64_t at = g->count;
     for (int64_t i = g->count - 1; i >= 0; i--) {
         const loss_mean m = loss_less(job, g->at[i], 0);
         const double x = which == LOW ? m.low : which == HIGH ? m.high : m.value;
+        if (!reaches_all(job->state, loss_window_at(job->state, g, i)))
+            continue;
         if (!(x < enough))
             break;
         at = i;
@@ -199,42 +202,59 @@ static void put_enough(const es_job *job, const loss_group *g, es_table *t)
 
 enum { LIST_ROOM = 1024 };
 
-/* "With the first 4 tokens kept, context", "With scores times log, context", or "Context". */
+/* "With the first 4 tokens kept, context", or "Context". */
 static void say_beginning(const loss_group *g, char out[LOSS_ROOM])
 {
     const long long sinks = g->like->lab.sinks;
-    char scale[LOSS_ROOM / 2] = "";
-    if (g->like->lab.scale)
-        snprintf(scale, sizeof scale, "%sscores times %.40s", sinks ? " and " : "With ",
-                 g->like->scale);
     if (sinks)
-        snprintf(out, LOSS_ROOM, "With the first %lld token%s kept%s, context", sinks,
-                 sinks == 1 ? "" : "s", scale);
+        snprintf(out, LOSS_ROOM, "With the first %lld token%s kept, context", sinks,
+                 sinks == 1 ? "" : "s");
     else
-        snprintf(out, LOSS_ROOM, *scale ? "%s, context" : "%sContext", scale);
+        snprintf(out, LOSS_ROOM, "Context");
+}
+
+/* What the first keys are worth beside a window: its cost without them less its cost with them. */
+static loss_mean sink_cost(const es_job *job, int64_t setting)
+{
+    const loss_state *s = job->state;
+    return loss_less(job, without_sinks(s, &s->settings[setting]), setting);
+}
+
+/* Is the window shown to cost less without the first keys? Then the context beyond it is worth no
+ * more than that lower cost. */
+static bool keeping_hurts(const es_job *job, int64_t setting)
+{
+    const loss_state *s = job->state;
+    return s->settings[setting].lab.sinks && sink_cost(job, setting).high < 0.0;
 }
 
 static void tell_worth(const es_job *job, const loss_group *g, es_answer *a)
 {
     const loss_state *s = job->state;
     char list[LIST_ROOM] = "", begin[LOSS_ROOM], cost[ES_SAY_ROOM], window[ES_SAY_ROOM];
+    bool any_hurts = false;
     for (int64_t i = 0; i < g->count; i++) {
-        const int64_t W = loss_window_at(s, g, i);
-        const loss_mean m = loss_less(job, g->at[i], 0);
+        const int64_t W = loss_window_at(s, g, i), own = g->at[i];
         const size_t used = strlen(list);
         if (!reaches_all(s, W) || used + 200 > sizeof list)
             continue;
+        const bool hurts = keeping_hurts(job, own);
+        const loss_mean m = loss_less(job, hurts ? without_sinks(s, &s->settings[own]) : own, 0);
+        any_hurts |= hurts;
         es_say_number(m.value, m.se, cost);
         es_say_size((double)W, window);
         snprintf(list + used, sizeof list - used,
-                 used ? ", beyond %s %s"
-                      : "beyond %s tokens is worth %s nats per token to this "
+                 used ? ", beyond %s %s%s"
+                      : "beyond %s tokens is worth %s%s nats per token to this "
                         "model on this text",
-                 window, cost);
+                 window, hurts ? "at most " : "", cost);
     }
     say_beginning(g, begin);
     if (*list)
-        es_answer_tell(a, "%s %s.", begin, list);
+        es_answer_tell(a, "%s %s.%s", begin, list,
+                       any_hurts ? " At most: keeping the first tokens hurts at that window, so "
+                                   "the number is its cost without them."
+                                 : "");
 }
 
 /* Appends "16, 64 and 256 cost more": windows of the group with this verdict, if there are any. */
@@ -281,58 +301,81 @@ static bool is_lost(const loss_mean *sink)
     return sink->blocks > 1 ? sink->low > 0.0 : sink->value > 0.0;
 }
 
-/* The window beside which the first keys are worth most: what of its cost is theirs, and what a
- * fresh text costs instead. */
+/* Place in the group of the window beside which the first keys are worth most; -1: there is none.
+ * only_lost: of those beside which they are shown to matter. */
+static int64_t find_sink(const es_job *job, const loss_group *g, bool only_lost)
+{
+    const loss_state *s = job->state;
+    double most = 0.0;
+    int64_t at = -1;
+    for (int64_t i = 0; i < g->count; i++) {
+        const loss_mean m = sink_cost(job, g->at[i]);
+        if (!reaches_all(s, loss_window_at(s, g, i)) || (only_lost && !is_lost(&m)) ||
+            (at >= 0 && m.value <= most))
+            continue;
+        at = i;
+        most = m.value;
+    }
+    return at;
+}
+
+/* " A fresh text of the last 64 to 127 tokens costs 0.0129 +- 0.0040.", or nothing. */
+static void say_fresh(const es_job *job, int64_t W, char out[LIST_ROOM])
+{
+    const int64_t number = fresh_of(job->state, W);
+    char cost[ES_SAY_ROOM];
+    *out = '\0';
+    if (number < 0)
+        return;
+    const loss_mean f = loss_fresh_cost(job, number);
+    snprintf(out, LIST_ROOM, " A fresh text of the last %lld to %lld tokens costs %s.",
+             (long long)W, (long long)(2 * W - 1), es_say_number(f.value, f.se, cost));
+}
+
+/* How much of a window's cost is that of the lost sink, where that is largest. */
 static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
 {
     const loss_state *s = job->state;
     const long long G = g->like->lab.sinks;
-    int64_t at = -1;
-    loss_mean sink = {0};
-    char cost[ES_SAY_ROOM], part[ES_SAY_ROOM], fresh[LIST_ROOM] = "";
-    for (int64_t i = 0; i < g->count; i++) {
-        const int64_t bare = without_sinks(s, &s->settings[g->at[i]]);
-        const loss_mean m = loss_less(job, bare, g->at[i]);
-        if (reaches_all(s, loss_window_at(s, g, i)) && loss_less(job, bare, 0).value > 0.0 &&
-            (at < 0 || m.value > sink.value)) {
-            at = i;
-            sink = m;
-        }
-    }
+    const int64_t lost = find_sink(job, g, true), at = lost >= 0 ? lost : find_sink(job, g, false);
+    char cost[ES_SAY_ROOM], part[ES_SAY_ROOM], fresh[LIST_ROOM];
     if (at < 0)
         return;
-    const int64_t W = loss_window_at(s, g, at), number = fresh_of(s, W);
+    const long long W = loss_window_at(s, g, at);
+    const loss_mean sink = sink_cost(job, g->at[at]);
     const loss_mean both = loss_less(job, without_sinks(s, &s->settings[g->at[at]]), 0);
-    if (number >= 0) {
-        const loss_mean f = loss_fresh_cost(job, number);
-        snprintf(fresh, sizeof fresh, " A fresh text of the last %lld to %lld tokens costs %s.",
-                 (long long)W, (long long)(2 * W - 1), es_say_number(f.value, f.se, part));
-    }
     es_say_number(both.value, both.se, cost);
     es_say_number(sink.value, sink.se, part);
-    if (!is_lost(&sink))
+    say_fresh(job, W, fresh);
+    if (lost < 0)
         es_answer_tell(a,
-                       "Without the first %lld tokens no window costs measurably more: %s nats at "
-                       "most, window %lld.%s",
-                       G, part, (long long)W, fresh);
+                       "Without the first %lld tokens no window is shown to cost more (%lld "
+                       "block%s): %s nats at most, window %lld.%s",
+                       G, (long long)sink.blocks, sink.blocks == 1 ? "" : "s", part, W, fresh);
+    else if (both.value <= 0.0)
+        es_answer_tell(a,
+                       "Without the first %lld tokens window %lld costs %s nats more than with "
+                       "them, but no more than all keys.%s",
+                       G, W, part, fresh);
+    else if (sink.value >= both.value)
+        es_answer_tell(a,
+                       "Without the first %lld tokens window %lld costs %s nats; all of that is "
+                       "the lost sink, not context.%s",
+                       G, W, cost, fresh);
     else
         es_answer_tell(a,
                        "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, "
                        "%s, is the lost sink, not context.%s",
-                       G, (long long)W, cost, fmin(100.0, 100.0 * sink.value / both.value), part,
-                       fresh);
+                       G, W, cost, 100.0 * sink.value / both.value, part, fresh);
 }
 
 /* ---- all together ---- */
 
-/* Sentences are about the windows with the most sinks, scores as they are if that was asked for. */
+/* Sentences are about the windows with the most sinks. */
 static bool is_told(const loss_state *s, const loss_group *g)
 {
     const es_loss_setting *last = &s->settings[s->count - 1].lab;
-    for (int64_t k = 1; k < s->count; k++)
-        if (s->settings[k].lab.window && s->settings[k].lab.sinks == last->sinks)
-            return &s->settings[k] == g->like;
-    return false;
+    return g->like->lab.sinks == last->sinks;
 }
 
 es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
@@ -342,7 +385,7 @@ es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
     loss_group *g;
     ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
     for (int64_t k = 1; k < s->count; k++) {
-        if (!loss_find_group(s, k, g))
+        if (!loss_find_group(s, k, g) || g->like->lab.scale)
             continue;
         if (!sinks || g->like->lab.sinks)
             for (int64_t i = 0; i < g->count; i++)
@@ -353,7 +396,7 @@ es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
             continue;
         tell_worth(job, g, answer);
         tell_verdicts(job, g, answer);
-        if (g->like->lab.sinks && !g->like->lab.scale)
+        if (g->like->lab.sinks)
             tell_sinks(job, g, answer);
     }
     return ES_OK;

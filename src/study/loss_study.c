@@ -254,7 +254,7 @@ static es_status check_window(const loss_state *s, int64_t window, int64_t sinks
 }
 
 /* Windows with each number of sinks; below half a block, where it is no whole block, also as fresh
- * texts. */
+ * texts, if it is known how a text begins. */
 static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks, const scales *list,
                              es_error *err)
 {
@@ -268,7 +268,7 @@ static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks,
         }
     ES_TRY(es_job_array(job, p->window.count, 1, sizeof *s->fresh, &s->fresh, err));
     for (int64_t w = 0; w < p->window.count; w++)
-        if (2 * p->window.counts[w] < s->longest)
+        if (2 * p->window.counts[w] < s->longest && (!p->ids || s->n_start))
             s->fresh[s->n_fresh++] = p->window.counts[w];
     return ES_OK;
 }
@@ -543,8 +543,8 @@ const es_study es_study_loss = {
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
         "before it, and gives the mean of -ln p in nats per token, in bits per byte of text, and "
         "by the token's place in its block. Blocks are taken evenly from the text, and standard "
-        "errors are over blocks; how neighbours correlate is given, because errors are too small "
-        "where they do. Two settings are compared on the same tokens."
+        "errors are over blocks; how neighbours correlate is given: errors of blocks that were not "
+        "taken evenly are too small where they do. Two settings are compared on the same tokens."
         "\n\n"
         "--window lets every query see its last W keys alone. Each window runs with the first 4 "
         "keys kept and without them (--sinks for another number): only the cost with them is what "

@@ -45,10 +45,11 @@ typedef struct loss_sum {
 typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
-    es_tokenizer *tokenizer; /* NULL of ids */
+    es_tokenizer *tokenizer; /* NULL of ids, unless they are to be read as fresh texts */
     es_plan *plan;           /* NULL: none was given */
     es_blocks text;
-    int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text */
+    int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text; of ids, all of
+                                             them, if the model's files say so, else nothing */
     int64_t n_start;
     int64_t longest;        /* ids of the longest block */
     int64_t tokens, bytes;  /* that are predicted; bytes of the text they stand for, 0: not known */
@@ -127,7 +128,7 @@ typedef struct loss_neighbours {
     double correlation; /* NaN of fewer than four blocks */
     double chance;      /* its standard deviation if blocks were independent, by Moran's formula */
     double apart;       /* ids from the start of a block to that of the next, mean */
-    bool positive;      /* above 0 with 95 % confidence: errors over blocks are too small */
+    bool positive;      /* above 0 with 95 % confidence */
 } loss_neighbours;
 
 /*! loss_neighbours_of() : of a setting. */

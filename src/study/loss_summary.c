@@ -94,7 +94,7 @@ static const es_column text_columns[] = {
      "from a block to the next that was taken, mean"},
     {"neighbours", "correlation of neighbours", "", ES_FORMAT_REAL,
      "of mean losses of blocks that follow each other here; of independent blocks it is 0, to this "
-     "error. Clearly above 0: errors over blocks are too small",
+     "error. Clearly above 0 where blocks were not taken evenly: their errors are too small",
      .error = "neighbours_se"},
     {0}};
 static const es_table_spec text_table = {"text", text_columns, ES_VIEW("Text"), .record = true};
@@ -329,13 +329,30 @@ static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOS
                                 : "the same");
 }
 
-/* What a scale does to the model at the same keys: entropy and loss. */
+/* The setting with the same keys and scores as they are; -1: it was not run. */
+static int64_t without_scale(const loss_state *s, int64_t setting)
+{
+    const es_loss_setting *x = &s->settings[setting].lab;
+    for (int64_t k = 0; k < s->count; k++) {
+        const es_loss_setting *y = &s->settings[k].lab;
+        if (!y->scale && y->window == x->window && y->sinks == x->sinks && y->plan == x->plan &&
+            es_policy_same(&y->policy, &x->policy) && y->policy.keys == x->policy.keys)
+            return k;
+    }
+    return -1;
+}
+
+/* What a scale does to the model at the same keys, if these were run without it: entropy and loss.
+ */
 static void tell_scale(const es_job *job, int64_t k, es_answer *a)
 {
     const loss_state *s = job->state;
-    const loss_mean m = loss_cost(job, k, 1, s->longest);
-    const es_measured was = entropy_of(job, 0, -1), is = entropy_of(job, k, -1);
+    const int64_t base = without_scale(s, k);
     char what[2 * LOSS_ROOM], cost[ES_SAY_ROOM];
+    if (base < 0)
+        return;
+    const loss_mean m = loss_without(job, -1, k, base, 1, s->longest);
+    const es_measured was = entropy_of(job, base, -1), is = entropy_of(job, k, -1);
     say_scale(job, &s->settings[k], what);
     es_answer_tell(a,
                    "Scores times %s %s the loss by %s nats per token%s; the mean entropy of "
@@ -384,8 +401,11 @@ static void tell_plan(const es_job *job, int64_t k, es_answer *a)
                    es_say_number(late.value, late.se, rest), keys_of(job, k));
 }
 
+/* On an even grid, neighbours that correlate make errors too large, not too small: each stands for
+ * the text around it. */
 static void tell_cautions(const es_job *job, es_answer *a)
 {
+    const loss_params *p = job->params;
     const loss_state *s = job->state;
     const loss_neighbours near = loss_neighbours_of(job, s->asked);
     if (s->text.count == 1)
@@ -396,13 +416,14 @@ static void tell_cautions(const es_job *job, es_answer *a)
                        "Caution: errors are those of %lld blocks alone; more text, or a smaller "
                        "--block, makes more of them.",
                        (long long)s->text.count);
-    else if (near.positive)
+    else if (near.positive && s->text.of <= s->text.count)
         es_answer_tell(a,
-                       "Caution: neighbouring blocks, %lld tokens apart, correlate by %.2f (by "
-                       "chance: 0 ± %.2f). ± is too small, by a factor of %.2g or more. %s",
-                       (long long)near.apart, near.correlation, near.chance,
+                       "Caution: losses of neighbouring blocks correlate by %.2f (by chance: 0 ± "
+                       "%.2f). ± of the loss is too small, by a factor of about %.2g. %s",
+                       near.correlation, near.chance,
                        sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
-                       s->text.of ? "Bring more text." : "Take fewer blocks, far apart: --blocks.");
+                       p->from == ES_BLOCKS_EVEN ? "Take fewer blocks, far apart: --blocks."
+                                                 : "Take them evenly: --blocks-from even.");
 }
 
 /* ---- the loss of every token ---- */

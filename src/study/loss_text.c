@@ -138,6 +138,26 @@ static es_status read_ids(es_job *job, int64_t length, es_error *err)
     return status;
 }
 
+/* What begins a fresh text of ids: what begins a text by the model's files, if all blocks begin
+ * with it. Otherwise, and without a tokenizer, it is not known. */
+static es_status find_ids_start(es_job *job, es_error *err)
+{
+    loss_state *s = job->state;
+    const char *folder = es_model_folder(s->model);
+    if (!es_tokenizer_memory(folder))
+        return ES_OK;
+    ES_TRY(es_tokenizer_open(folder, job->exec.budget, &s->tokenizer, err));
+    const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
+    const size_t bytes = (size_t)info.prefix_count * sizeof *s->start;
+    for (int64_t b = 0; b < s->text.count; b++)
+        if (loss_length(s, b) < info.prefix_count ||
+            memcmp(s->text.ids + s->text.start[b], info.prefix, bytes) != 0)
+            return ES_OK;
+    memcpy(s->start, info.prefix, bytes);
+    s->n_start = info.prefix_count;
+    return ES_OK;
+}
+
 /* ---- either ---- */
 
 static es_status count_tokens(es_job *job, es_error *err)
@@ -166,5 +186,7 @@ es_status loss_read_text(es_job *job, es_error *err)
                          "blocks of %lld ids; the model has %lld positions", (long long)length,
                          (long long)s->config->positions);
     ES_TRY(p->ids ? read_ids(job, length, err) : read_texts(job, length, err));
+    if (p->ids && p->window.count && !p->policy.names)
+        ES_TRY(find_ids_start(job, err));
     return count_tokens(job, err);
 }
