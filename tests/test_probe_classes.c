@@ -217,18 +217,13 @@ static void the_slowest_may_be_one_with_a_bound(void **state)
     (void)state;
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
                   "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-                  "of their spread; the slowest, layer 2, head 1, needs 9000 (± 70, by the queries "
-                  "and the halves of the pool).");
+                  "of their spread. Slowest: layer 2, head 1, 9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0.2, 0.1, 1, 0.3},
                   "At least 2 of 4 heads need more than the pool's 4000 tokens for outputs within "
-                  "a tenth of their spread; the slowest as far as can be told, layer 2, head 1, "
-                  "needs 9000 (± 70, by the queries and the halves of the pool); of 2 only a lower "
-                  "bound is known.");
+                  "a tenth of their spread. Slowest known: layer 2, head 1, 9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.2, 0, 0},
                   "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-                  "of their spread; the slowest as far as can be told, layer 2, head 1, needs 9000 "
-                  "(± 70, by the queries and the halves of the pool) or more; of 1 only a lower "
-                  "bound is known.");
+                  "of their spread. Slowest known: layer 2, head 1, at least 9000 tokens.");
 }
 
 /* What export and LaTeX put over a column: a key is no title, and a number has its error. */

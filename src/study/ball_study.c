@@ -403,8 +403,8 @@ static void tell_rate(es_answer *a, const es_table *fits)
         row--;
     if (row >= 0)
         es_answer_tell(a,
-                       "The error of the worst query with |x| <= %.3g falls like %s; the papers "
-                       "promise n^-0.5.",
+                       "The error of the worst query with |x| <= %.3g falls like %s; the papers' "
+                       "rate, for large n, is n^-0.5.",
                        es_table_get(fits, row, "radius"),
                        es_say_power(es_table_get(fits, row, "rate"),
                                     es_table_get(fits, row, "rate_se"), power));

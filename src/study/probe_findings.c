@@ -82,15 +82,15 @@ static bool is_bound(const es_table *heads, int64_t row)
 static void tell_slowest(const probe_state *s, const es_table *heads, es_answer *a)
 {
     const double tokens = (double)s->pools.cost.tokens;
-    char needs[ES_SAY_ROOM], error[ES_SAY_ROOM], of[ES_SAY_ROOM] = "";
+    char needs[ES_SAY_ROOM], size[ES_SAY_ROOM], error[2 * ES_SAY_ROOM] = "";
     int64_t slowest = -1;
-    long long beyond = 0, bounds = 0;
-    bool least = false;
+    long long beyond = 0;
+    bool least = false, bounds = false;
     double most = 0.0;
     for (int64_t i = 0; i < es_table_rows(heads); i++) {
         const double needed = es_table_get(heads, i, "tokens_for_tenth");
         beyond += needed > tokens;
-        bounds += is_bound(heads, i);
+        bounds = bounds || is_bound(heads, i);
         least = least || (is_bound(heads, i) && needed <= tokens);
         if (needed > most) {
             most = needed;
@@ -100,18 +100,16 @@ static void tell_slowest(const probe_state *s, const es_table *heads, es_answer 
     if (slowest < 0)
         return;
     const char *domain = es_table_get_text(heads, slowest, "domain");
-    if (bounds)
-        snprintf(of, sizeof of, "; of %lld only a lower bound is known", bounds);
+    if (!is_bound(heads, slowest))
+        snprintf(error, sizeof error, " ± %s",
+                 es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), size));
     es_answer_tell(a,
                    "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
-                   "tenth of their spread; the slowest%s, layer %.0f, head %.0f%s%s, needs %s (± "
-                   "%s, by the queries and the halves of the pool)%s%s.",
+                   "tenth of their spread. Slowest%s: layer %.0f, head %.0f%s%s, %s%s%s tokens.",
                    least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s),
-                   tokens, bounds ? " as far as can be told" : "",
-                   es_table_get(heads, slowest, "layer"), es_table_get(heads, slowest, "head"),
-                   *domain ? " on " : "", domain, es_say_size(most, needs),
-                   es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), error),
-                   is_bound(heads, slowest) ? " or more" : "", of);
+                   tokens, bounds ? " known" : "", es_table_get(heads, slowest, "layer"),
+                   es_table_get(heads, slowest, "head"), *domain ? " on " : "", domain,
+                   is_bound(heads, slowest) ? "at least " : "", es_say_size(most, needs), error);
 }
 
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
