@@ -422,7 +422,9 @@ published)
     "$0" gallery
     mkdir -p build/transcript
     for folder in demo models examples; do ln -sfn "$PWD/$folder" build/transcript/$folder; done
-    python3 docs/transcript/make.py . build/release/esscher build/transcript
+    python=python3
+    python3 -c 'import numpy' 2>/dev/null || python=/usr/bin/python3 # where apt puts it
+    $python docs/transcript/make.py . build/release/esscher build/transcript
     sh docs/transcript/picture.sh demo/report.html docs/report.png
     version=$(build/release/esscher --version | head -1)
     sed -i "s/(esscher [0-9.]*)/($version)/" docs/GALLERY.md

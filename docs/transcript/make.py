@@ -42,6 +42,7 @@ def abridge(shown, printed):
 def run(command, columns, interrupt):
     """(exit code, lines of stdout and stderr as a terminal shows them)."""
     words = TOUR if command == "./do demo" else command
+    words = re.sub(r"^python3\b", sys.executable, words)  # the one that has NumPy
     process = subprocess.Popen(
         ["sh", "-c", f"exec {words}"] if interrupt else ["sh", "-c", words],
         env={**os.environ, "COLUMNS": str(columns), "LC_ALL": "C.UTF-8"},
@@ -72,6 +73,8 @@ def replay(block):
         else:
             columns = 120 if any(len(row) > 80 for row in shown) else 80
             code, printed = run(command, columns, "^C" in shown)
+            if command.startswith("python3 ") and code != 0:
+                sys.exit("\n".join(printed))
             made += abridge(shown, printed)
     return made
 
