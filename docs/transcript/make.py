@@ -125,7 +125,7 @@ def refresh_readme(text):
 def main(root, esscher, work):
     os.chdir(work)
     os.environ["PATH"] = f"{esscher.parent}:{os.environ['PATH']}"
-    for old in Path(".").glob("*.run"):
+    for old in [*Path(".").glob("*.run"), *Path(".").glob("*.html")]:
         old.unlink()
     told = subprocess.run([esscher, "--version"], capture_output=True, text=True, check=True)
     version = told.stdout.split("\n")[0]
