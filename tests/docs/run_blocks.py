@@ -307,7 +307,7 @@ class Document:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=120,
+            timeout=600,
         )
         self.how = log.read_text().split("\n")[:-1]
         for how in self.how or ["checked by a stand-in"]:
