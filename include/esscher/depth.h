@@ -42,8 +42,8 @@ typedef struct es_depth_spec {
 
 /* One hidden state of one block, means over its tokens: of a causal model over its second half, i
  * >= n/2, where a query sees more than half of the context. x is the full model's state, x^S that
- * of the sparse one. What is said of a layer is said at the state that it makes, and 0 at state 0.
- */
+ * of the sparse one. Fields about a layer belong to the state that the layer makes; state 0, the
+ * embedding, has 0 there. */
 typedef struct es_depth_state {
     double spread2; /* |x - mean of x|^2 */
     double error2;  /* |x^S - x|^2 */

@@ -73,7 +73,7 @@ ES_API const es_policy *es_policy_find(const char *name);
 /*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_needs() :
  *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it
  *  choose without future queries and the present one's scores? That is no promise that a cache can
- *  run it: policies that look at earlier weights are told those of all keys, and may bring back a
+ *  run it: policies that look at earlier weights see those of all keys, and may bring back a
  *  key that was dropped. NULL is full. */
 ES_API const char *es_policy_name(const es_policy *policy);
 ES_API const char *es_policy_about(const es_policy *policy);

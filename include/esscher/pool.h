@@ -177,8 +177,8 @@ typedef struct es_pool_spec {
     es_blocks_from from;
     bool repeat;
     bool drop_specials; /* leave the rows of [CLS] and [SEP] out of the pool */
-    int64_t skip; /* leave out the rows of so many first tokens of every block, specials included,
-                     and blocks that have no others; 0: none. At most ES_TOKENIZER_SPECIALS */
+    int64_t skip;       /* leave out the first `skip` rows of every block, specials included,
+                           and blocks that have no others; 0: none. At most ES_TOKENIZER_SPECIALS */
     es_text_invalid invalid;
     es_pool_store store;
     const char *folder;

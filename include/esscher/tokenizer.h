@@ -180,9 +180,9 @@ ES_API void es_token_list_free(es_token_list *list);
  *  @return : ES_OK; ES_E_UNSUPPORTED with rule text.compressed or text.encoding. */
 ES_API es_status es_text_check(const void *data, size_t bytes, const char *path, es_error *err);
 
-/*! es_text_check_replaced() : may a text of so many bytes be read, in which so many parts were no
- *  UTF-8, the first of them at byte `first` (-1: not known)? Over one in a hundred bytes it is in
- *  another encoding, or no text, unless `invalid` says that it may be read all the same.
+/*! es_text_check_replaced() : refuses a text of `bytes` bytes in which `replaced` parts were not
+ *  UTF-8, if these are more than one in a hundred bytes and `invalid` does not allow that: it is in
+ *  another encoding, or not text. `first` is the byte of the first such part (-1: not known).
  *  @return : ES_OK; ES_E_FORMAT (text.utf8, err->offset). */
 ES_API es_status es_text_check_replaced(int64_t replaced, int64_t bytes, es_text_invalid invalid,
                                         const char *path, int64_t first, es_error *err);

@@ -39,7 +39,7 @@ class Scratch:
         self.path = tempfile.mkdtemp(prefix=prefix, dir=where)
         lock = os.open(self.path, _FOLDER)
         self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())
-        with suppress(OSError):  # where folders cannot be locked, nobody takes it for abandoned
+        with suppress(OSError):  # without locks no process removes another's folder
             fcntl.flock(lock, fcntl.LOCK_EX)
         with open(os.path.join(self.path, _MARKER), "xb") as file:
             file.write(_MAGIC + b"%d\n" % os.getpid())
@@ -59,7 +59,7 @@ def _reclaim_all(where: str, prefix: str) -> None:
     with suppress(OSError):
         names = [name for name in os.listdir(where) if name.startswith(prefix)]
         for name in names:
-            with suppress(OSError):  # it is in use, or not ours, or somebody else was faster
+            with suppress(OSError):  # in use, of another user, or removed meanwhile
                 _reclaim(os.path.join(where, name))
 
 
