@@ -8,7 +8,7 @@
 # 3. Documents that teach or sum up have marks, and say what they mean.
 set -eu
 cd "${1:-$(dirname "$0")/..}"
-find src/study -name '*.c' | sort | awk '
+find src/experiments -name '*.c' | sort | awk '
 function complain(text) {
     print file ": " text
     bad++

@@ -4,7 +4,7 @@
 
 #include "folder.h"
 
-#include "model/gguf_inside.h"
+#include "checkpoint/gguf_inside.h"
 
 /* A file being written. Nothing is added up for the writer: counts and offsets are as said. */
 typedef struct gguf_draft {

@@ -6,7 +6,7 @@
 
 #include "testing.h"
 
-#include "lab/probe_inside.h"
+#include "experiments/probe/inside.h"
 #include "tiny_pool.h"
 
 enum { H = 12, K = 4, HEADS = 3, LAYERS = 3, QUERIES = 24, WORDS = 7900, SIZES = 2 };

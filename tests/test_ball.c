@@ -8,7 +8,7 @@
 #include <esscher/tokens.h>
 
 #include "golden.h"
-#include "lab/ball_inside.h"
+#include "experiments/ball/inside.h"
 
 static const double eye[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}; /* of dimension 3 */
 static const double two[4] = {1, 0, 0, 1};                /* of dimension 2 */

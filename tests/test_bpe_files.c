@@ -5,8 +5,8 @@
 #include <malloc.h>
 #include <time.h>
 
-#include "model/pattern.h"
-#include "model/tokenizer_inside.h"
+#include "text/pattern.h"
+#include "text/tokenizer_inside.h"
 
 /* ---- the model ---- */
 

@@ -11,7 +11,7 @@
 #include <esscher/run.h>
 #include <esscher/study.h>
 
-#include "study/budget_study.h"
+#include "experiments/budget/question.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 #define TEXT ES_TESTS_DIR "/golden/pebble/alice-line.txt"

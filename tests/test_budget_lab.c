@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "lab/budget.h"
+#include "experiments/budget/budget.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 

@@ -8,7 +8,7 @@
 
 #include "driver/driver.h"
 #include "numbers.h"
-#include "study/budget_study.h"
+#include "experiments/budget/question.h"
 
 enum { BLOCKS = 7, LAYERS = 3, HEADS = 4, KV = 2, POLICIES = 2, KEYS = 3, UNITS = LAYERS * KV };
 

@@ -8,7 +8,7 @@
 #include <esscher/experiment.h>
 #include <esscher/random.h>
 
-#include "study/claim_kit.h"
+#include "experiments/claims/claim_kit.h"
 
 static void every_claim_is_complete(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include <esscher/collapse.h>
 
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
 
 /* ---- closed form ---- */
 

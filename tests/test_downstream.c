@@ -7,7 +7,7 @@
 #include <esscher/study.h>
 #include <esscher/theory.h>
 
-#include "lab/downstream.h"
+#include "experiments/downstream/downstream.h"
 #include "real.h"
 #include "stats/special.h"
 

@@ -7,7 +7,7 @@
 #include <esscher/random.h>
 
 #include "golden.h"
-#include "theory/draw_atoms.h"
+#include "risk/draw_atoms.h"
 
 /* ---- helpers ---- */
 

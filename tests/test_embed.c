@@ -6,7 +6,7 @@
 #include <esscher/linalg.h>
 #include <esscher/random.h>
 
-#include "stats/tsne_inside.h"
+#include "experiments/picture/tsne.h"
 
 enum { GROUPS = 6, EACH = 25, N = GROUPS * EACH, D = 7 };
 

@@ -6,7 +6,7 @@
 #include <esscher/random.h>
 
 #include "golden.h"
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
 #include "stats/special.h"
 
 static double exact(es_hardmax_queries queries, int64_t n)

@@ -11,7 +11,7 @@
 #include <esscher/npy.h>
 #include <esscher/study.h>
 
-#include "lab/loss.h"
+#include "experiments/loss/loss.h"
 
 enum { BLOCKS = 3, LENGTH = 96, TOKENS = BLOCKS * (LENGTH - 1) };
 

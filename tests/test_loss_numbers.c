@@ -6,7 +6,7 @@
 #include <esscher/context.h>
 
 #include "stats/special.h"
-#include "study/loss_study.h"
+#include "experiments/loss/question.h"
 
 /* ---- a job that has run ---- */
 

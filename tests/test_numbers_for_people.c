@@ -3,7 +3,7 @@
 
 #include <esscher/format.h>
 
-#include "study/answer_kit.h"
+#include "experiments/kit/answer_kit.h"
 
 static char out[ES_FORMAT_ROOM];
 

@@ -9,7 +9,7 @@
 #include <esscher/plan.h>
 #include <esscher/study.h>
 
-#include "lab/loss.h"
+#include "experiments/loss/loss.h"
 
 enum { TEXTS = 24, LABELS = 3, MOST = 12, HIDDEN = 12, LAYERS = 3, HEADS = 3, CONTEXT = 14 };
 

@@ -3,8 +3,8 @@
 #include "risk_checks.h"
 
 #include "numbers.h"
-#include "theory/damping.h"
-#include "theory/policy_terms.h"
+#include "risk/damping.h"
+#include "risk/policy_terms.h"
 
 enum { MOST = 300, WIDTH = 5, PADDED = MOST + ES_RISK_LANES };
 

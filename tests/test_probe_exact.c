@@ -5,7 +5,7 @@
 #include <esscher/sparse.h>
 
 #include "stats/average.h"
-#include "theory/draw_atoms.h"
+#include "risk/draw_atoms.h"
 
 enum { FEW = 6 };
 

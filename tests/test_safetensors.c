@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "model/safetensors_inside.h"
+#include "checkpoint/safetensors_inside.h"
 #include "st_writer.h"
 
 /* ---- what is read ---- */

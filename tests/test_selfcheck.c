@@ -9,7 +9,7 @@
 #include <esscher/study.h>
 #include <esscher/tail_sample.h>
 
-#include "study/selfcheck_study.h"
+#include "experiments/selfcheck/question.h"
 
 static void what_counts_as_right(void **state)
 {

@@ -7,7 +7,7 @@
 #include <esscher/model.h>
 #include <esscher/npy.h>
 
-#include "lab/budget.h"
+#include "experiments/budget/budget.h"
 
 enum { LAYERS = 3, HEADS = 6, GROUPS = 2, SIZE = HEADS / GROUPS, DK = 8, H = 48, N = 61, MOST = 9 };
 enum { POSITIONS = 256 };

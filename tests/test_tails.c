@@ -7,7 +7,7 @@
 #include <esscher/tails.h>
 #include <esscher/theory.h>
 
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
 
 enum { N = 4096 };
 static double x[N];

@@ -7,7 +7,7 @@
 #include <esscher/random.h>
 #include <esscher/tails.h>
 
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
 
 enum { MOST_TOKENS = 4500, DIM = 24, PRINCIPAL = 10, RANDOM = 10, ROWS = PRINCIPAL + RANDOM + 1 };
 static double tokens[MOST_TOKENS * DIM];

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/head_plan.h"
-#include "model/json.h"
+#include "checkpoint/json.h"
 #include "store/file.h"
 
 enum { WORD_MOST = 64, FIELDS_MOST = 16 };

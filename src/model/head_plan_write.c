@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "model/head_plan.h"
-#include "model/unicode.h"
+#include "base/unicode.h"
 #include "store/file.h"
 
 /* A draft with a buffer; after a failure nothing more is written. */

@@ -12,7 +12,7 @@
 
 #include "model/arch.h"
 
-/* ---- weights (checkpoint.c) ---- */
+/* ---- weights (model/weights.c) ---- */
 
 typedef struct es_linear {
     void *w; /* (outputs, inputs); a norm's scale (outputs); NULL: the model has no such part */

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/unicode.h"
+#include "base/unicode.h"
 #include "store/file.h"
 
 /* Where the reader stands. */

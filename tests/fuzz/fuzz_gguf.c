@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "model/gguf_model.h"
-#include "model/gguf_tokenizer.h"
+#include "text/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/tokenizer_inside.h"
+#include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
