@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/probe.h>
+#include "experiments/probe/probe.h"
 
 enum { MOST_SIZES = 16 };
 

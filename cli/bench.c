@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
+#include "random/experiment.h"
 #include "talk.h"
 
 static const cli_option options[] = {

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 #include <esscher/random.h>
 
 #include "bench.h"
+#include "random/experiment.h"
 #include "talk.h"
 
 static const es_column columns[] = {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 #include <esscher/study.h>
 #include <esscher/view.h>
 

@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-#include <esscher/claims.h>
-
 #include "command.h"
+#include "experiments/claims/claims.h"
 #include "options.h"
 
 const char *const cli_completion_shells[] = {"bash", "zsh", "fish", NULL};

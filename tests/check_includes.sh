@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_includes.sh [ROOT] : is the table of docs/ARCHITECTURE.md the graph of who includes whom, without a cycle?
 #
-# Every public header belongs to a room: <esscher/limit.h> in src/theory, or in a header of theory, is an edge from
+# Every public header belongs to a room: limit/limit.h in src/theory, or in a header of theory, is an edge from
 # theory to limit like "limit/limit_map.h". Prints "FILE:LINE: ..." for each include that the table forbids, each edge
 # of it that nobody uses and each cycle, and fails. ROOT is the repository, by default the one this script is in.
 set -eu

@@ -7,6 +7,7 @@
 #include "testing.h"
 
 #include "experiments/probe/inside.h"
+#include "random/random.h"
 #include "tiny_pool.h"
 
 enum { H = 12, K = 4, HEADS = 3, LAYERS = 3, QUERIES = 24, WORDS = 7900, SIZES = 2 };

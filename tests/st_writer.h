@@ -5,7 +5,7 @@
 
 #include "folder.h"
 
-#include <esscher/safetensors.h>
+#include "checkpoint/safetensors.h"
 
 /* A file of the given header length, header text and `size` bytes of data (NULL: zeros). */
 static inline const char *write_st_raw(const char *name, uint64_t length, const void *header,

@@ -5,6 +5,8 @@
 #include <esscher/attend.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 /* ---- the property test ---- */
 

@@ -2,13 +2,12 @@
  * to. */
 #include "testing.h"
 
-#include <esscher/ball.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-#include <esscher/tokens.h>
-
-#include "golden.h"
+#include "experiments/ball/ball.h"
 #include "experiments/ball/inside.h"
+#include "golden.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "tokens/tokens.h"
 
 static const double eye[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}; /* of dimension 3 */
 static const double two[4] = {1, 0, 0, 1};                /* of dimension 2 */

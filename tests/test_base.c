@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include <esscher/view.h>
 
 static void status_numbers_are_stable(void **state)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "text/pattern.h"
+#include "text/tokenizer.h"
 #include "text/tokenizer_inside.h"
 
 /* ---- the model ---- */

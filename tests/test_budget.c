@@ -12,6 +12,7 @@
 #include <esscher/study.h>
 
 #include "experiments/budget/question.h"
+#include "store/run.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 #define TEXT ES_TESTS_DIR "/golden/pebble/alice-line.txt"

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/view.h"
 #include "experiments/budget/budget.h"
+#include "model/model.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 

@@ -2,8 +2,7 @@
 #include "numbers.h"
 #include "testing.h"
 
-#include <esscher/collapse.h>
-
+#include "experiments/collapse/collapse.h"
 #include "experiments/kit/cell_kit.h"
 
 /* ---- closed form ---- */

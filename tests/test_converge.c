@@ -2,7 +2,7 @@
  */
 #include "testing.h"
 
-#include <esscher/converge.h>
+#include "experiments/converge/converge.h"
 
 /* d = 1, standard normal tokens, A = H, V = 1: the two-sided horizon is H. */
 static const double one = 1.0;

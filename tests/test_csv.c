@@ -2,8 +2,7 @@
 
 #include <locale.h>
 
-#include <esscher/csv.h>
-
+#include "store/csv.h"
 #include "store/csv_text.h"
 
 static es_csv table;

@@ -5,6 +5,8 @@
 #include <esscher/model.h>
 #include <esscher/npy.h>
 
+#include "model/model.h"
+
 static const char *const names[] = {"llama",          "llama-linear", "llama-yarn", "llama3-rope",
                                     "mistral-window", "qwen2",        "qwen3",      "gpt2",
                                     "neox",           "neox-serial"};

@@ -4,9 +4,10 @@
  */
 #include "tiny_pool.h"
 
-#include <esscher/depth.h>
-#include <esscher/experiment.h>
 #include <esscher/study.h>
+
+#include "experiments/depth/depth.h"
+#include "random/experiment.h"
 
 enum { H = 12, LAYERS = 3, N = 32, STATE = N * H };
 

@@ -3,13 +3,13 @@
  * neighbours; refusals; the same answer on any number of threads and after a stop. */
 #include "tiny_model.h"
 
-#include <esscher/experiment.h>
 #include <esscher/study.h>
-#include <esscher/theory.h>
 
 #include "experiments/downstream/downstream.h"
+#include "random/experiment.h"
 #include "real.h"
 #include "stats/special.h"
+#include "theory/theory.h"
 
 enum { TEXTS = 24, LABELS = 3, MOST = 12, HIDDEN = 12, LAYERS = 3, HEADS = 3 };
 

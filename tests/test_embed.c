@@ -2,11 +2,11 @@
  * definition in plain loops. */
 #include "testing.h"
 
-#include <esscher/embed.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
+#include "experiments/picture/embed.h"
 #include "experiments/picture/tsne.h"
+#include "linalg/linalg.h"
 
 enum { GROUPS = 6, EACH = 25, N = GROUPS * EACH, D = 7 };
 

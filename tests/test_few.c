@@ -2,9 +2,11 @@
  * strides, threads, CPUs, the switch to panels, states, and data that are none. */
 #include "testing.h"
 
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 enum { MOST = 24, TOP = 2 }; /* queries that are few; sizes k of top_mass */
 

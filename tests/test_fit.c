@@ -2,11 +2,10 @@
  * they promise. */
 #include "testing.h"
 
-#include <esscher/fit.h>
-
 #include "golden.h"
 #include "numbers.h"
 #include "stats/average.h"
+#include "stats/fit.h"
 
 /* ---- one line ---- */
 

@@ -9,8 +9,10 @@
 #include <esscher/run.h>
 #include <esscher/study.h>
 
+#include "attention/attend.h"
 #include "driver/job.h"
 #include "folder.h"
+#include "stats/moments.h"
 
 /* ---- a study of 5 cells in groups of 2, 7 parts each ----
  * A state is (s, t) -> (s/3 + part, t + 1): the order of parts is in every bit. Cell c of group g

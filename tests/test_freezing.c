@@ -2,8 +2,10 @@
  * closed forms of two keys, and keys that are drawn. */
 #include "testing.h"
 
-#include <esscher/freezing.h>
 #include <esscher/random.h>
+
+#include "random/random.h"
+#include "theory/freezing.h"
 
 static double squares_at(const es_keys *keys, int64_t n, double beta)
 {

@@ -8,6 +8,7 @@
 #include <esscher/tokenizer.h>
 
 #include "model/gguf_model.h"
+#include "model/model.h"
 
 enum { N = 24, MOST = 1 << 16 };
 

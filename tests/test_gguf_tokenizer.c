@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "gguf_writer.h"
+#include "text/tokenizer.h"
 
 /* ---- a tokenizer.json as a GGUF ---- */
 

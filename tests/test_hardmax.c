@@ -2,11 +2,11 @@
  * the simulation, which never draws a token, follows the law of those that do. */
 #include "testing.h"
 
-#include <esscher/hardmax.h>
 #include <esscher/random.h>
 
-#include "golden.h"
+#include "experiments/hardmax/hardmax.h"
 #include "experiments/kit/cell_kit.h"
+#include "golden.h"
 #include "stats/special.h"
 
 static double exact(es_hardmax_queries queries, int64_t n)

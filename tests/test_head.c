@@ -1,8 +1,8 @@
 /* Heads: checks, matrices written out, heads drawn from a seed, scaled copies. */
 #include "testing.h"
 
-#include <esscher/experiment.h>
-#include <esscher/head.h>
+#include "head/head.h"
+#include "random/experiment.h"
 
 enum { D = 4 };
 

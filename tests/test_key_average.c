@@ -1,9 +1,8 @@
 /* test_key_average.c : outputs below the critical scale, for keys with parts and values V, against
  * a grid over the sphere and against keys that are drawn. */
 #include "golden.h"
+#include "experiments/regimes/regimes.h"
 #include "testing.h"
-
-#include <esscher/regimes.h>
 
 static const es_keys_part mixed[] = {{1.0, 0.0, 1.0}, {2.0, 6.0, 0.3}, {1.0, 3.0, -0.5}};
 

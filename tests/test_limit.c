@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-#include <esscher/limit.h>
+#include "limit/limit.h"
 
 /* ---- the sphere ---- */
 

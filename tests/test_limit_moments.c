@@ -4,8 +4,8 @@
 
 #include <float.h>
 
+#include "limit/limit.h"
 #include "matrices.h"
-#include <esscher/limit.h>
 
 static es_limit_accuracy accuracy;
 

@@ -5,9 +5,10 @@
 #include <cblas.h>
 
 #include "base/threads.h"
+#include "base/view.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
-#include <esscher/linalg.h>
 
 /* ---- products and moments ---- */
 

@@ -12,6 +12,7 @@
 #include <esscher/study.h>
 
 #include "experiments/loss/loss.h"
+#include "table/table.h"
 
 enum { BLOCKS = 3, LENGTH = 96, TOKENS = BLOCKS * (LENGTH - 1) };
 

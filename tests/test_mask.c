@@ -6,6 +6,8 @@
 #include <esscher/attend.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 /* ---- a problem with a mask ---- */
 

@@ -3,6 +3,7 @@
  * in test_model_real.c. */
 #include "testing.h"
 
+#include "model/model.h"
 #include "model/model_inside.h"
 #include "tiny_model.h"
 #include <esscher/model.h>

@@ -1,6 +1,7 @@
 /* test_model_real.c : MiniLM and a classifier made from it, where they are present, against hidden
  * states and entropies that another program computed, and against labels of sentences. */
 #include "golden.h"
+#include "model/model.h"
 #include "real.h"
 
 #include <esscher/model.h>

@@ -3,11 +3,11 @@
 
 #include "stats/average.h"
 
-#include <esscher/experiment.h>
 #include <esscher/moments.h>
 #include <esscher/random.h>
 
 #include "numbers.h"
+#include "random/experiment.h"
 
 enum { DIM = 7 };
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "folder.h"
+#include "store/npy.h"
 #include <esscher/npy.h>
 
 /* An .npy file of any version around the given header text and data. */

@@ -7,6 +7,7 @@
 
 #include "folder.h"
 #include "store/file.h"
+#include "store/npy.h"
 #include <esscher/npy.h>
 
 static void round_trip_keeps_every_bit(void **state)

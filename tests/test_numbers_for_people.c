@@ -3,6 +3,7 @@
 
 #include <esscher/format.h>
 
+#include "base/format.h"
 #include "experiments/kit/answer_kit.h"
 
 static char out[ES_FORMAT_ROOM];

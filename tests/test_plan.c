@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "model/head_plan.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 
 /* Two layers of four heads that share two heads of keys and values, causal. */
 static const es_model_config small = {.hidden = 32,

@@ -4,6 +4,7 @@
 #include <esscher/policy.h>
 
 #include "numbers.h"
+#include "policy/policy.h"
 
 /* ---- helpers ---- */
 

@@ -2,9 +2,8 @@
  * outcomes drawn. test_policy_risk_golden.c has other programs' values. */
 #include "risk_checks.h"
 
-#include <esscher/draw_risk.h>
-
 #include "numbers.h"
+#include "risk/draw_risk.h"
 
 /* ---- helpers ---- */
 

@@ -2,6 +2,8 @@
  * errors of a draw, coherence; the same bits on any machine. */
 #include "probe_truth.h"
 
+#include "random/random.h"
+
 /* ---- limit and halves ---- */
 
 static void limit_and_moments_are_those_of_the_whole_pool(void **state)

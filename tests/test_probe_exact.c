@@ -2,10 +2,9 @@
  * and against draws; how many tokens a head needs; how many of them count. */
 #include "probe_truth.h"
 
-#include <esscher/sparse.h>
-
-#include "stats/average.h"
+#include "experiments/sparse/sparse.h"
 #include "risk/draw_atoms.h"
+#include "stats/average.h"
 
 enum { FEW = 6 };
 

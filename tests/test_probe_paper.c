@@ -1,8 +1,9 @@
 /* test_probe_paper.c : the protocol of the paper's experiment 2 against plain f64 loops. */
 #include "probe_truth.h"
 
-#include <esscher/linalg.h>
-#include <esscher/probe_paper.h>
+#include "experiments/probe/paper.h"
+#include "linalg/linalg.h"
+#include "random/random.h"
 
 enum { BLOCK = 3, LENGTH = 40, MOST = 60 };
 static const int64_t small[SIZES] = {8, MOST}; /* the larger one is more than the passage has */

@@ -2,7 +2,8 @@
  * plain loops; and that the error they give is the one between texts. */
 #include "probe_truth.h"
 
-#include <esscher/multiple.h>
+#include "random/random.h"
+#include "stats/multiple.h"
 
 enum { ASKED = 32, EACH = ASKED / ES_PROBE_SECTIONS }; /* queries of all sections, and of each */
 

@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "random/blocks.h"
 #include "random/elementary.h"
+#include "random/random.h"
 #include <esscher/random.h>
 
 /* ---- known answers ---- */

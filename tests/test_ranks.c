@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "base/executor.h"
 #include "fork_fabric.h"
 
 /* What all ranks see, and the test after them. */

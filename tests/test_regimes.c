@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <time.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/regimes.h>
 
+#include "experiments/regimes/regimes.h"
+#include "random/experiment.h"
 #include "stats/special.h"
 
 enum { MANY = 1000 };

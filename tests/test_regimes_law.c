@@ -2,10 +2,9 @@
  * closed forms, and integrals that are computed another way. */
 #include "testing.h"
 
-#include <esscher/limit.h>
-#include <esscher/regimes.h>
-
+#include "experiments/regimes/regimes.h"
 #include "golden.h"
+#include "limit/limit.h"
 #include "stats/special.h"
 #include "theory/quadrature.h"
 #include "tokens/cap.h"

@@ -5,6 +5,7 @@
 #include "folder.h"
 #include "runs.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 static char path[512];
 

@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-#include <esscher/claims.h>
 #include <esscher/study.h>
-#include <esscher/tail_sample.h>
 
+#include "experiments/claims/claims.h"
 #include "experiments/selfcheck/question.h"
+#include "stats/tail_sample.h"
 
 static void what_counts_as_right(void **state)
 {

@@ -1,10 +1,12 @@
 /* test_sparse.c : the study `sparse` against values of another program; where its heads come from;
  * what it refuses. Its cells are looked at in test_sparse_cells.c. */
 #include "golden.h"
+#include "experiments/sparse/sparse.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
 #include "tiny_pool.h"
 
 #include <esscher/npy.h>
-#include <esscher/sparse.h>
 #include <esscher/study.h>
 
 /* ---- asking ---- */

@@ -2,6 +2,7 @@
 #include "testing.h"
 
 #include "experiments/sparse/inside.h"
+#include "policy/policy.h"
 
 enum { N = 7, D = 3, DV = 2, ROWS = 5 };
 

@@ -3,11 +3,13 @@
  * over the queries, keys and values that it shows: who keeps what, and every output. */
 #include "golden.h"
 
-#include <esscher/experiment.h>
 #include <esscher/model.h>
 #include <esscher/npy.h>
 
+#include "base/view.h"
 #include "experiments/budget/budget.h"
+#include "model/model.h"
+#include "random/experiment.h"
 
 enum { LAYERS = 3, HEADS = 6, GROUPS = 2, SIZE = HEADS / GROUPS, DK = 8, H = 48, N = 61, MOST = 9 };
 enum { POSITIONS = 256 };

@@ -3,8 +3,9 @@
  * a hidden state. */
 #include "testing.h"
 
+#include "model/model.h"
+#include "random/experiment.h"
 #include "tiny_model.h"
-#include <esscher/experiment.h>
 #include <esscher/model.h>
 #include <esscher/policy.h>
 

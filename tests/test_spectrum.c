@@ -1,10 +1,11 @@
 /* test_spectrum.c : BB' = S, the eigenvalues that were promised, matrices from files. */
 #include "folder.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
+#include "tokens/spectrum.h"
 
-#include <esscher/linalg.h>
 #include <esscher/npy.h>
-#include <esscher/spectrum.h>
 
 static const es_address turn = {.seed = 5, .experiment = 1};
 

@@ -8,6 +8,8 @@
 
 #include <esscher/table.h>
 
+#include "table/table.h"
+
 enum { WIDE = 24, LONG = 100 };
 
 typedef struct text {

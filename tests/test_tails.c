@@ -1,13 +1,15 @@
 /* Tails of samples and of tokens: closed forms, brute force, and laws whose tails are known. */
 #include "tiny_model.h"
 
-#include <esscher/linalg.h>
 #include <esscher/random.h>
-#include <esscher/multiple.h>
-#include <esscher/tails.h>
-#include <esscher/theory.h>
 
 #include "experiments/kit/cell_kit.h"
+#include "experiments/tails/tails.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
+#include "random/random.h"
+#include "stats/multiple.h"
+#include "theory/theory.h"
 
 enum { N = 4096 };
 static double x[N];

@@ -3,11 +3,11 @@
  */
 #include "testing.h"
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/tails.h>
 
 #include "experiments/kit/cell_kit.h"
+#include "experiments/tails/tails.h"
+#include "random/experiment.h"
 
 enum { MOST_TOKENS = 4500, DIM = 24, PRINCIPAL = 10, RANDOM = 10, ROWS = PRINCIPAL + RANDOM + 1 };
 static double tokens[MOST_TOKENS * DIM];

@@ -2,9 +2,9 @@
  * tokenizer's template, or the token that begins texts where the template has none; nothing else.
  */
 #include "golden.h"
+#include "model/pool.h"
+#include "text/tokenizer.h"
 #include "tiny_bpe.h"
-
-#include <esscher/pool.h>
 
 #define PEBBLE ES_TESTS_DIR "/../models/pebble"
 

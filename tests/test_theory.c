@@ -1,10 +1,10 @@
 /* test_theory.c : horizons and exponents against golden values and closed forms. */
 #include "golden.h"
 
-#include <esscher/linalg.h>
-#include <esscher/theory.h>
-
+#include "base/view.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
+#include "theory/theory.h"
 
 /* ---- horizons ---- */
 

@@ -1,7 +1,7 @@
 /* test_theory_predict.c : finite-n predictions against golden values and limits. */
 #include "golden.h"
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 static es_prediction isotropic(int64_t d, double H, double n)
 {

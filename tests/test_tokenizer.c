@@ -3,6 +3,7 @@
  * (tests/golden/wordpiece.jsonl). */
 #include "golden.h"
 #include "real.h"
+#include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
 /* ---- words ---- */

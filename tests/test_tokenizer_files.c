@@ -1,6 +1,7 @@
 /* test_tokenizer_files.c : vocab.txt and tokenizer.json. TK01 to TK06 of the list of bad inputs. */
 #include "testing.h"
 
+#include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
 #include <esscher/model.h>

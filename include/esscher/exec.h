@@ -51,9 +51,6 @@ ES_API bool es_isa_parse(const char *name, es_isa *out);
 /*! es_isa_available() : does this CPU, under this operating system, run it, and was it built in? */
 ES_API bool es_isa_available(es_isa isa);
 
-/*! es_isa_best() : the fastest of those that are available, whatever ESSCHER_ISA says. */
-ES_API es_isa es_isa_best(void);
-
 /*! es_isa_resolve() : ES_ISA_AUTO turned into a concrete choice, ESSCHER_ISA honoured.
  *  @return : ES_OK; ES_E_ARGUMENT if ESSCHER_ISA names nothing we know; ES_E_UNSUPPORTED if this
  * CPU lacks what was asked for. Never a silent fallback. */

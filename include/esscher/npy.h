@@ -81,7 +81,6 @@ typedef enum es_npy_raw {
  *     npy.data.short, npy.data.trailing;
  *   ES_E_UNSUPPORTED: npy.magic.other (an .npz, a pickle, safetensors, ... , named), npy.version,
  *     npy.dtype, npy.pickle, npy.fortran, npy.rank. */
-ES_API es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err);
 ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info *out,
                                    es_error *err);
 
@@ -105,10 +104,6 @@ ES_API es_status es_npy_save(const char *path, es_dtype dtype, int rank, const i
 
 /*! es_array_free() : give the memory back and empty the array; fine on an empty one. */
 ES_API void es_array_free(es_array *array);
-
-/*! es_array_slices() : how many matrices es_array_view() can give: 1 for one or two dimensions,
- *  else the product of all but the last two, e.g. the heads of (heads, n, d). */
-ES_API int64_t es_array_slices(const es_array *array);
 
 /*! es_array_view() : matrix `index` of the array, its last two dimensions; one dimension is one
  *  row. The view is valid until es_array_free().

@@ -75,16 +75,6 @@ ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_
                              es_plan **out, es_error *err);
 ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
 
-/*! es_plan_sees() : keys that the last query of `n` tokens sees in the model: n, or its window. */
-ES_API int64_t es_plan_sees(const es_plan *plan, int64_t n);
-
-/*! es_plan_keys() : keys that head `head` of `layer` keeps of `n` tokens, at most what it sees. */
-ES_API int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n);
-
-/*! es_plan_count() : set keys_kept and keys_all from the heads. Heads that share keys and values
- *  keep the same, so one of each group counts. */
-ES_API void es_plan_count(es_plan *plan);
-
 /*! es_plan_load() : read a plan file. Every number and name in it is checked, and nothing is
  *  ignored: what this version does not know it cannot run by. Files of version 1 may leave parts of
  *  a policy out; they get what that version meant by it (es_policy_spec_fit()).
@@ -112,18 +102,6 @@ ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force,
  *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
  *  in a causal model. Both sides are named. */
 ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err);
-
-/*! es_plan_check_context() : does it make sense to run it on blocks of `n` tokens? Where n is not
- *  what the plan was made for, that is a remark (es_log_set()): keys stay the numbers they are.
- *  @return : ES_OK; ES_E_SHAPE (plan.context) if it drops keys at its own context and none at
- *  this one: what would be measured is the full model. */
-ES_API es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err);
-
-/*! es_plan_specs() : what the heads keep of blocks of n tokens, out (layers, heads), for
- *  es_model_sparse. Numbers of keys stay as they are; a head that would keep n or more keeps
- *  everything, as one of policy NULL. Parts that are unset are made to fit (es_policy_spec_fit()).
- */
-ES_API void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@
 #ifndef ESSCHER_POLICY_RISK_H
 #define ESSCHER_POLICY_RISK_H
 
-#include <esscher/num.h>
+#include <esscher/view.h>
 #include <esscher/policy.h>
 
 #ifdef __cplusplus

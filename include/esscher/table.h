@@ -131,12 +131,6 @@ ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *v
 ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
                             int64_t n);
 
-/*! es_answer_lone() : number `at` of the results that stand alone, those with one value: its key,
- *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
- *  over. @return : false beyond the last. */
-ES_API bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room,
-                           size_t size, const char **text);
-
 /*! es_answer_fact() : who computed it, on what: under "provenance" in JSON. The same with a number,
  *  a truth value; and a file that was read, with its shape and dtype. */
 ES_API void es_answer_fact(es_answer *answer, const char *key, const char *text);
@@ -154,10 +148,6 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
  *  es_answer_finding() : sentence `at`, NULL beyond the last. */
 ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
-
-/*! es_answer_qualify() : findings from now on begin with these words, and with "Caution: " before
- *  them if they are cautions. NULL: no longer. The words are copied. */
-ES_API void es_answer_qualify(es_answer *answer, const char *words);
 
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
@@ -177,11 +167,6 @@ ES_API void es_table_real(es_table *table, int64_t row, const char *key, double 
 ES_API void es_table_count(es_table *table, int64_t row, const char *key, int64_t value);
 ES_API void es_table_text(es_table *table, int64_t row, const char *key, const char *text);
 
-/*! es_table_array() : a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the value
- * of a column with `array`. Copied. NaN is null. */
-ES_API void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
-                           int64_t rows, int64_t cols);
-
 /*! es_table_each() : the columns that a spec's column with `each` stands for, one for each label.
  *  Call it once per key, before the first row; the errors of the columns come with them. Their keys
  *  are KEY.0, KEY.1, ...: an array in JSON. CSV calls them KEY_LABEL. */
@@ -190,10 +175,6 @@ ES_API void es_table_each(es_table *table, const char *key, const char *const *l
 /*! es_table_show() : only the views of `titles` (NULL-ended) are for people this time; NULL: none.
  *  Files hold the table whatever is shown. */
 ES_API void es_table_show(es_table *table, const char *const *titles);
-
-/*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
-enum { ES_KEY_ROOM = 96 };
-ES_API const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
 
 /* ---- reading one ---- */
 
@@ -215,7 +196,6 @@ typedef struct es_table_column {
 /*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
  *  the last. es_table_find() : the column of a key. @return : false if there is none. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
-ES_API bool es_table_find(const es_table *table, const char *key, es_table_column *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is

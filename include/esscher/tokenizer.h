@@ -115,8 +115,6 @@ ES_API size_t es_tokenizer_memory(const char *path);
 /*! es_tokenizer_free() : NULL is fine. No stream may be open on it. */
 ES_API void es_tokenizer_free(es_tokenizer *tokenizer);
 
-ES_API es_tokenizer_info es_tokenizer_describe(const es_tokenizer *tokenizer);
-
 /*! es_tokenizer_frame() : the same, where prefix and suffix are what stands around a block that a
  *  model reads: the template's specials, nothing that it does not have, and info.begin where it
  * puts nothing first: <|endoftext|> of a GPT-2, whose template is empty although it was trained on
@@ -126,9 +124,6 @@ ES_API es_tokenizer_info es_tokenizer_frame(const es_tokenizer *tokenizer);
 /*! es_tokenizer_token() : the text of an id, valid as long as the tokenizer; NULL for an id that
  *  has no token. O(1). */
 ES_API const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id);
-
-/*! es_tokenizer_find() : the id of a token, -1 if there is none of this text. O(its length). */
-ES_API int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token);
 
 /* ---- text ---- */
 

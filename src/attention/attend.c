@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/few.h"
+#include "attention/attend.h"
 #include "attention/cut.h"
+#include "attention/few.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
 

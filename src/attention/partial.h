@@ -9,6 +9,8 @@
 
 #include "attention/problem.h"
 
+#include "attention/attend.h"
+
 #define ES_LOG2_E 1.4426950408889634074
 #define ES_LN_2   0.69314718055994530942
 

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attend.h"
+#include "attention/cut.h"
 #include "attention/few.h"
 #include "attention/mask.h"
-#include "attention/cut.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"

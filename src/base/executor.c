@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "base/threads.h"
 

@@ -21,8 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <esscher/safetensors.h>
-
+#include "checkpoint/safetensors.h"
 #include "store/file.h"
 
 /* ---- the header (gguf_header.c) ---- */

@@ -1,5 +1,5 @@
 /* safetensors.c : tensors in files, one or the shards that an index names. */
-#include <esscher/safetensors.h>
+#include "checkpoint/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>

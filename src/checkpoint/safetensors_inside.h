@@ -7,8 +7,7 @@
 
 #include <stddef.h>
 
-#include <esscher/safetensors.h>
-
+#include "checkpoint/safetensors.h"
 #include "store/file.h"
 
 /* ---- the header of one file (safetensors_header.c) ---- */

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include <esscher/machine.h>
-#include <esscher/peak.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "model/model_inside.h"
+#include "store/run.h"
 
 /* ---- progress ---- */
 

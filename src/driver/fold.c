@@ -14,8 +14,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "driver/driver.h"
+#include "store/run.h"
 
 #define SAVE_SECONDS 30.0 /* between two savings, */
 #define SAVE_SHARE   20.0 /* and so much more than the last one took */

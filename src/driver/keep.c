@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "driver/driver.h"
+#include "store/run.h"
 #include "table/answer.h"
+#include "table/table.h"
 
 /* ---- the file ---- */
 

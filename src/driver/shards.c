@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "driver/driver.h"
+#include "store/run.h"
 
 /* ---- which cells ---- */
 

@@ -1,12 +1,11 @@
 /* head_data.c : heads that own their matrices: drawn from a seed, or another head's, scaled. */
 #include <math.h>
 
-#include <esscher/head.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "head/head.h"
+#include "linalg/linalg.h"
 
 /* ---- storage ---- */
 

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 #define EPS DBL_EPSILON
 

@@ -3,7 +3,7 @@
  * A law lives in a file of its own, src/law/law_NAME.c, which ends with its row; law_table.c lists
  * the rows once. Whoever draws tokens, computes limits or reads options asks the row: nobody else
  * knows which laws there are. To add one: its file, a word in the list of law_table.c, its number
- * in <esscher/law.h>.
+ * in law/law.h.
  *
  *     law_table.c    the rows; es_law_check() and other questions; a law ready to be drawn from
  *     law_tilt.c     K of Y = mean + B Z from K of Z; laws with independent coordinates
@@ -13,9 +13,10 @@
 #ifndef ES_LAW_LAW_ROW_H
 #define ES_LAW_LAW_ROW_H
 
-#include <esscher/bessel.h>
-#include <esscher/law.h>
+#include "law/bessel.h"
 #include <esscher/random.h>
+
+#include "law/law.h"
 
 typedef struct es_law_row es_law_row;
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "law/law_row.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 static es_status sphere_rows(const es_source *s, const es_address *first, int64_t count,
                              const es_law_room *stage, double *z, es_error *err)

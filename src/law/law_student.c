@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 static es_status check(const es_law *law, es_error *err)
 {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 
 /* Every law, once, in the order of es_law_kind: row number kind - 1. */

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
+#include "linalg/linalg.h"
 
 #define EPS DBL_EPSILON
 

@@ -20,8 +20,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 enum {
     ATTEMPTS = 64,       /* each kept with probability above 0.65, worst in the plane */

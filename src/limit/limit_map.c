@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "limit/limit_map.h"
 

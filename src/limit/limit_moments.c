@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "limit/limit_map.h"
+#include "linalg/linalg.h"
 
 #define EPS DBL_EPSILON
 

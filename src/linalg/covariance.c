@@ -7,7 +7,7 @@
  * The (d, d) result is cut into blocks of WIDE columns; a unit of work is one block on or below the
  * diagonal and goes through all rows. So nothing is summed across units, any number of threads
  * gives the same bits, and a thread needs two (TALL, WIDE) tiles. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "linalg/dense.h"
 

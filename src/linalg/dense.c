@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
 
 /* ---- BLAS on one thread ---- */

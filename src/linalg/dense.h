@@ -5,8 +5,10 @@
 
 #include <stdint.h>
 
-#include <esscher/linalg.h>
 #include <esscher/view.h>
+
+#include "base/view.h"
+#include "linalg/linalg.h"
 
 /*! es_dense_check() : can we work on a? Its smaller dimension must be in [1, ES_MAX_DIM], its
  * larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite. */

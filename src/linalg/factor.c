@@ -1,7 +1,7 @@
 /* factor.c : what a matrix is made of, by LAPACK: eigenvalues, Cholesky factor and square root of a
  * symmetric one; singular values and vectors; QR. LAPACK counts columns first; a symmetric matrix
  * does not care, and "upper" there is "lower" here. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <cblas.h>
 #include <float.h>
@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 
 /* ---- eigenvalues ---- */

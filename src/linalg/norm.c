@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 
 #define UNIT_ROUNDOFF (0.5 * DBL_EPSILON)

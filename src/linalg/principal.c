@@ -1,12 +1,13 @@
 /* principal.c : principal components: the directions in which rows vary most, and where the rows
  * lie along them. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 
 /* An eigenvector is known up to its sign: the element of largest magnitude, the first of equal
  * ones, is made positive, so that a picture does not turn over between two machines. */

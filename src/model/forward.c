@@ -16,6 +16,8 @@
 #include "base/threads.h"
 #include "linalg/dense.h"
 #include "model/forward_inside.h"
+#include "model/model.h"
+#include "random/random.h"
 
 /* ---- memory ---- */
 

@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/plan.h"
 #include "model/sparse_head.h"
+#include "policy/policy.h"
 
 /* ---- making one ---- */
 

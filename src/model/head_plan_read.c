@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/head_plan.h"
 #include "checkpoint/json.h"
+#include "model/head_plan.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 #include "store/file.h"
 
 enum { WORD_MOST = 64, FIELDS_MOST = 16 };

@@ -1,9 +1,10 @@
 /* head_rows.c : queries, keys and values of one head, from what its attention is given. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
 #include "model/model_inside.h"
-
-#include <esscher/linalg.h>
 
 /* out (n, k) = x w' + b. */
 static es_status project(const es_view *x, const es_view *w, const es_view *b, es_budget *budget,

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include <esscher/model.h>
-#include <esscher/safetensors.h>
 
+#include "checkpoint/safetensors.h"
 #include "model/arch.h"
 
 /* ---- weights (model/weights.c) ---- */

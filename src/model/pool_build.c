@@ -1,5 +1,5 @@
 /* pool_build.c : texts, through the model, into the files of a pool. */
-#include <esscher/pool.h>
+#include "model/pool.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,10 +12,13 @@
 #include <esscher/run.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/model.h"
 #include "model/pool_files.h"
 #include "store/file.h"
+#include "store/run.h"
 
 /* Everything one build works on. */
 typedef struct build {

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include <esscher/pool.h>
 #include <esscher/run.h>
 
+#include "model/pool.h"
 #include "store/checksum.h"
 #include "store/npy_rows.h"
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "model/model.h"
 #include "model/model_inside.h"
 #include "model/pool_files.h"
 

@@ -19,7 +19,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
+#include "policy/policy.h"
 #include "stats/weigh.h"
 
 enum { CHUNK = 64 }; /* queries whose scores are one product */

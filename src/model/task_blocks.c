@@ -2,12 +2,13 @@
  * together. */
 #include <string.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/tasks.h"
+#include "random/experiment.h"
+#include "random/random.h"
 
 /* The experiment of the address space whose cells are labels: which texts go together. */
 enum { SHUFFLE = ES_EXPERIMENT_DOWNSTREAM + 1 };

@@ -15,8 +15,9 @@
 #define ES_MODEL_TASKS_H
 
 #include <esscher/model.h>
-#include <esscher/pool.h>
 #include <esscher/tokenizer.h>
+
+#include "model/pool.h"
 
 enum { ES_TASKS_BYTES = 1 << 26 }; /* of a file: far beyond any test set, far below memory */
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "policy/policy.h"
 #include "policy/policy_row.h"
 
 /* ---- specs ---- */

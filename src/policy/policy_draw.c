@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "policy/policy_row.h"
+#include "random/random.h"
 
 /* Uniforms of EACH: keys of one token, so that rows of them are made at a time. */
 enum { KEYS_OF_TOKEN = 256 };

@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "policy/policy.h"
 #include "policy/policy_row.h"
+#include "random/random.h"
 
 const es_policy es_policy_row_linformer = {
     .name = "linformer",

@@ -17,7 +17,7 @@
 #ifndef ES_RISK_DRAW_ATOMS_H
 #define ES_RISK_DRAW_ATOMS_H
 
-#include <esscher/draw_risk.h>
+#include "risk/draw_risk.h"
 
 /* Points of the grid in a unit of s, and as many between two nodes of the integral: h = 20/64. */
 enum { ES_DRAW_POINTS = 64, ES_DRAW_STRIDE = 20 };

@@ -12,7 +12,7 @@
  * whatever its N and Z; so does their mean, and no weights can do worse. Its ends: b(0) = 0 leaves
  * at most m/2 mean x^2 |u|^2 to the left of t, and |N/Z| <= max |u| at most max|u|^2 m (a + mean x
  * e^{-x}) a^{m-1} to the right of it. */
-#include <esscher/draw_risk.h>
+#include "risk/draw_risk.h"
 
 #include <math.h>
 
@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "risk/damping.h"
 #include "risk/draw_atoms.h"
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "policy/policy_row.h"
 #include "risk/policy_terms.h"
 

@@ -1,6 +1,6 @@
 /* exponent.c : the local exponent (THEORY 6) of one query, from its gaps; gaps from keys; and of
  * many queries, each its own unit of work, pooled. */
-#include <esscher/exponent.h>
+#include "stats/exponent.h"
 
 #include <float.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "stats/average.h"
 #include "stats/special.h"

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/moments.h"
 
 size_t es_moments_bytes(int64_t dim)
 {

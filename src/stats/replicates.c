@@ -6,16 +6,15 @@
  * move gives the test of a power law. Weights are estimated anew each time, for at few replicates
  * they are most of the noise.
  */
-#include <esscher/fit.h>
+#include "stats/fit.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "stats/average.h"
+#include "stats/multiple.h"
 #include "stats/special.h"
 
 enum { MOST_REPLICATES = 1 << 18 };

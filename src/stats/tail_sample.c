@@ -1,19 +1,19 @@
 /* tail_sample.c : how heavy the tails of one sample are (THEORY 9): proxy, Hill, psi_2, and the
  * same of Gaussian samples, against which they are judged. */
-#include <esscher/tail_sample.h>
+#include "stats/tail_sample.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
-#include <esscher/fit.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "random/experiment.h"
 #include "stats/average.h"
+#include "stats/fit.h"
 #include "stats/special.h"
 
 /* ---- the proxy ---- */

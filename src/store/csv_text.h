@@ -2,7 +2,7 @@
 #ifndef ES_STORE_CSV_TEXT_H
 #define ES_STORE_CSV_TEXT_H
 
-#include <esscher/csv.h>
+#include "store/csv.h"
 
 /*! es_csv_parse() : text[0..size), which need not end in NUL, under the rules of csv.h. `file` is
  *  for messages. On failure *out is empty. */

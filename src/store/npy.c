@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "store/file.h"
+#include "store/npy.h"
 #include "store/npy_header.h"
 
 /* ---- reading ---- */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 void es_run_now(char out[32])
 {

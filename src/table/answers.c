@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "table/sheet.h"
+#include "table/table.h"
 
 es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err)
 {

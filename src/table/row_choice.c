@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "table/sheet.h"
+#include "table/table.h"
 
 static bool is_called(const es_table_column *c, const char *name)
 {

@@ -1,6 +1,6 @@
 /* text_blocks.c : texts become blocks of token ids between what the tokenizer puts around each:
  * [CLS] ... [SEP], <s> ..., <|endoftext|> ... */
-#include <esscher/pool.h>
+#include "text/blocks.h"
 
 #include <string.h>
 

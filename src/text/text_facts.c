@@ -1,6 +1,6 @@
 /* text_facts.c : how much text there is in what was read: unknown tokens, and stretches that stood
  * before. */
-#include <esscher/pool.h>
+#include "text/blocks.h"
 
 #include "base/error.h"
 #include "base/memory.h"

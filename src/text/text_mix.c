@@ -1,6 +1,6 @@
 /* text_mix.c : several texts in given proportions as one: each is cut into blocks of its own, as
  * many as its share asks for, and the blocks take turns. */
-#include <esscher/pool.h>
+#include "text/blocks.h"
 
 #include <math.h>
 #include <string.h>

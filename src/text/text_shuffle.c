@@ -2,11 +2,12 @@
 
 #include <string.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "random/experiment.h"
+#include "random/random.h"
 
 /* ---- where units begin ---- */
 

@@ -8,7 +8,7 @@
 #ifndef ES_TEXT_TEXT_SHUFFLE_H
 #define ES_TEXT_TEXT_SHUFFLE_H
 
-#include <esscher/pool.h>
+#include "text/blocks.h"
 
 typedef struct es_text_units {
     const es_tokenizer *tokenizer;

@@ -8,9 +8,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "text/gguf_tokenizer.h"
-#include "text/tokenizer_inside.h"
 #include "store/file.h"
+#include "text/gguf_tokenizer.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 /* ---- files ---- */
 

@@ -10,8 +10,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "text/tokenizer_inside.h"
 #include "store/file.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 /* Ids from outside are ids only if the vocabulary has them. One that it does not have is no reason
  * to refuse a tokenizer that has all it needs to read text. */

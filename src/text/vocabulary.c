@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "text/tokenizer_inside.h"
 #include "base/unicode.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 /* ---- a trie ---- */
 

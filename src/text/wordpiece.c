@@ -10,8 +10,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "text/tokenizer_inside.h"
 #include "base/unicode.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 /* ---- a word that is being spelt, and the pieces it is cut into ---- */
 

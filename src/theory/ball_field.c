@@ -4,18 +4,19 @@
  * Gamma_n is a ratio of two means over tokens. To first order its error is the mean of
  * V (y - K'(s)) e^{<s,y> - K(s)}, s = Ax, whose variance e^{-2K(s)} E e^{2<s,Y>} (..)(..)' is an
  * average over the law tilted by 2s: D = e^{K(2s)-2K(s)} V [K''(2s) + (K'(2s)-K'(s))(..)'] V'. */
-#include <esscher/ball_field.h>
+#include "theory/ball_field.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 
 static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)

@@ -5,12 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 #include "theory/predict.h"
 #include "theory/rem.h"
 

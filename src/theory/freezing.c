@@ -9,7 +9,7 @@
  * Gauss rule in y = ln(x/(1-x)), x = T/2, where the density is smooth up to both ends; l is a
  * lattice of the trapezoidal rule, whose error is e^{-pi^2/h}, 1e-11 for a step of 0.35.
  */
-#include <esscher/freezing.h>
+#include "theory/freezing.h"
 
 #include <math.h>
 

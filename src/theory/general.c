@@ -1,14 +1,13 @@
 /* general.c : finite-n prediction for any covariance and head (THEORY 4.5). Queries are sampled;
  * the token that two of them share is averaged over exactly (influence.h). */
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "linalg/linalg.h"
 #include "theory/crowd.h"
 #include "theory/predict.h"
 

@@ -13,16 +13,15 @@
  *
  * The integrand in L is analytic in a strip of half width pi/2: the trapezoidal rule of step 0.3
  * errs by e^{-pi^2/0.3} = 5e-15. g = 1 must give 1, and what that misses is returned. */
-#include <esscher/heat_drift.h>
+#include "theory/heat_drift.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/bessel.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "law/bessel.h"
 #include "theory/quadrature.h"
 
 #define STEP 0.3

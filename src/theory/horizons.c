@@ -9,11 +9,11 @@
 #include <float.h>
 #include <math.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
 
 /* ---- what is asked, checked and multiplied out ---- */
 

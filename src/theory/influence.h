@@ -12,7 +12,7 @@
 #ifndef ES_THEORY_INFLUENCE_H
 #define ES_THEORY_INFLUENCE_H
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #define ES_INFLUENCE_STEP 0.05
 

@@ -1,6 +1,6 @@
 /* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (THEORY 4.5): what two
  * tokens do together, then one token and the prediction. */
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #include <float.h>
 #include <math.h>

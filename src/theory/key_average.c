@@ -10,16 +10,16 @@
  *            = D (C_2 + (m_2 - m_1)(m_2 - m_1)'),
  *     n (E output - m_1) -> -D (m_2 - m_1).
  */
-#include <esscher/key_weights.h>
+#include "theory/key_weights.h"
 
 #include <math.h>
 
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
 #include "tokens/keys_law.h"
 
 /* Derivatives of K along the query, at beta and at 2 beta. */

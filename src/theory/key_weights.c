@@ -23,11 +23,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/bessel.h>
 #include <esscher/format.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/memory.h"
+#include "law/bessel.h"
 #include "stats/special.h"
 #include "tokens/cap.h"
 

@@ -2,7 +2,7 @@
 #ifndef ES_THEORY_KEY_WEIGHTS_INSIDE_H
 #define ES_THEORY_KEY_WEIGHTS_INSIDE_H
 
-#include <esscher/key_weights.h>
+#include "theory/key_weights.h"
 
 #include "tokens/cap.h"
 

@@ -13,7 +13,7 @@
 #ifndef ES_THEORY_REM_H
 #define ES_THEORY_REM_H
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #define ES_SCORES_MAX_Q 4096.0 /* scores this far apart are frozen for every n we allow */
 #define ES_SCORES_MIN_Q 1e-3   /* below, everything is its value at 0 plus q^2 times a constant */

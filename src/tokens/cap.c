@@ -7,10 +7,9 @@
 
 #include <math.h>
 
-#include <esscher/bessel.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "law/bessel.h"
 #include "stats/special.h"
 
 #define REACH 30.0 /* beyond |y| = 30 the law is a power of t or of 2 - t, to 1e-13 */

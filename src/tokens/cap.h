@@ -10,7 +10,8 @@
 #define ES_TOKENS_CAP_H
 
 #include <esscher/exec.h>
-#include <esscher/keys.h>
+
+#include "tokens/keys.h"
 
 /* A place on [0, 2], with its distance from either end. */
 typedef struct es_cap_place {

@@ -3,8 +3,9 @@
 #define ES_TOKENS_KEYS_LAW_H
 
 #include <esscher/exec.h>
-#include <esscher/keys.h>
-#include <esscher/law.h>
+
+#include "law/law.h"
+#include "tokens/keys.h"
 
 /*! es_keys_law() : the law of keys that were checked, vanish and planted left aside. The query is
  * the first basis vector, the directions of parts lie in the plane of the first two, the second

@@ -1,18 +1,19 @@
 /* token_covariance.c : covariances to draw tokens with: described by a few numbers, or brought. */
-#include <esscher/spectrum.h>
+#include "tokens/spectrum.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/linalg.h>
 #include <esscher/npy.h>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
+#include "linalg/linalg.h"
 #include "random/elementary.h"
 
 /* ---- matrix, factor and eigenvalues ---- */

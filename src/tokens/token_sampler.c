@@ -1,6 +1,6 @@
 /* token_sampler.c : tokens of a law: a few rows of Z at a time, then their image mean + B z; on one
  * thread or many. */
-#include <esscher/tokens.h>
+#include "tokens/tokens.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 /* A stage holds STAGE numbers, which stay in the second cache beside a panel of B, but at least
  * FEW rows, over which the trip of a large B through memory is shared. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "model/head_plan.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

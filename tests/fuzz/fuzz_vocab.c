@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/tokenizer.h"
 #include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "law/law_row.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
 
 /* ---- the question, checked ---- */
 

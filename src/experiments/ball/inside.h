@@ -6,8 +6,9 @@
 #ifndef ES_EXPERIMENTS_BALL_INSIDE_H
 #define ES_EXPERIMENTS_BALL_INSIDE_H
 
-#include <esscher/ball.h>
-#include <esscher/tokens.h>
+#include "experiments/ball/ball.h"
+
+#include "tokens/tokens.h"
 
 enum {
     ES_BALL_LANES = 4,   /* queries that are looked at together */

@@ -6,14 +6,13 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/ball.h>
-#include <esscher/limit.h>
-
 #include "base/error.h"
-#include "stats/average.h"
+#include "experiments/ball/ball.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/kit/setting_params.h"
 #include "experiments/kit/series.h"
+#include "experiments/kit/setting_params.h"
+#include "limit/limit.h"
+#include "stats/average.h"
 
 typedef struct ball_params {
     es_law_params law;

@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <esscher/limit.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"
+#include "limit/limit.h"
 
 enum { L = ES_BALL_LANES, BLOCK = 4 };
 

@@ -12,15 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/policy_risk.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "experiments/budget/inside.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
 #include "model/sparse_head.h"
+#include "policy/policy.h"
+#include "random/experiment.h"
 #include "stats/average.h"
 #include "stats/weigh.h"
 

@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_BUDGET_INSIDE_H
 #define ES_EXPERIMENTS_BUDGET_INSIDE_H
 
-#include <esscher/experiment.h>
+#include "random/experiment.h"
 #include <esscher/model.h>
 #include <esscher/policy_risk.h>
 

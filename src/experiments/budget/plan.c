@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "experiments/budget/question.h"
+#include "policy/policy.h"
 
 const char *const budget_ways[BUDGET_WAYS] = {"ours", "uniform", "pyramid", "mass"};
 

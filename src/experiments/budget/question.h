@@ -13,14 +13,14 @@
 #include <pthread.h>
 
 #include <esscher/plan.h>
-#include <esscher/pool.h>
 #include <esscher/tokenizer.h>
 
 #include "driver/job.h"
 #include "experiments/budget/budget.h"
+#include "experiments/kit/policy_params.h"
+#include "model/pool.h"
 #include "model/tasks.h"
 #include "stats/average.h"
-#include "experiments/kit/policy_params.h"
 
 /* Blocks of a text, at most. */
 #define BUDGET_MOST_BLOCKS 1000000

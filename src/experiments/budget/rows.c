@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/key_weights.h>
-
 #include "base/error.h"
+#include "experiments/budget/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "model/model.h"
+#include "model/plan.h"
 #include "model/sparse_head.h"
 #include "stats/special.h"
 #include "store/file.h"
-#include "experiments/kit/answer_kit.h"
-#include "experiments/budget/question.h"
+#include "theory/key_weights.h"
 
 /* ---- tables ---- */
 

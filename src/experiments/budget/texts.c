@@ -1,9 +1,10 @@
 /* texts.c : text to calibrate on and text to verify on, as blocks of one length; or labelled
  * texts, each as long as it is. */
 #include "base/error.h"
+#include "experiments/budget/question.h"
+#include "model/model.h"
 #include "model/sparse_head.h"
 #include "text/text_even.h"
-#include "experiments/budget/question.h"
 
 /* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
 static es_status choose_blocks(es_job *job, const char *path, int64_t most, budget_text *t,

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/budget/budget.h"
 #include "experiments/budget/inside.h"
 #include "experiments/downstream/downstream.h"
 #include "linalg/dense.h"
+#include "model/model.h"
 
 /* ---- attention outputs ---- */
 

@@ -3,14 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/fit.h>
-
 #include "base/error.h"
+#include "experiments/budget/question.h"
 #include "experiments/downstream/downstream.h"
+#include "experiments/kit/answer_kit.h"
+#include "stats/fit.h"
 #include "stats/proportion.h"
 #include "stats/special.h"
-#include "experiments/kit/answer_kit.h"
-#include "experiments/budget/question.h"
 
 /* ---- numbers ---- */
 

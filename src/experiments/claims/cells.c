@@ -1,13 +1,12 @@
 /* cells.c : the list of claims, and trials, which many claims are made of. */
 #include <math.h>
 
-#include <esscher/claims.h>
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "experiments/claims/claim_kit.h"
+#include "experiments/claims/claims.h"
 #include "experiments/converge/question.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,

@@ -6,11 +6,11 @@
 #ifndef ES_EXPERIMENTS_CLAIMS_CLAIM_KIT_H
 #define ES_EXPERIMENTS_CLAIMS_CLAIM_KIT_H
 
-#include <esscher/claims.h>
-#include <esscher/converge.h>
+#include "experiments/claims/claims.h"
 
-#include "stats/average.h"
+#include "experiments/converge/converge.h"
 #include "experiments/kit/series.h"
+#include "stats/average.h"
 
 /* Elements of an array, as counts of tokens and scales are typed. */
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))

@@ -3,14 +3,14 @@
  * rotary positions. */
 #include <math.h>
 
-#include <esscher/collapse.h>
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/rope.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/claims/claim_kit.h"
+#include "experiments/collapse/collapse.h"
+#include "random/experiment.h"
+#include "theory/rope.h"
 
 /* ======== the score scale ======== */
 

@@ -2,17 +2,16 @@
  * query of a ball, infinite score scale, and tokens on the sphere. */
 #include <math.h>
 
-#include <esscher/ball.h>
-#include <esscher/experiment.h>
-#include <esscher/hardmax.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-#include <esscher/tokens.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "experiments/ball/ball.h"
 #include "experiments/claims/claim_kit.h"
+#include "experiments/hardmax/hardmax.h"
 #include "experiments/kit/series.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
+#include "tokens/tokens.h"
 
 /* ======== the worst query of a ball ======== */
 

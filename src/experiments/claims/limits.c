@@ -3,17 +3,17 @@
  * backward heat, with the local exponent that says how long that lasts. */
 #include <math.h>
 
-#include <esscher/experiment.h>
-#include <esscher/exponent.h>
-#include <esscher/heat.h>
 #include <esscher/random.h>
-#include <esscher/regimes.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "stats/special.h"
 #include "experiments/claims/claim_kit.h"
+#include "experiments/heat/heat.h"
+#include "experiments/regimes/regimes.h"
+#include "random/experiment.h"
+#include "stats/exponent.h"
+#include "stats/special.h"
+#include "tokens/tokens.h"
 
 #define EXP_MINUS_GAMMA 0.56145948356688517 /* e to minus Euler's constant */
 

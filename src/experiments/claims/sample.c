@@ -4,14 +4,14 @@
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/experiment.h>
 #include <esscher/moments.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "experiments/claims/claim_kit.h"
+#include "random/experiment.h"
+#include "tokens/tokens.h"
 
 /* What is said of a check at the paper's sizes. */
 #define FEWER                                                                                      \

@@ -4,7 +4,6 @@
  * answers for any of them. */
 #include <math.h>
 
-#include <esscher/experiment.h>
 #include <esscher/policy_risk.h>
 #include <esscher/random.h>
 
@@ -12,6 +11,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "experiments/claims/claim_kit.h"
+#include "random/experiment.h"
 
 enum { TOKENS = ES_EXPERIMENT_CLAIMS + 8, DRAWS = ES_EXPERIMENT_CLAIMS + 9 };
 enum { DIM = 8, MOST = 64 };

@@ -8,11 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include <esscher/claims.h>
-
-#include "stats/special.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/claims/claim_kit.h"
+#include "experiments/claims/claims.h"
+#include "experiments/kit/answer_kit.h"
+#include "stats/special.h"
 
 static const struct {
     const char *name, *holds, *fails;

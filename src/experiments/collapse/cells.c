@@ -1,6 +1,6 @@
 /* cells.c : tokens at angle rho drawn, attended to once, and how far their angles shrink (THEORY
  * 7): first how one output moves with every token, then replicates and their averages. */
-#include <esscher/collapse.h>
+#include "experiments/collapse/collapse.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "stats/average.h"
 

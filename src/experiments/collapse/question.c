@@ -4,10 +4,9 @@
  * collapse/rows.c. */
 #include <math.h>
 
-#include <esscher/experiment.h>
-
 #include "base/error.h"
 #include "experiments/collapse/question.h"
+#include "random/experiment.h"
 
 enum { MOST_DRAWN = 1000000 }; /* tokens of the random model */
 

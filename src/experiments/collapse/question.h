@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_COLLAPSE_QUESTION_H
 #define ES_EXPERIMENTS_COLLAPSE_QUESTION_H
 
-#include <esscher/collapse.h>
+#include "experiments/collapse/collapse.h"
 
 #include "driver/job.h"
 

@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/kit/answer_kit.h"
+#include "base/format.h"
 #include "experiments/collapse/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "table/table.h"
 
 /* ---- tables ---- */
 

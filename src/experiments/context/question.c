@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/context.h>
-#include <esscher/csv.h>
-
 #include "base/error.h"
+#include "base/format.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
+#include "stats/context.h"
+#include "store/csv.h"
 
 typedef struct context_params {
     const char *file, *context, *loss, *se;

@@ -4,15 +4,16 @@
 
 #include <math.h>
 
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
 #include <esscher/random.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "experiments/kit/cell_kit.h"
 #include "base/threads.h"
+#include "experiments/kit/cell_kit.h"
+#include "limit/limit.h"
+#include "random/experiment.h"
+#include "stats/moments.h"
+#include "tokens/tokens.h"
 
 /* ==== a sample in the place of the limit ====
  * This is what the public code of the papers compares with (THEORY 11), and what slopes then suffer

@@ -13,12 +13,12 @@
  * Queries below the edge of an exponential tail have a limit and are left out. */
 #include <math.h>
 
-#include <esscher/experiment.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "experiments/converge/inside.h"
 #include "law/law_row.h"
+#include "random/experiment.h"
 
 bool es_converge_fails(const es_law *law) { return !(es_law_traits(law->kind) & ES_LAW_ENTIRE); }
 

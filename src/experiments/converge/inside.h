@@ -8,7 +8,8 @@
 #define ES_EXPERIMENTS_CONVERGE_INSIDE_H
 
 #include <esscher/attend.h>
-#include <esscher/converge.h>
+
+#include "experiments/converge/converge.h"
 
 struct es_converge_limit {
     int64_t scales, channels;

@@ -12,12 +12,13 @@
 #include <time.h>
 
 #include <esscher/attend.h>
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "driver/numbers.h"
+#include "limit/limit.h"
+#include "random/experiment.h"
 
 const char *const converge_queries[] = {"self", "population", NULL};
 static const char *const presets[] = {"quick", "paper", NULL};

@@ -4,11 +4,11 @@
 #ifndef ES_EXPERIMENTS_CONVERGE_QUESTION_H
 #define ES_EXPERIMENTS_CONVERGE_QUESTION_H
 
-#include <esscher/converge.h>
-#include <esscher/theory.h>
+#include "experiments/converge/converge.h"
 
-#include "experiments/kit/setting_params.h"
 #include "experiments/kit/series.h"
+#include "experiments/kit/setting_params.h"
+#include "theory/theory.h"
 
 typedef struct converge_params {
     es_law_params law;

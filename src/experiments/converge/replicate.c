@@ -6,14 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
+#include "stats/moments.h"
+#include "tokens/tokens.h"
 
 /* ---- memory ---- */
 

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
+#include "limit/limit.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+#include "table/table.h"
 
 /* Tokens N(0, s^2 I), A a multiple of a rotation O, V = I: quadrature without sampling. With the
  * tokens as queries the trace of O matters, which for a random one is averaged over there. */

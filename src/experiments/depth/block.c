@@ -8,18 +8,20 @@
  *
  * The last two tell how an error that really came differs from noise: it may lie in directions that
  * tokens share (along) or be too large for a linear answer (far). */
-#include <esscher/depth.h>
+#include "experiments/depth/depth.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "experiments/budget/budget.h"
 #include "linalg/dense.h"
+#include "model/model.h"
+#include "random/experiment.h"
 
 /* Addresses of random numbers: cells of the first two as model.h says. */
 enum { RUN = ES_EXPERIMENT_DEPTH, OWN = RUN + 1, NOISE = RUN + 2 };

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
-#include "experiments/kit/answer_kit.h"
-#include "text/text_even.h"
 #include "experiments/depth/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "model/model.h"
+#include "stats/multiple.h"
+#include "text/text_even.h"
 
 static const char *const cell_columns[] = {"spread2", "error2", "own2", "gain2", "along2",
                                            "far2",    "fresh2", "kept", "empty"};

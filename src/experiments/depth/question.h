@@ -3,12 +3,12 @@
 #ifndef ES_EXPERIMENTS_DEPTH_QUESTION_H
 #define ES_EXPERIMENTS_DEPTH_QUESTION_H
 
-#include <esscher/depth.h>
-#include <esscher/pool.h>
+#include "experiments/depth/depth.h"
 #include <esscher/tokenizer.h>
 
 #include "driver/job.h"
 #include "experiments/kit/policy_params.h"
+#include "model/pool.h"
 
 typedef struct depth_params {
     /* a model */

@@ -6,20 +6,20 @@
  * name; sets of many tokens stand for it. The error of n tokens against such a set a holds the
  * set's own, |x - x_a|^2 = |x - x_oo|^2 + |x_a - x_oo|^2 on average, so the product of differences
  * to two independent sets is taken, in which their errors average out. */
-#include <esscher/depth.h>
+#include "experiments/depth/depth.h"
 
 #include <math.h>
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
-#include <esscher/theory.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
+#include "theory/theory.h"
 
 /* Addresses of random numbers; cell: replicate, or set. */
 enum { TOKENS = ES_EXPERIMENT_DEPTH + 3, SETS = ES_EXPERIMENT_DEPTH + 4 };

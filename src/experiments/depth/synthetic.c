@@ -6,15 +6,14 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/experiment.h>
-#include <esscher/fit.h>
-#include <esscher/head.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
-#include "stats/average.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/depth/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "head/head.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+#include "stats/fit.h"
 
 enum { MATRICES = ES_EXPERIMENT_DEPTH + 5 }; /* cell: 3 layer + 0, 1, 2: Wq, Wk, Wv */
 enum { SETS = 4 };                           /* that stand for a limit */

@@ -4,14 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
 #include <esscher/moments.h>
-#include <esscher/theory.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "experiments/kit/cell_kit.h"
+#include "model/model.h"
+#include "model/plan.h"
+#include "random/experiment.h"
+#include "theory/theory.h"
 
 /* ---- answers ---- */
 

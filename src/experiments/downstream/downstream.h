@@ -7,7 +7,8 @@
 
 #include <esscher/model.h>
 #include <esscher/plan.h>
-#include <esscher/pool.h>
+
+#include "model/pool.h"
 
 typedef struct es_downstream {
     const es_model *model;

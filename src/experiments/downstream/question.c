@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
+#include "model/model.h"
 
 /* ---- parameters ---- */
 

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
 #include "base/memory.h"
-#include "stats/special.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/downstream/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "model/model.h"
+#include "stats/multiple.h"
+#include "stats/special.h"
 
 /* ---- tables ---- */
 

@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/freezing.h>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "base/view.h"
 #include "driver/job.h"
+#include "experiments/kit/answer_kit.h"
 #include "stats/average.h"
 #include "stats/special.h"
-#include "experiments/kit/answer_kit.h"
+#include "theory/freezing.h"
 
 typedef struct exponent_params {
     const char *keys, *query;

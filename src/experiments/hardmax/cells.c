@@ -1,7 +1,7 @@
 /* cells.c : Gbar, the mean output of hardmax attention, drawn (THEORY 5): how many of n coins
  * show heads, the extremes of n tokens, the hull in several dimensions; then options, units of work
  * and averages. */
-#include <esscher/hardmax.h>
+#include "experiments/hardmax/hardmax.h"
 
 #include <math.h>
 
@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "experiments/kit/cell_kit.h"
+#include "random/random.h"
 #include "stats/average.h"
 #include "stats/special.h"
 

@@ -3,12 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/experiment.h>
-#include <esscher/hardmax.h>
-
 #include "base/error.h"
 #include "driver/job.h"
+#include "experiments/hardmax/hardmax.h"
 #include "experiments/kit/answer_kit.h"
+#include "random/experiment.h"
 
 typedef struct hardmax_params {
     es_grid n;

@@ -1,12 +1,11 @@
 /* cells.c : drift of attention over n keys on the sphere, measured against (1/beta) grad ln f_beta
  * (THEORY 6, heat_drift.c); then tokens that move by it. */
-#include <esscher/heat.h>
+#include "experiments/heat/heat.h"
 
 #include <math.h>
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -14,6 +13,7 @@
 #include "experiments/kit/cell_kit.h"
 #include "stats/average.h"
 #include "stats/special.h"
+#include "tokens/tokens.h"
 
 enum { MOST_N = 10000000 };
 

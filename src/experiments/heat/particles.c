@@ -4,13 +4,13 @@
 #include <stdio.h>
 
 #include <esscher/attend.h>
-#include <esscher/experiment.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
-#include "stats/average.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/heat/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+#include "tokens/tokens.h"
 
 enum { TOKENS = ES_EXPERIMENT_HEAT + 2 }; /* address of random numbers */
 

@@ -6,14 +6,15 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/tokens.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "driver/job.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/heat/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "random/experiment.h"
+#include "tokens/tokens.h"
 
 enum { HEAT_BLOCK = 16 };       /* replicates of a cell */
 enum { FINITE_BYTES = 300000 }; /* a thread of es_heat_finite_of() */

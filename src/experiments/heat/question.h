@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_HEAT_QUESTION_H
 #define ES_EXPERIMENTS_HEAT_QUESTION_H
 
-#include <esscher/heat.h>
+#include "experiments/heat/heat.h"
 
 #include "driver/job.h"
 

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "table/table.h"
 
 void es_put_pairs(es_table *table, int64_t row, const char *prefix, const es_pair *pairs,
                   size_t count)

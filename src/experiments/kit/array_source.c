@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/safetensors.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "checkpoint/safetensors.h"
 
 /* What a name of an array consists of. */
 typedef struct source {

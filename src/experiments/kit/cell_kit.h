@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include <esscher/exec.h>
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
+#include "random/experiment.h"
 
 /*! es_lab_check() : is low <= value <= high? `rule` is "experiment.name", by whose second half the
  * failure calls the number. */

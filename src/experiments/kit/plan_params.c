@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/plan.h"
 
 /* A plan says everything about keys: what would change it is no plan's any more. */
 static es_status check_alone(const es_job *job, es_error *err)

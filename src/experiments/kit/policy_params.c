@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "policy/policy.h"
 
 const char *const es_policy_corrections[] = {"none", "inverse", NULL};
 

@@ -8,9 +8,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/executor.h"
 #include "driver/numbers.h"
-#include "model/pool_files.h"
 #include "experiments/kit/answer_kit.h"
+#include "model/model.h"
+#include "model/pool_files.h"
 
 const char *const es_pool_special[] = {"keep", "drop", NULL};
 const char *const es_pool_shuffles[] = {"none", "word", "sentence", "block", NULL};

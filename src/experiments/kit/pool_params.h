@@ -11,7 +11,7 @@
 #ifndef ES_EXPERIMENTS_KIT_POOL_PARAMS_H
 #define ES_EXPERIMENTS_KIT_POOL_PARAMS_H
 
-#include <esscher/pool.h>
+#include "model/pool.h"
 
 #include "driver/job.h"
 #include "store/scratch.h"

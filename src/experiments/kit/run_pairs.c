@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "experiments/kit/answer_kit.h"
 
 enum { PLACE = 160 }; /* bytes of a place as text */

@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_KIT_RUN_PAIRS_H
 #define ES_EXPERIMENTS_KIT_RUN_PAIRS_H
 
-#include <esscher/multiple.h>
+#include "stats/multiple.h"
 #include <esscher/run.h>
 
 #include "driver/job.h"

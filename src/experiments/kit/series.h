@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_KIT_SERIES_H
 #define ES_EXPERIMENTS_KIT_SERIES_H
 
-#include <esscher/fit.h>
+#include "stats/fit.h"
 
 #include "base/memory.h"
 

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 
 /* ---- the law ---- */
 

@@ -4,10 +4,10 @@
 #ifndef ES_EXPERIMENTS_KIT_SETTING_PARAMS_H
 #define ES_EXPERIMENTS_KIT_SETTING_PARAMS_H
 
-#include <esscher/head.h>
-#include <esscher/law.h>
+#include "head/head.h"
 
 #include "driver/job.h"
+#include "law/law.h"
 
 /* ---- the law ---- */
 

@@ -2,11 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/limit.h>
-
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/setting_params.h"
+#include "limit/limit.h"
 
 typedef struct limit_params {
     es_law_params law;

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/equiangular.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"
+#include "model/model.h"
+#include "model/plan.h"
+#include "theory/equiangular.h"
 
 /* ---- what is done to it ---- */
 

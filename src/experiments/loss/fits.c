@@ -2,12 +2,11 @@
  * the losses determine it. */
 #include <math.h>
 
-#include <esscher/context.h>
-
 #include "base/error.h"
-#include "stats/special.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/loss/question.h"
+#include "stats/context.h"
+#include "stats/special.h"
 
 /* ---- table ---- */
 

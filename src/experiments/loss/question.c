@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/file.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/pool_params.h"
+#include "model/model.h"
+#include "store/file.h"
 
 /* ---- parameters ---- */
 

@@ -8,7 +8,7 @@
 #ifndef ES_EXPERIMENTS_LOSS_QUESTION_H
 #define ES_EXPERIMENTS_LOSS_QUESTION_H
 
-#include <esscher/pool.h>
+#include "model/pool.h"
 
 #include "driver/job.h"
 #include "experiments/loss/loss.h"

@@ -7,9 +7,10 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/loss/question.h"
+#include "model/model.h"
+#include "stats/average.h"
 
 /* ---- tables ---- */
 

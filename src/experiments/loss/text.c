@@ -5,8 +5,9 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
-#include "text/text_even.h"
 #include "experiments/loss/question.h"
+#include "model/model.h"
+#include "text/text_even.h"
 
 /* ---- text ---- */
 

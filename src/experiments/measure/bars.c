@@ -1,12 +1,11 @@
 /* bars.c : how far outputs are from those of infinitely many such keys, from the spread of
- * blocks of keys in this one context (esscher/error_bar.h, THEORY 9 (E2), (E3)). */
+ * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)). */
 #include <math.h>
 
-#include <esscher/error_bar.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/measure/question.h"
+#include "stats/average.h"
+#include "stats/error_bar.h"
 
 const char *const measure_bar_names[MEASURE_BARS] = {"error_bar",     "error_bar_independent",
                                                      "design_effect", "error_bar_relative",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/measure/oracle.h"
 
 /* clang-format off */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/measure/question.h"
 
 /* What works on one head: memory that ends with it. */

@@ -9,9 +9,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/array_source.h"
 #include "experiments/measure/oracle.h"
+#include "stats/moments.h"
 
 /* ---- shapes and numbers of one array ---- */
 

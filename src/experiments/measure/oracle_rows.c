@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "experiments/measure/oracle.h"
 
 /* ---- which rows ---- */

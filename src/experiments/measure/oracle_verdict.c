@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/measure/oracle.h"
+#include "table/table.h"
 
 /* ---- tables ---- */
 

@@ -15,10 +15,10 @@
 #define ES_EXPERIMENTS_MEASURE_QUESTION_H
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 #include <esscher/npy.h>
 
 #include "driver/job.h"
+#include "linalg/linalg.h"
 
 typedef struct measure_params {
     const char *paths[3];   /* of Q, K, V */

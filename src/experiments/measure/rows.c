@@ -2,13 +2,14 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/key_weights.h>
-
 #include "base/clock.h"
 #include "base/error.h"
-#include "stats/average.h"
+#include "base/format.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/measure/oracle.h"
+#include "stats/average.h"
+#include "table/table.h"
+#include "theory/key_weights.h"
 
 /* ---- tables ---- */
 

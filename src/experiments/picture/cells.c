@@ -1,16 +1,17 @@
 /* cells.c : outputs of one head for a fixed set of queries, over n tokens and in the limit.
  * Tokens come tile by tile, from a law or from a pool, and are forgotten. */
-#include <esscher/picture.h>
+#include "experiments/picture/picture.h"
 
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/limit.h>
-#include <esscher/tokens.h>
 
+#include "attention/attend.h"
 #include "base/memory.h"
 #include "experiments/converge/inside.h"
 #include "experiments/probe/inside.h"
+#include "limit/limit.h"
+#include "tokens/tokens.h"
 
 enum { TILE = 8192 }; /* tokens that are held at a time */
 

@@ -6,13 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/converge.h>
-#include <esscher/embed.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "driver/numbers.h"
+#include "experiments/converge/converge.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/picture/embed.h"
+#include "linalg/linalg.h"
 
 const char *const picture_methods[] = {"tsne", "pca", NULL};
 

@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_PICTURE_QUESTION_H
 #define ES_EXPERIMENTS_PICTURE_QUESTION_H
 
-#include <esscher/picture.h>
+#include "experiments/picture/picture.h"
 
 #include "experiments/kit/pool_params.h"
 #include "experiments/kit/setting_params.h"

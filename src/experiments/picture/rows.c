@@ -6,11 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/embed.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/picture/embed.h"
+#include "stats/average.h"
 
 static const es_column row_columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},

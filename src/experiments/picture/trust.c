@@ -1,10 +1,11 @@
 /* trust.c : how far a picture keeps neighbours: ranks of points among their neighbours, in
  * space and in the plane. Ranks are counted, never sorted: k of them are needed of each point. */
-#include <esscher/embed.h>
+#include "experiments/picture/embed.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 
 typedef struct trust_job {
     const double *x, *y; /* (n, d), (n, 2) */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 
 enum { LANES = ES_TSNE_LANES, ROWS = 16 };
 

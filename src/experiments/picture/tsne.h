@@ -2,7 +2,7 @@
 #ifndef ES_EXPERIMENTS_PICTURE_TSNE_H
 #define ES_EXPERIMENTS_PICTURE_TSNE_H
 
-#include <esscher/embed.h>
+#include "experiments/picture/embed.h"
 
 /* Numbers of a row are handled four at a time, and so summed: lane l has columns l, l + 4, ... */
 enum { ES_TSNE_LANES = 4 };

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/sparse.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "experiments/sparse/sparse.h"
 #include "linalg/dense.h"
+#include "model/model.h"
 
 /* ---- matrices of all heads ---- */
 

@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-#include <esscher/key_weights.h>
-#include <esscher/probe.h>
 #include <esscher/table.h>
 
 #include "driver/job.h"
+#include "experiments/probe/probe.h"
+#include "theory/key_weights.h"
 
 /* What a class is decided from. Rates are not: no head's is exactly 1/2, so that a test against 1/2
  * would reject more heads the more draws there are. */

@@ -3,13 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
-#include "stats/average.h"
-#include "stats/special.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
+#include "stats/average.h"
+#include "stats/multiple.h"
+#include "stats/special.h"
 
 /* ---- columns ---- */
 

@@ -3,12 +3,11 @@
  * either text differ among themselves, and after as many questions as there are rows. */
 #include <math.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
-#include "stats/special.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
+#include "stats/multiple.h"
+#include "stats/special.h"
 
 /* ---- the stage ---- */
 

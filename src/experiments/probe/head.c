@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "stats/average.h"
+#include "linalg/linalg.h"
 #include "stats/average.h"
 
 static es_status check_head(const es_probe *probe, int64_t head, es_error *err)

@@ -15,11 +15,11 @@
 #ifndef ES_EXPERIMENTS_PROBE_INSIDE_H
 #define ES_EXPERIMENTS_PROBE_INSIDE_H
 
-#include <esscher/experiment.h>
-#include <esscher/probe.h>
+#include "random/experiment.h"
 #include <esscher/random.h>
 
 #include "experiments/kit/cell_kit.h"
+#include "experiments/probe/probe.h"
 
 /* Experiments of the address space that belong to it. */
 enum {

@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 #include <esscher/moments.h>
 
+#include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "linalg/linalg.h"
 #include "stats/average.h"
+#include "stats/moments.h"
 
 enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
 

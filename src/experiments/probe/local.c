@@ -4,11 +4,10 @@
 
 #include <math.h>
 
-#include <esscher/exponent.h>
-#include <esscher/freezing.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/exponent.h"
+#include "theory/freezing.h"
 
 enum { ASKED = 64 }; /* queries: enough for an error of a few per cent */
 

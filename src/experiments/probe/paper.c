@@ -1,17 +1,18 @@
 /* paper.c : n tokens of a passage attend over each other, all heads of a layer: the protocol
  * of experiment 2 of Token Sample Complexity (THEORY 11). */
-#include <esscher/probe_paper.h>
+#include "experiments/probe/paper.h"
 
 #include <math.h>
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "experiments/probe/inside.h"
+#include "linalg/linalg.h"
+#include "random/random.h"
 
 struct es_probe_paper {
     es_probe_spec spec;

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "random/random.h"
+
 /* ---- rows in random order ---- */
 
 static es_status first_of_shuffle(const es_address *at, int64_t tokens, int64_t n, int64_t *rows,

@@ -1,11 +1,12 @@
 /* position_cells.c : bins of places, windows and distances; a block of text through a causal model,
  * head by head. What is summed over a head is in probe/position_walk.c. */
-#include <esscher/positions.h>
+#include "experiments/probe/positions.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "experiments/kit/cell_kit.h"
+#include "model/model.h"
 
 /* ---- grids ---- */
 

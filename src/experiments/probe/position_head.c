@@ -2,10 +2,9 @@
  * 16). */
 #include <math.h>
 
-#include <esscher/multiple.h>
-
-#include "stats/special.h"
 #include "experiments/probe/position_question.h"
+#include "stats/multiple.h"
+#include "stats/special.h"
 
 /* ---- means over blocks ---- */
 

@@ -9,11 +9,11 @@
 #ifndef ES_EXPERIMENTS_PROBE_POSITION_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_POSITION_QUESTION_H
 
-#include <esscher/key_weights.h>
-#include <esscher/positions.h>
+#include "theory/key_weights.h"
 
-#include "stats/average.h"
 #include "experiments/kit/pool_params.h"
+#include "experiments/probe/positions.h"
+#include "stats/average.h"
 
 /* Blocks of the text and the stage they are cells of. */
 typedef struct probe_positions {

@@ -1,15 +1,16 @@
 /* position_walk.c : one head over one block of text, as sums over bins of places and of distances
  * (THEORY 16). */
-#include <esscher/positions.h>
+#include "experiments/probe/positions.h"
 
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "experiments/kit/cell_kit.h"
+#include "linalg/linalg.h"
 
 /* A head that is being summed up. */
 typedef struct work {

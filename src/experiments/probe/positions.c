@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
 #include "base/threads.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
+#include "stats/multiple.h"
 
 /* ---- blocks ---- */
 

@@ -2,10 +2,9 @@
  * house's own (probe_paper.h): its stage, its curves and rates. */
 #include <math.h>
 
-#include <esscher/probe_paper.h>
-
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/probe/paper.h"
 #include "experiments/probe/question.h"
 
 /* The public code has one passage. Rates are of it alone; a few more, spread over the pool, show

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
+#include "table/table.h"
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
 static const char *const protocol_choices[] = {"house", "paper", NULL};

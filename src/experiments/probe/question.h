@@ -6,12 +6,12 @@
 #ifndef ES_EXPERIMENTS_PROBE_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_QUESTION_H
 
-#include <esscher/probe.h>
-#include <esscher/probe_paper.h>
+#include "experiments/probe/probe.h"
 
 #include "experiments/kit/pool_params.h"
-#include "experiments/probe/position_question.h"
 #include "experiments/kit/series.h"
+#include "experiments/probe/paper.h"
+#include "experiments/probe/position_question.h"
 
 typedef struct probe_params {
     es_pool_params pool;

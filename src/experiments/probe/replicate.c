@@ -5,11 +5,11 @@
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/linalg.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "linalg/linalg.h"
 
 static es_status check_replicate(int64_t replicate, es_error *err)
 {

@@ -1,13 +1,13 @@
 /* rows.c : from errors of draws to what is said about heads, layers and domains. */
 #include <math.h>
 
-#include <esscher/experiment.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/classes.h"
 #include "experiments/probe/question.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+#include "table/table.h"
 
 /* Tokens of the text, and Gaussian ones of the same covariance. */
 enum { TEXT, GAUSSIAN, KINDS };

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "experiments/probe/question.h"
 
 /* ---- how many together ---- */

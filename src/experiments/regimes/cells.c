@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "stats/average.h"
 #include "stats/special.h"

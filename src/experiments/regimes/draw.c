@@ -6,11 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
+#include "random/experiment.h"
+#include "random/random.h"
 #include "stats/special.h"
 
 /* Experiments of the address space. */

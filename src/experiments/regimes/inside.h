@@ -8,10 +8,10 @@
 #define ES_EXPERIMENTS_REGIMES_INSIDE_H
 
 #include <esscher/random.h>
-#include <esscher/regimes.h>
-#include <esscher/tokens.h>
 
+#include "experiments/regimes/regimes.h"
 #include "tokens/cap.h"
+#include "tokens/tokens.h"
 
 /* ---- the sum over keys beyond a distance ---- */
 

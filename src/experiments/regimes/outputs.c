@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view_at.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/regimes/question.h"
+#include "linalg/linalg.h"
 
 #define MOST_KEYS 1e5 /* of a replicate that is measured */
 #define ALL_KEYS  2e6 /* about as many in all replicates of a cell */

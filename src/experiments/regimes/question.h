@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_REGIMES_QUESTION_H
 #define ES_EXPERIMENTS_REGIMES_QUESTION_H
 
-#include <esscher/regimes.h>
+#include "experiments/regimes/regimes.h"
 
 #include "driver/job.h"
 

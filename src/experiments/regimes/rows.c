@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/freezing.h>
-
 #include "base/error.h"
+#include "base/format.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/regimes/question.h"
+#include "theory/freezing.h"
 
 #define NEAR_ENOUGH 0.05 /* share by which the limit may be off before the program says so */
 

@@ -2,11 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/rope.h>
-
 #include "base/error.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
+#include "theory/rope.h"
 
 typedef struct rope_params {
     es_grid bases, scales, distances;

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include <esscher/attend.h>
-#include <esscher/error_bar.h>
-#include <esscher/experiment.h>
-#include <esscher/fit.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/selfcheck/question.h"
+#include "random/experiment.h"
+#include "stats/error_bar.h"
+#include "stats/fit.h"
 
 static double *place_of(double *out, int figure, int64_t row)
 {

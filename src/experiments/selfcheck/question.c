@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <esscher/fit.h>
-
 #include "base/error.h"
 #include "driver/job.h"
-#include "stats/special.h"
 #include "experiments/kit/answer_kit.h"
+#include "stats/fit.h"
+#include "stats/special.h"
+#include "table/table.h"
 
 static const char *const efforts[] = {"quick", "full", NULL};
 

@@ -13,9 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <esscher/probe.h>
-
 #include "experiments/loss/question.h"
+#include "experiments/probe/probe.h"
 
 typedef struct selfcheck_params {
     int effort;

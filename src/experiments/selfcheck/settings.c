@@ -3,14 +3,15 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/experiment.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "store/file.h"
 #include "experiments/selfcheck/question.h"
+#include "random/experiment.h"
+#include "random/random.h"
+#include "store/file.h"
 
 /* ---- files ---- */
 

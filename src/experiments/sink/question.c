@@ -8,13 +8,13 @@
  * turns the mean of the ratio into one integral over powers of a single-key average. */
 #include <math.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
-#include "stats/average.h"
-#include "experiments/kit/answer_kit.h"
 #include "driver/job.h"
+#include "experiments/kit/answer_kit.h"
+#include "random/experiment.h"
+#include "stats/average.h"
 
 typedef struct sink_params {
     es_grid n, spread, offset;

@@ -4,6 +4,7 @@
 #include <esscher/policy_risk.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/sparse/inside.h"
 
 /* What a cell works with; everything is used again from query to query. */

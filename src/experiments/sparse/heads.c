@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/key_weights.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/sparse/question.h"
+#include "stats/average.h"
+#include "theory/key_weights.h"
 
 /* ---- one head ---- */
 

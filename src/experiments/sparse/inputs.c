@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/budget/budget.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/array_source.h"
 #include "experiments/sparse/question.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
+#include "random/experiment.h"
 
 enum {
     ADDRESS_QUERIES = ES_EXPERIMENT_SPARSE + 3, /* cell: context; token: which of them */

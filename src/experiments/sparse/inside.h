@@ -4,7 +4,7 @@
 #ifndef ES_EXPERIMENTS_SPARSE_INSIDE_H
 #define ES_EXPERIMENTS_SPARSE_INSIDE_H
 
-#include <esscher/sparse.h>
+#include "experiments/sparse/sparse.h"
 
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "experiments/sparse/inside.h"
+#include "policy/policy.h"
 
 /* Keys and values of one draw, mixed by the same matrix. */
 static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "experiments/sparse/question.h"
+#include "model/plan.h"
 
 /* ---- numbers of keys ---- */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/view.h"
 
 static int64_t position_of(const es_sparse_head *h, int64_t row)
 {

@@ -10,16 +10,16 @@
 #ifndef ES_EXPERIMENTS_SPARSE_QUESTION_H
 #define ES_EXPERIMENTS_SPARSE_QUESTION_H
 
-#include <esscher/head.h>
+#include "head/head.h"
 #include <esscher/npy.h>
 #include <esscher/policy.h>
-#include <esscher/sparse.h>
 
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
+#include "experiments/measure/question.h"
+#include "experiments/sparse/sparse.h"
 
 typedef struct sparse_params {
     const char *paths[3]; /* Q, K, V */

@@ -9,7 +9,9 @@
 #include <esscher/attend.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "experiments/sparse/inside.h"
+#include "stats/moments.h"
 
 typedef struct work {
     const es_sparse_spec *spec;

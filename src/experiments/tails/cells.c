@@ -1,20 +1,23 @@
 /* cells.c : are projections of tokens Gaussian? The question, checked, and what it takes;
  * the directions that covariance and weights suggest; projections of all tokens and their
  * statistics beside those of Gaussian samples (THEORY 9). */
-#include <esscher/tails.h>
+#include "experiments/tails/tails.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
 #include <esscher/moments.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
+#include "random/random.h"
 
 enum { STRIP = 2048 }; /* tokens read at a time */
 

@@ -5,14 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/fit.h>
-#include <esscher/multiple.h>
-#include <esscher/tails.h>
-
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/pool_params.h"
+#include "experiments/tails/tails.h"
+#include "stats/average.h"
+#include "stats/fit.h"
+#include "stats/multiple.h"
 
 typedef struct tails_params {
     es_pool_params pool;

@@ -7,9 +7,11 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
-#include "stats/average.h"
+#include "base/view.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/theory/question.h"
+#include "stats/average.h"
+#include "store/npy.h"
 
 /* Beside the n that were asked, 2^0 to 2^39, among which the n of --below is found. */
 enum { POWERS = 40 };

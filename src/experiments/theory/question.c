@@ -2,11 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/theory.h>
-
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/theory/question.h"
+#include "theory/theory.h"
 
 #define FIELD(member) .field = offsetof(theory_params, member)
 static const es_param params[] = {

@@ -3,7 +3,7 @@
 #ifndef ES_EXPERIMENTS_THEORY_QUESTION_H
 #define ES_EXPERIMENTS_THEORY_QUESTION_H
 
-#include <esscher/draw_risk.h>
+#include "risk/draw_risk.h"
 
 #include "experiments/kit/setting_params.h"
 
