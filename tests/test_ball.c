@@ -583,7 +583,7 @@ static void CL03_memory_is_counted(void **state)
     const es_head head = {.A = &unit};
     const int64_t n = 5000;
     const double R = 1.0;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_exec exec = {.threads = 1, .budget = &budget};
     const es_ball_spec spec = {.law = &law,
                                .head = &head,

@@ -125,7 +125,7 @@ static void attend_with_threads(const problem *p, es_dtype precision, es_isa isa
 {
     static const int counts[] = {1, 2, 3, 7};
     for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++) {
-        static es_budget budget; /* moments of earlier results belong to it */
+        static es_mem_limit budget; /* moments of earlier results belong to it */
         const size_t before = budget.peak = budget.used;
         const es_exec exec = {.threads = counts[t], .isa = isa, .budget = &budget};
         const es_attend_opts opts = options(p, precision, &exec);

@@ -158,7 +158,7 @@ static void parts_are_folded_in_order(void **state)
 {
     (void)state;
     es_answer *a;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_executor other = es_executor_threads;
     other.run = backwards;
     assert_ok(run_with((es_study_opts){.exec.budget = &budget}, &a));
@@ -378,7 +378,7 @@ static void shares_are_cut_between_groups(void **state)
 static es_status run_after(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *e)
 {
     const double *number;
-    const es_status status = es_job_need(job, 0, (cell + 1) % CELLS, exec, &number, e);
+    const es_status status = es_job_fetch(job, 0, (cell + 1) % CELLS, exec, &number, e);
     if (status == ES_OK)
         out[0] = number[0];
     return status;

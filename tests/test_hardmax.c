@@ -373,7 +373,7 @@ static void what_makes_no_sense_is_refused(void **state)
     es_num value;
     assert_int_equal(es_hardmax_exact(ES_HARDMAX_SELF, 0, 1.0, &value, &err), ES_E_RANGE);
     assert_int_equal(es_hardmax_exact(ES_HARDMAX_SELF, 5, 0.0, &value, &err), ES_E_RANGE);
-    es_budget little = {.limit = 1000};
+    es_mem_limit little = {.limit = 1000};
     const es_exec exec = {.budget = &little};
     const es_hardmax_opts opts = {.exec = &exec};
     assert_int_equal(es_hardmax_run(&opts, bad[4].n, 2, rows, &err), ES_E_LIMIT);

@@ -241,7 +241,7 @@ static void same_bits_for_any_threads_within_the_stated_memory(void **state)
     es_probe_cell control[2][HEADS * SIZES];
     es_probe_local local[2][HEADS];
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = spec_of(&exec);
         es_probe_cost cost;

@@ -103,7 +103,7 @@ static void minilm_on_a_novel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        needy_test(minilm_on_a_novel),
+        optional_test(minilm_on_a_novel),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

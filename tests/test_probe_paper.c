@@ -176,7 +176,7 @@ static void same_bits_for_any_threads_and_what_is_refused(void **state)
     es_probe_paper_cell cells[2][SIZES];
     es_probe_paper *paper;
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = paper_spec(&exec);
         es_probe_price open, draw = es_probe_paper_price(&spec, LENGTH, &open);

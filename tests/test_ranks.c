@@ -138,7 +138,7 @@ static int share_work(const es_fabric *fabric, void *user)
                     .pieces = pieces,
                     .count = fabric->rank ? 0 : b->pieces,
                     .numbers = 3,
-                    .alone = b->alone,
+                    .one_thread_per_cell = b->alone,
                     .window = b->window,
                     .user = b,
                     .weight = b->heavy ? weight : NULL,

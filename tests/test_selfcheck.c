@@ -70,7 +70,7 @@ static void a_run_is_the_same_for_any_number_of_threads(void **state)
         assert_int_equal(es_table_get(a, row, "seeds"), 8);
     }
     assert_true(es_table_get(a, 0, "found") == es_table_get(a, 1, "found"));
-    assert_false(es_answer_refuted(one));
+    assert_false(es_answer_check_failed(one));
     es_answer_free(one);
     es_answer_free(two);
 }

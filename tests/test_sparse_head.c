@@ -380,7 +380,7 @@ static void same_bits_for_any_threads(void **state)
         blocks[i].last = together[i];
     }
     for (int threads = 1; threads <= 4; threads++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         memset(together, 0, sizeof together);
         assert_ok(es_model_forward(narrow, blocks, BLOCKS,
                                    &(es_exec){.threads = threads, .budget = &budget}, &err));

@@ -232,7 +232,7 @@ static void nonsense_is_refused(void **state)
     const double spectrum[2] = {1.0, -1.0};
     es_tails t;
     es_tails_control c;
-    es_budget small = {.limit = 1000};
+    es_mem_limit small = {.limit = 1000};
     (void)state;
     for (int i = 0; i < N; i++)
         x[i] = i % 7;

@@ -21,10 +21,10 @@ extern "C" {
 
 /* A ceiling on what the library may have allocated at one time. Shared between threads; zero limit
  * means no ceiling. `used` and `peak` are kept by the library, in bytes, with atomic operations. */
-typedef struct es_budget {
+typedef struct es_mem_limit {
     size_t limit;
     size_t used, peak;
-} es_budget;
+} es_mem_limit;
 
 /* ---- progress ---- */
 
@@ -63,7 +63,7 @@ typedef struct es_executor es_executor; /* executor.h */
 typedef struct es_exec {
     int threads;             /* 0: as many as the machine offers */
     es_isa isa;              /* kernels */
-    es_budget *budget;       /* NULL: no ceiling */
+    es_mem_limit *budget;    /* NULL: no ceiling */
     es_progress_fn progress; /* NULL: silent */
     void *progress_user;
     const es_executor *executor; /* who shares the work; NULL: the threads of this process */

@@ -29,9 +29,9 @@ typedef struct es_work {
     const char *noun;      /* plural of the pieces, for people: "replicates" */
     const int64_t *pieces; /* (count) their numbers; what rank 0 has is done */
     int64_t count;
-    int64_t numbers; /* that a piece makes */
-    bool alone;     /* a piece takes one thread, and several are done side by side; else all threads
-                       of a process work on one piece */
+    int64_t numbers;          /* that a piece makes */
+    bool one_thread_per_cell; /* a piece takes one thread, and several are done side by side; else
+                   all threads of a process work on one piece */
     int64_t window; /* so many pieces from the first that is not done are begun at most: those that
                        come early have to wait somewhere. 0: no limit */
     void *user;

@@ -134,7 +134,7 @@ typedef struct es_model_opts {
     es_dtype precision;   /* of weights and arithmetic: ES_F32 (default) or ES_F64 */
     bool allow_nonfinite; /* NaN and Inf among the weights are a remark, and spread from there */
     bool allow_trailing;  /* bytes after the last tensor of a file, too */
-    es_budget *budget;    /* the weights are counted here; must outlive the model */
+    es_mem_limit *budget; /* the weights are counted here; must outlive the model */
 } es_model_opts;
 
 /* Weights in memory and what they mean. Never changes once open: any number of threads may use it.

@@ -15,19 +15,19 @@ extern "C" {
 #endif
 
 typedef struct es_moments {
-    int64_t count;     /* rows seen */
-    int64_t dim;       /* columns */
-    double *mean;      /* (dim) */
-    double *scatter;   /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
-    double *scratch;   /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
-    es_budget *budget; /* whom the memory is charged to */
+    int64_t count;        /* rows seen */
+    int64_t dim;          /* columns */
+    double *mean;         /* (dim) */
+    double *scatter;      /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
+    double *scratch;      /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
+    es_mem_limit *budget; /* whom the memory is charged to */
 } es_moments;
 
 enum { ES_MOMENTS_STRIP = 8 }; /* rows reduced together */
 
 /*! es_moments_new() : no rows yet, dim columns. Owns its memory; release with es_moments_free().
  *  @return : ES_OK, ES_E_LIMIT, ES_E_MEMORY, ES_E_OVERFLOW. */
-ES_API es_status es_moments_new(int64_t dim, es_budget *budget, es_moments *out, es_error *err);
+ES_API es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err);
 ES_API void es_moments_free(es_moments *m);
 
 /*! es_moments_add() : a batch of `count` contiguous rows (count, dim). O(count dim^2). Not

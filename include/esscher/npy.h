@@ -46,7 +46,7 @@ typedef struct es_array {
     int rank;                     /* 1 .. ES_ARRAY_RANK */
     int64_t shape[ES_ARRAY_RANK]; /* shape[0 .. rank); the rest is 1 */
     void *data;                   /* never NULL after a successful load, even for no elements */
-    es_budget *budget;            /* the memory is counted here; must outlive the array */
+    es_mem_limit *budget;         /* the memory is counted here; must outlive the array */
 } es_array;
 
 /* What a file holds, found out without reading its numbers. */
@@ -89,9 +89,9 @@ ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info
  *  NaN and Inf are loaded as they are: who uses the numbers says whether they are welcome.
  *  @return : as es_npy_inspect(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO (file.changed)
  *  if the file shrinks while it is read. */
-ES_API es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err);
-ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_budget *budget, es_array *out,
-                                es_error *err);
+ES_API es_status es_npy_load(const char *path, es_mem_limit *budget, es_array *out, es_error *err);
+ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
+                                es_array *out, es_error *err);
 
 /*! es_npy_save() : write `data` (C order, native byte order) as version 1.0. The numbers go to a
  *  temporary file in the same folder, which takes the final name only when all of it is on disk:

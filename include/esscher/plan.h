@@ -63,7 +63,7 @@ typedef struct es_plan {
     char text[ES_PLAN_TEXT];    /* what it was calibrated on, for people; UTF-8 */
     char note[ES_PLAN_NOTE];    /* what to know before running it, for people; UTF-8 */
     es_plan_head *head;         /* (layers, heads) */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_plan;
 
 /*! es_plan_new() : a plan for models like this one in which every head keeps everything and no risk
@@ -71,7 +71,7 @@ typedef struct es_plan {
  *  @return : ES_OK; ES_E_ARGUMENT (plan.null); ES_E_RANGE (plan.context) unless 1 <= context <=
  *  positions and ES_PLAN_CONTEXT; ES_E_RANGE (plan.model) for a model beyond ES_PLAN_UNITS;
  *  ES_E_LIMIT, ES_E_MEMORY. */
-ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_budget *budget,
+ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
                              es_plan **out, es_error *err);
 ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
 
@@ -89,7 +89,7 @@ ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
  * number of keys than `keys` says), plan.total (keys_kept or keys_all is not the sum); policy.part,
  * policy.keys of es_policy_spec_check(); ES_E_UNSUPPORTED: policy.causal, plan.policy (one that
  * keeps no set of keys). Messages name layer and head. */
-ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err);
+ES_API es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **out, es_error *err);
 
 /*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
  *  risks have 15 digits, and parts that are unset are written as es_policy_spec_fit() sets them.

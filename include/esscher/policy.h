@@ -70,14 +70,14 @@ typedef struct es_policy es_policy;
 ES_API const es_policy *es_policy_at(int64_t at);
 ES_API const es_policy *es_policy_find(const char *name);
 
-/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_needs() :
+/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_inputs() :
  *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it
  *  choose without future queries and the present one's scores? That is no promise that a cache can
  *  run it: policies that look at earlier weights see those of all keys, and may bring back a
  *  key that was dropped. NULL is full. */
 ES_API const char *es_policy_name(const es_policy *policy);
 ES_API const char *es_policy_about(const es_policy *policy);
-ES_API unsigned es_policy_needs(const es_policy *policy);
+ES_API unsigned es_policy_inputs(const es_policy *policy);
 ES_API unsigned es_policy_parts(const es_policy *policy);
 ES_API bool es_policy_deployable(const es_policy *policy);
 
@@ -143,7 +143,7 @@ typedef enum es_chance {
 } es_chance;
 
 typedef struct es_choice {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t n;
     int64_t sure_count, rest_count;
     int64_t *sure; /* (sure_count) keys of F, increasing */
@@ -164,7 +164,7 @@ typedef struct es_choice {
  *  that the policy needs and has not, ES_E_NONFINITE (policy.needs) for NaN in it; ES_E_UNSUPPORTED
  *  (policy.measured) for one that keeps no set; ES_E_LIMIT, ES_E_MEMORY. */
 ES_API es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *query,
-                                  es_budget *budget, es_choice *choice, es_error *err);
+                                  es_mem_limit *budget, es_choice *choice, es_error *err);
 ES_API void es_choice_free(es_choice *choice);
 
 /*! es_choice_keys() : number of keys kept, expected where chance decides (draws with replacement
@@ -173,7 +173,7 @@ ES_API double es_choice_keys(const es_choice *choice);
 
 /* One outcome of a choice: keys increasing (repeated where drawn twice), and log c of each. */
 typedef struct es_kept {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t count, room;
     int64_t *keys;
     double *log_factor;

@@ -199,7 +199,7 @@ typedef struct es_run_table {
     const char *name;
     int64_t rows, cols; /* rows may be 0 */
     const es_run_column *columns;
-    es_budget *budget; /* of a table that was read; must outlive it */
+    es_mem_limit *budget; /* of a table that was read; must outlive it */
 } es_run_table;
 
 /*! es_run_put_table() : write a table, or replace the one of that name, and flush. For readers
@@ -218,7 +218,7 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 /*! es_run_get_table() : read a table; release it with es_run_table_free().
  *  @return : ES_OK; ES_E_EMPTY (run.table) if there is none of that name; ES_E_FORMAT if it is
  *  damaged; ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO. */
-ES_API es_status es_run_get_table(es_run *run, const char *name, es_budget *budget,
+ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
 
 /*! es_run_column_of() : the column of that name; NULL if there is none. es_run_said() : what table

@@ -78,7 +78,7 @@ typedef struct es_table_view {
     const char *columns; /* keys with a space between them, what matters most first: a narrow
                             terminal drops from the right; NULL: all */
     const char *note;    /* last lines of the foot; NULL: none */
-    bool more;           /* people see it only when they ask for everything */
+    bool only_with_full; /* people see it only when they ask for everything */
 } es_table_view;
 
 typedef struct es_table_spec {
@@ -102,7 +102,7 @@ typedef struct es_answer es_answer;
 
 /*! es_answer_new(), es_answer_free() : an empty answer; memory is counted in `budget` (may be
  * NULL), which must outlive it. NULL may be freed. @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-ES_API es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err);
+ES_API es_status es_answer_new(es_mem_limit *budget, es_answer **out, es_error *err);
 ES_API void es_answer_free(es_answer *answer);
 
 /*! es_answer_status() : did everything that was put arrive? @return : ES_OK, or the first failure:
@@ -131,30 +131,30 @@ ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *v
 ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
                             int64_t n);
 
-/*! es_answer_fact() : who computed it, on what: under "provenance" in JSON. The same with a number,
- *  a truth value; and a file that was read, with its shape and dtype. */
-ES_API void es_answer_fact(es_answer *answer, const char *key, const char *text);
-ES_API void es_answer_fact_real(es_answer *answer, const char *key, double value);
-ES_API void es_answer_fact_count(es_answer *answer, const char *key, int64_t value);
-ES_API void es_answer_fact_flag(es_answer *answer, const char *key, bool value);
-ES_API void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts,
-                                int64_t n);
+/*! es_answer_provenance() : who computed it, on what: under "provenance" in JSON. The same with a
+ * number, a truth value; and a file that was read, with its shape and dtype. */
+ES_API void es_answer_provenance(es_answer *answer, const char *key, const char *text);
+ES_API void es_answer_provenance_real(es_answer *answer, const char *key, double value);
+ES_API void es_answer_provenance_count(es_answer *answer, const char *key, int64_t value);
+ES_API void es_answer_provenance_flag(es_answer *answer, const char *key, bool value);
+ES_API void es_answer_provenance_list(es_answer *answer, const char *key, const char *const *texts,
+                                      int64_t n);
 ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
                             const int64_t *shape, const char *dtype);
 
-/*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text of
- *  any length.
- *  Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and 2e-9.
- *  es_answer_finding() : sentence `at`, NULL beyond the last. */
-ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
+/*! es_answer_add_finding() : a finding: one sentence with its numbers and their uncertainty, plain
+ * text of any length. Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and
+ * 2e-9. es_answer_finding() : sentence `at`, NULL beyond the last. */
+ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
 
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 
-/*! es_answer_refute() : a check that the user asked for has failed; es_answer_refuted() tells. */
-ES_API void es_answer_refute(es_answer *answer);
-ES_API bool es_answer_refuted(const es_answer *answer);
+/*! es_answer_fail_check() : a check that the user asked for has failed; es_answer_check_failed()
+ * tells. */
+ES_API void es_answer_fail_check(es_answer *answer);
+ES_API bool es_answer_check_failed(const es_answer *answer);
 
 /* ---- filling a table ---- */
 

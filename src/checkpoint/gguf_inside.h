@@ -79,7 +79,7 @@ typedef struct es_gguf_header {
     int64_t count;
     char *names;        /* of the tensors, terminated */
     uint64_t end, data; /* where the header ends and the data begins */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_gguf_header;
 
 enum { ES_GGUF_FIRST = 24, ES_GGUF_NAME_MOST = 255 }; /* bytes up to the counts; of a name */
@@ -170,7 +170,7 @@ typedef struct es_gguf {
     es_gguf_header header;
     int64_t *heads; /* (count) of a tensor whose rows are rotary pairs side by side; 0: as they are.
                        NULL: of none */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_gguf;
 
 /*! es_gguf_is() : does this regular file begin like a GGUF, or is it called one, NAME.gguf? False,

@@ -20,7 +20,7 @@ static const es_st_opts strict = {0};
 /* ---- opening ---- */
 
 /* Room for `files` files, none open, and no tensors. es_st_close() is fine at any stage. */
-static es_status files_new(int files, es_budget *budget, es_st **out, es_error *err)
+static es_status files_new(int files, es_mem_limit *budget, es_st **out, es_error *err)
 {
     void *memory;
     *out = NULL;
@@ -257,8 +257,8 @@ es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info
     return ES_OK;
 }
 
-es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_budget *budget, es_array *out,
-                     es_error *err)
+es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_mem_limit *budget,
+                     es_array *out, es_error *err)
 {
     es_npy_info info;
     *out = (es_array){.budget = budget};
@@ -379,8 +379,9 @@ static es_status check_tensors(const es_st_place *places, int64_t count, const c
     return ES_OK;
 }
 
-es_status es_st_index_parse(unsigned char *bytes, size_t size, const char *file, es_budget *budget,
-                            es_st_place **places, int64_t *count, es_error *err)
+es_status es_st_index_parse(unsigned char *bytes, size_t size, const char *file,
+                            es_mem_limit *budget, es_st_place **places, int64_t *count,
+                            es_error *err)
 {
     const es_json j = {bytes, 0, size, file, "index", err, 0};
     void *memory;

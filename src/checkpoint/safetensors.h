@@ -51,7 +51,7 @@ typedef struct es_st_tensor {
 typedef struct es_st_opts {
     uint64_t header_most; /* longest header accepted, bytes; 0: 100 million, as the format's own */
     bool allow_trailing;  /* bytes after the last tensor are a remark, not an error */
-    es_budget *budget;    /* the names are counted here; must outlive the es_st */
+    es_mem_limit *budget; /* the names are counted here; must outlive the es_st */
 } es_st_opts;
 
 /* An open file, or all files of an index. Thread-safe for reading: reads share nothing. */
@@ -116,7 +116,7 @@ es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info
 /*! es_st_load() : a tensor as an array, counted against `budget` (may be NULL). On success release
  *  it with es_array_free(); on failure *out is empty. O(bytes). Thread-safe.
  *  @return : as es_st_inspect() and es_st_read(); ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_budget *budget, es_array *out,
-                     es_error *err);
+es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_mem_limit *budget,
+                     es_array *out, es_error *err);
 
 #endif

@@ -446,7 +446,7 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
 
 /* By pointers: the tensors themselves stay in the order of their names. */
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
-                                       const data_range *data, es_budget *budget, es_error *err)
+                                       const data_range *data, es_mem_limit *budget, es_error *err)
 {
     void *memory;
     ES_TRY(es_mem_array(budget, count, 1, sizeof tensors, "the order of tensors", &memory, err));

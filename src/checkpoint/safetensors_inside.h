@@ -69,7 +69,7 @@ struct es_st {
     es_st_tensor *tensors; /* in order of their names */
     int64_t count;
     struct es_gguf *gguf; /* where the tensors are, and who reads them, if not in `files` */
-    es_budget *budget;
+    es_mem_limit *budget;
 };
 
 /*! es_st_of_gguf() : the tensors of an open GGUF (gguf_inside.h), which belongs to it from then on,
@@ -85,7 +85,8 @@ typedef struct es_st_place {
 /*! es_st_index_parse() : the places of the index, by shard and then by tensor, as new memory of
  *  `budget`. `bytes` (size of them) is changed: names are decoded and terminated in place. A shard
  *  is a plain file name and a tensor has one place. */
-es_status es_st_index_parse(unsigned char *bytes, size_t size, const char *file, es_budget *budget,
-                            es_st_place **places, int64_t *count, es_error *err);
+es_status es_st_index_parse(unsigned char *bytes, size_t size, const char *file,
+                            es_mem_limit *budget, es_st_place **places, int64_t *count,
+                            es_error *err);
 
 #endif

@@ -59,7 +59,7 @@ static int64_t cells_of(const fold *f, int64_t group)
     return left < f->group ? left : f->group;
 }
 
-static es_budget *budget_of(const fold *f) { return f->d->job.exec.budget; }
+static es_mem_limit *budget_of(const fold *f) { return f->d->job.exec.budget; }
 
 /* ---- the run file ---- */
 
@@ -258,7 +258,7 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
 static bool part_progress(void *user, double part, double total)
 {
     es_driver *d = user;
-    const bool tells = d->job.stages[d->stage].tells && total > 0.0;
+    const bool tells = d->job.stages[d->stage].reports_progress && total > 0.0;
     return es_driver_tell(d, d->weight_done + (tells ? part / total : 0.0), d->weight_all);
 }
 

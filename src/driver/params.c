@@ -249,8 +249,8 @@ es_status es_params_new(const es_param *list, size_t size, es_params **out, es_e
                                       "parameters", &params->values, err);
     for (const es_param *p = list; status == ES_OK && p && p->name; p++) {
         set_neutral(p, params->values);
-        if (p->standard)
-            status = store(params, p, p->standard, err);
+        if (p->default_value)
+            status = store(params, p, p->default_value, err);
     }
     if (status == ES_OK)
         *out = params;
@@ -280,7 +280,7 @@ static es_status fail_unknown(const es_param *list, const char *name, es_error *
     const char *names[MOST];
     int count = 0;
     for (const es_param *p = list; p && p->name && count < MOST; p++) {
-        if (p->was && strcmp(p->was, name) == 0)
+        if (p->renamed_from && strcmp(p->renamed_from, name) == 0)
             return es_fail(err, ES_E_ARGUMENT, "option.renamed",
                            "a name means one thing in every command", "--%s is now --%s", name,
                            p->name);

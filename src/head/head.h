@@ -71,7 +71,7 @@ typedef struct es_head_data {
     es_head head;
     es_view view[ES_HEAD_MATRICES];
     double *numbers[ES_HEAD_MATRICES]; /* row-major; NULL: none, or another's */
-    es_budget *budget;                 /* that they count against, may be NULL */
+    es_mem_limit *budget;              /* that they count against, may be NULL */
 } es_head_data;
 
 /*! es_head_data_add() : a matrix (rows, cols) of zeros for the caller to fill; data->head has it
@@ -96,19 +96,19 @@ const char *es_head_kind_name(es_head_kind kind);
  *  the normals of tokens 0 .. d-1 at this address. The rotation comes from LAPACK: O(d^3), and its
  *  last bits depend on the CPU. */
 es_status es_head_fill_random(const es_address *at, int64_t d, double *out, es_error *err);
-es_status es_head_fill_rotation(const es_address *at, int64_t d, es_budget *budget, double *out,
+es_status es_head_fill_rotation(const es_address *at, int64_t d, es_mem_limit *budget, double *out,
                                 es_error *err);
 
 /*! es_head_draw() : a head of this kind into *out. Matrix Wq stands at the cell of `at`, Wk and Wv
  *  at the two after it; a rotation at that of `at`. Free with es_head_data_free() in any case.
  *  @return : ES_OK; ES_E_ARGUMENT (head.kind); ES_E_SHAPE; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_head_draw(es_head_kind kind, const es_address *at, int64_t d, es_budget *budget,
+es_status es_head_draw(es_head_kind kind, const es_address *at, int64_t d, es_mem_limit *budget,
                        es_head_data *out, es_error *err);
 
 /*! es_head_scaled() : the same head with scores times `times`/`over`: that goes into the elements
  *  of A, or of Wq or Wk as `into` says, each multiplied first. Only that matrix is new; the others
  *  stay those of `head`, which must outlive *out. Free with es_head_data_free() in any case. */
 es_status es_head_scaled(const es_head *head, es_head_matrix into, double times, double over,
-                         es_budget *budget, es_head_data *out, es_error *err);
+                         es_mem_limit *budget, es_head_data *out, es_error *err);
 
 #endif

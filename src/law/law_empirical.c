@@ -154,7 +154,7 @@ static double weighted_cov(const es_view *points, const double *w, const double 
     return trace;
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)work;

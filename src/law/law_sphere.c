@@ -39,7 +39,7 @@ static es_status ball_rows(const es_source *s, const es_address *first, int64_t 
 }
 
 /* v = size s, the argument of K_q. */
-static es_status tilt(const es_law *law, const double *s, double *v, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)budget, (void)err;

@@ -196,7 +196,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
 
 /* ---- tilting ---- */
 
-static es_status tilt(const es_law *law, const double *s, double *v, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)budget, (void)err;

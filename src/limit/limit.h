@@ -48,8 +48,8 @@ typedef struct es_log_mgf {
  *  @return : ES_E_RANGE where K is infinite: Student's t for every t != 0 and, because the tilt is
  *  undefined, for t = 0 as well; laws with exponential tails, such as
  *  Laplace, unless size |(B't)_i| < 1 for all i. */
-es_status es_limit_log_mgf(const es_law *law, const double *t, es_budget *budget, es_log_mgf *out,
-                           es_error *err);
+es_status es_limit_log_mgf(const es_law *law, const double *t, es_mem_limit *budget,
+                           es_log_mgf *out, es_error *err);
 
 /* N(mean, sd^2) given that it lies in [low, high], on the line. */
 typedef struct es_truncated {
@@ -82,7 +82,7 @@ es_status es_limit_map(const es_law *law, const es_limit_head *head, const es_vi
  *  They are grad K(0) and Hess K(0), and of Student's t what its density says.
  *  @return : ES_E_RANGE if they are infinite (freedom <= 1 for the mean, <= 2 for the covariance).
  */
-es_status es_limit_token_moments(const es_law *law, es_budget *budget, double *mean, double *cov,
+es_status es_limit_token_moments(const es_law *law, es_mem_limit *budget, double *mean, double *cov,
                                  es_error *err);
 
 typedef enum es_limit_method {

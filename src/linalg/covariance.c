@@ -135,7 +135,7 @@ es_status es_cov_estimate(const es_view *x, bool unbiased, const es_exec *exec, 
 
     const int64_t d = x->cols, blocks = (d + WIDE - 1) / WIDE, units = blocks * (blocks + 1) / 2;
     const int threads = es_parallel_threads(exec, units);
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     double *means = NULL, *scratch = NULL;
     es_status status = es_blas_room_for(threads, err);
     if (status == ES_OK)

@@ -17,7 +17,7 @@
 /* ---- eigenvalues ---- */
 
 /* Eigenvalues of a (d, d), which is overwritten, by its eigenvectors as rows if they are wanted. */
-static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_budget *budget,
+static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_mem_limit *budget,
                                 double *values, es_error *err)
 {
     const char job = vectors ? 'V' : 'N';
@@ -43,7 +43,7 @@ static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_budget *b
     return status;
 }
 
-es_status es_sym_eigen(const es_view *a, es_budget *budget, double *values, double *vectors,
+es_status es_sym_eigen(const es_view *a, es_mem_limit *budget, double *values, double *vectors,
                        es_error *err)
 {
     double *copy;
@@ -73,7 +73,7 @@ static bool try_factor(const double *a, int64_t d, double jitter, double *l)
     return true;
 }
 
-static es_status refuse_indefinite(double *a, int64_t d, es_budget *budget, es_error *err)
+static es_status refuse_indefinite(double *a, int64_t d, es_mem_limit *budget, es_error *err)
 {
     double *values;
     ES_TRY(es_dense_new(budget, d, 1, &values, err));
@@ -93,7 +93,7 @@ static bool all_zero(const double *a, int64_t count)
     return true;
 }
 
-es_status es_chol_factor(const es_view *a, double tolerance, es_budget *budget, double *l,
+es_status es_chol_factor(const es_view *a, double tolerance, es_mem_limit *budget, double *l,
                          double *jitter, es_error *err)
 {
     double *copy;
@@ -140,7 +140,7 @@ static void root_of_eigen(double *b, const double *values, int64_t d, double *ro
     }
 }
 
-es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, double *root,
+es_status es_sym_sqrt(const es_view *a, double tolerance, es_mem_limit *budget, double *root,
                       es_clipped *clipped, es_error *err)
 {
     double *copy, *values = NULL;
@@ -171,7 +171,7 @@ es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, dou
 /* What is row-major a here is column-major a' for LAPACK, whose factors of a' = v s u' land in
  * memory as our vt and u: no matrix is transposed. */
 
-es_status es_svd_factor(const es_view *a, es_budget *budget, double *s, double *u, double *vt,
+es_status es_svd_factor(const es_view *a, es_mem_limit *budget, double *s, double *u, double *vt,
                         double *bound, es_error *err)
 {
     if (!u != !vt)
@@ -233,7 +233,7 @@ static int factor_columns(double *t, int m, int n, double *tau, double *work, in
     return info;
 }
 
-es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r, es_error *err)
+es_status es_qr_factor(const es_view *a, es_mem_limit *budget, double *q, double *r, es_error *err)
 {
     ES_TRY(es_view_check(a, "the matrix", err));
     if (a->rows < a->cols)
@@ -262,7 +262,7 @@ es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r
     return status;
 }
 
-es_status es_haar_make(const double *normals, int64_t d, es_budget *budget, double *q,
+es_status es_haar_make(const double *normals, int64_t d, es_mem_limit *budget, double *q,
                        es_error *err)
 {
     const es_view g = es_view_f64(normals, d, d);

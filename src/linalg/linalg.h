@@ -36,7 +36,7 @@
 
 /*! es_mat_multiply() : out (m, n) = a (m, k) b (k, n). O(mkn).
  *  @return : ES_E_SHAPE if the inner dimensions differ; ES_E_OVERFLOW if the product does. */
-es_status es_mat_multiply(const es_view *a, const es_view *b, es_budget *budget, double *out,
+es_status es_mat_multiply(const es_view *a, const es_view *b, es_mem_limit *budget, double *out,
                           es_error *err);
 
 /*! es_cov_estimate() : mean (d), may be NULL, and covariance (d, d) of the rows of x (n, d). Two
@@ -58,7 +58,7 @@ es_status es_sym_check(const es_view *a, const char *name, double *asymmetry, es
 /*! es_sym_eigen() : eigenvalues (d) in increasing order, and, unless NULL, vectors (d, d): row j is
  *  the unit eigenvector of values[j], so a = sum_j values[j] v_j v_j'. O(d^3).
  *  @return : ES_E_NUMERIC if LAPACK does not converge. */
-es_status es_sym_eigen(const es_view *a, es_budget *budget, double *values, double *vectors,
+es_status es_sym_eigen(const es_view *a, es_mem_limit *budget, double *values, double *vectors,
                        es_error *err);
 
 /* The directions in which rows vary most. The caller sets the arrays it wants, NULL for others. */
@@ -86,7 +86,7 @@ es_status es_principal_find(const es_view *x, int64_t count, const es_exec *exec
  * works; else eps trace/d, growing by 4 as long as it stays rounding; *jitter (may be NULL) says
  * what was used. The zero matrix has the factor 0. O(d^3).
  *  @return : ES_E_NUMERIC, naming the smallest eigenvalue, if a is indefinite beyond rounding. */
-es_status es_chol_factor(const es_view *a, double tolerance, es_budget *budget, double *l,
+es_status es_chol_factor(const es_view *a, double tolerance, es_mem_limit *budget, double *l,
                          double *jitter, es_error *err);
 
 /* Which eigenvalues a square root took for 0. */
@@ -98,7 +98,7 @@ typedef struct es_clipped {
 /*! es_sym_sqrt() : the symmetric positive semidefinite root (d, d), root root = a. *clipped may be
  *  NULL. O(d^3).
  *  @return : ES_E_NUMERIC, naming the smallest eigenvalue, if a is indefinite beyond rounding. */
-es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, double *root,
+es_status es_sym_sqrt(const es_view *a, double tolerance, es_mem_limit *budget, double *root,
                       es_clipped *clipped, es_error *err);
 
 /* ---- any matrix ---- */
@@ -107,7 +107,7 @@ es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, dou
  * k) and vt (k, n), both NULL or both not. Every singular value is within *bound (may be NULL),
  * which is a few (m + n) eps s[0]. O(m n k).
  *  @return : ES_E_NUMERIC if LAPACK does not converge; ES_E_OVERFLOW if s[0] does. */
-es_status es_svd_factor(const es_view *a, es_budget *budget, double *s, double *u, double *vt,
+es_status es_svd_factor(const es_view *a, es_mem_limit *budget, double *s, double *u, double *vt,
                         double *bound, es_error *err);
 
 /*! es_norm_spectral() : the largest singular value of a (m, n), whatever its rank. Small matrices
@@ -116,17 +116,17 @@ es_status es_svd_factor(const es_view *a, es_budget *budget, double *s, double *
  *  rounding in between, so it holds even where the iteration missed the largest value. O(m k^2).
  *  @return : ES_E_NUMERIC if err stayed above 1e-6 val: *out is a valid bound even then;
  *  ES_E_OVERFLOW. */
-es_status es_norm_spectral(const es_view *a, es_budget *budget, es_num *out, es_error *err);
+es_status es_norm_spectral(const es_view *a, es_mem_limit *budget, es_num *out, es_error *err);
 
 /*! es_qr_factor() : a (m, n), m >= n, as q (m, n) with orthonormal columns times r (n, n), upper
  *  triangular with a diagonal >= 0, which makes it unique for full rank. O(m n^2). */
-es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r, es_error *err);
+es_status es_qr_factor(const es_view *a, es_mem_limit *budget, double *q, double *r, es_error *err);
 
 /*! es_haar_make() : the orthogonal matrix q (d, d) in the QR factorisation of d*d independent
  * normals that the caller has drawn. With the sign of R fixed, q is uniform on O(d) (Haar);
  * without, it would not be.
  *  @return : ES_E_NUMERIC if the normals are not of full rank, which chance does not do. */
-es_status es_haar_make(const double *normals, int64_t d, es_budget *budget, double *q,
+es_status es_haar_make(const double *normals, int64_t d, es_mem_limit *budget, double *q,
                        es_error *err);
 
 #endif

@@ -70,7 +70,7 @@ static es_status find(const es_view *x, int64_t count, const es_exec *exec, comp
 es_status es_principal_find(const es_view *x, int64_t count, const es_exec *exec, es_principal *out,
                             es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     double *memory;
     ES_TRY(es_view_check(x, "x", err));
     const int64_t d = x->cols;

@@ -19,7 +19,7 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
  *  @return : ES_OK; ES_E_RANGE (model.head; forward.length for more tokens than a model whose
  * queries turn has positions); as es_mat_multiply(). */
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
-                             es_budget *budget, double *q, double *k, double *v, es_error *err);
+                             es_mem_limit *budget, double *q, double *k, double *v, es_error *err);
 
 /*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.
  *  es_model_sparse_bytes() : memory of a block of n tokens with sparse heads beyond what

@@ -19,7 +19,7 @@ typedef struct maker {
     const es_task_spec *spec;
     es_tokenizer_info info;
     es_task_blocks *out;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_arena arena;
     int64_t room; /* ids of text in a block */
     int32_t *ids; /* of all texts */
@@ -224,7 +224,7 @@ static es_status make(maker *m, es_error *err)
     return make_blocks(m, err);
 }
 
-es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_budget *budget,
+es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_mem_limit *budget,
                           es_task_blocks *out, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(spec->tokenizer);

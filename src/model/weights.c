@@ -481,7 +481,7 @@ es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts
     /* every number is in a file on disk, so that the sum is far from overflow */
     const size_t bytes =
         (size_t)(l->widest + l->used + l->most_aside) * es_dtype_size(model->precision);
-    ES_TRY(es_budget_charge(model->budget, bytes, "the weights", err));
+    ES_TRY(es_mem_limit_charge(model->budget, bytes, "the weights", err));
     u->charged = bytes;
     return ES_OK;
 }
@@ -491,7 +491,7 @@ void es_weights_forget(es_model *model)
     es_unread *u = model->unread;
     if (!u)
         return;
-    es_budget_release(model->budget, u->charged);
+    es_mem_limit_release(model->budget, u->charged);
     es_st_close(u->st);
     es_mem_free(model->budget, u);
     model->unread = NULL;
@@ -516,7 +516,7 @@ static es_status read_weights(loader *l)
 es_status es_weights_read(es_model *model, es_error *err)
 {
     es_unread *u = model->unread;
-    es_budget_release(model->budget, u->charged);
+    es_mem_limit_release(model->budget, u->charged);
     u->charged = 0;
     u->loader.err = err;
     const es_status status = read_weights(&u->loader);

@@ -28,6 +28,6 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
  *  @return : ES_OK; ES_E_ARGUMENT (policy.null); ES_E_SHAPE (policy.shape); ES_E_RANGE for the
  *  address; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
-                               es_budget *budget, double *out, es_error *err);
+                               es_mem_limit *budget, double *out, es_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 /* Uniforms of EACH: keys of one token, so that rows of them are made at a time. */
 enum { KEYS_OF_TOKEN = 256 };
 
-static es_status make_room(es_kept *kept, int64_t count, es_budget *budget, es_error *err)
+static es_status make_room(es_kept *kept, int64_t count, es_mem_limit *budget, es_error *err)
 {
     kept->count = 0;
     if (count <= kept->room)

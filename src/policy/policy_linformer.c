@@ -29,7 +29,7 @@ static es_status add_row(const es_address *at, const double *x, int64_t dim, int
 }
 
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
-                               es_budget *budget, double *out, es_error *err)
+                               es_mem_limit *budget, double *out, es_error *err)
 {
     if (!x || !at || !out)
         return es_fail(err, ES_E_ARGUMENT, "policy.null", "rows, an address and out",

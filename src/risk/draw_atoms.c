@@ -11,7 +11,7 @@ static int64_t row_of(int64_t width) { return ES_DRAW_VALUE + width; }
 
 /* ---- the grid ---- */
 
-es_status es_draw_grid_init(es_draw_grid *grid, es_budget *budget, int64_t width,
+es_status es_draw_grid_init(es_draw_grid *grid, es_mem_limit *budget, int64_t width,
                             const double *center, es_error *err)
 {
     *grid = (es_draw_grid){
@@ -126,7 +126,7 @@ es_status es_draw_grid_add(es_draw_grid *grid, const double *scores, const doubl
 static es_status make(es_draw_atoms *atoms, int64_t room, bool points, es_error *err)
 {
     const int64_t width = atoms->width;
-    es_budget *budget = atoms->budget;
+    es_mem_limit *budget = atoms->budget;
     ES_TRY(
         es_mem_array(budget, width, 1, sizeof(double), "an output", (void **)&atoms->center, err));
     ES_TRY(es_mem_array(budget, room, 1, sizeof(double), "scores", (void **)&atoms->s, err));
@@ -206,7 +206,7 @@ es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_
 }
 
 es_status es_draw_atoms_exactly(const double *scores, const double *values, int64_t n,
-                                int64_t width, const double *center, es_budget *budget,
+                                int64_t width, const double *center, es_mem_limit *budget,
                                 es_draw_atoms *out, es_error *err)
 {
     *out = (es_draw_atoms){

@@ -26,7 +26,7 @@ enum { ES_DRAW_POINTS = 64, ES_DRAW_STRIDE = 20 };
 enum { ES_DRAW_COUNT, ES_DRAW_WEIGHT, ES_DRAW_SQUARE, ES_DRAW_VALUE };
 
 typedef struct es_draw_grid {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t width;
     const double *center; /* (width) what values are measured from, the caller's: near the output,
                              or |u|^2 comes from a difference of larger numbers */
@@ -38,14 +38,14 @@ typedef struct es_draw_grid {
 } es_draw_grid;
 
 /*! es_draw_grid_init() : an empty grid; es_draw_grid_free() whatever comes. */
-es_status es_draw_grid_init(es_draw_grid *grid, es_budget *budget, int64_t width,
+es_status es_draw_grid_init(es_draw_grid *grid, es_mem_limit *budget, int64_t width,
                             const double *center, es_error *err);
 es_status es_draw_grid_add(es_draw_grid *grid, const double *scores, const double *values,
                            int64_t n, es_error *err);
 void es_draw_grid_free(es_draw_grid *grid);
 
 typedef struct es_draw_atoms {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t width, count;
     double keys, zeros; /* all of them; of weight zero, which are in no atom */
     double top;         /* largest score of a key */
@@ -64,7 +64,7 @@ es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_
 /*! es_draw_atoms_exactly() : every key an atom of its own; values (n, width), measured from center
  *  (width), any value near the output. */
 es_status es_draw_atoms_exactly(const double *scores, const double *values, int64_t n,
-                                int64_t width, const double *center, es_budget *budget,
+                                int64_t width, const double *center, es_mem_limit *budget,
                                 es_draw_atoms *out, es_error *err);
 void es_draw_atoms_free(es_draw_atoms *atoms);
 

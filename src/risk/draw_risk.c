@@ -43,7 +43,7 @@ typedef struct dampings {
     es_damping *at;
 } dampings;
 
-static es_status make_dampings(es_budget *budget, dampings *d, es_error *err)
+static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
 {
     d->first = (int64_t)floor(LOG_LEAST * ES_DRAW_POINTS);
     d->count = (int64_t)ceil(ES_DAMPING_LARGEST * ES_DRAW_POINTS) + 2 - d->first;
@@ -266,7 +266,7 @@ static void describe(integral *in, double total, es_draw_query *about)
 static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
 {
     const int64_t width = in->atoms->width;
-    es_budget *budget = in->atoms->budget;
+    es_mem_limit *budget = in->atoms->budget;
     ES_TRY(es_mem_array(budget, in->n_sizes, 1, sizeof *in->sums, "sums", (void **)&in->sums, err));
     ES_TRY(es_mem_array(budget, in->n_sizes + 2, width, sizeof(double), "sums", (void **)&in->room,
                         err));
@@ -357,7 +357,7 @@ typedef struct question {
     double unit;    /* a power of two: squares neither over- nor underflow */
     const int64_t *sizes;
     int64_t n_sizes;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_draw_risk *out;
     es_draw_query *about;
 } question;

@@ -510,7 +510,7 @@ static double unit_for(const es_risk_query *query)
 }
 
 es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choice, double tolerance,
-                              es_budget *budget, es_policy_risk *out, es_error *err)
+                              es_mem_limit *budget, es_policy_risk *out, es_error *err)
 {
     if (!query || !choice || !out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
@@ -543,8 +543,8 @@ es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choic
     return status;
 }
 
-es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice, es_budget *budget,
-                            es_policy_risk *out, es_error *err)
+es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
+                            es_mem_limit *budget, es_policy_risk *out, es_error *err)
 {
     return es_policy_risk_near(query, choice, FINEST, budget, out, err);
 }

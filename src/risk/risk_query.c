@@ -37,7 +37,7 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
     return ES_OK;
 }
 
-static es_status make_room(es_risk_query *q, es_budget *budget, es_error *err)
+static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
 {
     ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->weights, err));
     ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
@@ -98,7 +98,7 @@ static void measure(int64_t top, es_risk_query *q)
 }
 
 es_status es_risk_query_new(const double *scores, int64_t n, const es_view *values,
-                            es_budget *budget, es_risk_query *out, es_error *err)
+                            es_mem_limit *budget, es_risk_query *out, es_error *err)
 {
     if (!out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "somewhere to put it",
@@ -124,7 +124,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
     return status;
 }
 
-void es_risk_query_free(es_risk_query *query, es_budget *budget)
+void es_risk_query_free(es_risk_query *query, es_mem_limit *budget)
 {
     es_mem_free(budget, query->weights);
     es_mem_free(budget, query->logs);
@@ -170,7 +170,7 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
 
 /* ---- the limit ---- */
 
-es_status es_policy_limit(const es_risk_query *query, double m, es_budget *budget, double *out,
+es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
                           int64_t *sure, es_error *err)
 {
     if (!query || !out)

@@ -54,7 +54,7 @@ typedef struct es_context_fit {
  *     with the context), context.span (the excess falls by less than `span`), context.beta (the
  *     interval of beta does not end within (0.01, 3)); ES_E_LIMIT, ES_E_MEMORY: as es_mem_new(). */
 es_status es_context_fit_points(const double *c, const double *L, const double *se, int64_t count,
-                                const es_context_opts *opts, es_budget *budget, double *weights,
+                                const es_context_opts *opts, es_mem_limit *budget, double *weights,
                                 es_context_fit *out, es_error *err);
 
 /*! es_context_predict() : L(c) of a fit, and into *se (may be NULL) its standard error to first

@@ -85,8 +85,8 @@ typedef struct es_fit_summary {
 } es_fit_summary;
 
 typedef struct es_rate_opts {
-    double level;      /* of the interval; 0: 0.95 */
-    es_budget *budget; /* NULL: no limit */
+    double level;         /* of the interval; 0: 0.95 */
+    es_mem_limit *budget; /* NULL: no limit */
 } es_rate_opts;
 
 typedef struct es_rate {

@@ -281,7 +281,7 @@ static es_status check_job(const job *j, double level, es_error *err)
     return ES_OK;
 }
 
-static es_status new_job(job *j, es_budget *budget, double **q, es_error *err)
+static es_status new_job(job *j, es_mem_limit *budget, double **q, es_error *err)
 {
     const int64_t degrees = MOST_BENDS + 2;
     ES_TRY(es_mem_array(budget, j->R, 1 + MOST_BENDS, sizeof(double), "replicates",

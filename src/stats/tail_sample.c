@@ -205,7 +205,7 @@ static es_status check_sample(const double *x, int64_t n, es_tails_side side, es
     return ES_OK;
 }
 
-es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_budget *budget,
+es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_limit *budget,
                       es_tails *out, es_error *err)
 {
     const int64_t k = es_tails_hill_count(n);
@@ -334,7 +334,7 @@ typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
     int64_t n, dim;
     uint64_t seed;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_tails *draws;
 } controls;
 

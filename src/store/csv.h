@@ -29,7 +29,7 @@ typedef struct es_csv {
     int64_t rows, cols;
     char names[ES_CSV_COLUMNS][ES_CSV_NAME]; /* names[0 .. cols), all different, not empty */
     double *data;                            /* (rows, cols), all finite; never NULL */
-    es_budget *budget;                       /* the memory is counted here */
+    es_mem_limit *budget;                    /* the memory is counted here */
 } es_csv;
 
 /*! es_csv_load() : the whole table; `budget` may be NULL. Release with es_csv_free(); after a
@@ -40,7 +40,7 @@ typedef struct es_csv {
  *     empty line before the last data), csv.nul;
  *   ES_E_EMPTY: csv.rows (no line of numbers); ES_E_LIMIT: csv.size, or over the budget;
  *   ES_E_MEMORY. */
-es_status es_csv_load(const char *path, es_budget *budget, es_csv *out, es_error *err);
+es_status es_csv_load(const char *path, es_mem_limit *budget, es_csv *out, es_error *err);
 
 /*! es_csv_column() : the column of this name, -1 if there is none. */
 int64_t es_csv_column(const es_csv *table, const char *name);

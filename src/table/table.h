@@ -4,11 +4,11 @@
 
 #include <esscher/table.h>
 
-/*! es_answer_lone() : number `at` of the results that stand alone, those with one value: its key,
+/*! es_answer_scalar() : number `at` of the results that stand alone, those with one value: its key,
  *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
  *  over. @return : false beyond the last. */
-bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room, size_t size,
-                    const char **text);
+bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *room,
+                      size_t size, const char **text);
 
 /*! es_answer_qualify() : findings from now on begin with these words, and with "Caution: " before
  *  them if they are cautions. NULL: no longer. The words are copied. */

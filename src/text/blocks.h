@@ -19,7 +19,7 @@ typedef struct es_blocks {
                         first, or all */
     int64_t *bytes; /* (count) of the text that a block's ids stand for, its first not counted: what
                        a model that predicts the next id is asked for. NULL unless `running` */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_blocks;
 
 /* A control for what the order of a text does: what was read is put into another order before the
@@ -74,7 +74,7 @@ typedef struct es_blocks_spec {
  *  @return : ES_OK; ES_E_EMPTY (pool.short) if there are fewer tokens than wanted and repeat is
  *  false, or none at all; what es_text_check() and the tokenizer return; ES_E_IO; ES_E_RANGE
  *  (pool.length); ES_E_INTERRUPTED if spec->progress says so. */
-es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
+es_status es_blocks_read(const es_blocks_spec *spec, es_mem_limit *budget, es_blocks *out,
                          es_error *err);
 void es_blocks_free(es_blocks *blocks);
 
@@ -98,7 +98,7 @@ typedef struct es_text_used {
  *  NULL. @return : ES_OK; ES_E_RANGE (pool.mix) for shares that are none, or too small for a block;
  *  as es_blocks_read(), a part that is too short included. */
 es_status es_blocks_mix(const es_blocks_spec *spec, const es_text_part *parts, int64_t count,
-                        es_budget *budget, es_blocks *out, es_text_used *used, es_error *err);
+                        es_mem_limit *budget, es_blocks *out, es_text_used *used, es_error *err);
 
 /* How much text there is in what was read. */
 typedef struct es_text_facts {

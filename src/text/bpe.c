@@ -8,7 +8,8 @@
 
 /* ---- tables ---- */
 
-es_status es_pair_table_open(es_pair_table *table, int64_t count, es_budget *budget, es_error *err)
+es_status es_pair_table_open(es_pair_table *table, int64_t count, es_mem_limit *budget,
+                             es_error *err)
 {
     table->slots = 16;
     while (table->slots < 2 * (uint64_t)count)
@@ -20,7 +21,7 @@ es_status es_pair_table_open(es_pair_table *table, int64_t count, es_budget *bud
                         (void **)&table->values, err);
 }
 
-void es_pair_table_close(es_pair_table *table, es_budget *budget)
+void es_pair_table_close(es_pair_table *table, es_mem_limit *budget)
 {
     es_mem_free(budget, table->keys);
     es_mem_free(budget, table->values);

@@ -36,8 +36,9 @@ typedef struct es_bpe {
     bool lstrip;          /* some token takes white space before it */
 } es_bpe;
 
-es_status es_pair_table_open(es_pair_table *table, int64_t count, es_budget *budget, es_error *err);
-void es_pair_table_close(es_pair_table *table, es_budget *budget);
+es_status es_pair_table_open(es_pair_table *table, int64_t count, es_mem_limit *budget,
+                             es_error *err);
+void es_pair_table_close(es_pair_table *table, es_mem_limit *budget);
 void es_pair_table_put(es_pair_table *table, uint64_t key, uint64_t value);
 
 /*! es_pair_table_find() : the value of a key, UINT64_MAX: none. */
@@ -125,7 +126,7 @@ typedef struct es_symbol {
 /* What cutting needs; belongs to one thread. Begin with zeros, tokenizer and budget. */
 typedef struct es_cutting {
     const es_tokenizer *tokenizer;
-    es_budget *budget;
+    es_mem_limit *budget;
     unsigned char *spelt; /* a word as the vocabulary spells it */
     es_symbol *symbols;
     uint64_t *queue; /* pairs that may be merged: rank, place of the left one; a heap */

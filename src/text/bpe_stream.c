@@ -316,7 +316,7 @@ static es_status advance(bpe_state *s, bool last, es_error *err)
 static es_status bpe_open(es_token_stream *stream, es_error *err)
 {
     const es_tokenizer *t = stream->tokenizer;
-    es_budget *budget = stream->budget;
+    es_mem_limit *budget = stream->budget;
     bpe_state *s;
     ES_TRY(es_mem_new(budget, sizeof *s, "token stream", (void **)&s, err));
     *s = (bpe_state){

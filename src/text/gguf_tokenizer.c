@@ -383,7 +383,7 @@ static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out
     return build(s, prefix ? prefixed : unprefixed, list, put_scored, out, err);
 }
 
-es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_tokenizer **out,
+es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_tokenizer **out,
                             es_error *err)
 {
     source s = {.h = h};

@@ -12,7 +12,7 @@
  *  @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value, gguf.token, vocab.empty,
  *  tokenizer.merge, tokenizer.id.clash, tokenizer.special; ES_E_UNSUPPORTED: gguf.tokenizer (a
  *  model or a pre-tokenizer by name), gguf.token, tokenizer.added; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_gguf_tokenizer(const es_gguf_header *h, es_budget *budget, es_tokenizer **out,
+es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_tokenizer **out,
                             es_error *err);
 
 /*! es_gguf_tokenizer_memory() : bytes that it takes at most at a time. O(tokens). */

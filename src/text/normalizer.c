@@ -215,7 +215,7 @@ static es_status read_prepend(es_normalizers *n, const es_settings *s, const jso
 }
 
 /* The splitters have such a key, too. */
-es_status es_settings_pattern(const es_settings *s, const json_t *part, es_budget *budget,
+es_status es_settings_pattern(const es_settings *s, const json_t *part, es_mem_limit *budget,
                               es_pattern **out, bool *single, es_error *err)
 {
     const json_t *pattern = json_object_get(part, "pattern");

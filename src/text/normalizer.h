@@ -19,7 +19,7 @@ typedef struct es_aligned {
     int64_t *from, *to;
     size_t used;
     int64_t bytes_room, from_room, to_room;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_aligned;
 
 /*! es_aligned_put() : append bytes that were all made from [from, to). */
@@ -43,7 +43,7 @@ void es_aligned_free(es_aligned *a);
 
 /*! es_settings_pattern() : the "pattern" of a part, {"String": ...} or {"Regex": ...}. *single: it
  *  is one character. @return : as es_pattern_open(); ES_E_FORMAT (tokenizer.key). */
-es_status es_settings_pattern(const es_settings *s, const json_t *part, es_budget *budget,
+es_status es_settings_pattern(const es_settings *s, const json_t *part, es_mem_limit *budget,
                               es_pattern **out, bool *single, es_error *err);
 
 enum { ES_NORMALIZERS_MOST = 16 };
@@ -60,7 +60,7 @@ typedef struct es_normalizers {
     es_normalizer steps[ES_NORMALIZERS_MOST];
     int count;
     bool whole; /* text cannot be cut */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_normalizers;
 
 /*! es_normalizers_read() : the part "normalizer" of a tokenizer.json; null is none. Close it after
@@ -75,7 +75,7 @@ typedef struct es_normalizing {
     es_aligned first, second; /* between steps */
     int32_t *run;             /* characters that may compose, and as much room again */
     int64_t run_room;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_normalizing;
 
 void es_normalizing_free(es_normalizing *work);

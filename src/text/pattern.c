@@ -13,7 +13,7 @@
 struct es_pattern {
     pcre2_code *code;
     bool streams;
-    es_budget *budget;
+    es_mem_limit *budget;
     size_t charged;
     char text[]; /* as the file has it, for messages */
 };
@@ -21,7 +21,7 @@ struct es_pattern {
 struct es_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
-    es_budget *budget;
+    es_mem_limit *budget;
     double
         work; /* bytes that were looked at more than once or from afar, and steps, of all matches */
     double done; /* bytes of text behind which all matches have been found */
@@ -156,7 +156,7 @@ static es_status build(es_pattern *p, size_t bytes, bool literal, const char *pa
     const size_t charge = CHARGE_ANYWAY + bytes * CHARGE_PER_BYTE;
     size_t used = bytes;
     char *copy;
-    ES_TRY(es_budget_charge(p->budget, charge, "pattern", err));
+    ES_TRY(es_mem_limit_charge(p->budget, charge, "pattern", err));
     p->charged = charge;
     if (literal)
         return compile(p, p->text, bytes, true, path, err);
@@ -168,7 +168,7 @@ static es_status build(es_pattern *p, size_t bytes, bool literal, const char *pa
     return status;
 }
 
-es_status es_pattern_open(const char *text, bool literal, const char *path, es_budget *budget,
+es_status es_pattern_open(const char *text, bool literal, const char *path, es_mem_limit *budget,
                           es_pattern **out, es_error *err)
 {
     const size_t bytes = strlen(text);
@@ -196,7 +196,7 @@ void es_pattern_close(es_pattern *p)
     if (!p)
         return;
     pcre2_code_free(p->code);
-    es_budget_release(p->budget, p->charged);
+    es_mem_limit_release(p->budget, p->charged);
     es_mem_free(p->budget, p);
 }
 
@@ -217,7 +217,7 @@ enum { WORK_ANYWAY = 1 << 22, WORK_PER_BYTE = 64 };
  * space; a pattern that explodes takes 2^n. A limit that grows with the text tells them apart. */
 enum { STEPS_ANYWAY = 1 << 16, STEPS_PER_BYTE = 8, MOST_DEPTH = 1 << 20, MOST_HEAP_KIB = 1 << 16 };
 
-es_status es_matcher_open(es_budget *budget, es_matcher **out, es_error *err)
+es_status es_matcher_open(es_mem_limit *budget, es_matcher **out, es_error *err)
 {
     es_matcher *m;
     ES_TRY(es_mem_new(budget, sizeof *m, "pattern", (void **)&m, err));

@@ -21,7 +21,7 @@ typedef struct es_pattern es_pattern;
 /*! es_pattern_open() : compile a regular expression, or a text that is meant literally.
  *  @return : ES_OK; ES_E_UNSUPPORTED (tokenizer.pattern) with `path` and what PCRE2 says;
  *  ES_E_LIMIT, ES_E_MEMORY. Then *out is NULL. */
-es_status es_pattern_open(const char *text, bool literal, const char *path, es_budget *budget,
+es_status es_pattern_open(const char *text, bool literal, const char *path, es_mem_limit *budget,
                           es_pattern **out, es_error *err);
 void es_pattern_close(es_pattern *pattern);
 
@@ -32,7 +32,7 @@ bool es_pattern_streams(const es_pattern *pattern);
 /* Memory that matching needs; belongs to one thread at a time. */
 typedef struct es_matcher es_matcher;
 
-es_status es_matcher_open(es_budget *budget, es_matcher **out, es_error *err);
+es_status es_matcher_open(es_mem_limit *budget, es_matcher **out, es_error *err);
 void es_matcher_close(es_matcher *matcher);
 
 /*! es_matcher_work() : what all matches so far have looked at beyond their words, in bytes and

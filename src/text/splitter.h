@@ -39,7 +39,7 @@ typedef struct es_splitters {
     es_splitter steps[ES_SPLITTERS_MOST];
     int count;
     bool byte_level; /* the vocabulary is spelt in bytes */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_splitters;
 
 /*! es_splitters_read() : the part "pre_tokenizer" of a tokenizer.json; null is none. Close it after
@@ -61,7 +61,7 @@ typedef struct es_splitting {
     void *user;
     es_aligned rewritten[ES_SPLITTERS_MOST]; /* text that a step has changed */
     bool begun;                              /* words of this section have gone to the sink */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_splitting;
 
 void es_splitting_free(es_splitting *work);

@@ -319,7 +319,7 @@ static es_status take_start(cutter *c, es_error *err)
     return ES_OK;
 }
 
-es_status es_blocks_read(const es_blocks_spec *spec, es_budget *budget, es_blocks *out,
+es_status es_blocks_read(const es_blocks_spec *spec, es_mem_limit *budget, es_blocks *out,
                          es_error *err)
 {
     es_text_units units = {.tokenizer = spec->tokenizer, .how = spec->shuffle, .budget = budget};

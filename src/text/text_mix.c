@@ -44,7 +44,7 @@ static es_status check(const es_text_part *parts, int64_t count, es_error *err)
 /* Tokens of all parts together where all of the text is wanted: the part that is used up first
  * decides. */
 static es_status count_tokens(const es_blocks_spec *all, const es_text_part *parts, int64_t count,
-                              es_budget *budget, int64_t *out, es_error *err)
+                              es_mem_limit *budget, int64_t *out, es_error *err)
 {
     *out = INT64_MAX;
     for (int64_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static es_status count_tokens(const es_blocks_spec *all, const es_text_part *par
 
 /* Each part's tokens, rounded so that they add up. */
 static es_status read_parts(const es_blocks_spec *all, const es_text_part *parts, int64_t count,
-                            es_budget *budget, cut *cuts, es_error *err)
+                            es_mem_limit *budget, cut *cuts, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(all->tokenizer);
     const int64_t specials = info.prefix_count + info.suffix_count;
@@ -125,7 +125,7 @@ static es_status interleave(cut *cuts, int64_t count, es_blocks *out, es_error *
 }
 
 es_status es_blocks_mix(const es_blocks_spec *spec, const es_text_part *parts, int64_t count,
-                        es_budget *budget, es_blocks *out, es_text_used *used, es_error *err)
+                        es_mem_limit *budget, es_blocks *out, es_text_used *used, es_error *err)
 {
     cut cuts[ES_TEXT_PARTS] = {0};
     *out = (es_blocks){.budget = budget};

@@ -13,7 +13,7 @@
 typedef struct es_text_units {
     const es_tokenizer *tokenizer;
     es_text_shuffle how;
-    es_budget *budget;
+    es_mem_limit *budget;
 
     int64_t *start; /* (count) of units among the tokens kept, specials not counted */
     int64_t count, room;

@@ -45,7 +45,7 @@ bool es_stream_replace(es_token_stream *s, int64_t at, unsigned char byte)
 es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_encode_opts *opts,
                                es_token_sink sink, void *user, es_token_stream **out, es_error *err)
 {
-    es_budget *budget = opts ? opts->budget : NULL;
+    es_mem_limit *budget = opts ? opts->budget : NULL;
     es_token_stream *s;
     if (out)
         *out = NULL;

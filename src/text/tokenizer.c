@@ -16,7 +16,7 @@
 /* ---- files ---- */
 
 /* A whole file as new memory of file.size bytes, refused before it is read if it is too large. */
-static es_status read_whole(const char *path, es_budget *budget, char **out, size_t *bytes,
+static es_status read_whole(const char *path, es_mem_limit *budget, char **out, size_t *bytes,
                             es_error *err)
 {
     es_file file;
@@ -37,7 +37,8 @@ static es_status read_whole(const char *path, es_budget *budget, char **out, siz
 }
 
 /* The file's bytes are needed only while tables are made of them. */
-static es_status open_json(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
+static es_status open_json(const char *path, es_mem_limit *budget, es_tokenizer **out,
+                           es_error *err)
 {
     char *data = NULL;
     size_t bytes = 0;
@@ -56,7 +57,7 @@ static es_status open_json(const char *path, es_budget *budget, es_tokenizer **o
 
 /* The configuration beside a vocab.txt says whether case matters; without it BERT's own rules
  * hold. */
-static es_status open_vocab(const char *path, const char *config_path, es_budget *budget,
+static es_status open_vocab(const char *path, const char *config_path, es_mem_limit *budget,
                             es_tokenizer **out, es_error *err)
 {
     char *data = NULL, *config = NULL;
@@ -73,7 +74,8 @@ static es_status open_vocab(const char *path, const char *config_path, es_budget
 }
 
 /* Of a GGUF the header alone is read, which has the vocabulary in it. */
-static es_status open_gguf(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
+static es_status open_gguf(const char *path, es_mem_limit *budget, es_tokenizer **out,
+                           es_error *err)
 {
     const es_st_opts opts = {.allow_trailing = true, .budget = budget};
     es_gguf *file;
@@ -128,7 +130,8 @@ static es_status no_tokenizer(const char *folder, es_error *err)
 
 /* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
  * convention. */
-static es_status open_folder(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
+static es_status open_folder(const char *path, es_mem_limit *budget, es_tokenizer **out,
+                             es_error *err)
 {
     char file[PATH_MOST], config[PATH_MOST];
     struct stat st;
@@ -142,7 +145,8 @@ static es_status open_folder(const char *path, es_budget *budget, es_tokenizer *
     return no_tokenizer(path, err);
 }
 
-es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out, es_error *err)
+es_status es_tokenizer_open(const char *path, es_mem_limit *budget, es_tokenizer **out,
+                            es_error *err)
 {
     char config[PATH_MOST];
     struct stat st;
@@ -225,7 +229,7 @@ void es_tokenizer_free(es_tokenizer *tokenizer)
 {
     if (!tokenizer)
         return;
-    es_budget *budget = tokenizer->budget;
+    es_mem_limit *budget = tokenizer->budget;
     tokenizer->kind->free(tokenizer);
     es_mem_free(budget, tokenizer->names.slots);
     es_mem_free(budget, tokenizer->names.hashes);
@@ -285,7 +289,7 @@ es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, s
     if (!tokenizer || !list || (!text && bytes))
         return es_fail(err, ES_E_ARGUMENT, "tokenizer.encode", "pass a tokenizer, text and a list",
                        "no tokenizer, no text or no list");
-    es_budget *budget = opts ? opts->budget : NULL;
+    es_mem_limit *budget = opts ? opts->budget : NULL;
     if (list->budget != budget) { /* memory is given back where it was counted */
         es_token_list_free(list);
         list->budget = budget;

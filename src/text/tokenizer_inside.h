@@ -28,13 +28,13 @@ typedef struct es_trie {
     uint64_t *edges; /* node(28) byte(8) child(28); 0: empty */
     int32_t *ids;    /* (nodes) of the string that ends here, or -1 */
     uint32_t slots, nodes, room;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_trie;
 
 enum { ES_TRIE_ROOT = 1, ES_TRIE_NOWHERE = 0 };
 
 /*! es_trie_open() : an empty trie. Fine to close after a failure. */
-es_status es_trie_open(es_trie *trie, es_budget *budget, es_error *err);
+es_status es_trie_open(es_trie *trie, es_mem_limit *budget, es_error *err);
 void es_trie_close(es_trie *trie);
 
 /*! es_trie_put() : give a string an id; the one it had, or -1, goes to *before. O(bytes).
@@ -119,7 +119,7 @@ typedef struct es_token_kind es_token_kind;
 
 struct es_tokenizer {
     const es_token_kind *kind;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_tokenizer_info info;
     es_names names;  /* the whole vocabulary */
     es_added added;  /* matched in the text as it stands */
@@ -152,7 +152,7 @@ typedef struct es_vocab_list {
     int64_t count, capacity;
     const char *unknown, *continuing; /* unknown may be NULL where the kind needs none */
     es_tokenizer_info rules;          /* specials, max_chars and the normalizer's options */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_vocab_list;
 
 es_status es_vocab_list_add(es_vocab_list *list, es_vocab_entry entry, es_error *err);
@@ -180,7 +180,7 @@ es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_e
 /*! es_tokenizer_read_vocab() : from the bytes of a vocab.txt, and those of the
  *  tokenizer_config.json beside it (config NULL: none). */
 es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *path,
-                                  const char *config, size_t config_bytes, es_budget *budget,
+                                  const char *config, size_t config_bytes, es_mem_limit *budget,
                                   es_tokenizer **out, es_error *err);
 
 /* ---- values of a tokenizer's JSON files (tokenizer_json.c) ----
@@ -195,7 +195,7 @@ es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *pa
 typedef struct es_settings {
     json_t *root; /* an object */
     const char *path;
-    es_budget *budget;
+    es_mem_limit *budget;
     size_t charged;
 } es_settings;
 
@@ -203,13 +203,13 @@ typedef struct es_settings {
  *  byte order mark is skipped, integers become f64.
  *  @return : ES_OK; ES_E_FORMAT (tokenizer.json) with the byte; ES_E_LIMIT. */
 es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const char *path,
-                           es_budget *budget, es_error *err);
+                           es_mem_limit *budget, es_error *err);
 
 /*! es_settings_pick() : as es_settings_open(), but only the members named in `wanted`, which ends
  *  with NULL. For configuration files, of which we use a few keys: what the others hold is checked
  *  to be JSON, or NaN or Infinity, and they may repeat. */
 es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const char *path,
-                           const char *const *wanted, es_budget *budget, es_error *err);
+                           const char *const *wanted, es_mem_limit *budget, es_error *err);
 void es_settings_close(es_settings *s);
 
 /* Values of a key; where the key is missing or null *out stays as it is. Another type is
@@ -245,7 +245,7 @@ es_status es_settings_template(const es_settings *s, es_tokenizer_info *rules, e
 
 /*! es_tokenizer_read_json() : from the bytes of a tokenizer.json. */
 es_status es_tokenizer_read_json(const char *data, size_t bytes, const char *path,
-                                 es_budget *budget, es_tokenizer **out, es_error *err);
+                                 es_mem_limit *budget, es_tokenizer **out, es_error *err);
 
 /*! es_tokenizer_find_begin() : info.begin, from the files beside the tokenizer.json of this path.
  *  @return : ES_OK; ES_E_FORMAT (tokenizer.json, tokenizer.key) naming the file; ES_E_IO,
@@ -259,7 +259,7 @@ struct es_token_stream {
     es_encode_opts opts;
     es_token_sink sink;
     void *user;
-    es_budget *budget;
+    es_mem_limit *budget;
     void *state;   /* of the kind */
     int64_t texts; /* finished */
     struct {

@@ -24,12 +24,12 @@ static size_t tree_bound(const char *data, size_t bytes)
 }
 
 es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const char *path,
-                           es_budget *budget, es_error *err)
+                           es_mem_limit *budget, es_error *err)
 {
     json_error_t error;
     *s = (es_settings){.path = path, .budget = budget};
     const size_t mark = es_utf8_mark(data, bytes), bound = tree_bound(data, bytes);
-    ES_TRY(es_budget_charge(budget, bound, "JSON", err));
+    ES_TRY(es_mem_limit_charge(budget, bound, "JSON", err));
     s->charged = bound;
     /* Integers as f64: those beyond 64 bits are no reason to refuse a file, and all that are used
      * are exact. */
@@ -85,7 +85,7 @@ static es_status pick_members(es_json *j, const char *const *wanted, char *out, 
 }
 
 es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const char *path,
-                           const char *const *wanted, es_budget *budget, es_error *err)
+                           const char *const *wanted, es_mem_limit *budget, es_error *err)
 {
     es_json j = {(const unsigned char *)data,
                  es_utf8_mark(data, bytes),
@@ -110,7 +110,7 @@ es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const
 void es_settings_close(es_settings *s)
 {
     json_decref(s->root);
-    es_budget_release(s->budget, s->charged);
+    es_mem_limit_release(s->budget, s->charged);
     *s = (es_settings){0};
 }
 
@@ -385,7 +385,7 @@ static const es_token_kind *find_kind(const json_t *model)
     return NULL;
 }
 
-static es_status read_kind(const es_settings *s, es_budget *budget, es_tokenizer **out,
+static es_status read_kind(const es_settings *s, es_mem_limit *budget, es_tokenizer **out,
                            es_error *err)
 {
     const json_t *model = json_object_get(s->root, "model");
@@ -403,7 +403,7 @@ static es_status read_kind(const es_settings *s, es_budget *budget, es_tokenizer
 }
 
 es_status es_tokenizer_read_json(const char *data, size_t bytes, const char *path,
-                                 es_budget *budget, es_tokenizer **out, es_error *err)
+                                 es_mem_limit *budget, es_tokenizer **out, es_error *err)
 {
     es_settings settings;
     ES_TRY(es_settings_open(&settings, data, bytes, path, budget, err));

@@ -13,7 +13,7 @@
 
 enum { FIRST_SLOTS = 1024, MOST_NODES = 1 << 27 };
 
-es_status es_trie_open(es_trie *trie, es_budget *budget, es_error *err)
+es_status es_trie_open(es_trie *trie, es_mem_limit *budget, es_error *err)
 {
     *trie = (es_trie){
         .slots = FIRST_SLOTS, .nodes = ES_TRIE_ROOT + 1, .room = FIRST_SLOTS / 2, .budget = budget};
@@ -510,8 +510,8 @@ static es_status read_all(const char *data, size_t bytes, const es_settings *con
 }
 
 es_status es_tokenizer_read_vocab(const char *data, size_t bytes, const char *path,
-                                  const char *config_data, size_t config_bytes, es_budget *budget,
-                                  es_tokenizer **out, es_error *err)
+                                  const char *config_data, size_t config_bytes,
+                                  es_mem_limit *budget, es_tokenizer **out, es_error *err)
 {
     es_vocab_list list = {
         .path = path, .kind = &es_kind_wordpiece, .continuing = "##", .budget = budget};

@@ -24,12 +24,13 @@ typedef struct word {
     es_token *pieces;
     size_t used;
     int64_t chars, from, to; /* of the text, over the whole word */
-    es_budget *budget;
+    es_mem_limit *budget;
 } word;
 
 /* Sized for the longest word that is not unknown; a piece has at least one character, so they fit.
  */
-static es_status word_open(word *w, const es_tokenizer *tokenizer, es_budget *budget, es_error *err)
+static es_status word_open(word *w, const es_tokenizer *tokenizer, es_mem_limit *budget,
+                           es_error *err)
 {
     const int64_t chars = tokenizer->info.max_chars;
     *w = (word){.tokenizer = tokenizer, .budget = budget};
@@ -291,7 +292,7 @@ static size_t take(wordpiece *s, const unsigned char *p, size_t bytes, bool last
 /* ---- the kind ---- */
 
 /* All memory of a stream is taken here: writing to it never fails for want of any. */
-static es_status allocate(wordpiece *s, es_budget *budget, es_error *err)
+static es_status allocate(wordpiece *s, es_mem_limit *budget, es_error *err)
 {
     const size_t longest = s->tokenizer->added.longest;
     s->ahead = longest > ES_UTF8_MOST ? longest : ES_UTF8_MOST;

@@ -32,14 +32,15 @@ typedef struct es_ball_point {
  *  are written out, see es_head_write(). Costs two log-MGF of limit.h and O(dv dim^2).
  *  @return : ES_OK; as es_limit_log_mgf(). */
 es_status es_ball_point_at(const es_law *law, const double *A, const double *V, int64_t dv,
-                           const double *x, es_budget *budget, es_ball_point *out, es_error *err);
+                           const double *x, es_mem_limit *budget, es_ball_point *out,
+                           es_error *err);
 
 /*! es_ball_directions() : the queries a head is most sensitive to: row k of vectors (dim, dim) is
  *  the right singular vector of S^{1/2}A with singular value values[k], decreasing; S is the
  *  covariance of the law. O(dim^3).
  *  @return : ES_OK; as es_limit_token_moments() and es_svd_factor(). */
-es_status es_ball_directions(const es_law *law, const double *A, es_budget *budget, double *values,
-                             double *vectors, es_error *err);
+es_status es_ball_directions(const es_law *law, const double *A, es_mem_limit *budget,
+                             double *values, double *vectors, es_error *err);
 
 /* What theory expects on one ball. */
 typedef struct es_ball_constant {
@@ -57,7 +58,8 @@ typedef struct es_ball_constant {
  *  @return : ES_OK; ES_E_RANGE for a radius that is not positive and finite, or not above the one
  *  before, and where the law has no limit; as es_head_write() and es_limit_log_mgf(). */
 es_status es_ball_predict(const es_law *law, const es_head *head, const double *radii,
-                          int64_t n_radii, es_budget *budget, es_ball_constant *out, es_error *err);
+                          int64_t n_radii, es_mem_limit *budget, es_ball_constant *out,
+                          es_error *err);
 
 /*! es_ball_saturated() : is n too small for the constant to show? True unless e^entropy <= 0.05 n,
  *  for Gaussian tokens e^{2 R^2 H1^2} <= 0.05 n: a sample must hold some of the tokens that make
@@ -70,7 +72,7 @@ bool es_ball_saturated(const es_ball_constant *constant, double n);
  *  @return : ES_OK; ES_E_UNSUPPORTED for more than 2 dimensions; ES_E_RANGE as es_ball_predict(),
  *  and where the field has no variance; ES_E_NUMERIC if its covariance is too ill-conditioned. */
 es_status es_ball_sup(const es_law *law, const es_head *head, double R, uint64_t seed,
-                      es_budget *budget, es_num *out, es_error *err);
+                      es_mem_limit *budget, es_num *out, es_error *err);
 
 /*! es_ball_line() : (2/sqrt(pi)) sqrt(v) e^{q^2/2} sqrt(1+q^2), v the variance V S V' of a value:
  *  sqrt(n) E sup in one dimension, Gaussian tokens, q = H1 R, if the two ends of [-R, R] were

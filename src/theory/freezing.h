@@ -34,13 +34,14 @@ typedef struct es_scales {
 /*! es_scales_of() : for n keys of a law, to 1e-6 of each. 10 to 100 ms.
  *  @return : ES_OK; as es_keys_check(); ES_E_RANGE unless 2 <= n <= 10^18; ES_E_LIMIT,
  *  ES_E_MEMORY. */
-es_status es_scales_of(const es_keys *keys, int64_t n, es_budget *budget, es_scales *out,
+es_status es_scales_of(const es_keys *keys, int64_t n, es_mem_limit *budget, es_scales *out,
                        es_error *err);
 
 /*! es_scales_round() : for n keys, any number from 2 to 10^18, on a sphere of 2 alpha dimensions,
  *  alpha in [1/16, 4096].
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_scales_round(double alpha, double n, es_budget *budget, es_scales *out, es_error *err);
+es_status es_scales_round(double alpha, double n, es_mem_limit *budget, es_scales *out,
+                          es_error *err);
 
 /*! es_exponent_keys() : n c/c_alpha of an estimate: as many keys on a sphere of 2 alpha dimensions
  *  lie as densely near a query as n of these do. Pure function. */
@@ -50,7 +51,7 @@ double es_exponent_keys(const es_exponent *e, double n);
  *  NULL, gets the standard errors of their logarithms that those of alpha and c give.
  *  @return : ES_OK, with NaN where es_exponent_keys() is not in [2, 10^18] or alpha not in
  *  [1/16, 4096]; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_exponent_scales(const es_exponent *e, double n, es_budget *budget, es_scales *out,
+es_status es_exponent_scales(const es_exponent *e, double n, es_mem_limit *budget, es_scales *out,
                              es_scales *log_se, es_error *err);
 
 /* What n such keys do at one beta. */
@@ -60,14 +61,14 @@ typedef struct es_local_weights {
 } es_local_weights;
 
 /*! es_exponent_weights() : @return : as es_exponent_scales(), n from 1 on; ES_E_RANGE for beta. */
-es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_budget *budget,
+es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_mem_limit *budget,
                               es_local_weights *out, es_error *err);
 
 /*! es_exponent_tokens() : the n up to which attention over such keys is single-key at this beta:
  *  the same equation, solved for n. 0: never from 3 keys on; infinite: beyond 10^18. NaN as
  *  es_exponent_scales().
  *  @return : ES_OK; ES_E_RANGE for beta; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_exponent_tokens(const es_exponent *e, double beta, es_budget *budget, double *out,
+es_status es_exponent_tokens(const es_exponent *e, double beta, es_mem_limit *budget, double *out,
                              es_error *err);
 
 #endif

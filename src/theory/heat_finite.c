@@ -261,7 +261,7 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
     if (n < 2 || n > INT64_C(1000000000000000))
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e15", "n is %lld", (long long)n);
     job j = {law, queries, beta, m, betas, n, NULL, NULL};
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     es_status status =
         es_mem_array(budget, m * betas, NUMBERS, sizeof(double), "drifts", (void **)&j.each, err);
     if (status == ES_OK)

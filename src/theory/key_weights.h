@@ -50,7 +50,7 @@ typedef struct es_weights {
  * part.
  *  @return : ES_OK; as es_keys_check(); ES_E_RANGE unless 1 <= n <= 10^18 and 0 < beta <= 1e60;
  *  ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budget *budget,
+es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_mem_limit *budget,
                            es_weights *out, es_error *err);
 
 /*! es_weights_round() : the same for keys uniform on a sphere of 2 alpha dimensions, T/2 ~
@@ -58,15 +58,15 @@ es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budge
  * like near a query (freezing.h). No identity.
  *  @return : ES_OK; ES_E_RANGE unless alpha is in [1/16, 4096], n in [1, 10^18], beta as above;
  *  ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_weights_round(double alpha, double n, double beta, es_budget *budget, es_weights *out,
-                           es_error *err);
+es_status es_weights_round(double alpha, double n, double beta, es_mem_limit *budget,
+                           es_weights *out, es_error *err);
 
 /*! es_weights_critical() : the limit n -> infinity at b' (`scaled`). Lengths are in units of the
  * limit: `deficit` is lim beta E(1 - <output, q>) = E sum w s, `tangential` lim beta E|...|^2 =
  * E sum w^2 2s. The identity is E sum w s = alpha + E sum w^2 s.
  *  @return : ES_OK; ES_E_RANGE unless alpha is in [1/16, 4096] and scaled in [1e-12, 1e12], or if
  * more than 10^15 keys would share the weight; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_weights_critical(double alpha, double scaled, es_budget *budget, es_weights *out,
+es_status es_weights_critical(double alpha, double scaled, es_mem_limit *budget, es_weights *out,
                               es_error *err);
 
 /*! es_weights_supercritical() : leading terms for b' -> infinity,
@@ -115,7 +115,7 @@ typedef struct es_output_law {
  * or vanish at the query; ES_E_RANGE for dim above 512, beta not in (0, 1e6], n < 1; ES_E_SHAPE for
  * V; ES_E_OVERFLOW if D does not fit; ES_E_NONFINITE, ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_average_of(const es_keys *keys, double n, double beta, const es_view *V,
-                        es_budget *budget, es_output_law *out, es_error *err);
+                        es_mem_limit *budget, es_output_law *out, es_error *err);
 
 /* ---- naming the regime ---- */
 

@@ -9,6 +9,6 @@
 /*! es_weights_of_cap() : as es_weights_exact(), for n in [1, 10^18], whole or not, n with the
  * planted key. 20 to 50 ms. */
 es_status es_weights_of_cap(const es_cap *cap, double n, double beta, bool planted,
-                            es_budget *budget, es_weights *out, es_error *err);
+                            es_mem_limit *budget, es_weights *out, es_error *err);
 
 #endif

@@ -54,7 +54,7 @@ typedef struct es_horizons {
  *  ES_E_NONFINITE, ES_E_LIMIT, ES_E_MEMORY; ES_E_NUMERIC if cov is not symmetric or indefinite;
  *  ES_E_OVERFLOW. */
 es_status es_horizons_of(const es_view *cov, double tolerance, const es_head *head,
-                         es_budget *budget, es_horizons *out, es_error *err);
+                         es_mem_limit *budget, es_horizons *out, es_error *err);
 
 /* ---- exponents for n -> infinity (sections 4.3, 4.4) ---- */
 
@@ -108,7 +108,7 @@ typedef struct es_rem {
 /*! es_rem_moments() : expectations by quadrature, relative error below 1e-10. n in [1, 1e16], a
  *  whole number; q in [0, 4096]. 0.1 to 1 ms.
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
-es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *out, es_error *err);
+es_status es_rem_moments(double n, double q, es_mem_limit *budget, es_rem *out, es_error *err);
 
 /* The same with one token more, whose score a and value are given: the token itself in
  * self-attention, a sink, or the token on which one conditions (Hajek projections, 4.5). */
@@ -124,7 +124,7 @@ typedef struct es_rem_extra {
 
 /*! es_rem_extra_at() : n others, q in [1e-3, 4096], count scores a (count), each below 1e6 in
  *  magnitude. @return : as es_rem_moments(). */
-es_status es_rem_extra_at(double n, double q, const double *a, int64_t count, es_budget *budget,
+es_status es_rem_extra_at(double n, double q, const double *a, int64_t count, es_mem_limit *budget,
                           es_rem_extra *out, es_error *err);
 
 /* ---- what n tokens will show (section 4.5) ---- */
@@ -163,7 +163,7 @@ typedef enum es_rotation {
  * of each number.
  *  @return : ES_OK; ES_E_RANGE; ES_E_LIMIT; ES_E_MEMORY. */
 es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
-                               es_budget *budget, es_prediction *out, es_prediction *slope,
+                               es_mem_limit *budget, es_prediction *out, es_prediction *slope,
                                es_error *err);
 
 /* How queries are sampled. */
@@ -183,7 +183,7 @@ typedef struct es_predict_opts {
  * bytes and more; a second for 512 samples. opts may be NULL.
  *  @return : as es_horizons_of() and es_predict_isotropic(). */
 es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head, double n,
-                             const es_predict_opts *opts, es_budget *budget, es_prediction *out,
+                             const es_predict_opts *opts, es_mem_limit *budget, es_prediction *out,
                              es_prediction *slope, es_error *err);
 
 #endif

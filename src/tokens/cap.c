@@ -167,7 +167,7 @@ static void fill(es_cap *cap)
 }
 
 /* The table of a law with these exponents at its two ends. */
-static es_status make(const es_keys *keys, double A, double B, es_budget *budget, es_cap *out,
+static es_status make(const es_keys *keys, double A, double B, es_mem_limit *budget, es_cap *out,
                       es_error *err)
 {
     *out = (es_cap){.keys = keys, .A = A, .B = B, .low = -REACH, .budget = budget};
@@ -189,13 +189,13 @@ static es_status make(const es_keys *keys, double A, double B, es_budget *budget
     return ES_OK;
 }
 
-es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err)
+es_status es_cap_make(const es_keys *keys, es_mem_limit *budget, es_cap *out, es_error *err)
 {
     const double B = 0.5 * (double)(keys->dim - 1), A = B + 0.5 * keys->vanish;
     return make(keys, A, B, budget, out, err);
 }
 
-es_status es_cap_make_round(double alpha, es_budget *budget, es_cap *out, es_error *err)
+es_status es_cap_make_round(double alpha, es_mem_limit *budget, es_cap *out, es_error *err)
 {
     static const es_keys uniform = {.dim = 0}; /* no parts; the dimension is in alpha */
     return make(&uniform, alpha, alpha, budget, out, err);

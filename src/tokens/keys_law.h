@@ -11,7 +11,7 @@
  * the first basis vector, the directions of parts lie in the plane of the first two, the second
  * coordinate not negative. *memory gets what the law points to, NULL for uniform keys; give it to
  * es_mem_free(). */
-es_status es_keys_law(const es_keys *keys, es_budget *budget, es_law *law, void **memory,
+es_status es_keys_law(const es_keys *keys, es_mem_limit *budget, es_law *law, void **memory,
                       es_error *err);
 
 #endif

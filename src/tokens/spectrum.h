@@ -67,7 +67,7 @@ typedef struct es_covariance {
     double *factor; /* B (dim, dim), BB' = matrix + jitter I up to rounding, some d eps top */
     double *values; /* (dim) eigenvalues, largest first, within some d eps values[0] */
     double jitter;  /* 0 unless a matrix that was given is singular up to rounding */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_covariance;
 
 /*! es_covariance_make() : what `spectrum` describes. B is diagonal, lower triangular (TOEPLITZ),
@@ -79,7 +79,7 @@ typedef struct es_covariance {
  *  spectrum.decay, spectrum.diagonal, spectrum.rank, spectrum.floor, spectrum.correlation,
  *  spectrum.blocks, spectrum.target, random.address; ES_E_NONFINITE: view.finite (diagonal);
  *  ES_E_OVERFLOW: spectrum.overflow; ES_E_LIMIT, ES_E_MEMORY, ES_E_NUMERIC. */
-es_status es_covariance_make(const es_spectrum *spectrum, es_budget *budget, es_covariance *out,
+es_status es_covariance_make(const es_spectrum *spectrum, es_mem_limit *budget, es_covariance *out,
                              es_error *err);
 
 /*! es_covariance_from() : a covariance that somebody brings, `matrix` (d, d); its symmetric part is
@@ -87,13 +87,13 @@ es_status es_covariance_make(const es_spectrum *spectrum, es_budget *budget, es_
  *  rounding, see linalg.h; 0: 64 d eps, for an f32 matrix 1e-5. O(d^3).
  *  @return : as es_chol_factor(): ES_E_NUMERIC if it is not symmetric, or indefinite beyond
  *  rounding; ES_E_SHAPE if not square; ES_E_NONFINITE; ... */
-es_status es_covariance_from(const es_view *matrix, double tolerance, es_budget *budget,
+es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err);
 
 /*! es_covariance_load() : the same, from an .npy file of two dimensions; err->file names it.
  *  @return : also what es_npy_load() returns; ES_E_SHAPE (spectrum.rank) if it has not two
  *  dimensions. */
-es_status es_covariance_load(const char *path, double tolerance, es_budget *budget,
+es_status es_covariance_load(const char *path, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err);
 
 /*! es_covariance_free() : give the memory back and empty it; fine on an empty one. */

@@ -26,12 +26,12 @@ void es_sampler_free(es_sampler *sampler)
 {
     if (!sampler)
         return;
-    es_budget *budget = sampler->source.budget;
+    es_mem_limit *budget = sampler->source.budget;
     es_source_release(&sampler->source);
     es_mem_free(budget, sampler);
 }
 
-es_status es_sampler_new(const es_law *law, es_budget *budget, es_sampler **out, es_error *err)
+es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **out, es_error *err)
 {
     void *memory;
     *out = NULL;

@@ -61,7 +61,7 @@ typedef struct es_sampler es_sampler;
  *  @return : ES_OK; what es_law_check() returns; ES_E_RANGE for tokens.freedom (Student's outside
  *  [0.125, 2e9]: below, a token need not be representable) and tokens.concentration (above 1e15);
  *  ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_sampler_new(const es_law *law, es_budget *budget, es_sampler **out, es_error *err);
+es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **out, es_error *err);
 
 /*! es_sampler_free() : NULL is fine. */
 void es_sampler_free(es_sampler *sampler);

@@ -59,7 +59,7 @@ static es_status check(const es_ball_spec *spec, es_error *err)
 
 /* Does K stay finite for tilts Mx, |x| <= R? Laws with an edge, Laplace's for one, need size
  * |(B'Mx)_i| below it, and the largest value on the ball is R times the norm of row i. */
-static es_status check_reach(const es_law *law, const double *M, double R, es_budget *budget,
+static es_status check_reach(const es_law *law, const double *M, double R, es_mem_limit *budget,
                              es_error *err)
 {
     const es_law_row *row = es_law_row_of(law->kind);
@@ -98,7 +98,7 @@ void es_ball_free(es_ball *ball)
 {
     if (!ball)
         return;
-    es_budget *budget = ball->budget;
+    es_mem_limit *budget = ball->budget;
     es_sampler_free(ball->sampler);
     es_mem_free(budget, ball->A);
     es_mem_free(budget, ball->V);
@@ -135,7 +135,7 @@ es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
         return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "out is NULL");
     *out = NULL;
     ES_TRY(check(spec, err));
-    es_budget *budget = spec->exec ? spec->exec->budget : NULL;
+    es_mem_limit *budget = spec->exec ? spec->exec->budget : NULL;
     ES_TRY(es_mem_new(budget, sizeof(es_ball), "a ball", &memory, err));
     es_ball *b = memory;
     const int64_t d = spec->law->dim, pairs = d < ES_BALL_PAIRS ? d : ES_BALL_PAIRS;

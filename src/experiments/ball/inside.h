@@ -24,7 +24,7 @@ struct es_ball {
     double *values;        /* (d) singular values of S^{1/2}A */
     double *directions;    /* (d, d) its right singular vectors, as rows */
     es_sampler *sampler;
-    es_budget *budget;
+    es_mem_limit *budget;
 };
 
 /* ---- the error ---- */

@@ -39,14 +39,14 @@ enum { BALL_SUP, BALL_RADIUS, BALL_COLUMNS };
 static const es_param params[] = {
     ES_LAW_PARAMS(ball_params, law, "gaussian"),
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens", FIELD(sizes), .min = 1, .max = 0x1p30,
-     .increasing = true, .standard = "500..8000*5", .unit = "tokens"},
+     .increasing = true, .default_value = "500..8000*5", .unit = "tokens"},
     {"radii", 0, ES_PARAM_REALS, "GRID", "radii R of the balls", FIELD(radii), .min = 1e-100,
-     .max = 1e100, .increasing = true, .standard = "0.5,0.75,1,1.25,1.5,2"},
+     .max = 1e100, .increasing = true, .default_value = "0.5,0.75,1,1.25,1.5,2"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws of the tokens", FIELD(replicates),
-     .min = 1, .max = 262144, .standard = "32"},
+     .min = 1, .max = 262144, .default_value = "32"},
     {"starts", 0, ES_PARAM_WHOLE, "M",
      "random starts of the search, beside those that the head and the longest tokens suggest",
-     FIELD(starts), .min = 1, .max = 1e6, .standard = "4"},
+     FIELD(starts), .min = 1, .max = 1e6, .default_value = "4"},
     ES_HEAD_PARAMS(ball_params, head, "identity"),
     {0}};
 
@@ -96,7 +96,7 @@ static es_status open_study(es_job *job, es_error *err)
                         &(es_stage){"replicate", .phase = "searching for the worst queries",
                                     .noun = "replicates", .cells = p->replicates,
                                     .rows = p->sizes.count * p->radii.count, .cols = BALL_COLUMNS,
-                                    .columns = cell_columns, .alone = true,
+                                    .columns = cell_columns, .one_thread_per_cell = true,
                                     .flops = es_ball_cost_of(s->ball).flops, .run = run_replicate},
                         err);
 }
@@ -187,7 +187,7 @@ static const es_table_spec rows_table = {
             "maximiser_radius flag",
             "Standard errors are over replicates. Sizes and radii of one replicate share tokens, "
             "so rows are dependent.",
-            .more = true),
+            .only_with_full = true),
     .keys = "radius n"};
 
 static const es_column fit_columns[] = {
@@ -234,23 +234,23 @@ static const es_table_spec growth_table = {
 /* ---- what was measured ---- */
 
 /* What is being made. */
-typedef struct making {
+typedef struct summary_ctx {
     es_job *job;
     const ball_params *p;
     const ball_state *s;
     es_table *rows, *fits, *growth;
     double *column; /* (replicates) to work in */
-} making;
+} summary_ctx;
 
 /* Cells are (sizes, radii, columns): one number of a replicate. */
-static double number(const making *m, int64_t replicate, int64_t p, int64_t r, int which)
+static double number(const summary_ctx *m, int64_t replicate, int64_t p, int64_t r, int which)
 {
     return es_job_cell(m->job, 0, replicate)[(p * m->s->spec.n_radii + r) * BALL_COLUMNS + which];
 }
 
 /* Beyond saturation the error is that of the nearest token, which is bounded: such points would
  * bend both fits down, towards a rate and a growth that the limit does not have. */
-static unsigned flags_of(const making *m, int64_t p, int64_t r)
+static unsigned flags_of(const summary_ctx *m, int64_t p, int64_t r)
 {
     return es_ball_saturated(&m->s->constants[r], (double)m->s->spec.sizes[p])
                ? (unsigned)ES_FIT_SATURATED
@@ -260,7 +260,7 @@ static unsigned flags_of(const making *m, int64_t p, int64_t r)
 /* ---- rows, and the rate in n at one R ---- */
 
 /* tr V S V' in one dimension, for the form of the papers; NaN elsewhere. */
-static double line_variance(const making *m)
+static double line_variance(const summary_ctx *m)
 {
     const es_law *law = m->s->spec.law;
     const es_view *V = m->s->spec.head->V;
@@ -273,14 +273,14 @@ static double line_variance(const making *m)
 }
 
 /* Column `which` of the cells at one n and R: (replicates). */
-static const double *column_of(const making *m, int64_t p, int64_t r, int which)
+static const double *column_of(const summary_ctx *m, int64_t p, int64_t r, int which)
 {
     for (int64_t i = 0; i < m->p->replicates; i++)
         m->column[i] = number(m, i, p, r, which);
     return m->column;
 }
 
-static void put_row(const making *m, int64_t p, int64_t r, const es_fit_summary *x)
+static void put_row(const summary_ctx *m, int64_t p, int64_t r, const es_fit_summary *x)
 {
     const ball_state *s = m->s;
     const double root = sqrt((double)s->spec.sizes[p]), radius = s->spec.radii[r];
@@ -297,7 +297,7 @@ static void put_row(const making *m, int64_t p, int64_t r, const es_fit_summary 
     es_table_text(m->rows, row, "flag", flags_of(m, p, r) ? "saturated" : "");
 }
 
-static es_status sum_up_radius(const making *m, int64_t r, es_error *err)
+static es_status sum_up_radius(const summary_ctx *m, int64_t r, es_error *err)
 {
     es_series l;
     ES_TRY(es_series_new(&m->job->arena, m->p->replicates, m->s->spec.n_sizes, &l, err));
@@ -327,7 +327,7 @@ static es_status sum_up_radius(const making *m, int64_t r, es_error *err)
 
 /* ln(sqrt(n) E sup) against R^2 is the line of fit.h with "n" = exp(8 R^2/Rmax^2), which no radius
  * takes beyond the range of numbers; a rate there is -slope Rmax^2/8. */
-static double unit_of(const making *m)
+static double unit_of(const summary_ctx *m)
 {
     const double most = m->s->spec.radii[m->s->spec.n_radii - 1];
     return 8.0 / (most * most);
@@ -335,7 +335,7 @@ static double unit_of(const making *m)
 
 /* The slope that constants (radii) would have shown: each as uncertain, relative to itself, as what
  * was measured there. NaN if one of them is. */
-static es_status put_slope(const making *m, const es_series *l, int64_t row, const char *key,
+static es_status put_slope(const summary_ctx *m, const es_series *l, int64_t row, const char *key,
                            const double *constants, es_error *err)
 {
     double *se;
@@ -351,7 +351,7 @@ static es_status put_slope(const making *m, const es_series *l, int64_t row, con
     return ES_OK;
 }
 
-static es_status put_predicted(const making *m, const es_series *l, int64_t row, es_error *err)
+static es_status put_predicted(const summary_ctx *m, const es_series *l, int64_t row, es_error *err)
 {
     double *constants;
     ES_TRY(es_job_array(m->job, l->points, 1, sizeof *constants, &constants, err));
@@ -363,7 +363,7 @@ static es_status put_predicted(const making *m, const es_series *l, int64_t row,
     return put_slope(m, l, row, "slope_one_query", constants, err);
 }
 
-static es_status sum_up_size(const making *m, int64_t p, es_error *err)
+static es_status sum_up_size(const summary_ctx *m, int64_t p, es_error *err)
 {
     const double unit = unit_of(m), h2 = m->s->h1 * m->s->h1;
     es_series l;
@@ -401,12 +401,13 @@ static void tell_rate(es_answer *a, const es_table *fits)
     while (row >= 0 && !isfinite(es_table_get(fits, row, "rate")))
         row--;
     if (row >= 0)
-        es_answer_tell(a,
-                       "The error of the worst query with |x| <= %.3g falls like %s; the papers' "
-                       "rate, for large n, is n^-0.5.",
-                       es_table_get(fits, row, "radius"),
-                       es_say_power(es_table_get(fits, row, "rate"),
-                                    es_table_get(fits, row, "rate_se"), power));
+        es_answer_add_finding(
+            a,
+            "The error of the worst query with |x| <= %.3g falls like %s; the papers' "
+            "rate, for large n, is n^-0.5.",
+            es_table_get(fits, row, "radius"),
+            es_say_power(es_table_get(fits, row, "rate"), es_table_get(fits, row, "rate_se"),
+                         power));
 }
 
 static void tell_growth(es_answer *a, const es_table *growth)
@@ -423,17 +424,18 @@ static void tell_growth(es_answer *a, const es_table *growth)
     if (isfinite(es_table_get(growth, row, "slope_sharp")))
         snprintf(sharp, sizeof sharp, ", the sharp constant of Gaussian tokens by %.3g",
                  es_table_get(growth, row, "slope_sharp"));
-    es_answer_tell(a,
-                   "At n = %s the logarithm of the worst error on a ball grows by %s per unit of "
-                   "R^2%s; for large R the papers' bound grows by %.3g%s.",
-                   es_say_size(es_table_get(growth, row, "n"), size),
-                   es_say_number(measured, es_table_get(growth, row, "slope_se"), slope), predicted,
-                   es_table_get(growth, row, "slope_bound"), sharp);
+    es_answer_add_finding(
+        a,
+        "At n = %s the logarithm of the worst error on a ball grows by %s per unit of "
+        "R^2%s; for large R the papers' bound grows by %.3g%s.",
+        es_say_size(es_table_get(growth, row, "n"), size),
+        es_say_number(measured, es_table_get(growth, row, "slope_se"), slope), predicted,
+        es_table_get(growth, row, "slope_bound"), sharp);
 }
 
 static es_status ball_summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    making m = {.job = job, .p = job->params, .s = job->state};
+    summary_ctx m = {.job = job, .p = job->params, .s = job->state};
     ES_TRY(es_job_array(job, m.p->replicates, 1, sizeof *m.column, &m.column, err));
     m.rows = es_answer_table(answer, &rows_table);
     m.fits = es_answer_table(answer, &fits_table);

@@ -37,7 +37,7 @@ int64_t es_ball_sample_doubles(const es_ball *b) { return room(b) * (b->d + L) +
 
 void es_ball_sample_free(es_ball_sample *s)
 {
-    es_budget *budget = s->ball->budget;
+    es_mem_limit *budget = s->ball->budget;
     es_mem_free(budget, s->tokens);
     es_mem_free(budget, s->weights);
     es_mem_free(budget, s->memory);
@@ -252,7 +252,7 @@ int64_t es_ball_climb_doubles(const es_ball *b)
 
 void es_ball_climb_free(es_ball_climb *c)
 {
-    es_budget *budget = c->sample->ball->budget;
+    es_mem_limit *budget = c->sample->ball->budget;
     es_mem_free(budget, c->memory);
     es_mem_free(budget, c->longest);
     es_mem_free(budget, c->climbers);

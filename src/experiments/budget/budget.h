@@ -18,13 +18,13 @@
 #include <esscher/model.h>
 
 /* One block of token ids. */
-typedef struct es_budget_block {
+typedef struct es_mem_limit_block {
     const es_model *model;
     const int32_t *ids; /* (n) */
     int64_t n;
     int64_t number; /* of the block: its draws */
     uint64_t seed;
-} es_budget_block;
+} es_mem_limit_block;
 
 /*! es_late_begin() : the first position of a block of n that counts. */
 int64_t es_late_begin(const es_model_config *config, int64_t n);
@@ -41,10 +41,10 @@ typedef struct es_curves_spec {
 
 /* What is known of a head beside its risks: means over the queries. */
 enum {
-    ES_FACT_ESS,    /* effective number of keys, 1 / sum w^2 */
-    ES_FACT_SINKS,  /* weight of the first four keys; none where a window leaves them out */
-    ES_FACT_NEED,   /* keys that hold 95 % of the weight */
-    ES_FACT_SPREAD, /* sum w |u|^2, u through Wo: what keeping one key at random would cost */
+    ES_FACT_ESS,     /* effective number of keys, 1 / sum w^2 */
+    ES_FACT_SINKS,   /* weight of the first four keys; none where a window leaves them out */
+    ES_FACT_KEYS_95, /* keys that hold 95 % of the weight */
+    ES_FACT_SPREAD,  /* sum w |u|^2, u through Wo: what keeping one key at random would cost */
     ES_FACTS
 };
 enum { ES_BUDGET_SINKS = 4 };
@@ -70,7 +70,7 @@ typedef struct es_curves {
  * of 128, by simulation). O(L h n^2 k), and O(n k nodes) for each query, number of keys and policy
  * of chance. @return : as es_model_forward(), es_policy_choose() and es_policy_risk_of();
  * ES_E_RANGE (budget.queries). */
-es_status es_curves_block(const es_curves_spec *spec, const es_budget_block *block,
+es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err);
 
 /*! es_curves_bytes() : memory of it beside the forward pass. */
@@ -101,7 +101,7 @@ typedef struct es_gain {
 
 /*! es_gains_block() : each layer by itself, heads (L, h) saying what it keeps: out (L); spread2 (L
  *  + 1) of the hidden states. As much as L / 2 forward passes with one sparse layer each. */
-es_status es_gains_block(const es_budget_block *block, const es_policy_spec *heads,
+es_status es_gains_block(const es_mem_limit_block *block, const es_policy_spec *heads,
                          const es_exec *exec, es_gain *out, double *spread2, es_error *err);
 
 /* All layers keep fewer. */
@@ -117,7 +117,7 @@ typedef struct es_plan_trial {
 /*! es_plan_trial_block() : a block under what heads (L, h) say. Next tokens' distributions are
  * compared where both fit into ES_TRIAL_BYTES, else ES_END_KL and ES_END_AGREE are NaN. */
 #define ES_TRIAL_BYTES 1e9
-es_status es_plan_trial_block(const es_budget_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_mem_limit_block *block, const es_policy_spec *heads,
                               const es_exec *exec, const es_plan_trial *out, es_error *err);
 
 /*! es_plan_trial_bytes() : memory of it, or of gains, with the forward passes. */

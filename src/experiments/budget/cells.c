@@ -69,7 +69,7 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const es_budget_block block = budget_block(job, text, cell);
+    const es_mem_limit_block block = budget_block(job, text, cell);
     const int64_t late = s->n - es_late_begin(s->config, s->n);
     const es_curves_spec spec = {.policies = s->policies,
                                  .n_policies = s->P,
@@ -97,7 +97,7 @@ static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, doub
 /* ---- gains ---- */
 
 /* Specs of picks; memory is the arena's. */
-static es_status specs_of(const budget_state *s, const budget_pick *picks, es_arena *arena,
+static es_status specs_of(const budget_state *s, const budget_choice *picks, es_arena *arena,
                           es_policy_spec **out, es_error *err)
 {
     void *m;
@@ -119,7 +119,7 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
     const double total = fmin(asked, all / 2.0);
     budget_means means;
     void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, budget_all(s), exec, arena, &means, err));
     ES_TRY(budget_share(s, &means, BUDGET_UNIFORM, total, NULL, arena, picks, err));
     return specs_of(s, picks, arena, out, err);
@@ -129,7 +129,7 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
                            double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    const es_budget_block block = budget_block(job, &s->text, cell);
+    const es_mem_limit_block block = budget_block(job, &s->text, cell);
     const int64_t L = s->config->layers;
     es_policy_spec *specs;
     double *spread2;
@@ -158,8 +158,8 @@ static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, doubl
 
 /* ---- trials ---- */
 
-static es_status try_picks(const es_job *job, const es_budget_block *block,
-                           const budget_pick *picks, bool layers, const es_exec *exec,
+static es_status try_picks(const es_job *job, const es_mem_limit_block *block,
+                           const budget_choice *picks, bool layers, const es_exec *exec,
                            es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
@@ -178,14 +178,14 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
                           es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    es_budget_block block = budget_block(job, &s->text, b);
+    es_mem_limit_block block = budget_block(job, &s->text, b);
     budget_means all;
-    budget_aim aim;
+    budget_target aim;
     void *picks;
     block.number += (steps + 1) * (int64_t)BUDGET_MOST_BLOCKS;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
-    ES_TRY(budget_aim_after(job, steps, &all, exec, arena, &aim, err));
+    ES_TRY(budget_target_after(job, steps, &all, exec, arena, &aim, err));
     ES_TRY(budget_fold(job, b, &aim, exec, arena, picks, err));
     return try_picks(job, &block, picks, layers, exec, arena, out, err);
 }
@@ -227,16 +227,16 @@ static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, d
 
 /* What a setting gives each unit. */
 static es_status setting_picks(const es_job *job, const budget_setting *setting,
-                               const es_exec *exec, es_arena *arena, budget_pick *picks,
+                               const es_exec *exec, es_arena *arena, budget_choice *picks,
                                es_error *err)
 {
     const budget_state *s = job->state;
     budget_means means;
-    budget_aim aim;
+    budget_target aim;
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &means, err));
     double total = setting->ratio * budget_everything(s);
     if (setting->ratio == 0.0) {
-        ES_TRY(budget_aim_after(job, s->steps, &means, exec, arena, &aim, err));
+        ES_TRY(budget_target_after(job, s->steps, &means, exec, arena, &aim, err));
         ES_TRY(budget_make(s, &means, &aim, arena, picks, err));
         total = budget_total(s, picks);
         if (setting->way == BUDGET_OURS)
@@ -250,9 +250,9 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
 {
     const budget_state *s = job->state;
     const budget_setting *setting = &s->settings[cell / s->verify.count];
-    const es_budget_block block = budget_block(job, &s->verify, cell % s->verify.count);
+    const es_mem_limit_block block = budget_block(job, &s->verify, cell % s->verify.count);
     void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
     ES_TRY(setting_picks(job, setting, exec, arena, picks, err));
     /* what is predicted of single layers is checked with ours */
     return try_picks(job, &block, picks, setting->way == BUDGET_OURS, exec, arena, out, err);
@@ -302,7 +302,7 @@ static work work_of(const es_job *job)
     const double k = (double)s->config->head_dim, Q = (double)p->queries;
     double query = 0.0;
     for (int64_t i = 0; i < s->P; i++)
-        query += es_policy_needs(s->policies[i].policy) & ES_POLICY_CHANCE
+        query += es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE
                      ? 0.5 * (double)s->K * n * k * 60.0 * 40.0
                      : (double)s->K * n * (k * 40.0 + 1000.0);
     return (work){.curves = pass_flops(s, s->n) + heads * (Q * query + n * n * (4.0 * k + 200.0)),
@@ -375,7 +375,7 @@ es_status budget_stages(es_job *job, es_error *err)
                             &(es_stage){stages[i].name, .phase = stages[i].phase,
                                         .noun = stages[i].noun, .cells = stages[i].cells,
                                         .rows = stages[i].rows, .cols = 1, .columns = columns,
-                                        .alone = true, .shared = i < BUDGET_REHEARSAL,
+                                        .one_thread_per_cell = true, .shared = i < BUDGET_REHEARSAL,
                                         .flops = stages[i].flops, .run = stages[i].run},
                             err));
     return ES_OK;

@@ -140,14 +140,14 @@ int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio)
 }
 
 /* All ways at one amount; ratio 0: that of the plan. */
-static es_status put_amount(es_job *job, const budget_known *k, double ratio, es_table *t,
+static es_status put_amount(es_job *job, const budget_context *k, double ratio, es_table *t,
                             es_error *err)
 {
     const budget_state *s = job->state;
     const double all = budget_everything(s);
     const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
     budget_forecast f;
-    budget_pick *picks;
+    budget_choice *picks;
     budget_factors own = {0};
     ES_TRY(es_job_array(job, s->config->layers, 1, sizeof(double), &own.optimism, err));
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
@@ -157,7 +157,7 @@ static es_status put_amount(es_job *job, const budget_known *k, double ratio, es
         const bool asked = w == BUDGET_OURS && ratio == 0.0;
         if (asked)
             memcpy(picks, k->plan, (size_t)s->units * sizeof *picks);
-        const budget_recipe r = {asked, (budget_way)w, total, NULL};
+        const budget_strategy r = {asked, (budget_way)w, total, NULL};
         ES_TRY(budget_optimism(job, k, &r, own.optimism, err));
         budget_predict(s, &k->all, picks, NULL, &own, &f);
         const int64_t row = es_table_row(t), tried = budget_setting_of(s, (budget_way)w, ratio);
@@ -178,7 +178,7 @@ static bool is_reachable(const budget_state *s, double ratio)
     return ratio * (double)s->sees >= (double)s->options[0];
 }
 
-static es_status put_allocations(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+static es_status put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -208,26 +208,26 @@ static void put_point(const es_job *job, const char *by, double asked, double ra
 }
 
 /* Ours with some of the policies. */
-static es_status put_policies(es_job *job, const budget_known *k, const char *by, const bool *only,
-                              double ratio, es_table *t, es_error *err)
+static es_status put_policies(es_job *job, const budget_context *k, const char *by,
+                              const bool *only, double ratio, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
     const double all = budget_everything(s);
     budget_forecast f;
-    budget_pick *picks;
+    budget_choice *picks;
     budget_factors own = {0};
-    const budget_recipe r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
+    const budget_strategy r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
     ES_TRY(es_job_array(job, s->config->layers, 1, sizeof(double), &own.optimism, err));
-    ES_TRY(budget_follow(job, k, &r, &k->all, k->arena, picks, err));
+    ES_TRY(budget_apply(job, k, &r, &k->all, k->arena, picks, err));
     ES_TRY(budget_optimism(job, k, &r, own.optimism, err));
     budget_predict(s, &k->all, picks, NULL, &own, &f);
     put_point(job, by, ratio, budget_total(s, picks) / all, &f, t);
     return ES_OK;
 }
 
-static es_status put_limit(es_job *job, const budget_known *k, double ratio, es_table *t,
+static es_status put_limit(es_job *job, const budget_context *k, double ratio, es_table *t,
                            es_error *err)
 {
     const budget_state *s = job->state;
@@ -241,7 +241,7 @@ static es_status put_limit(es_job *job, const budget_known *k, double ratio, es_
     return ES_OK;
 }
 
-static es_status put_frontier(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+static es_status put_frontier(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -280,7 +280,7 @@ typedef struct apart {
     double moved, policies;
 } apart;
 
-static apart apart_of(const budget_state *s, const budget_pick *a, const budget_pick *b)
+static apart apart_of(const budget_state *s, const budget_choice *a, const budget_choice *b)
 {
     const double total = budget_total(s, b);
     apart d = {0};
@@ -293,7 +293,7 @@ static apart apart_of(const budget_state *s, const budget_pick *a, const budget_
 
 /* error2 of the last hidden state over its spread, by risks alone. */
 static es_status state2_of(const budget_state *s, const budget_means *means,
-                           const budget_pick *picks, es_arena *arena, double *out, es_error *err)
+                           const budget_choice *picks, es_arena *arena, double *out, es_error *err)
 {
     budget_forecast f;
     ES_TRY(budget_forecast_new(s, arena, &f, err));
@@ -302,19 +302,20 @@ static es_status state2_of(const budget_state *s, const budget_means *means,
     return ES_OK;
 }
 
-static es_status picks_new(const budget_state *s, es_arena *arena, budget_pick **out, es_error *err)
+static es_status picks_new(const budget_state *s, es_arena *arena, budget_choice **out,
+                           es_error *err)
 {
     return es_arena_array(arena, s->units, 1, sizeof **out, "picks", (void **)out, err);
 }
 
 /* The plan of blocks [from, from + count), judged by the other blocks. */
-static es_status add_part(es_job *job, const budget_known *k, int64_t from, int64_t count,
+static es_status add_part(es_job *job, const budget_context *k, int64_t from, int64_t count,
                           es_arena *arena, apart *d, double *state2, double *own2, es_error *err)
 {
     const budget_state *s = job->state;
     const budget_subset of = {from, from + count, false}, rest = {from, from + count, true};
     budget_means means, others;
-    budget_pick *picks;
+    budget_choice *picks;
     double own, whole;
     ES_TRY(picks_new(s, arena, &picks, err));
     ES_TRY(budget_average(job, of, &job->exec, arena, &means, err));
@@ -330,8 +331,8 @@ static es_status add_part(es_job *job, const budget_known *k, int64_t from, int6
 }
 
 /* Plans from `count` blocks each, as many as there are. */
-static es_status put_calibration_of(es_job *job, const budget_known *k, int64_t count, es_table *t,
-                                    es_error *err)
+static es_status put_calibration_of(es_job *job, const budget_context *k, int64_t count,
+                                    es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t plans = s->text.count / count;
@@ -351,7 +352,7 @@ static es_status put_calibration_of(es_job *job, const budget_known *k, int64_t 
     return ES_OK;
 }
 
-static es_status put_calibration(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+static es_status put_calibration(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &calibration_table);
@@ -367,10 +368,10 @@ typedef struct domain {
     int stage;
     int64_t blocks;
     budget_means means;
-    budget_pick *plan;
+    budget_choice *plan;
 } domain;
 
-static es_status domain_new(es_job *job, const budget_known *k, int stage, int64_t blocks,
+static es_status domain_new(es_job *job, const budget_context *k, int stage, int64_t blocks,
                             domain *out, es_error *err)
 {
     const budget_state *s = job->state;
@@ -378,31 +379,31 @@ static es_status domain_new(es_job *job, const budget_known *k, int stage, int64
     ES_TRY(picks_new(s, k->arena, &out->plan, err));
     ES_TRY(budget_average_risks(job, stage, (budget_subset){0, blocks, false}, &job->exec, k->arena,
                                 &out->means, err));
-    budget_lend(&k->all, &out->means); /* transfers are those of the calibration */
+    budget_copy_gains(&k->all, &out->means); /* transfers are those of the calibration */
     return budget_make(s, &out->means, &k->aim, k->arena, out->plan, err);
 }
 
 /* error2 on each block under the plan of the text's other blocks: mean. Of one block: its own. */
-static es_status own_state2(es_job *job, const budget_known *k, const domain *d, int64_t b,
+static es_status own_state2(es_job *job, const budget_context *k, const domain *d, int64_t b,
                             es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
     const budget_subset block = {b, b + 1, false}, rest = {b, b + 1, d->blocks > 1};
     budget_means alone, others;
-    budget_pick *picks;
+    budget_choice *picks;
     double state2;
     ES_TRY(picks_new(s, arena, &picks, err));
     ES_TRY(budget_average_risks(job, d->stage, block, &job->exec, arena, &alone, err));
     ES_TRY(budget_average_risks(job, d->stage, rest, &job->exec, arena, &others, err));
-    budget_lend(&k->all, &alone);
-    budget_lend(&k->all, &others);
+    budget_copy_gains(&k->all, &alone);
+    budget_copy_gains(&k->all, &others);
     ES_TRY(budget_make(s, &others, &k->aim, arena, picks, err));
     ES_TRY(state2_of(s, &alone, picks, arena, &state2, err));
     *out += state2 / (double)d->blocks;
     return ES_OK;
 }
 
-static es_status put_domain(es_job *job, const budget_known *k, const char *name, const domain *d,
+static es_status put_domain(es_job *job, const budget_context *k, const char *name, const domain *d,
                             const domain *other, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
@@ -422,7 +423,7 @@ static es_status put_domain(es_job *job, const budget_known *k, const char *name
     return ES_OK;
 }
 
-static es_status put_domains(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+static es_status put_domains(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
     domain here, there;
@@ -435,7 +436,7 @@ static es_status put_domains(es_job *job, const budget_known *k, es_answer *a, e
     return put_domain(job, k, "other", &there, &here, t, err);
 }
 
-es_status budget_put_others(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+es_status budget_put_others(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     ES_TRY(put_allocations(job, k, a, err));
     ES_TRY(put_frontier(job, k, a, err));

@@ -33,10 +33,10 @@ static const double TOLERANCE = 1e-4;
 
 typedef struct work {
     const es_curves_spec *spec;
-    const es_budget_block *block;
+    const es_mem_limit_block *block;
     const es_model_config *c;
     const es_curves *out;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_arena arena;
     int64_t size;        /* heads that share keys and values */
     int64_t *chosen;     /* (queries) positions, increasing */
@@ -77,7 +77,7 @@ static unsigned needs_of(const es_curves_spec *spec)
 {
     unsigned needs = 0;
     for (int64_t p = 0; p < spec->n_policies; p++)
-        needs |= es_policy_needs(spec->policies[p].policy);
+        needs |= es_policy_inputs(spec->policies[p].policy);
     return needs;
 }
 
@@ -85,7 +85,7 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
 {
     int64_t span = ES_POLICY_SPAN;
     for (int64_t p = 0; p < spec->n_policies; p++)
-        if (es_policy_needs(spec->policies[p].policy) & ES_POLICY_OBSERVED &&
+        if (es_policy_inputs(spec->policies[p].policy) & ES_POLICY_OBSERVED &&
             spec->policies[p].span > 0)
             span = spec->policies[p].span;
     return span < n ? span : n;
@@ -216,7 +216,7 @@ static void add_facts(work *w, int64_t g, int64_t begin)
         sinks += query->weights[j];
     facts[ES_FACT_ESS] += share / squares;
     facts[ES_FACT_SINKS] += share * sinks;
-    facts[ES_FACT_NEED] += share * keys_of_mass(w, query->weights, query->n);
+    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query->weights, query->n);
     facts[ES_FACT_SPREAD] += share * query->spread2;
 }
 
@@ -278,7 +278,7 @@ static es_status risk_of(work *w, const es_risk_query *query, double *out, es_er
  * all keys, where only draws with replacement take any time. */
 static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
 {
-    return !(es_policy_needs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
+    return !(es_policy_inputs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
            at == spec->n_keys - 1 || (spec->n_keys - at) % 2 == 0;
 }
 
@@ -495,7 +495,7 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     return walk_queries(w, err);
 }
 
-es_status es_curves_block(const es_curves_spec *spec, const es_budget_block *block,
+es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err)
 {
     work w = {.spec = spec,

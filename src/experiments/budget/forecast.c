@@ -45,16 +45,16 @@ static es_status factors_new(const budget_state *s, es_arena *arena, budget_fact
 
 /* ---- plans without a block ---- */
 
-es_status budget_follow(const es_job *job, const budget_known *k, const budget_recipe *r,
-                        const budget_means *means, es_arena *arena, budget_pick *picks,
-                        es_error *err)
+es_status budget_apply(const es_job *job, const budget_context *k, const budget_strategy *r,
+                       const budget_means *means, es_arena *arena, budget_choice *picks,
+                       es_error *err)
 {
     return r->asked ? budget_make(job->state, means, &k->aim, arena, picks, err)
                     : budget_share(job->state, means, r->way, r->total, r->only, arena, picks, err);
 }
 
 /* Means without each block, and of each alone. */
-static es_status make_folds(es_job *job, budget_known *k, es_error *err)
+static es_status make_folds(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t B = s->text.count;
@@ -68,20 +68,20 @@ static es_status make_folds(es_job *job, budget_known *k, es_error *err)
                               &k->without[b], err));
         ES_TRY(budget_average_risks(job, BUDGET_CURVES, (budget_subset){b, b + 1, false},
                                     &job->exec, k->arena, &k->alone[b], err));
-        budget_lend(&k->all, &k->alone[b]);
+        budget_copy_gains(&k->all, &k->alone[b]);
     }
     return ES_OK;
 }
 
 /* Risks of a recipe's plan on the block, and on those that it is made from: (L) each. */
-static es_status fold_risks(const es_job *job, const budget_known *k, const budget_recipe *r,
+static es_status fold_risks(const es_job *job, const budget_context *k, const budget_strategy *r,
                             int64_t b, es_arena *arena, double *in, double *out, es_error *err)
 {
     const budget_state *s = job->state;
     void *m;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &m, err));
-    budget_pick *picks = m;
-    ES_TRY(budget_follow(job, k, r, &k->without[b], arena, picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &m, err));
+    budget_choice *picks = m;
+    ES_TRY(budget_apply(job, k, r, &k->without[b], arena, picks, err));
     for (int64_t l = 0; l < s->config->layers; l++) {
         out[l] += budget_own2(s, &k->alone[b], picks, l);
         in[l] += budget_own2(s, &k->without[b], picks, l);
@@ -89,7 +89,7 @@ static es_status fold_risks(const es_job *job, const budget_known *k, const budg
     return ES_OK;
 }
 
-es_status budget_optimism(const es_job *job, const budget_known *k, const budget_recipe *r,
+es_status budget_optimism(const es_job *job, const budget_context *k, const budget_strategy *r,
                           double *factor, es_error *err)
 {
     const budget_state *s = job->state;
@@ -110,7 +110,8 @@ es_status budget_optimism(const es_job *job, const budget_known *k, const budget
 static int64_t shown_numbers(const budget_state *s) { return 4 * s->config->layers + 1; }
 
 /* in, out, found and error2 follow on each other. */
-static es_status shown_new(const budget_state *s, es_arena *arena, budget_shown *out, es_error *err)
+static es_status shown_new(const budget_state *s, es_arena *arena, budget_fold_result *out,
+                           es_error *err)
 {
     const int64_t L = s->config->layers;
     ES_TRY(take(arena, shown_numbers(s), 1, &out->in, err));
@@ -120,8 +121,8 @@ static es_status shown_new(const budget_state *s, es_arena *arena, budget_shown 
     return ES_OK;
 }
 
-static es_status show_block(es_job *job, const budget_known *k, int64_t b, budget_shown *out,
-                            es_error *err)
+static es_status show_block(es_job *job, const budget_context *k, int64_t b,
+                            budget_fold_result *out, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
@@ -132,7 +133,7 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
     memcpy(out->found, t.own2, (size_t)L * sizeof *t.own2);
     memcpy(out->error2, t.error2, (size_t)(L + 1) * sizeof *t.error2);
     const es_status status =
-        fold_risks(job, k, &(budget_recipe){.asked = true}, b, &arena, out->in, out->out, err);
+        fold_risks(job, k, &(budget_strategy){.asked = true}, b, &arena, out->in, out->out, err);
     es_arena_free(&arena);
     return status;
 }
@@ -140,7 +141,7 @@ static es_status show_block(es_job *job, const budget_known *k, int64_t b, budge
 static double over(double above, double below) { return below > 0.0 ? above / below : 1.0; }
 
 /* Sums over all blocks. */
-static es_status add_shown(const budget_state *s, budget_known *k, es_error *err)
+static es_status add_shown(const budget_state *s, budget_context *k, es_error *err)
 {
     const int64_t numbers = shown_numbers(s);
     ES_TRY(shown_new(s, k->arena, &k->sum, err));
@@ -154,8 +155,8 @@ static es_status add_shown(const budget_state *s, budget_known *k, es_error *err
 
 /* Factors from the sums over all blocks less those of one (`skip`; NULL: none), with the transfers
  * of `means`. found (L) is room. */
-static void find_factors(const budget_state *s, const budget_known *k, const budget_means *means,
-                         const budget_shown *skip, double *found, budget_factors *f)
+static void find_factors(const budget_state *s, const budget_context *k, const budget_means *means,
+                         const budget_fold_result *skip, double *found, budget_factors *f)
 {
     const int64_t L = s->config->layers;
     double sum = 0.0;
@@ -211,7 +212,7 @@ static void unpack(const budget_state *s, const double *from, budget_forecast *f
 /* The forecast without block b, policies and keys staying what they are. Risks in it are those of
  * all blocks: optimism has the same below, and they cancel. computed (L) is room before it is the
  * result. */
-static void forecast_without(const budget_state *s, const budget_known *k, int64_t b,
+static void forecast_without(const budget_state *s, const budget_context *k, int64_t b,
                              budget_forecast *f, budget_factors *factors, double *computed)
 {
     budget_means means = k->without[b];
@@ -223,7 +224,7 @@ static void forecast_without(const budget_state *s, const budget_known *k, int64
 }
 
 /* The jackknife, over blocks. */
-static es_status find_errors(es_job *job, budget_known *k, es_error *err)
+static es_status find_errors(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t numbers = numbers_of(s), B = s->text.count;
@@ -249,7 +250,7 @@ static es_status find_errors(es_job *job, budget_known *k, es_error *err)
 
 /* ---- all of it ---- */
 
-static es_status known_new(const budget_state *s, budget_known *k, es_error *err)
+static es_status known_new(const budget_state *s, budget_context *k, es_error *err)
 {
     const int64_t L = s->config->layers;
     void *m;
@@ -266,12 +267,12 @@ static es_status known_new(const budget_state *s, budget_known *k, es_error *err
     return ES_OK;
 }
 
-es_status budget_know(es_job *job, budget_known *k, es_error *err)
+es_status budget_know(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
     ES_TRY(known_new(s, k, err));
     ES_TRY(budget_average(job, budget_all(s), &job->exec, k->arena, &k->all, err));
-    ES_TRY(budget_aim_after(job, s->steps, &k->all, &job->exec, k->arena, &k->aim, err));
+    ES_TRY(budget_target_after(job, s->steps, &k->all, &job->exec, k->arena, &k->aim, err));
     ES_TRY(budget_make(s, &k->all, &k->aim, k->arena, k->plan, err));
     ES_TRY(make_folds(job, k, err));
     for (int64_t b = 0; b < s->text.count; b++)

@@ -92,7 +92,7 @@ es_status budget_average(const es_job *job, budget_subset of, const es_exec *exe
     return average_gains(job, of, exec, arena, out, err);
 }
 
-void budget_lend(const budget_means *from, budget_means *to)
+void budget_copy_gains(const budget_means *from, budget_means *to)
 {
     to->transfer = from->transfer;
     to->spread2 = from->spread2;
@@ -138,10 +138,10 @@ double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, 
     return read_curve(s, a->limit + unit * s->K, m);
 }
 
-budget_pick budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
-                        const bool *only)
+budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
+                          const bool *only)
 {
-    budget_pick best = {.policy = -1, .keys = m};
+    budget_choice best = {.policy = -1, .keys = m};
     if (m >= s->sees)
         return best;
     for (int64_t p = 0; p < s->P; p++) {
@@ -228,14 +228,14 @@ static es_status allocate(const budget_state *s, const budget_means *a, budget_w
 }
 
 static void take_chosen(const budget_state *s, const budget_means *a, const bool *only,
-                        const offer *o, budget_pick *picks)
+                        const offer *o, budget_choice *picks)
 {
     for (int64_t u = 0; u < s->units; u++)
         picks[u] = budget_best(s, a, u, s->options[o->chosen[u]], only);
 }
 
 es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
-                       const bool *only, es_arena *arena, budget_pick *picks, es_error *err)
+                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err)
 {
     offer o;
     ES_TRY(offer_new(s, arena, &o, err));
@@ -264,8 +264,9 @@ es_status budget_share_limit(const budget_state *s, const budget_means *a, doubl
 /* ---- tolerances ---- */
 
 /* Each layer by itself. */
-es_status budget_meet(const budget_state *s, const budget_means *a, const double *tolerance,
-                      es_arena *arena, budget_pick *picks, es_error *err)
+es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
+                                    const double *tolerance, es_arena *arena, budget_choice *picks,
+                                    es_error *err)
 {
     const int64_t groups = s->config->kv_heads;
     offer o;
@@ -282,7 +283,7 @@ es_status budget_meet(const budget_state *s, const budget_means *a, const double
     return ES_OK;
 }
 
-double budget_loss(const budget_state *s, const budget_means *a, const budget_pick *picks)
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks)
 {
     double loss = 0.0;
     for (int64_t u = 0; u < s->units; u++)
@@ -290,13 +291,13 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_pi
     return loss;
 }
 
-es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
-                           es_arena *arena, double *total, es_error *err)
+es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
+                                   es_arena *arena, double *total, es_error *err)
 {
     const double all = budget_everything(s);
     double low = (double)(s->units * s->options[0]), high = all;
     void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
     ES_TRY(budget_share(s, a, BUDGET_OURS, low, NULL, arena, picks, err));
     if (budget_loss(s, a, picks) <= loss)
         high = low;
@@ -309,7 +310,7 @@ es_status budget_meet_loss(const budget_state *s, const budget_means *a, double 
     return ES_OK;
 }
 
-double budget_total(const budget_state *s, const budget_pick *picks)
+double budget_total(const budget_state *s, const budget_choice *picks)
 {
     double sum = 0.0;
     for (int64_t u = 0; u < s->units; u++)
@@ -319,11 +320,11 @@ double budget_total(const budget_state *s, const budget_pick *picks)
 
 double budget_everything(const budget_state *s) { return (double)(s->units * s->sees); }
 
-void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spec *out)
+void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out)
 {
     const int64_t size = s->config->heads / s->config->kv_heads;
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
-        const budget_pick *pick = &picks[h / size];
+        const budget_choice *pick = &picks[h / size];
         es_policy_spec_init(&out[h], NULL);
         if (pick->policy < 0)
             continue;
@@ -340,7 +341,7 @@ static double relative(double error2, double spread2)
     return spread2 > 0.0 ? sqrt(fmax(0.0, error2) / spread2) : (double)NAN;
 }
 
-double budget_own2(const budget_state *s, const budget_means *a, const budget_pick *picks,
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
                    int64_t layer)
 {
     const int64_t groups = s->config->kv_heads;
@@ -351,7 +352,7 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_pi
     return sum;
 }
 
-void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
                     const double *own2, const budget_factors *f, budget_forecast *out)
 {
     const int64_t L = s->config->layers;

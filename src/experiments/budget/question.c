@@ -29,7 +29,7 @@ static const es_param params[] = {
      FIELD(texts)},
     {"context", 0, ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
      FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
-     .otherwise = "as many as the model has positions"},
+     .default_note = "as many as the model has positions"},
     {"ratio", 0, ES_PARAM_NUMBER, "R", "keep this share of all keys", FIELD(ratio), .min = 1e-6,
      .max = 1.0},
     {"keys", 0, ES_PARAM_WHOLE, "K",
@@ -46,16 +46,16 @@ static const es_param params[] = {
      FIELD(loss), .min = 1e-9, .max = 100.0, .unit = "nats"},
     {"policy", 0, ES_PARAM_TEXT, "LIST",
      "policies to choose from, with commas between them, as in `sparse`", FIELD(policy),
-     .standard = "stream,heavy,observe,random,top"},
+     .default_value = "stream,heavy,observe,random,top"},
     {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
      "of these, only policies that choose without the scores of the present query, which a server "
      "has only after it has read every key",
-     FIELD(no_query_scores), .was = "deployable"},
+     FIELD(no_query_scores), .renamed_from = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
      "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
-     .max = 100000, .standard = "8"},
+     .max = 100000, .default_value = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "queries of a piece whose risks are computed",
-     FIELD(queries), .min = 1, .max = 100000, .standard = "8"},
+     FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
      "text of another kind: what the plan of either costs on the other", FIELD(others)},
     {"verify", 0, ES_PARAM_FILES, "FILE",
@@ -66,23 +66,23 @@ static const es_param params[] = {
     {"concat", 0, ES_PARAM_WHOLE, "C", "with --verify-tasks: so many texts of a label are one",
      FIELD(concat), .min = 2, .max = 1e6},
     {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens of a piece of that text",
-     FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .otherwise = "--context"},
+     FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .default_note = "--context"},
     {"verify-blocks", 0, ES_PARAM_WHOLE, "B", "pieces of that text, or labelled texts, at most",
-     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .standard = "8"},
+     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
     {"rivals", 0, ES_PARAM_FLAG, NULL,
      "also verify the same number of keys shared out evenly, falling with depth, and by mass",
      FIELD(rivals)},
     {"frontier", 0, ES_PARAM_REALS, "GRID", "shares of the keys for which predictions are shown",
-     FIELD(frontier), .min = 1e-6, .max = 1.0, .standard = "0.0625,0.125,0.25,0.5",
+     FIELD(frontier), .min = 1e-6, .max = 1.0, .default_value = "0.0625,0.125,0.25,0.5",
      .increasing = true},
     {"verify-frontier", 0, ES_PARAM_FLAG, NULL, "and verify those as well", FIELD(everywhere)},
     {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE", "of the cache whose bytes are counted",
-     FIELD(cache), .choices = budget_dtypes, .standard = "f16"},
+     FIELD(cache), .choices = budget_dtypes, .default_value = "f16"},
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
      "write the plan, for `loss`, `downstream` and `sparse --plan`, and for other programs",
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .aside = true},
+     FIELD(allow_trailing), .not_in_fingerprint = true},
     ES_INVALID_PARAM(budget_params, invalid),
     {0}};
 
@@ -138,7 +138,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
         es_policy_spec spec = words[i].spec;
         if (p->no_query_scores && !es_policy_deployable(spec.policy))
             continue;
-        if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED ||
+        if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED ||
             spec.policy == es_policy_find("full"))
             return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
                            "policy %s keeps no number of keys that could be chosen",

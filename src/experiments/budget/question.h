@@ -72,10 +72,10 @@ typedef struct budget_text {
 } budget_text;
 
 /* What plans are made for. */
-typedef struct budget_aim {
+typedef struct budget_target {
     double total;            /* keys; NaN: as many as tolerances take */
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
-} budget_aim;
+} budget_target;
 
 typedef struct budget_state {
     es_model *model;
@@ -102,13 +102,13 @@ typedef struct budget_state {
     pthread_mutex_t lock;
     es_arena memory;
     const double
-        *sums[BUDGET_GAINS + 1];       /* of each stage (2, blocks + 1, numbers); NULL: not yet */
-    budget_aim aims[BUDGET_STEPS + 1]; /* after so many steps */
+        *sums[BUDGET_GAINS + 1]; /* of each stage (2, blocks + 1, numbers); NULL: not yet */
+    budget_target aims[BUDGET_STEPS + 1]; /* after so many steps */
     bool aimed[BUDGET_STEPS + 1];
 } budget_state;
 
 /*! budget_block() : block `at` of a text, for the laboratory. */
-es_budget_block budget_block(const es_job *job, const budget_text *text, int64_t at);
+es_mem_limit_block budget_block(const es_job *job, const budget_text *text, int64_t at);
 
 /* ---- budget/texts.c ---- */
 
@@ -160,28 +160,29 @@ typedef struct budget_means {
 
 /*! budget_all() : all blocks. budget_average() : means over some, with gains.
  * budget_average_risks() : without them, of blocks of the text of a stage, BUDGET_CURVES or
- * BUDGET_OTHERS. budget_lend() : gains of other means take their place. Memory is the arena's. */
+ * BUDGET_OTHERS. budget_copy_gains() : gains of other means take their place. Memory is the
+ * arena's. */
 budget_subset budget_all(const budget_state *s);
 es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
                          budget_means *out, es_error *err);
 es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
                                es_arena *arena, budget_means *out, es_error *err);
-void budget_lend(const budget_means *from, budget_means *to);
+void budget_copy_gains(const budget_means *from, budget_means *to);
 
 /* What a unit keeps. */
-typedef struct budget_pick {
+typedef struct budget_choice {
     int64_t policy; /* -1: everything */
     int64_t keys;
     double risk;
-} budget_pick;
+} budget_choice;
 
 /*! budget_risk() : of a unit and policy at m keys, between the points of the grid on a line of
  *  logarithms. budget_best() : under the policy that is best there; only (P) says which may be
  * used, NULL: all. budget_limit() : the limit nobody beats. */
 double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
                    double m);
-budget_pick budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
-                        const bool *only);
+budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
+                          const bool *only);
 double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m);
 
 /*! budget_weight() : how much own2 of a layer counts: its transfer to the last hidden state. */
@@ -189,29 +190,30 @@ double budget_weight(const budget_state *s, const budget_means *a, int64_t layer
 
 /*! budget_share() : `total` keys over the units by `way`: picks (units). */
 es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
-                       const bool *only, es_arena *arena, budget_pick *picks, es_error *err);
+                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err);
 
 /*! budget_share_limit() : the least weighted risk that the limits allow for `total` keys. own2 (L)
  *  gets each layer's. */
 es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
                              es_arena *arena, double *own2, es_error *err);
 
-/*! budget_meet() : the fewest keys that leave the risk of each layer within tolerance (L), in
- *  spreads of its attention output. budget_loss() : of picks, as means predict it.
- *  budget_meet_loss() : the fewest keys, to half a per cent of all, whose predicted loss is within
- *  a tolerance: *total. */
-es_status budget_meet(const budget_state *s, const budget_means *a, const double *tolerance,
-                      es_arena *arena, budget_pick *picks, es_error *err);
-double budget_loss(const budget_state *s, const budget_means *a, const budget_pick *picks);
-es_status budget_meet_loss(const budget_state *s, const budget_means *a, double loss,
-                           es_arena *arena, double *total, es_error *err);
+/*! budget_min_keys_for_error() : the fewest keys that leave the risk of each layer within tolerance
+ * (L), in spreads of its attention output. budget_loss() : of picks, as means predict it.
+ *  budget_min_keys_for_loss() : the fewest keys, to half a per cent of all, whose predicted loss is
+ * within a tolerance: *total. */
+es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
+                                    const double *tolerance, es_arena *arena, budget_choice *picks,
+                                    es_error *err);
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks);
+es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
+                                   es_arena *arena, double *total, es_error *err);
 
 /*! budget_total() : keys of picks. budget_everything() : all keys there are. */
-double budget_total(const budget_state *s, const budget_pick *picks);
+double budget_total(const budget_state *s, const budget_choice *picks);
 double budget_everything(const budget_state *s);
 
 /*! budget_specs() : what picks mean for the heads, out (L, h). */
-void budget_specs(const budget_state *s, const budget_pick *picks, es_policy_spec *out);
+void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out);
 
 /* What is predicted of picks. */
 typedef struct budget_forecast {
@@ -231,65 +233,65 @@ typedef struct budget_factors {
 
 /*! budget_own2() : a layer's risk under picks. budget_predict() : from means; own2 (L) NULL: of the
  *  picks; factors may be NULL. */
-double budget_own2(const budget_state *s, const budget_means *a, const budget_pick *picks,
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
                    int64_t layer);
-void budget_predict(const budget_state *s, const budget_means *a, const budget_pick *picks,
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
                     const double *own2, const budget_factors *factors, budget_forecast *out);
 
 /* ---- budget/search.c ---- */
 
-/*! budget_aim_after() : after so many of the steps that find it; all: means over all blocks. Made
- *  once and remembered.
- *  budget_make() : the plan for it that means make. budget_fold() : the plan that is tried on block
- *  b of the calibration: that of the others, if there are any. */
-es_status budget_aim_after(const es_job *job, int steps, const budget_means *all,
-                           const es_exec *exec, es_arena *arena, budget_aim *out, es_error *err);
-es_status budget_make(const budget_state *s, const budget_means *a, const budget_aim *aim,
-                      es_arena *arena, budget_pick *picks, es_error *err);
-es_status budget_fold(const es_job *job, int64_t block, const budget_aim *aim, const es_exec *exec,
-                      es_arena *arena, budget_pick *picks, es_error *err);
+/*! budget_target_after() : after so many of the steps that find it; all: means over all blocks.
+ * Made once and remembered. budget_make() : the plan for it that means make. budget_fold() : the
+ * plan that is tried on block b of the calibration: that of the others, if there are any. */
+es_status budget_target_after(const es_job *job, int steps, const budget_means *all,
+                              const es_exec *exec, es_arena *arena, budget_target *out,
+                              es_error *err);
+es_status budget_make(const budget_state *s, const budget_means *a, const budget_target *aim,
+                      es_arena *arena, budget_choice *picks, es_error *err);
+es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim,
+                      const es_exec *exec, es_arena *arena, budget_choice *picks, es_error *err);
 
 /* ---- budget/forecast.c ---- */
 
 /* What block b showed of the plan that the others make. */
-typedef struct budget_shown {
+typedef struct budget_fold_result {
     double *in, *out; /* (L) risk on the others, and on the block */
     double *found;    /* (L) own2 of its layers, each from the full model's state */
     double *error2;   /* (L + 1) of hidden states */
     double kl;        /* loss */
-} budget_shown;
+} budget_fold_result;
 
 /* What is known when tables are made. */
-typedef struct budget_known {
+typedef struct budget_context {
     es_arena *arena;
     budget_means all;
     budget_means *without, *alone; /* (folds) without block b; of block b alone, gains of all */
     int64_t folds;                 /* blocks, 0 if there is one */
-    budget_aim aim;
-    budget_pick *plan;   /* (units) */
-    budget_shown *shown; /* (blocks) */
-    budget_shown sum;    /* over them */
+    budget_target aim;
+    budget_choice *plan;       /* (units) */
+    budget_fold_result *shown; /* (blocks) */
+    budget_fold_result sum;    /* over them */
     budget_factors factors, factors_se;
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
     double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
-} budget_known;
+} budget_context;
 
 /* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
  */
-typedef struct budget_recipe {
+typedef struct budget_strategy {
     bool asked;
     budget_way way;
     double total;
     const bool *only;
-} budget_recipe;
+} budget_strategy;
 
-/*! budget_know() : everything but the arena. budget_follow() : the plan of a recipe from means.
+/*! budget_know() : everything but the arena. budget_apply() : the plan of a recipe from means.
  *  budget_optimism() : of its plans, out (L). */
-es_status budget_know(es_job *job, budget_known *k, es_error *err);
-es_status budget_follow(const es_job *job, const budget_known *k, const budget_recipe *r,
-                        const budget_means *means, es_arena *arena, budget_pick *picks,
-                        es_error *err);
-es_status budget_optimism(const es_job *job, const budget_known *k, const budget_recipe *r,
+es_status budget_know(es_job *job, budget_context *k, es_error *err);
+es_status budget_apply(const es_job *job, const budget_context *k, const budget_strategy *r,
+                       const budget_means *means, es_arena *arena, budget_choice *picks,
+                       es_error *err);
+es_status budget_optimism(const es_job *job, const budget_context *k, const budget_strategy *r,
                           double *out, es_error *err);
 es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
                               es_error *err);
@@ -298,7 +300,7 @@ es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_for
 
 /*! budget_put_others() : other ways and amounts, policies by themselves and the limit, fewer
  * blocks, another text. budget_setting_of() : which setting is that way at that ratio; -1: none. */
-es_status budget_put_others(es_job *job, const budget_known *k, es_answer *a, es_error *err);
+es_status budget_put_others(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
 
 /* ---- answer ---- */
@@ -317,9 +319,9 @@ typedef struct budget_runs {
 budget_runs budget_tried(const budget_state *s, int64_t setting);
 budget_runs budget_rehearsed(const budget_state *s);
 
-/*! budget_found_own() : of a layer, in spreads; budget_found_state() : of a hidden state;
+/*! budget_layer_error() : of a layer, in spreads; budget_found_state() : of a hidden state;
  *  budget_found_end() : of ES_END_. Value and standard error over blocks. */
-es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer);
+es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer);
 es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
 es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
 

@@ -135,7 +135,7 @@ static double bytes_of(const es_job *job, double keys)
     return keys * 2.0 * (double)s->config->head_dim * (double)budget_dtype_bits(p->cache) / 8.0;
 }
 
-static void put_plan(const es_job *job, const budget_known *k, es_answer *a)
+static void put_plan(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     const double kept = budget_total(s, k->plan), all = budget_everything(s);
@@ -150,7 +150,7 @@ static void put_plan(const es_job *job, const budget_known *k, es_answer *a)
     es_answer_count(a, "bytes_after", (int64_t)bytes_of(job, kept));
 }
 
-static void put_predicted(const es_job *job, const budget_known *k, es_answer *a)
+static void put_predicted(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
@@ -169,7 +169,7 @@ static void put_predicted(const es_job *job, const budget_known *k, es_answer *a
     es_put(t, row, {"loss_coherence", k->factors.loss}, {"loss_coherence_se", k->factors_se.loss});
 }
 
-static double limit_of_layer(const budget_state *s, const budget_known *k, int64_t layer)
+static double limit_of_layer(const budget_state *s, const budget_context *k, int64_t layer)
 {
     double sum = 0.0;
     for (int64_t u = layer * s->config->kv_heads; u < (layer + 1) * s->config->kv_heads; u++)
@@ -177,7 +177,7 @@ static double limit_of_layer(const budget_state *s, const budget_known *k, int64
     return sqrt(sum / k->all.out2[layer]);
 }
 
-static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
+static void put_layers(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &layers_table);
@@ -197,7 +197,7 @@ static void put_layers(const es_job *job, const budget_known *k, es_answer *a)
                {"coherence_se", k->factors_se.coherence[l + 1]});
         if (!s->n_settings)
             continue;
-        const es_measured own = budget_found_own(job, budget_tried(s, 0), l);
+        const es_measured own = budget_layer_error(job, budget_tried(s, 0), l);
         const es_measured state = budget_found_state(job, budget_tried(s, 0), l + 1);
         es_put(t, row, {"verified", own.value}, {"verified_se", own.se},
                {"state_verified", state.value}, {"state_verified_se", state.se});
@@ -211,11 +211,11 @@ typedef struct head_facts {
 } head_facts;
 
 /* room (2, blocks). */
-static head_facts facts_of(const es_job *job, const budget_known *k, int64_t head, double *room)
+static head_facts facts_of(const es_job *job, const budget_context *k, int64_t head, double *room)
 {
     const budget_state *s = job->state;
     const int64_t size = s->config->heads / s->config->kv_heads, B = s->text.count;
-    const budget_pick *pick = &k->plan[head / size];
+    const budget_choice *pick = &k->plan[head / size];
     head_facts f = {0};
     for (int64_t b = 0; b < B; b++) {
         const es_curves c = budget_curves_at(s, es_job_cell(job, BUDGET_CURVES, b));
@@ -242,18 +242,18 @@ static const char *concentration_of(const es_measured *ess, int64_t blocks, int6
     return es_regime_name(es_regime_within((double)sees, ess->value - half, ess->value + half));
 }
 
-static void put_head(const es_job *job, const budget_known *k, int64_t head, double *room,
+static void put_head(const es_job *job, const budget_context *k, int64_t head, double *room,
                      es_table *t)
 {
     const budget_state *s = job->state;
     const int64_t heads = s->config->heads, size = heads / s->config->kv_heads;
-    const budget_pick *pick = &k->plan[head / size];
+    const budget_choice *pick = &k->plan[head / size];
     const head_facts f = facts_of(job, k, head, room);
     const int64_t row = es_table_row(t);
     es_put(t, row, {"layer", (double)(head / heads)}, {"head", (double)(head % heads)},
            {"group", (double)(head % heads / size)}, {"risk", f.risk.value}, {"risk_se", f.risk.se},
            {"limit", f.limit}, {"spread", f.facts[ES_FACT_SPREAD]}, {"ess", f.facts[ES_FACT_ESS]},
-           {"need", f.facts[ES_FACT_NEED]}, {"sinks", f.facts[ES_FACT_SINKS]});
+           {"need", f.facts[ES_FACT_KEYS_95]}, {"sinks", f.facts[ES_FACT_SINKS]});
     es_table_text(t, row, "correction", "none"); /* unless chance has a say */
     if (pick->policy < 0) {
         es_table_text(t, row, "policy", "full");
@@ -266,7 +266,7 @@ static void put_head(const es_job *job, const budget_known *k, int64_t head, dou
     es_table_text(t, row, "why", concentration_of(&f.ess, s->text.count, s->sees));
 }
 
-static es_status put_heads(es_job *job, const budget_known *k, es_answer *a, es_error *err)
+static es_status put_heads(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &heads_table);
@@ -292,14 +292,14 @@ static const char *say_percent(es_measured m, char out[ES_SAY_ROOM])
     return out;
 }
 
-static es_measured predicted_state(const es_job *job, const budget_known *k)
+static es_measured predicted_state(const es_job *job, const budget_context *k)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
     return (es_measured){k->forecast.state[L], k->forecast_se.state[L]};
 }
 
-static es_measured predicted_end(const budget_known *k)
+static es_measured predicted_end(const budget_context *k)
 {
     return (es_measured){k->forecast.loss, k->forecast_se.loss};
 }
@@ -323,7 +323,7 @@ static const char *say_text(const es_job *job)
 }
 
 /* Policies of the plan that look at one of these (ES_POLICY_): "heavy and observe"; "" if none. */
-static const char *say_policies(const budget_state *s, const budget_known *k, unsigned needs,
+static const char *say_policies(const budget_state *s, const budget_context *k, unsigned needs,
                                 char out[ES_SAY_ROOM])
 {
     out[0] = '\0';
@@ -332,7 +332,7 @@ static const char *say_policies(const budget_state *s, const budget_known *k, un
         bool any = false;
         for (int64_t u = 0; u < s->units; u++)
             any = any || k->plan[u].policy == p;
-        if (any && es_policy_needs(s->policies[p].policy) & needs)
+        if (any && es_policy_inputs(s->policies[p].policy) & needs)
             snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
                      es_policy_name(s->policies[p].policy));
     }
@@ -340,7 +340,7 @@ static const char *say_policies(const budget_state *s, const budget_known *k, un
 }
 
 /* The answer: how far the model is from the full one, and what that does not mean. */
-static void tell_state(const es_job *job, const budget_known *k, es_answer *a)
+static void tell_state(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -364,18 +364,19 @@ static void tell_state(const es_job *job, const budget_known *k, es_answer *a)
                  bytes_of(job, kept) / 1e6, bytes_of(job, all) / 1e6, budget_dtypes[p->cache]);
     say_percent(predicted_state(job, k), predicted);
     if (!is_verified(s)) {
-        es_answer_tell(a, "%s is predicted to change by %s of its spread%s.%s", share, predicted,
-                       s->n_settings ? "" : "; --verify FILE tests that on held-out text", scope);
+        es_answer_add_finding(
+            a, "%s is predicted to change by %s of its spread%s.%s", share, predicted,
+            s->n_settings ? "" : "; --verify FILE tests that on held-out text", scope);
         return;
     }
-    es_answer_tell(
+    es_answer_add_finding(
         a, "%s changes by %s of its spread (%s; %s was predicted).%s", share,
         say_percent(budget_found_state(job, budget_tried(s, 0), s->config->layers), found),
         say_text(job), predicted, scope);
 }
 
 /* What a plan for another length does: keys stay the numbers they are. */
-static void tell_elsewhere(const es_job *job, const budget_known *k, es_answer *a)
+static void tell_elsewhere(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     const int64_t n = s->verify.length;
@@ -386,7 +387,7 @@ static void tell_elsewhere(const es_job *job, const budget_known *k, es_answer *
         return;
     for (int64_t u = 0; u < s->units; u++)
         kept += (double)(k->plan[u].policy < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "At %s%lld tokens the plan, made for %lld, keeps %.0f of %.0f keys, and the last hidden "
         "state changes by %s (%s).",
@@ -398,7 +399,7 @@ static void tell_elsewhere(const es_job *job, const budget_known *k, es_answer *
 
 /* KL beside KL; extra loss on its own. Where distributions do not fit into memory losses are what
  * is predicted. */
-static void tell_ends(const es_job *job, const budget_known *k, es_answer *a)
+static void tell_ends(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     const bool kl = budget_predicts_kl(job), tokens = s->config->predicts;
@@ -412,8 +413,8 @@ static void tell_ends(const es_job *job, const budget_known *k, es_answer *a)
         return;
     es_say_number(expected.value, expected.se, said);
     if (!s->n_settings) {
-        es_answer_tell(a, "%s is predicted to be %s nats%s.", what, said,
-                       tokens ? ", in the second half of a block" : "");
+        es_answer_add_finding(a, "%s is predicted to be %s nats%s.", what, said,
+                              tokens ? ", in the second half of a block" : "");
         return;
     }
     if (is_verified(s))
@@ -427,8 +428,8 @@ static void tell_ends(const es_job *job, const budget_known *k, es_answer *a)
         snprintf(extra, sizeof extra, ", and %s of the labels stay", say_percent(m, found));
     }
     const es_measured m = budget_found_end(job, budget_tried(s, 0), kl ? ES_END_KL : ES_END_LOSS);
-    es_answer_tell(a, "%s is %s nats%s%s%s.", what, es_say_number(m.value, m.se, found), beside,
-                   extra, tokens ? ", in the second half of a block" : "");
+    es_answer_add_finding(a, "%s is %s nats%s%s%s.", what, es_say_number(m.value, m.se, found),
+                          beside, extra, tokens ? ", in the second half of a block" : "");
 }
 
 /* Ours beside the others at the plan's amount, as far as they were tried. */
@@ -445,14 +446,14 @@ static void tell_rivals(const es_job *job, es_answer *a)
         snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "",
                  say_percent(m, said), budget_ways[w]);
     }
-    es_answer_tell(a, "Other allocations of as many keys change the state by %s.", list);
+    es_answer_add_finding(a, "Other allocations of as many keys change the state by %s.", list);
 }
 
 /* ---- cautions ---- */
 
 /* Eviction is not simulated: what a cache that forgets for good costs more (docs/BUDGET.md). Only
  * decoders have such a cache. "" where it does not matter. */
-static const char *say_eviction(const es_job *job, const budget_known *k, char out[ES_PLAN_NOTE])
+static const char *say_eviction(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE])
 {
     const budget_state *s = job->state;
     char names[ES_SAY_ROOM];
@@ -468,34 +469,37 @@ static const char *say_eviction(const es_job *job, const budget_known *k, char o
     return out;
 }
 
-static void tell_cautions(const es_job *job, const budget_known *k, es_answer *a)
+static void tell_cautions(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
     char note[ES_PLAN_NOTE], names[ES_SAY_ROOM];
     if (*say_eviction(job, k, note))
-        es_answer_tell(a, "Caution: %s", note);
+        es_answer_add_finding(a, "Caution: %s", note);
     if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
-        es_answer_tell(a,
-                       "Caution: %s choose%s keys by each query's own scores, which no server has "
-                       "before it reads all keys; --no-query-scores leaves such policies out.",
-                       names, strstr(names, " and ") ? "" : "s");
+        es_answer_add_finding(
+            a,
+            "Caution: %s choose%s keys by each query's own scores, which no server has "
+            "before it reads all keys; --no-query-scores leaves such policies out.",
+            names, strstr(names, " and ") ? "" : "s");
     if (s->sees < s->n)
-        es_answer_tell(a,
-                       "The model itself sees the last %lld keys: they are all that a cache holds, "
-                       "and no policy has sinks, for the first keys are not among them.",
-                       (long long)s->sees);
+        es_answer_add_finding(
+            a,
+            "The model itself sees the last %lld keys: they are all that a cache holds, "
+            "and no policy has sinks, for the first keys are not among them.",
+            (long long)s->sees);
     if (is_same_text(job->params))
-        es_answer_tell(a, "Caution: --verify names a file that the plan was made from: what is "
-                          "found there says nothing of other text.");
+        es_answer_add_finding(a,
+                              "Caution: --verify names a file that the plan was made from: what is "
+                              "found there says nothing of other text.");
     if (s->text.count < 4)
-        es_answer_tell(a, "Caution: %lld block%s of text %s little to calibrate on.",
-                       (long long)s->text.count, s->text.count == 1 ? "" : "s",
-                       s->text.count == 1 ? "is" : "are");
+        es_answer_add_finding(a, "Caution: %lld block%s of text %s little to calibrate on.",
+                              (long long)s->text.count, s->text.count == 1 ? "" : "s",
+                              s->text.count == 1 ? "is" : "are");
 }
 
 /* ---- the file ---- */
 
-static es_status save_plan(const es_job *job, const budget_known *k, es_error *err)
+static es_status save_plan(const es_job *job, const budget_context *k, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -524,7 +528,7 @@ static es_status save_plan(const es_job *job, const budget_known *k, es_error *e
 
 /* ---- all of it ---- */
 
-static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *err)
+static es_status put_all(es_job *job, budget_context *k, es_answer *a, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -549,7 +553,7 @@ static es_status put_all(es_job *job, budget_known *k, es_answer *a, es_error *e
 es_status budget_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     es_arena arena = {.budget = job->exec.budget};
-    budget_known k = {.arena = &arena};
+    budget_context k = {.arena = &arena};
     const es_status status = put_all(job, &k, answer, err);
     es_arena_free(&arena);
     return status;

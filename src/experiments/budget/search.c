@@ -20,15 +20,15 @@
 
 /* ---- plans ---- */
 
-es_status budget_make(const budget_state *s, const budget_means *a, const budget_aim *aim,
-                      es_arena *arena, budget_pick *picks, es_error *err)
+es_status budget_make(const budget_state *s, const budget_means *a, const budget_target *aim,
+                      es_arena *arena, budget_choice *picks, es_error *err)
 {
-    return aim->tolerance ? budget_meet(s, a, aim->tolerance, arena, picks, err)
+    return aim->tolerance ? budget_min_keys_for_error(s, a, aim->tolerance, arena, picks, err)
                           : budget_share(s, a, BUDGET_OURS, aim->total, NULL, arena, picks, err);
 }
 
-es_status budget_fold(const es_job *job, int64_t block, const budget_aim *aim, const es_exec *exec,
-                      es_arena *arena, budget_pick *picks, es_error *err)
+es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim,
+                      const es_exec *exec, es_arena *arena, budget_choice *picks, es_error *err)
 {
     const budget_state *s = job->state;
     const budget_subset others = {block, block + 1, s->text.count > 1};
@@ -46,14 +46,14 @@ static es_status new_tolerance(const budget_state *s, es_arena *arena, double **
 }
 
 static es_status first_aim(const es_job *job, const budget_means *all, es_arena *arena,
-                           budget_aim *out, es_error *err)
+                           budget_target *out, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double *tolerance;
-    *out = (budget_aim){.total = p->keys ? (double)p->keys : p->ratio * budget_everything(s)};
+    *out = (budget_target){.total = p->keys ? (double)p->keys : p->ratio * budget_everything(s)};
     if (!isnan(p->loss))
-        return budget_meet_loss(s, all, p->loss, arena, &out->total, err);
+        return budget_min_keys_for_loss(s, all, p->loss, arena, &out->total, err);
     if (isnan(p->error))
         return ES_OK;
     ES_TRY(new_tolerance(s, arena, &tolerance, err));
@@ -71,7 +71,7 @@ static es_status found_error(const es_job *job, int step, int64_t layer, const e
     double error2 = 0.0, spread2 = 0.0;
     for (int64_t b = 0; b < s->text.count; b++) {
         const double *cell;
-        ES_TRY(es_job_need(job, BUDGET_SEARCH + step, b, exec, &cell, err));
+        ES_TRY(es_job_fetch(job, BUDGET_SEARCH + step, b, exec, &cell, err));
         const es_plan_trial t = budget_trial_at(s, cell);
         error2 += t.own2[layer];
         spread2 += t.out2[layer];
@@ -92,7 +92,7 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
     double *extra = m;
     for (int64_t b = 0; b < B; b++) {
         const double *cell;
-        ES_TRY(es_job_need(job, BUDGET_SEARCH + step, b, exec, &cell, err));
+        ES_TRY(es_job_fetch(job, BUDGET_SEARCH + step, b, exec, &cell, err));
         const es_plan_trial t = budget_trial_at(s, cell);
         kl += t.ends[ES_END_KL] / (double)B;
         extra[b] = t.ends[ES_END_LOSS];
@@ -103,7 +103,7 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
 }
 
 static es_status correct_errors(const es_job *job, int step, const es_exec *exec, es_arena *arena,
-                                budget_aim *aim, es_error *err)
+                                budget_target *aim, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -119,22 +119,23 @@ static es_status correct_errors(const es_job *job, int step, const es_exec *exec
 }
 
 static es_status correct_loss(const es_job *job, int step, const budget_means *all,
-                              const es_exec *exec, es_arena *arena, budget_aim *aim, es_error *err)
+                              const es_exec *exec, es_arena *arena, budget_target *aim,
+                              es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double found;
     void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_pick), "picks", &picks, err));
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
     ES_TRY(budget_make(s, all, aim, arena, picks, err));
     ES_TRY(found_loss(job, step, exec, arena, &found, err));
     const double computed = budget_loss(s, all, picks);
     if (!(found > 0.0 && computed > 0.0)) /* nothing is lost: no key too few */
         return ES_OK;
-    return budget_meet_loss(s, all, computed * p->loss / found, arena, &aim->total, err);
+    return budget_min_keys_for_loss(s, all, computed * p->loss / found, arena, &aim->total, err);
 }
 
-static bool recall_aim(budget_state *s, int steps, budget_aim *out)
+static bool recall_aim(budget_state *s, int steps, budget_target *out)
 {
     pthread_mutex_lock(&s->lock);
     const bool known = s->aimed[steps];
@@ -144,7 +145,7 @@ static bool recall_aim(budget_state *s, int steps, budget_aim *out)
 }
 
 /* Threads that found it at the same time found the same. */
-static es_status remember_aim(const es_job *job, int steps, const budget_aim *aim, es_error *err)
+static es_status remember_aim(const es_job *job, int steps, const budget_target *aim, es_error *err)
 {
     budget_state *s = job->state;
     double *tolerance = NULL;
@@ -157,22 +158,23 @@ static es_status remember_aim(const es_job *job, int steps, const budget_aim *ai
             tolerance[l] = aim->tolerance[l];
     }
     if (!s->aimed[steps] && status == ES_OK) {
-        s->aims[steps] = (budget_aim){aim->total, tolerance};
+        s->aims[steps] = (budget_target){aim->total, tolerance};
         s->aimed[steps] = true;
     }
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-es_status budget_aim_after(const es_job *job, int steps, const budget_means *all,
-                           const es_exec *exec, es_arena *arena, budget_aim *out, es_error *err)
+es_status budget_target_after(const es_job *job, int steps, const budget_means *all,
+                              const es_exec *exec, es_arena *arena, budget_target *out,
+                              es_error *err)
 {
     if (recall_aim(job->state, steps, out))
         return ES_OK;
     if (steps == 0) {
         ES_TRY(first_aim(job, all, arena, out, err));
     } else {
-        ES_TRY(budget_aim_after(job, steps - 1, all, exec, arena, out, err));
+        ES_TRY(budget_target_after(job, steps - 1, all, exec, arena, out, err));
         ES_TRY(out->tolerance ? correct_errors(job, steps - 1, exec, arena, out, err)
                               : correct_loss(job, steps - 1, all, exec, arena, out, err));
     }

@@ -34,7 +34,7 @@ static void add_curves(const budget_state *s, const double *cell, double *to)
     add_all(to, at.group, risks);
     for (int64_t h = 0; h < c->layers * c->heads; h++) {
         add_all(limit + h / size * s->K, at.limit + h * s->K, s->K);
-        need[h / size] += at.facts[h * ES_FACTS + ES_FACT_NEED] / (double)size;
+        need[h / size] += at.facts[h * ES_FACTS + ES_FACT_KEYS_95] / (double)size;
     }
     add_all(need + s->units, at.spread2, c->layers);
 }
@@ -119,7 +119,7 @@ static es_status get_sums(const es_job *job, int stage, const es_exec *exec, con
     if (*out)
         return ES_OK;
     for (int64_t b = 0; b < blocks_of(s, stage); b++)
-        ES_TRY(es_job_need(job, stage, b, exec, &cell, err));
+        ES_TRY(es_job_fetch(job, stage, b, exec, &cell, err));
     pthread_mutex_lock(&s->lock);
     if (!s->sums[stage])
         status = make_sums(job, stage, err);

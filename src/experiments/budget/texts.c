@@ -101,14 +101,14 @@ es_status budget_read_texts(es_job *job, es_error *err)
                            : ES_OK;
 }
 
-es_budget_block budget_block(const es_job *job, const budget_text *t, int64_t at)
+es_mem_limit_block budget_block(const es_job *job, const budget_text *t, int64_t at)
 {
     const budget_state *s = job->state;
     const es_blocks *b = t->tasks.labels ? &t->tasks.blocks : &t->blocks;
     const int64_t from = b->start[t->chosen[at]];
-    return (es_budget_block){.model = s->model,
-                             .ids = b->ids + from,
-                             .n = b->start[t->chosen[at] + 1] - from,
-                             .number = at,
-                             .seed = job->seed};
+    return (es_mem_limit_block){.model = s->model,
+                                .ids = b->ids + from,
+                                .n = b->start[t->chosen[at] + 1] - from,
+                                .number = at,
+                                .seed = job->seed};
 }

@@ -58,7 +58,7 @@ static es_measured relative_of(const es_job *job, budget_runs runs, int what, in
     return root_ratio(a, b, runs.count);
 }
 
-es_measured budget_found_own(const es_job *job, budget_runs runs, int64_t layer)
+es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer)
 {
     return relative_of(job, runs, OWN, layer);
 }
@@ -181,7 +181,8 @@ static const es_column position_columns[] = {
      .error = "loss_se"},
     {0}};
 static const es_table_spec positions_table = {
-    "positions", position_columns, ES_VIEW("Extra loss by position", .more = true), .keys = "from"};
+    "positions", position_columns, ES_VIEW("Extra loss by position", .only_with_full = true),
+    .keys = "from"};
 
 void budget_put_ends(const es_job *job, budget_runs runs, es_table *t, int64_t row)
 {
@@ -232,8 +233,8 @@ static int64_t worst_layer(const es_job *job)
     const budget_state *s = job->state;
     int64_t worst = 0;
     for (int64_t l = 1; l < s->config->layers; l++)
-        if (budget_found_own(job, budget_tried(s, 0), l).value >
-            budget_found_own(job, budget_tried(s, 0), worst).value)
+        if (budget_layer_error(job, budget_tried(s, 0), l).value >
+            budget_layer_error(job, budget_tried(s, 0), worst).value)
             worst = l;
     return worst;
 }
@@ -258,7 +259,7 @@ static void put_record(const es_job *job, es_answer *a)
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &verified_table);
     const int64_t row = es_table_row(t);
-    const es_measured own = budget_found_own(job, budget_tried(s, 0), worst_layer(job));
+    const es_measured own = budget_layer_error(job, budget_tried(s, 0), worst_layer(job));
     const es_measured state = budget_found_state(job, budget_tried(s, 0), s->config->layers);
     es_put(t, row, {"error", own.value}, {"error_se", own.se}, {"state", state.value},
            {"state_se", state.se}, {"keys", keys_of(job)});
@@ -294,18 +295,19 @@ static void tell_verdict(es_answer *a, bool broken, const char *what, const es_m
     es_say_number(m->value, m->se, said);
     snprintf(said + strlen(said), ES_SAY_ROOM, " %s", unit);
     if (broken) {
-        es_answer_tell(a, "The tolerance is broken: %s is %s, asked for at most %.3g.", what, said,
-                       most);
-        es_answer_refute(a);
+        es_answer_add_finding(a, "The tolerance is broken: %s is %s, asked for at most %.3g.", what,
+                              said, most);
+        es_answer_fail_check(a);
         es_log(ES_LOG_ERROR, "check failed: %s is %s, above %.3g", what, said, most);
     } else if (m->value <= most) {
-        es_answer_tell(a, "The tolerance holds: %s is %s, asked for at most %.3g.", what, said,
-                       most);
+        es_answer_add_finding(a, "The tolerance holds: %s is %s, asked for at most %.3g.", what,
+                              said, most);
     } else {
-        es_answer_tell(a,
-                       "The tolerance is not shown to be broken: %s is %s, asked for at most %.3g, "
-                       "which is within the error; --verify-blocks makes it smaller.",
-                       what, said, most);
+        es_answer_add_finding(
+            a,
+            "The tolerance is not shown to be broken: %s is %s, asked for at most %.3g, "
+            "which is within the error; --verify-blocks makes it smaller.",
+            what, said, most);
     }
 }
 
@@ -331,7 +333,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     es_measured *layers;
     ES_TRY(es_job_array(job, L, 1, sizeof *layers, &layers, err));
     for (int64_t l = 0; l < L; l++)
-        layers[l] = budget_found_own(job, budget_tried(s, 0), l);
+        layers[l] = budget_layer_error(job, budget_tried(s, 0), l);
     const int64_t broken = budget_broken(layers, L, s->verify.count, p->error);
     const int64_t told = broken < 0 ? worst : broken;
     snprintf(what, sizeof what, "the attention error of layer %lld%s", (long long)told,

@@ -75,7 +75,7 @@ static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, i
 }
 
 /*! es_claim_budget() : what memory of a claim is counted in; may be NULL. */
-static inline es_budget *es_claim_budget(const es_claim_opts *opts)
+static inline es_mem_limit *es_claim_budget(const es_claim_opts *opts)
 {
     return opts->exec ? opts->exec->budget : NULL;
 }

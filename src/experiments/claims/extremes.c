@@ -282,7 +282,7 @@ static es_status gather_sphere(const es_claim_opts *opts, double *tokens, double
 
 static es_status check_covariance(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    es_budget *budget = es_claim_budget(opts);
+    es_mem_limit *budget = es_claim_budget(opts);
     const int64_t count = es_effort_pick(opts, 100000, 1000000);
     double *tokens, *outputs = NULL;
     es_status status = es_mem_array(budget, count, SPHERE_DIM, sizeof(double), "tokens of a claim",

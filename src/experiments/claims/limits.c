@@ -299,7 +299,7 @@ typedef struct draws {
     es_regimes_draw *each; /* (count) */
     double *column;        /* (count) to work in */
     int64_t count;
-    es_budget *budget;
+    es_mem_limit *budget;
 } draws;
 
 static void free_draws(draws *d)

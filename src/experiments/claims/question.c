@@ -27,12 +27,12 @@ static const es_param params[] = {
     {"effort", 0, ES_PARAM_CHOICE, "HOW",
      "quick: all claims in some two minutes on two cores; paper: the papers' numbers of tokens, "
      "with fewer replicates, half an hour",
-     FIELD(effort), .choices = efforts, .standard = "quick"},
+     FIELD(effort), .choices = efforts, .default_value = "quick"},
     {"only", 0, ES_PARAM_TEXT, "CLAIM", "check this claim alone, by its id", FIELD(only)},
     {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
-     .aside = true},
+     .not_in_fingerprint = true},
     {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),
-     .aside = true},
+     .not_in_fingerprint = true},
     {0}};
 
 /* ---- tables ---- */
@@ -375,14 +375,16 @@ static void add_findings(es_answer *a, const es_claim_tally *tally, const char *
         es_claim_tally_group(tally, ES_CLAIM_PAPER) + es_claim_tally_group(tally, ES_CLAIM_RESULT);
     char headline[512];
     es_claim_headline(tally, headline, sizeof headline);
-    es_answer_tell(a, "%s", headline);
+    es_answer_add_finding(a, "%s", headline);
     if (*wrong)
-        es_answer_tell(a,
-                       "Should hold and does not: %s. Chance alone does this to one run in %.0f; "
-                       "repeat with --only and another --seed.",
-                       wrong, 1.0 / (ES_CLAIM_LEVEL * (double)should_hold));
-    es_answer_tell(a, "Statements are in our words, taken from abstracts, notes and public code: "
-                      "no paper's full text was available.");
+        es_answer_add_finding(
+            a,
+            "Should hold and does not: %s. Chance alone does this to one run in %.0f; "
+            "repeat with --only and another --seed.",
+            wrong, 1.0 / (ES_CLAIM_LEVEL * (double)should_hold));
+    es_answer_add_finding(
+        a, "Statements are in our words, taken from abstracts, notes and public code: "
+           "no paper's full text was available.");
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -415,9 +417,9 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_answer_text(answer, "effort", efforts[p->effort]);
     es_answer_count(answer, "unexpected", es_claim_tally_unexpected(&tally));
     if (es_claim_tally_unexpected(&tally))
-        es_answer_refute(answer);
+        es_answer_fail_check(answer);
     if (p->only) {
-        es_answer_tell(answer, "%s", found.conclusion);
+        es_answer_add_finding(answer, "%s", found.conclusion);
         return ES_OK;
     }
     put_groups(groups, &tally);

@@ -93,7 +93,7 @@ static es_status gather_bias(bias_job *job, int64_t units, es_finding *out, es_e
 static es_status check_bias(const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     const es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = BIAS_DIM, .size = 1.0};
-    es_budget *budget = es_claim_budget(opts);
+    es_mem_limit *budget = es_claim_budget(opts);
     const int64_t units = es_effort_pick(opts, 100, 2000);
     es_sampler *sampler;
     bias_job job = {.opts = opts};

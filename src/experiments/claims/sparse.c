@@ -29,7 +29,7 @@ typedef struct scene {
 } scene;
 
 typedef struct context {
-    es_budget *budget;
+    es_mem_limit *budget;
     es_policy_query query;
     es_risk_query risk;
     double *scores, *values; /* (n), (n, DIM) */

@@ -295,7 +295,7 @@ es_status es_collapse_sample(const es_collapse_opts *opts, int64_t n, double rho
              .beta = beta,
              .draws = draws};
     ES_TRY(check_job(&j, count, err));
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     j.each = desk_size(&j);
     ES_TRY(es_mem_array(budget, es_parallel_threads(opts->exec, count), j.each, sizeof *j.scratch,
                         "tokens", (void **)&j.scratch, err));

@@ -13,39 +13,40 @@ enum { MOST_DRAWN = 1000000 }; /* tokens of the random model */
 #define FIELD(member) .field = offsetof(collapse_params, member)
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "tokens. The random model is drawn up to 1e6", FIELD(n),
-     .min = 2, .max = 1e15, .increasing = true, .standard = "1000", .unit = "tokens"},
+     .min = 2, .max = 1e15, .increasing = true, .default_value = "1000", .unit = "tokens"},
     {"rho", 0, ES_PARAM_REALS, "GRID", "cosine between tokens, 0 <= rho < 1", FIELD(rho),
      .min = 0.0, .max = 0.999999, .increasing = true,
-     .otherwise = "0.3; 0,0.1,...,0.9 with --phase"},
+     .default_note = "0.3; 0,0.1,...,0.9 with --phase"},
     {"times", 0, ES_PARAM_REALS, "GRID", "score scales as multiples of gamma_c = 1/(1-rho)",
      FIELD(times), .min = 0.0, .max = 1e6, .increasing = true,
-     .otherwise = "0.5,0.8,0.9,1,1.1,1.2,1.5,2"},
+     .default_note = "0.5,0.8,0.9,1,1.1,1.2,1.5,2"},
     {"gamma", 0, ES_PARAM_REALS, "GRID", "score scales gamma themselves, beta = gamma ln n",
      FIELD(gamma), .min = 0.0, .max = 1e6, .increasing = true,
-     .otherwise = "as --times says; 0.5..16*16 with --phase"},
+     .default_note = "as --times says; 0.5..16*16 with --phase"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "samples of the random model; 0: closed form alone",
-     FIELD(replicates), .min = 0, .max = 1e6, .otherwise = "16; 0 with --phase"},
+     FIELD(replicates), .min = 0, .max = 1e6, .default_note = "16; 0 with --phase"},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token of the random model", FIELD(dim),
-     .min = 2, .max = 4096, .standard = "128", .alias = "d"},
+     .min = 2, .max = 4096, .default_value = "128", .alias = "d"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "of the n tokens, how many are looked at as queries",
-     FIELD(queries), .min = 2, .max = 65536, .standard = "64", .was = "tokens"},
+     FIELD(queries), .min = 2, .max = 65536, .default_value = "64", .renamed_from = "tokens"},
     {"alpha", 0, ES_PARAM_NUMBER, "X", "residual: x' = attention + alpha x", FIELD(alpha),
-     .min = 0.0, .max = 1e6, .standard = "0"},
+     .min = 0.0, .max = 1e6, .default_value = "0"},
     {"square", 0, ES_PARAM_NUMBER, "Q", "squared norm of a token, q", FIELD(square), .min = 1e-6,
-     .max = 1e12, .standard = "1"},
+     .max = 1e12, .default_value = "1"},
     {"phase", 0, ES_PARAM_FLAG, NULL, "the phase diagram: angle ratio over gamma and rho",
      FIELD(phase)},
     {"curves", 0, ES_PARAM_FLAG, NULL,
      "what score scalings in use make of gamma beyond the context trained for", FIELD(curves)},
     {"contexts", 0, ES_PARAM_COUNTS, "GRID", "contexts of --curves", FIELD(contexts), .min = 2,
-     .max = 1e15, .increasing = true, .standard = "1024..1048576*11", .unit = "tokens"},
+     .max = 1e15, .increasing = true, .default_value = "1024..1048576*11", .unit = "tokens"},
     {"train", 0, ES_PARAM_WHOLE, "N", "of --curves: tokens a head was trained with", FIELD(train),
-     .min = 2, .max = 1e15, .standard = "4096", .unit = "tokens"},
+     .min = 2, .max = 1e15, .default_value = "4096", .unit = "tokens"},
     {"train-gamma", 0, ES_PARAM_NUMBER, "G", "of --curves: its gamma there, beta/ln N",
-     FIELD(train_gamma), .min = 0.0, .max = 1e6, .otherwise = "1.2 times gamma_c of the first rho"},
+     FIELD(train_gamma), .min = 0.0, .max = 1e6,
+     .default_note = "1.2 times gamma_c of the first rho"},
     {"yarn", 0, ES_PARAM_NUMBER, "C",
      "of --curves: scores grow like (C ln(n/N) + 1)^2, with 0.1 as YaRN has it", FIELD(yarn),
-     .min = 0.0, .max = 10.0, .standard = "0.1"},
+     .min = 0.0, .max = 10.0, .default_value = "0.1"},
     {0}};
 
 double collapse_gamma(const collapse_params *p, double rho, int64_t g)
@@ -149,13 +150,13 @@ static es_status open_study(es_job *job, es_error *err)
         sizes++;
     s->gammas = p->gamma.count ? p->gamma.count : p->times.count;
     s->pairs = sizes * p->rho.count;
-    return es_job_stage(job,
-                        &(es_stage){"model", .phase = "drawing tokens", .noun = "pairs (n, rho)",
-                                    .cells = s->pairs, .rows = p->replicates * s->gammas,
-                                    .cols = DRAW_NUMBERS, .columns = draw_columns, .tells = true,
-                                    .flops = s->pairs ? all_flops(p, s) / (double)s->pairs : 0.0,
-                                    .run = run_pair},
-                        err);
+    return es_job_stage(
+        job,
+        &(es_stage){"model", .phase = "drawing tokens", .noun = "pairs (n, rho)", .cells = s->pairs,
+                    .rows = p->replicates * s->gammas, .cols = DRAW_NUMBERS,
+                    .columns = draw_columns, .reports_progress = true,
+                    .flops = s->pairs ? all_flops(p, s) / (double)s->pairs : 0.0, .run = run_pair},
+        err);
 }
 
 static es_status cost(es_job *job, es_cost *out, es_error *err)

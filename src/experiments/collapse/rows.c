@@ -131,15 +131,15 @@ static const es_table_spec curves_table = {
 /* ---- rows ---- */
 
 /* What is being made. */
-typedef struct making {
+typedef struct summary_ctx {
     const collapse_params *p;
     const collapse_state *s;
     es_table *rows, *thresholds, *phase; /* phase: NULL if it was not asked for */
     const es_collapse_row *measured;     /* (pairs, gammas) */
-} making;
+} summary_ctx;
 
 /* Means over replicates at number g of (n, rho); NULL if the pair was not drawn. */
-static const es_collapse_row *measured_at(const making *m, int64_t pair, int64_t g)
+static const es_collapse_row *measured_at(const summary_ctx *m, int64_t pair, int64_t g)
 {
     return pair < m->s->pairs ? m->measured + pair * m->s->gammas + g : NULL;
 }
@@ -164,7 +164,7 @@ static void put_measured(es_table *t, int64_t row, const char *name, double mean
 
 /* Angles of the random model are compared twice: with the rho that was asked for, and with the
  * mean cosine that these tokens realised, which is the one that decides. */
-static es_status put_model(const making *m, int64_t row, int64_t n, double gamma,
+static es_status put_model(const summary_ctx *m, int64_t row, int64_t n, double gamma,
                            const es_collapse_row *x, es_error *err)
 {
     es_collapse realised;
@@ -180,7 +180,7 @@ static es_status put_model(const making *m, int64_t row, int64_t n, double gamma
     return ES_OK;
 }
 
-static es_status put_row(const making *m, int64_t n, double rho, double gamma,
+static es_status put_row(const summary_ctx *m, int64_t n, double rho, double gamma,
                          const es_collapse_row *measured, double *angle_ratio, es_error *err)
 {
     es_collapse c;
@@ -218,7 +218,7 @@ static void put_window(es_table *t, int64_t row, int64_t n, double rho)
  * between the two score scales on either side will do: with z0 < 0 <= z1 at gamma0, gamma1 it is
  * gamma0 + (gamma1-gamma0) f, f = -z0/(z1-z0). The replicates of both ends are the same tokens;
  * their errors are added as if they were the same number. NaN: nothing crosses. */
-static double half_measured(const making *m, int64_t pair, double rho, double *se)
+static double half_measured(const summary_ctx *m, int64_t pair, double rho, double *se)
 {
     for (int64_t g = 0; pair < m->s->pairs && g + 1 < m->s->gammas; g++) {
         double z[2], error[2];
@@ -239,7 +239,7 @@ static double half_measured(const making *m, int64_t pair, double rho, double *s
     return (double)NAN;
 }
 
-static void put_threshold(const making *m, int64_t pair)
+static void put_threshold(const summary_ctx *m, int64_t pair)
 {
     const int64_t n = m->p->n.counts[pair / m->p->rho.count];
     const double rho = m->p->rho.reals[pair % m->p->rho.count];
@@ -264,7 +264,7 @@ static void put_threshold(const making *m, int64_t pair)
 
 /* ---- everything at one n ---- */
 
-static es_status put_size(const making *m, int64_t size, es_error *err)
+static es_status put_size(const summary_ctx *m, int64_t size, es_error *err)
 {
     const collapse_params *p = m->p;
     const int64_t n = p->n.counts[size], rhos = p->rho.count;
@@ -320,19 +320,19 @@ static void tell_window(es_answer *a, const es_table *t, int64_t row)
     const double n = es_table_get(t, row, "n"), rho = es_table_get(t, row, "rho");
     const double high = es_table_get(t, row, "gamma_high");
     if (n < 10.0) /* even weights are more than 0.1: there is nothing below which they merge */
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "n = %.0f tokens at cosine %.3g have an own weight of %.3g at gamma = 0, and "
             "stay apart above gamma = %.3g (it is 0.9 there); gamma_c = 1/(1-rho) = %.3g "
             "is for many tokens.",
             n, rho, 1.0 / n, high, es_table_get(t, row, "gamma_c"));
     else
-        es_answer_tell(a,
-                       "n = %.8g tokens at cosine %.3g merge below gamma = %.3g and stay apart "
-                       "above %.3g (their own weight is 0.1 and 0.9 there); gamma_c = 1/(1-rho) is "
-                       "%.3g.",
-                       n, rho, es_table_get(t, row, "gamma_low"), high,
-                       es_table_get(t, row, "gamma_c"));
+        es_answer_add_finding(
+            a,
+            "n = %.8g tokens at cosine %.3g merge below gamma = %.3g and stay apart "
+            "above %.3g (their own weight is 0.1 and 0.9 there); gamma_c = 1/(1-rho) is "
+            "%.3g.",
+            n, rho, es_table_get(t, row, "gamma_low"), high, es_table_get(t, row, "gamma_c"));
 }
 
 /* What the random model says about its middle. */
@@ -348,10 +348,11 @@ static void tell_middle(es_answer *a, const collapse_params *p, const es_table *
         snprintf(heuristic, sizeof heuristic, ", the heuristic for d dimensions %.4g", at_dim);
     es_format_number(ES_FORMAT_REAL, middle, es_table_get(t, row, "gamma_half_measured_se"), half,
                      sizeof half);
-    es_answer_tell(a,
-                   "Random tokens of %lld dimensions, n = %.8g at cosine %.3g, have own weight 0.5 "
-                   "at gamma = %s; equal angles say %.4g%s.",
-                   (long long)p->dim, n, rho, half, gamma_of((int64_t)n, rho, 0.5), heuristic);
+    es_answer_add_finding(
+        a,
+        "Random tokens of %lld dimensions, n = %.8g at cosine %.3g, have own weight 0.5 "
+        "at gamma = %s; equal angles say %.4g%s.",
+        (long long)p->dim, n, rho, half, gamma_of((int64_t)n, rho, 0.5), heuristic);
 }
 
 /* Plain scores have gamma = G ln N/ln n, which is gamma_c at n = N^(G/gamma_c). */
@@ -360,24 +361,26 @@ static void tell_curves(es_answer *a, const collapse_params *p, const es_table *
     const int64_t last = es_table_rows(t) - 1;
     const double critical = es_table_get(t, last, "gamma_c");
     if (p->train_gamma > critical)
-        es_answer_tell(a,
-                       "A head trained with %lld tokens at gamma = %.3g falls below gamma_c = %.3g "
-                       "beyond n = %.3g if its scores stay as they are; at n = %.8g it has gamma = "
-                       "%.3g, with YaRN's factor %.3g, with log n scaling %.3g.",
-                       (long long)p->train, p->train_gamma, critical,
-                       pow((double)p->train, p->train_gamma / critical), es_table_get(t, last, "n"),
-                       es_table_get(t, last, "gamma_plain"), es_table_get(t, last, "gamma_yarn"),
-                       es_table_get(t, last, "gamma_logn"));
+        es_answer_add_finding(
+            a,
+            "A head trained with %lld tokens at gamma = %.3g falls below gamma_c = %.3g "
+            "beyond n = %.3g if its scores stay as they are; at n = %.8g it has gamma = "
+            "%.3g, with YaRN's factor %.3g, with log n scaling %.3g.",
+            (long long)p->train, p->train_gamma, critical,
+            pow((double)p->train, p->train_gamma / critical), es_table_get(t, last, "n"),
+            es_table_get(t, last, "gamma_plain"), es_table_get(t, last, "gamma_yarn"),
+            es_table_get(t, last, "gamma_logn"));
     else
-        es_answer_tell(a,
-                       "A head trained with %lld tokens at gamma = %.3g is below gamma_c = %.3g "
-                       "from the start.",
-                       (long long)p->train, p->train_gamma, critical);
+        es_answer_add_finding(
+            a,
+            "A head trained with %lld tokens at gamma = %.3g is below gamma_c = %.3g "
+            "from the start.",
+            (long long)p->train, p->train_gamma, critical);
 }
 
 /* ---- all of it ---- */
 
-static es_status average(es_job *job, making *m, es_error *err)
+static es_status average(es_job *job, summary_ctx *m, es_error *err)
 {
     es_collapse_row *rows;
     ES_TRY(es_job_array(job, m->s->pairs, m->s->gammas, sizeof *rows, &rows, err));
@@ -391,7 +394,7 @@ static es_status average(es_job *job, making *m, es_error *err)
 es_status collapse_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const collapse_params *p = job->params;
-    making m = {.p = p, .s = job->state};
+    summary_ctx m = {.p = p, .s = job->state};
     ES_TRY(average(job, &m, err));
     m.rows = es_answer_table(answer, &rows_table);
     m.thresholds = es_answer_table(answer, &thresholds_table);

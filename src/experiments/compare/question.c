@@ -24,7 +24,8 @@ static const es_param params[] = {
     {"runs", 0, ES_PARAM_FILES, "RUN", "run files of one command: two of them",
      .field = offsetof(compare_params, runs)},
     {"significance", 0, ES_PARAM_NUMBER, "P", "a figure differs if its corrected p is at most this",
-     .field = offsetof(compare_params, significance), .standard = "0.05", .min = 1e-12, .max = 0.5},
+     .field = offsetof(compare_params, significance), .default_value = "0.05", .min = 1e-12,
+     .max = 0.5},
     {0}};
 
 /* ---- what is said ---- */
@@ -70,7 +71,7 @@ static const es_table_spec difference_table = {
             "table at quantity difference t p differs first second",
             "Errors are taken for those of independent runs. Where two runs draw the same numbers "
             "(one seed, one text) they are not, and a difference may be surer than said.",
-            .more = true),
+            .only_with_full = true),
     .keys = "table at quantity"};
 
 /* ---- two runs ---- */
@@ -84,7 +85,7 @@ static const char *param_of(const es_run *run, const char *key)
     return NULL;
 }
 
-static es_status open_side(const char *path, es_budget *budget, es_run_side *out, es_error *err)
+static es_status open_side(const char *path, es_mem_limit *budget, es_run_side *out, es_error *err)
 {
     ES_TRY(es_run_open(path, &out->run, err));
     const char *replicates = param_of(out->run, "replicates");
@@ -228,27 +229,29 @@ static void tell_differences(const es_job *job, es_answer *answer)
     for (int64_t i = 0; i < s->count; i++)
         differ += s->pairs[i].p <= p->significance;
     if (s->count == 0) {
-        es_answer_tell(answer,
-                       "The runs have no figure with an error in common: %lld rows of the "
-                       "first have no partner in the second.",
-                       (long long)s->alone);
+        es_answer_add_finding(answer,
+                              "The runs have no figure with an error in common: %lld rows of the "
+                              "first have no partner in the second.",
+                              (long long)s->alone);
         return;
     }
     const es_figure_pair *most = &s->pairs[0];
-    es_answer_tell(answer,
-                   "Of %lld figures that both runs have with errors %lld differ, at a level of %g "
-                   "for all together.",
-                   (long long)s->count, (long long)differ, p->significance);
-    es_answer_tell(answer,
-                   "The largest difference is %.1f standard errors: %s%s%s is %s in the first run "
-                   "and %s in the second.",
-                   fabs(most->test.t), most->quantity, *most->at ? " at " : "", most->at,
-                   es_say_number(most->first.value, most->first.se, a),
-                   es_say_number(most->second.value, most->second.se, b));
+    es_answer_add_finding(
+        answer,
+        "Of %lld figures that both runs have with errors %lld differ, at a level of %g "
+        "for all together.",
+        (long long)s->count, (long long)differ, p->significance);
+    es_answer_add_finding(
+        answer,
+        "The largest difference is %.1f standard errors: %s%s%s is %s in the first run "
+        "and %s in the second.",
+        fabs(most->test.t), most->quantity, *most->at ? " at " : "", most->at,
+        es_say_number(most->first.value, most->first.se, a),
+        es_say_number(most->second.value, most->second.se, b));
     if (s->alone)
-        es_answer_tell(answer, "%lld row%s of the first run %s no partner in the second.",
-                       (long long)s->alone, s->alone == 1 ? "" : "s",
-                       s->alone == 1 ? "has" : "have");
+        es_answer_add_finding(answer, "%lld row%s of the first run %s no partner in the second.",
+                              (long long)s->alone, s->alone == 1 ? "" : "s",
+                              s->alone == 1 ? "has" : "have");
 }
 
 static bool asked_alike(const compare_state *s, const char *key)
@@ -263,20 +266,24 @@ static void tell_parameters(const es_job *job, int64_t different, es_answer *ans
     const compare_state *s = job->state;
     const char *seed = param_of(s->sides[0].run, "seed");
     if (different == 0)
-        es_answer_tell(answer, "Both runs were asked for the same: they are one experiment, and "
-                               "differences are those of machine or version.");
+        es_answer_add_finding(answer,
+                              "Both runs were asked for the same: they are one experiment, and "
+                              "differences are those of machine or version.");
     else if (seed && asked_alike(s, "seed"))
-        es_answer_tell(answer,
-                       "Caution: both runs have seed %s. Where they draw the same numbers their "
-                       "errors are dependent, and a difference may be surer than said.",
-                       seed);
+        es_answer_add_finding(
+            answer,
+            "Caution: both runs have seed %s. Where they draw the same numbers their "
+            "errors are dependent, and a difference may be surer than said.",
+            seed);
     else if (seed)
-        es_answer_tell(answer, "Caution: the seeds differ. What a seed draws once for a whole run, "
-                               "such as a head or the queries, is in no standard error: figures "
-                               "may differ because of it.");
+        es_answer_add_finding(answer,
+                              "Caution: the seeds differ. What a seed draws once for a whole run, "
+                              "such as a head or the queries, is in no standard error: figures "
+                              "may differ because of it.");
     if (different && !asked_alike(s, "n"))
-        es_answer_tell(answer, "Caution: the sizes n differ. Rows at one n are compared with each "
-                               "other, but what is said of the largest n is about different n.");
+        es_answer_add_finding(answer,
+                              "Caution: the sizes n differ. Rows at one n are compared with each "
+                              "other, but what is said of the largest n is about different n.");
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)

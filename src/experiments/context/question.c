@@ -28,19 +28,19 @@ static const es_param params[] = {
     {"file", 0, ES_PARAM_FILE, "FILE.csv", "a table whose first line names its columns",
      FIELD(file)},
     {"context", 0, ES_PARAM_TEXT, "NAME", "column of context lengths", FIELD(context),
-     .standard = "context"},
-    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", FIELD(loss), .standard = "loss"},
+     .default_value = "context"},
+    {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", FIELD(loss), .default_value = "loss"},
     {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors", FIELD(se),
-     .otherwise = "se if there is one; else all points weigh the same"},
+     .default_note = "se if there is one; else all points weigh the same"},
     {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for", FIELD(at), .min = 1e-9,
      .max = 1e18, .increasing = true, .unit = "tokens"},
     {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", FIELD(level), .min = 0.01, .max = 0.9999,
-     .standard = "0.95"},
+     .default_value = "0.95"},
     {"least-squares", 0, ES_PARAM_FLAG, NULL, "plain least squares instead of Huber's weights",
      FIELD(least_squares)},
     {"min-span", 0, ES_PARAM_NUMBER, "X",
      "refuse unless the excess loss falls by this factor over the data", FIELD(span), .min = 1.0,
-     .max = 1e6, .standard = "10"},
+     .max = 1e6, .default_value = "10"},
     {0}};
 
 /* ---- tables ---- */
@@ -78,7 +78,7 @@ static const es_table_spec interval_table = {
     "intervals", interval_columns,
     ES_VIEW("Intervals", NULL,
             "From the profile of the fit, at the level of --level: they may be lopsided.",
-            .more = true),
+            .only_with_full = true),
     .keys = "parameter"};
 
 static const es_column prediction_columns[] = {
@@ -99,7 +99,8 @@ static const es_column point_columns[] = {
     {"residual", "residual", "", ES_FORMAT_SHORT},
     {"weight", "weight", "", ES_FORMAT_SHORT, "Huber's: 1 near the curve, less for points off it"},
     {0}};
-static const es_table_spec point_table = {"points", point_columns, ES_VIEW("Points", .more = true)};
+static const es_table_spec point_table = {"points", point_columns,
+                                          ES_VIEW("Points", .only_with_full = true)};
 
 /* ---- the data ---- */
 
@@ -213,7 +214,7 @@ static void tell_fit(es_answer *a, const context_params *p, const es_context_fit
     char beta[ES_FORMAT_ROOM], gamma[ES_FORMAT_ROOM], loss[ES_FORMAT_ROOM];
     es_format_number(ES_FORMAT_REAL, f->beta, f->beta_se, beta, sizeof beta);
     es_format_number(ES_FORMAT_REAL, f->gamma, f->gamma_se, gamma, sizeof gamma);
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: doubling the "
         "context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% at level %g).",
@@ -223,20 +224,22 @@ static void tell_fit(es_answer *a, const context_params *p, const es_context_fit
         double se;
         const double value = es_context_predict(f, c, &se);
         es_format_number(ES_FORMAT_REAL, value, se, loss, sizeof loss);
-        es_answer_tell(a,
-                       "At a context of %.8g, %.3g times the longest one measured, the curve has a "
-                       "loss of %s.",
-                       c, c / longest, loss);
+        es_answer_add_finding(
+            a,
+            "At a context of %.8g, %.3g times the longest one measured, the curve has a "
+            "loss of %s.",
+            c, c / longest, loss);
         if (c > 100.0 * longest)
-            es_answer_tell(
+            es_answer_add_finding(
                 a,
                 "Caution: contexts were measured up to %.8g; %.8g is more than 100 times "
                 "that, and the error has no room for a curve that bends in between.",
                 longest, c);
     }
     if (f->outliers)
-        es_answer_tell(a, "Off the curve, with less than half their weight: %lld of %lld points.",
-                       (long long)f->outliers, (long long)f->points);
+        es_answer_add_finding(
+            a, "Off the curve, with less than half their weight: %lld of %lld points.",
+            (long long)f->outliers, (long long)f->points);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)

@@ -140,7 +140,7 @@ void es_converge_limit_free(es_converge_limit *limit)
 {
     if (!limit)
         return;
-    es_budget *budget = limit->budget;
+    es_mem_limit *budget = limit->budget;
     es_mem_free(budget, limit->a);
     es_mem_free(budget, limit->v);
     es_mem_free(budget, limit->mean);
@@ -208,7 +208,7 @@ es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit 
 {
     *out = NULL;
     ES_TRY(es_converge_check(spec, err));
-    es_budget *budget = budget_of(spec);
+    es_mem_limit *budget = budget_of(spec);
     const int64_t dv = channels_of(spec), d = spec->law->dim;
     const int64_t counts[5] = {d * d, dv * d, spec->n_scales * dv, spec->n_scales * dv * dv,
                                2 * spec->n_scales};

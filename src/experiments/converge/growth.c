@@ -115,7 +115,7 @@ static const es_table_spec growth_table = {
 /* ---- numbers ---- */
 
 /* What is being made. */
-typedef struct growing {
+typedef struct summary_ctx {
     es_job *job;
     const converge_params *p;
     const es_converge_spec *spec;
@@ -123,15 +123,15 @@ typedef struct growing {
     double *column;      /* (replicates) to work in */
     double *x, *y;       /* (sizes) likewise */
     es_table *rows, *growth;
-} growing;
+} summary_ctx;
 
-static const double *cell_at(const growing *g, int64_t r, int64_t scale, int64_t size)
+static const double *cell_at(const summary_ctx *g, int64_t r, int64_t scale, int64_t size)
 {
     return g->cells + ((r * g->spec->n_scales + scale) * g->spec->n_sizes + size) * NUMBERS;
 }
 
 /* Mean over the replicates that have queries without a limit; of `beyond` over all. */
-static es_measured mean_of(const growing *g, int64_t scale, int64_t size, int which)
+static es_measured mean_of(const summary_ctx *g, int64_t scale, int64_t size, int which)
 {
     int64_t count = 0;
     for (int64_t r = 0; r < g->p->replicates; r++) {
@@ -144,7 +144,7 @@ static es_measured mean_of(const growing *g, int64_t scale, int64_t size, int wh
 
 /* Slope of a number on ln n, replicate by replicate: sizes are nested, replicates are not. Every
  * replicate weighs the same, so that one with an outlier does not speak for all. */
-static es_measured slope_of(const growing *g, int64_t scale, int which)
+static es_measured slope_of(const summary_ctx *g, int64_t scale, int which)
 {
     const int64_t sizes = g->spec->n_sizes;
     int64_t count = 0;
@@ -160,7 +160,7 @@ static es_measured slope_of(const growing *g, int64_t scale, int which)
 
 /* The largest of n projections of Student's t is near their quantile of e^-gamma/n, the median of
  * ln max up to constants: what slope does it show on these n? */
-static double student_growth(const growing *g)
+static double student_growth(const summary_ctx *g)
 {
     for (int64_t i = 0; i < g->spec->n_sizes; i++)
         g->y[i] = log(es_student_quantile(g->spec->law->freedom,
@@ -169,9 +169,9 @@ static double student_growth(const growing *g)
                                 : (double)NAN;
 }
 
-static bool has_power_tail(const growing *g) { return g->spec->law->kind == ES_LAW_STUDENT; }
+static bool has_power_tail(const summary_ctx *g) { return g->spec->law->kind == ES_LAW_STUDENT; }
 
-static void put_rows(const growing *g, int64_t scale)
+static void put_rows(const summary_ctx *g, int64_t scale)
 {
     static const struct {
         const char *key;
@@ -190,7 +190,7 @@ static void put_rows(const growing *g, int64_t scale)
     }
 }
 
-static void put_growth(const growing *g, int64_t scale)
+static void put_growth(const summary_ctx *g, int64_t scale)
 {
     const int64_t row = es_table_row(g->growth), last = g->spec->n_sizes - 1;
     const es_measured beyond = mean_of(g, scale, 0, BEYOND), power = slope_of(g, scale, LOG_NORM),
@@ -212,19 +212,20 @@ static void put_growth(const growing *g, int64_t scale)
 /* ---- findings ---- */
 
 /* Theory speaks of the time when one token has the weight. */
-static void tell_power(const growing *g, es_answer *a, int64_t row)
+static void tell_power(const summary_ctx *g, es_answer *a, int64_t row)
 {
     const es_table *t = g->growth;
     char growth[ES_SAY_ROOM], top[ES_SAY_ROOM], n[ES_SAY_ROOM];
     const bool begun = es_table_get(t, row, "top_weight") > 0.5;
     if (g->spec->n_sizes < 2) {
-        es_answer_tell(a,
-                       "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for "
-                       "every query. How outputs grow takes several n to see.",
-                       es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
+        es_answer_add_finding(
+            a,
+            "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for "
+            "every query. How outputs grow takes several n to see.",
+            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
         return;
     }
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for every query. "
         "Outputs grow like n to the power %s and the largest weight is %s at n = %s%s; "
@@ -239,26 +240,28 @@ static void tell_power(const growing *g, es_answer *a, int64_t row)
         es_table_get(t, row, "predicted_growth"), es_table_get(t, row, "predicted_growth_limit"));
 }
 
-static void tell_step(const growing *g, es_answer *a, int64_t row)
+static void tell_step(const summary_ctx *g, es_answer *a, int64_t row)
 {
     const es_table *t = g->growth;
     char beyond[ES_SAY_ROOM], step[ES_SAY_ROOM], squares[ES_SAY_ROOM], n[ES_SAY_ROOM];
     if (!(es_table_get(t, row, "beyond") > 0.0)) {
-        es_answer_tell(a,
-                       "At scale %.3g none of the queries is beyond the edge of the %s law's "
-                       "log-MGF: each has a limit, though their moments have none.",
-                       es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
+        es_answer_add_finding(
+            a,
+            "At scale %.3g none of the queries is beyond the edge of the %s law's "
+            "log-MGF: each has a limit, though their moments have none.",
+            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
         return;
     }
     if (g->spec->n_sizes < 2) {
-        es_answer_tell(a,
-                       "At scale %.3g the log-MGF of the %s law is infinite for a share of %.3g of "
-                       "the queries, which have no limit. How outputs grow takes several n to see.",
-                       es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
-                       es_table_get(t, row, "beyond"));
+        es_answer_add_finding(
+            a,
+            "At scale %.3g the log-MGF of the %s law is infinite for a share of %.3g of "
+            "the queries, which have no limit. How outputs grow takes several n to see.",
+            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
+            es_table_get(t, row, "beyond"));
         return;
     }
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "At scale %.3g the log-MGF of the %s law is infinite for a share of %s of the queries, "
         "which have no limit: their outputs grow by %s when ln n grows by 1, and their sum of "
@@ -276,7 +279,8 @@ static void tell_step(const growing *g, es_answer *a, int64_t row)
 es_status converge_growth_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_state *s = job->state;
-    growing g = {.job = job, .p = job->params, .spec = &s->spec, .cells = es_job_cell(job, 0, 0)};
+    summary_ctx g = {
+        .job = job, .p = job->params, .spec = &s->spec, .cells = es_job_cell(job, 0, 0)};
     ES_TRY(es_job_array(job, g.p->replicates, 1, sizeof(double), &g.column, err));
     ES_TRY(es_job_array(job, g.spec->n_sizes, 1, sizeof(double), &g.x, err));
     ES_TRY(es_job_array(job, g.spec->n_sizes, 1, sizeof(double), &g.y, err));

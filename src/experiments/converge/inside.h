@@ -18,7 +18,7 @@ struct es_converge_limit {
     double *mean;  /* (scales, channels), of the limit or of the sample that stands for it */
     double *cov;   /* (scales, channels, channels), likewise */
     double *error; /* (scales, 2): of mean and covariance, against the limit */
-    es_budget *budget;
+    es_mem_limit *budget;
 };
 
 /*! es_converge_check() : a spec that can be measured? Looks at every matrix. */
@@ -32,7 +32,7 @@ void es_converge_scale_a(const es_converge_spec *spec, const es_converge_limit *
 es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost *out,
                                  es_error *err);
 
-static inline es_budget *budget_of(const es_converge_spec *spec)
+static inline es_mem_limit *budget_of(const es_converge_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
 }
@@ -73,7 +73,7 @@ typedef struct es_converge_sample {
     double *q, *k, *v; /* (m, key_dim), (n, key_dim), (n, channels) */
     double *scales;    /* (n_scales) score scales: factor / sqrt(k) */
     es_view q_view, k_view, v_view;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_converge_sample;
 
 /*! es_converge_sample_draw() : the largest size of the spec, tokens at (experiment, cell); fresh
@@ -86,7 +86,7 @@ void es_converge_sample_free(es_converge_sample *sample);
 /*! es_converge_project() : out (rows, w->rows) = x w', or x (rows, dim) itself where the head has
  * no such matrix. */
 es_status es_converge_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
-                              es_budget *budget, double *out, es_error *err);
+                              es_mem_limit *budget, double *out, es_error *err);
 
 /*! es_converge_sample_bytes() : memory that one takes. */
 double es_converge_sample_bytes(const es_converge_spec *spec);

@@ -28,21 +28,21 @@ enum { QUICK = 0, PAPER = 1 };
 static const es_param params[] = {
     ES_LAW_PARAMS(converge_params, law, "gaussian"),
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens", FIELD(sizes), .min = 2, .max = 0x1p30,
-     .increasing = true, .otherwise = "250..4000*5", .unit = "tokens"},
+     .increasing = true, .default_note = "250..4000*5", .unit = "tokens"},
     {"scales", 0, ES_PARAM_REALS, "GRID", "factors on A = Wk'Wq/sqrt(k)", FIELD(scales), .min = 0.0,
-     .max = 1e12, .otherwise = "1"},
+     .max = 1e12, .default_note = "1"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws of the tokens", FIELD(replicates),
-     .min = 1, .max = 262144, .otherwise = "32"},
+     .min = 1, .max = 262144, .default_note = "32"},
     ES_HEAD_PARAMS(converge_params, head, "random"),
     {"queries", 0, ES_PARAM_CHOICE, "WHO",
      "self: the tokens are the queries; population: fresh queries, compared with what the limit "
      "does to the same",
-     FIELD(queries), .choices = converge_queries, .standard = "self"},
+     FIELD(queries), .choices = converge_queries, .default_value = "self"},
     {"reference", 0, ES_PARAM_TEXT, "exact|N",
      "what is compared with: the limit, or, as the papers' code does, the moments of one sample of "
      "N tokens. Its own distance from the limit is printed, and rows it spoils are left out of the "
      "rates",
-     FIELD(reference), .standard = "exact"},
+     FIELD(reference), .default_value = "exact"},
     {"independent", 0, ES_PARAM_FLAG, NULL,
      "tokens of its own for every n, not prefixes of one sample: rows of one scale are then "
      "independent, as the tests of a straight line assume. Costs the sum of all n^2 instead of the "
@@ -52,11 +52,11 @@ static const es_param params[] = {
      "quick, or paper: Gaussian, d = 50, rho = 0.1, n = 1e3..3e4*12, 200 replicates, scales "
      "0.05..50*12; with --law sphere d = 50, n = 1e4..1e5*12, 200 replicates, scales 5e3..5e11*12, "
      "f64. Other options win",
-     FIELD(preset), .choices = presets, .standard = "quick", .aside = true},
+     FIELD(preset), .choices = presets, .default_value = "quick", .not_in_fingerprint = true},
     {"predict", 0, ES_PARAM_FLAG, NULL,
      "also the errors that theory expects at every scale and n, from the law and the head alone; "
      "Gaussian tokens around 0, some 0.2 s each",
-     FIELD(predict), .aside = true},
+     FIELD(predict), .not_in_fingerprint = true},
     {0}};
 
 /* ---- what was asked ---- */

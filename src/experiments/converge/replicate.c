@@ -74,7 +74,7 @@ static es_status allocate(const es_converge_spec *spec, es_converge_sample *s, e
 /* ---- numbers ---- */
 
 es_status es_converge_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
-                              es_budget *budget, double *out, es_error *err)
+                              es_mem_limit *budget, double *out, es_error *err)
 {
     if (!w) {
         memcpy(out, x, (size_t)(rows * dim) * sizeof *out);
@@ -193,7 +193,7 @@ static int64_t count_parts(const es_converge_spec *spec, int64_t count[PARTS])
     return total;
 }
 
-static void replicate_free(replicate *r, es_budget *budget)
+static void replicate_free(replicate *r, es_mem_limit *budget)
 {
     es_converge_sample_free(&r->sample);
     es_mem_free(budget, r->memory);
@@ -206,7 +206,7 @@ static void replicate_free(replicate *r, es_budget *budget)
 
 static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_error *err)
 {
-    es_budget *budget = budget_of(spec);
+    es_mem_limit *budget = budget_of(spec);
     int64_t count[PARTS];
     void *memory = NULL, *moments = NULL;
     *r = (replicate){.sets = spec->n_scales * spec->n_sizes};

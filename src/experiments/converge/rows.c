@@ -243,13 +243,13 @@ static const struct {
                             [CONVERGE_MAP] = {"map_error", "rate_map"}};
 
 /* What is being made. */
-typedef struct making {
+typedef struct summary_ctx {
     es_job *job;
     const converge_params *p;
     const converge_state *s;
     es_table *rows, *fits, *references; /* references: NULL without a reference sample */
     es_series of[CONVERGE_ERRORS];      /* of the scale under way */
-} making;
+} summary_ctx;
 
 void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
                      es_series *to)
@@ -267,7 +267,7 @@ void converge_gather(const es_converge_spec *spec, const double *cells, int64_t 
  * measured. Rounding is relative to the size of an output, which at small n is mostly error; in a
  * covariance one factor of two is the spread. Population queries are compared with the limit at the
  * very same queries, which has no error to speak of. */
-static void flag_points(const making *m, int64_t scale, int which, es_series *series)
+static void flag_points(const summary_ctx *m, int64_t scale, int which, es_series *series)
 {
     const double rounding = m->s->spec.precision == ES_F64 ? 1e-14 : 5e-7;
     double mean, cov, rms, spread, largest = 0.0;
@@ -291,7 +291,7 @@ static const char *flag_name(unsigned flags)
 
 /* Means, medians and root mean squares side by side: theory speaks of the last, the papers plot
  * the first, and where they part, rare replicates decide. */
-static void put_errors(const making *m, int64_t scale, int which)
+static void put_errors(const summary_ctx *m, int64_t scale, int which)
 {
     const es_series *s = &m->of[which];
     char key[ES_KEY_ROOM];
@@ -307,7 +307,7 @@ static void put_errors(const making *m, int64_t scale, int which)
 
 /* The standard error is that of whole replicates, because the fit's own takes nested sizes for
  * independent. */
-static void put_rate(const making *m, int64_t row, int which)
+static void put_rate(const summary_ctx *m, int64_t row, int which)
 {
     const es_series *s = &m->of[which];
     const char *rate = names[which].rate;
@@ -324,7 +324,8 @@ static void put_rate(const making *m, int64_t row, int which)
 }
 
 /* The rate that one would report who trusts the reference: through all points. */
-static es_status put_trusting(const making *m, es_series *s, int64_t row, int which, es_error *err)
+static es_status put_trusting(const summary_ctx *m, es_series *s, int64_t row, int which,
+                              es_error *err)
 {
     ES_TRY(es_series_fit(s, err));
     if (s->status == ES_OK && which != CONVERGE_MAP)
@@ -334,7 +335,7 @@ static es_status put_trusting(const making *m, es_series *s, int64_t row, int wh
 }
 
 /* One error at one scale: its columns in the rows, its rate in the fits. */
-static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
+static es_status sum_up(summary_ctx *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
     converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
@@ -355,7 +356,7 @@ static es_status sum_up(making *m, int64_t scale, int which, es_error *err)
 
 /* Exponents are of n to infinity (THEORY 2 and 4.4). They stand beside fitted rates for
  * comparison, not as what those should be at the n of this run. */
-static es_status put_exponents(const making *m, int64_t scale, es_error *err)
+static es_status put_exponents(const summary_ctx *m, int64_t scale, es_error *err)
 {
     const double c = m->s->spec.scales[scale], h = c * m->s->horizons.horizon.val;
     const double coupling = c * c * m->s->horizons.coupling.val;
@@ -381,7 +382,7 @@ static es_status put_exponents(const making *m, int64_t scale, es_error *err)
 
 /* ---- predictions ---- */
 
-static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
+static void put_prediction(const summary_ctx *m, es_table *t, int64_t row, int64_t i,
                            const es_predicted *p, double sampling)
 {
     static const int which[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
@@ -399,7 +400,7 @@ static void put_prediction(const making *m, es_table *t, int64_t row, int64_t i,
 
 /* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
  * fitted, as the measured fit is of; of covariance and map theory has root mean squares. */
-static es_status predict_scale(const making *m, const converge_theory *theory, int64_t scale,
+static es_status predict_scale(const summary_ctx *m, const converge_theory *theory, int64_t scale,
                                es_table *t, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes;
@@ -437,7 +438,7 @@ static void tell_rates(es_answer *a, const es_table *fits)
     const int64_t rows = es_table_rows(fits), step = es_say_step(rows);
     char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
     for (int64_t i = 0; i < rows; i += step)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance error like %s "
             "and the error of a single output like %s; the paper's exponent, for n to infinity, is "
@@ -466,10 +467,11 @@ static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es
         }
     es_sort_reals(off, (int64_t)count);
     if (count)
-        es_answer_tell(a,
-                       "From the law and the head alone, theory gives the root mean square errors "
-                       "within %.2g %% in the median and %.2g %% at worst, over %zu of them.",
-                       off[count / 2], off[count - 1], count);
+        es_answer_add_finding(
+            a,
+            "From the law and the head alone, theory gives the root mean square errors "
+            "within %.2g %% in the median and %.2g %% at worst, over %zu of them.",
+            off[count / 2], off[count - 1], count);
     return ES_OK;
 }
 
@@ -496,7 +498,7 @@ static void put_flag(es_table *rows, int64_t row)
     es_table_text(rows, row, "flag", text);
 }
 
-static es_status sum_up_scale(making *m, int64_t scale, es_error *err)
+static es_status sum_up_scale(summary_ctx *m, int64_t scale, es_error *err)
 {
     es_table_row(m->fits);
     if (m->references)
@@ -519,7 +521,7 @@ es_status converge_summarise(es_job *job, es_answer *answer, es_error *err)
     const converge_state *s = job->state;
     if (es_converge_fails(s->spec.law))
         return converge_growth_summarise(job, answer, err);
-    making m = {.job = job, .p = job->params, .s = s};
+    summary_ctx m = {.job = job, .p = job->params, .s = s};
     converge_theory theory;
     m.rows = es_answer_table(answer, &rows_table);
     m.fits = es_answer_table(answer, &fits_table);

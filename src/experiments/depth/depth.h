@@ -127,7 +127,7 @@ es_status es_stack_measure(const es_stack *stack, const es_stack_limit *limit, i
                            es_error *err);
 
 /*! es_stack_horizon() : |S^{1/2} A S^{1/2}| for cov and A (dim, dim). */
-es_status es_stack_horizon(const double *cov, const double *A, int64_t dim, es_budget *budget,
+es_status es_stack_horizon(const double *cov, const double *A, int64_t dim, es_mem_limit *budget,
                            double *out, es_error *err);
 
 #endif

@@ -132,7 +132,7 @@ es_status depth_model_open(es_job *job, es_error *err)
                                     .rows = c->layers + 1,
                                     .cols = CELL_NUMBERS,
                                     .columns = cell_columns,
-                                    .alone = true,
+                                    .one_thread_per_cell = true,
                                     .flops = es_depth_flops(s->model, p->length, p->directions),
                                     .run = run_cell},
                         err);
@@ -303,7 +303,7 @@ static const es_table_view row_views[] = {
     {"Where linearity ends",
      "policy keys layer error gain gain_along gain_far own fresh correlation step absolute spread "
      "kept empty",
-     .more = true},
+     .only_with_full = true},
     {0}};
 static const es_table_spec rows_table = {"rows", row_columns, row_views,
                                          .keys = "policy keys correction layer"};
@@ -364,7 +364,7 @@ static void tell_errors(const es_policies *policies, const layer_row *rows, int6
                  es_say_number(r->value[ERROR], r->se[ERROR], error),
                  k == 0 ? " of its spread" : "", es_policy_say(&policies->specs[shown[k]], name));
     }
-    es_answer_tell(a, "The last hidden state is off by %s.", text);
+    es_answer_add_finding(a, "The last hidden state is off by %s.", text);
 }
 
 /* Says how often the recursion fails, and where it does first. */
@@ -380,17 +380,18 @@ static void tell_prediction(const es_policies *policies, const layer_row *rows, 
             first = first < 0 ? i : first;
         }
     if (failing)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "What gains and own errors of the layers predict is off by more than %.0f "
             "%% in %lld of %lld pairs of a layer and a policy, first in layer %lld (%s).",
             100.0 * FAILS, (long long)failing, (long long)all, (long long)(first % layers),
             es_policy_say(&policies->specs[first / layers], name));
     else
-        es_answer_tell(a,
-                       "Gains and own errors of the layers predict every error within %.0f %% or "
-                       "two standard errors.",
-                       100.0 * FAILS);
+        es_answer_add_finding(
+            a,
+            "Gains and own errors of the layers predict every error within %.0f %% or "
+            "two standard errors.",
+            100.0 * FAILS);
 }
 
 /* ---- all of it ---- */
@@ -406,12 +407,13 @@ static void tell_setting(const es_job *job, es_answer *a)
         snprintf(where, sizeof where, "layer %lld alone", (long long)p->layer);
     for (int64_t i = 0; i < s->policies.count; i++)
         ideal = ideal || !es_policy_rolls(&s->policies.specs[i]);
-    es_answer_tell(a,
-                   "Keys are dropped in %s; %lld blocks of %lld tokens%s.%s What the model then "
-                   "answers: see loss and downstream.",
-                   where, (long long)s->blocks, (long long)p->length,
-                   causal ? ", errors over the second half of each, as in budget" : "",
-                   ideal ? " Ideal: keys are chosen anew for every query." : "");
+    es_answer_add_finding(
+        a,
+        "Keys are dropped in %s; %lld blocks of %lld tokens%s.%s What the model then "
+        "answers: see loss and downstream.",
+        where, (long long)s->blocks, (long long)p->length,
+        causal ? ", errors over the second half of each, as in budget" : "",
+        ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
 es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)

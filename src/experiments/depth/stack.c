@@ -34,7 +34,7 @@ struct es_stack_limit {
     double *cov;    /* (depth + 1, d, d) */
     double *map;    /* (depth + 1, d, d) M_l of the closed form; NULL: samples */
     double *states; /* (samples, depth + 1, tokens, d) */
-    es_budget *budget;
+    es_mem_limit *budget;
     es_arena arena;
 };
 
@@ -200,7 +200,7 @@ static es_status sample_limit(es_stack_limit *l, const es_exec *exec, es_error *
 es_status es_stack_limit_new(const es_stack *stack, int64_t samples, int64_t tokens,
                              const es_exec *exec, es_stack_limit **out, es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     const bool closed = samples == 0;
     void *memory;
     *out = NULL;
@@ -244,7 +244,7 @@ const double *es_stack_limit_cov(const es_stack_limit *limit, int64_t layer)
     return limit->cov + layer * limit->stack.dim * limit->stack.dim;
 }
 
-es_status es_stack_horizon(const double *cov, const double *A, int64_t dim, es_budget *budget,
+es_status es_stack_horizon(const double *cov, const double *A, int64_t dim, es_mem_limit *budget,
                            double *out, es_error *err)
 {
     const es_view S = es_view_f64(cov, dim, dim), view = es_view_f64(A, dim, dim);

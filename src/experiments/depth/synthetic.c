@@ -141,7 +141,7 @@ es_status depth_stack_open(es_job *job, es_error *err)
                                     .rows = p->depth + 1,
                                     .cols = CELL_NUMBERS,
                                     .columns = cell_columns,
-                                    .alone = true,
+                                    .one_thread_per_cell = true,
                                     .flops = flops,
                                     .run = run_cell},
                         err);
@@ -334,7 +334,7 @@ static const es_column stack_columns[] = {
     {"used", "used", "", ES_FORMAT_FLAG, "for the rate"},
     {0}};
 static const es_table_spec stack_table = {"stack", stack_columns,
-                                          ES_VIEW("Error by layer and n", .more = true),
+                                          ES_VIEW("Error by layer and n", .only_with_full = true),
                                           .keys = "norm start layer n"};
 
 /* Mean over replicates of one number of a layer. */
@@ -404,14 +404,14 @@ static void tell_stack(const es_job *job, int64_t stack, const double *rates, co
     while (last > 1 && !isfinite(mean_of(job, stack, p->n.count - 1, last, HORIZON).value))
         last--;
     const es_measured H = mean_of(job, stack, p->n.count - 1, last, HORIZON);
-    es_answer_tell(a,
-                   "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s); "
-                   "errors fall like %s after the first layer, like %s after layer %lld.",
-                   t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm",
-                   t->horizon[0], t->horizon[last], (long long)last,
-                   (long long)p->n.counts[p->n.count - 1], es_say_number(H.value, H.se, measured),
-                   es_say_power(rates[1], se[1], first_rate),
-                   es_say_power(rates[last], se[last], last_rate), (long long)last);
+    es_answer_add_finding(
+        a,
+        "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s); "
+        "errors fall like %s after the first layer, like %s after layer %lld.",
+        t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
+        t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
+        es_say_number(H.value, H.se, measured), es_say_power(rates[1], se[1], first_rate),
+        es_say_power(rates[last], se[last], last_rate), (long long)last);
 }
 
 static double largest_horizon(const depth_stack *t)
@@ -447,7 +447,7 @@ static void tell_norm(const es_job *job, es_answer *a)
     char other[ES_SAY_ROOM] = "beyond all measure";
     if (isfinite(without))
         snprintf(other, sizeof other, "up to %.3g", without);
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "Layer norm %s the growth of the horizon here: in %lld layers it goes from %.3g "
         "up to %.3g with it and from %.3g %s without. With it tokens keep their length, "

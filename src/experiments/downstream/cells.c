@@ -374,7 +374,7 @@ static es_status find_nearest(void *user, int64_t i, int thread, es_error *err)
 es_status es_nearest_rows(const double *const *rows, const double *const *among, int64_t count,
                           int64_t width, const es_exec *exec, int64_t *nearest, es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     search s = {.rows = rows, .among = among, .count = count, .width = width, .nearest = nearest};
     ES_TRY(es_mem_array(budget, 2, count, sizeof *s.squares, "lengths", (void **)&s.squares, err));
     es_status status = es_parallel_run(exec, 2 * count, square_row, &s, err);

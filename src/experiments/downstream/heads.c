@@ -48,7 +48,7 @@ static const es_table_spec heads_table = {
     "heads", head_columns,
     ES_VIEW("Heads thinned one by one",
             "policy keep keys_asked layer head horizon kl cosine agreement lost recall",
-            .more = true),
+            .only_with_full = true),
     .keys = "policy keep keys_asked layer head"};
 
 static const es_column rank_columns[] = {
@@ -129,24 +129,26 @@ static void tell_strata(const es_job *job, int64_t row, const downstream_found *
     es_say_number(excess, es_table_get(t, last, "excess_se"), more);
     downstream_say_row(s, row, where);
     if (s->lab.embed) {
-        es_answer_tell(a,
-                       "By %s, thinning only the third of the heads with the largest horizons "
-                       "moves embeddings by 1 - cosine = %s, the smallest %s: %s more (p = %.2g).",
-                       where, slow, fast, more, p);
+        es_answer_add_finding(
+            a,
+            "By %s, thinning only the third of the heads with the largest horizons "
+            "moves embeddings by 1 - cosine = %s, the smallest %s: %s more (p = %.2g).",
+            where, slow, fast, more, p);
         return;
     }
     es_say_number(100.0 * x->lost.value, 100.0 * x->lost.se, lost);
     es_say_number(100.0 * f->lost.value, 100.0 * f->lost.se, less);
-    es_answer_tell(a,
-                   "By %s, thinning only the third of the heads with the largest horizons costs "
-                   "KL %s and %s points of accuracy (p = %.2g), the smallest %s and %s (p = %.2g): "
-                   "slow heads %s (KL larger by %s, p = %.2g).",
-                   where, slow, lost, es_table_get(t, last, "lost_p"), fast, less,
-                   es_table_get(t, at, "lost_p"),
-                   !(p < 0.05)    ? "cost the same as far as these texts can tell"
-                   : excess > 0.0 ? "cost more"
-                                  : "cost less",
-                   more, p);
+    es_answer_add_finding(
+        a,
+        "By %s, thinning only the third of the heads with the largest horizons costs "
+        "KL %s and %s points of accuracy (p = %.2g), the smallest %s and %s (p = %.2g): "
+        "slow heads %s (KL larger by %s, p = %.2g).",
+        where, slow, lost, es_table_get(t, last, "lost_p"), fast, less,
+        es_table_get(t, at, "lost_p"),
+        !(p < 0.05)    ? "cost the same as far as these texts can tell"
+        : excess > 0.0 ? "cost more"
+                       : "cost less",
+        more, p);
 }
 
 static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, const int *strata,
@@ -214,12 +216,12 @@ static void tell_ranks(const es_job *job, int64_t r, const es_spearman *all,
         snprintf(inside, sizeof inside, "; inside layers %.2f (%.2f to %.2f), p = %.2g",
                  within->value, within->low, within->high, within->p);
     if (isfinite(all->value))
-        es_answer_tell(a,
-                       "Over %lld heads thinned one by one by %s, Spearman's correlation of a "
-                       "head's horizon with what that costs is %.2f (95 %% interval %.2f to %.2f, "
-                       "p = %.2g)%s.",
-                       (long long)all->count, where, all->value, all->low, all->high, all->p,
-                       inside);
+        es_answer_add_finding(
+            a,
+            "Over %lld heads thinned one by one by %s, Spearman's correlation of a "
+            "head's horizon with what that costs is %.2f (95 %% interval %.2f to %.2f, "
+            "p = %.2g)%s.",
+            (long long)all->count, where, all->value, all->low, all->high, all->p, inside);
 }
 
 /* Row r: every head in scope, and the correlation over them. */

@@ -29,26 +29,26 @@ static const es_param params[] = {
     {"concat", 0, ES_PARAM_WHOLE, "K",
      "texts of --tasks become documents of K of one label, shuffled by the seed, cut at the "
      "model's positions",
-     FIELD(concat), .min = 2, .max = 1e6, .otherwise = "each text by itself"},
+     FIELD(concat), .min = 2, .max = 1e6, .default_note = "each text by itself"},
     {"most", 0, ES_PARAM_WHOLE, "N", "texts or documents, the first N at most", FIELD(most),
-     .min = 2, .max = 1e7, .otherwise = "all of --tasks, 500 of --text"},
+     .min = 2, .max = 1e7, .default_note = "all of --tasks, 500 of --text"},
     {"least", 0, ES_PARAM_WHOLE, "N", "paragraphs of fewer tokens are left out", FIELD(least),
-     .min = 1, .max = 1e6, .standard = "32", .unit = "tokens"},
+     .min = 1, .max = 1e6, .default_value = "32", .unit = "tokens"},
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
                           "what --keep or the parts below say"),
     ES_PLAN_PARAM(downstream_params, plan),
     {"keep", 0, ES_PARAM_REALS, "GRID",
      "keys that a query keeps as shares of its text's tokens, specials included; 1 key at least",
      FIELD(keep), .min = 1e-9, .max = 1.0,
-     .otherwise = "0.5,0.25,0.125,0.0625,0.03125, unless --keys or parts of a policy say"},
+     .default_note = "0.5,0.25,0.125,0.0625,0.03125, unless --keys or parts of a policy say"},
     {"layer", 0, ES_PARAM_WHOLE, "L", "thin the heads of this layer alone, from 0", FIELD(layer),
-     .min = 0, .max = 1e6, .otherwise = "all layers"},
+     .min = 0, .max = 1e6, .default_note = "all layers"},
     {"strata", 0, ES_PARAM_FLAG, NULL,
      "also thin only the third of the heads with the smallest horizons, the middle, the largest",
      FIELD(strata)},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .aside = true},
+     FIELD(allow_trailing), .not_in_fingerprint = true},
     {0}};
 
 /* ---- inputs ---- */
@@ -95,7 +95,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
 static es_status open_texts(es_job *job, const downstream_params *p, downstream_state *s,
                             es_error *err)
 {
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     const char *path = p->tasks ? p->tasks : p->text;
     const es_task_spec spec = {.tokenizer = s->tokenizer,
                                .positions = s->config->positions,
@@ -171,7 +171,7 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
         const es_policy_spec *spec = &policies.specs[i];
         if (spec->policy == es_policy_find("full"))
             continue;
-        if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED)
+        if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED)
             return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
                            "policy %s keeps no set of keys", es_policy_name(spec->policy));
         add_rows(p, &p->keep, spec, !amounts && spec->keys == ES_POLICY_UNSET, s);
@@ -229,7 +229,7 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
     const downstream_state *s = job->state;
     const double *horizons;
     if (setting->stratum >= 0) {
-        ES_TRY(es_job_need(job, DOWNSTREAM_HORIZONS, 0, exec, &horizons, err));
+        ES_TRY(es_job_fetch(job, DOWNSTREAM_HORIZONS, 0, exec, &horizons, err));
         downstream_stratum(s, horizons, strata);
     }
     for (int64_t h = 0; h < s->heads; h++)
@@ -369,7 +369,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    const es_budget *budget = job->exec.budget;
+    const es_mem_limit *budget = job->exec.budget;
     const bool horizons = p->strata || p->ablate;
     const double cells = 8.0 * (double)(s->n_settings * s->slices * s->slice * (s->outputs + 1));
     /* of the answer: what a setting costs each text, and how much more than another */
@@ -400,7 +400,7 @@ static es_status add_stages(es_job *job, es_error *err)
     ES_TRY(es_job_stage(job,
                         &(es_stage){"horizon", .phase = "taking covariances", .noun = "horizons",
                                     .cells = p->strata || p->ablate, .rows = 1, .cols = s->heads,
-                                    .columns = columns, .tells = true, .shared = true,
+                                    .columns = columns, .reports_progress = true, .shared = true,
                                     .flops = s->work.forward, .run = run_horizons},
                         err));
     return es_job_stage(

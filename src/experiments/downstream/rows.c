@@ -34,8 +34,8 @@ static const es_column text_columns[] = {
     {"left_out", "left out", "", ES_FORMAT_COUNT,
      "texts of the file that were not asked about: too short, left over, or beyond --most"},
     {0}};
-static const es_table_spec texts_table = {"texts", text_columns, ES_VIEW("Texts", .more = true),
-                                          .record = true};
+static const es_table_spec texts_table = {"texts", text_columns,
+                                          ES_VIEW("Texts", .only_with_full = true), .record = true};
 
 /* ---- numbers ---- */
 
@@ -238,11 +238,12 @@ static void tell_full(const es_job *job, const downstream_found *full, es_answer
     char accuracy[ES_SAY_ROOM];
     if (s->lab.embed)
         return;
-    es_answer_tell(a,
-                   "With all keys the model labels %s %% of %lld %s of %.3g tokens on average "
-                   "right.",
-                   es_say_number(100.0 * full->accuracy.value, 100.0 * full->accuracy.se, accuracy),
-                   (long long)s->count, p->concat ? "documents" : "texts", tokens);
+    es_answer_add_finding(
+        a,
+        "With all keys the model labels %s %% of %lld %s of %.3g tokens on average "
+        "right.",
+        es_say_number(100.0 * full->accuracy.value, 100.0 * full->accuracy.se, accuracy),
+        (long long)s->count, p->concat ? "documents" : "texts", tokens);
 }
 
 /* "top 88.1 ± 1.1 %" of one row. */
@@ -279,7 +280,7 @@ static void tell_amount(const es_job *job, int64_t like, const downstream_found 
             say_found(s, r, &found[1 + r], first, list, sizeof list);
             first = false;
         }
-    es_answer_tell(
+    es_answer_add_finding(
         a, "With %s, %s by policy: %s.", downstream_say_keep(&s->rows[like], keep),
         s->lab.embed ? "the embedding's cosine with the full one is," : "it labels right,", list);
 }
@@ -326,29 +327,32 @@ static void tell_enough(const es_job *job, const downstream_found *found, es_ans
                      downstream_word(s, r, word), downstream_say_keep(&s->rows[r], keep));
     }
     if (*list)
-        es_answer_tell(a, "With 95 %% confidence less than %.0f points of accuracy are lost by %s.",
-                       ENOUGH, list);
+        es_answer_add_finding(
+            a, "With 95 %% confidence less than %.0f points of accuracy are lost by %s.", ENOUGH,
+            list);
     else
-        es_answer_tell(a,
-                       "Of none of these policies can it be said with 95 %% confidence that it "
-                       "loses less than %.0f points of accuracy.",
-                       ENOUGH);
+        es_answer_add_finding(
+            a,
+            "Of none of these policies can it be said with 95 %% confidence that it "
+            "loses less than %.0f points of accuracy.",
+            ENOUGH);
 }
 
 static void tell_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
     if (s->texts.cut)
-        es_answer_tell(a,
-                       "%lld of %lld texts are longer than the model's %lld positions, and were "
-                       "cut there.",
-                       (long long)s->texts.cut, (long long)s->count,
-                       (long long)s->config->positions);
+        es_answer_add_finding(
+            a,
+            "%lld of %lld texts are longer than the model's %lld positions, and were "
+            "cut there.",
+            (long long)s->texts.cut, (long long)s->count, (long long)s->config->positions);
     if ((double)s->texts.ids / (double)s->count < 64.0 && !s->lab.embed)
-        es_answer_tell(a,
-                       "Caution: the texts have %.3g tokens on average, so that 1/8 of the keys "
-                       "is a handful; --concat makes longer ones.",
-                       (double)s->texts.ids / (double)s->count);
+        es_answer_add_finding(
+            a,
+            "Caution: the texts have %.3g tokens on average, so that 1/8 of the keys "
+            "is a handful; --concat makes longer ones.",
+            (double)s->texts.ids / (double)s->count);
 }
 
 /* ---- all of it ---- */

@@ -32,13 +32,14 @@ static const es_param params[] = {
     {"keys", 0, ES_PARAM_FILE, "FILE", "keys, .npy (n, d); of their lengths only --scale makes use",
      FIELD(keys)},
     {"query", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)", FIELD(query),
-     .otherwise = "keys are the queries, each without itself", .was = "queries"},
+     .default_note = "keys are the queries, each without itself", .renamed_from = "queries"},
     {"sample", 0, ES_PARAM_WHOLE, "M", "without queries: the first M keys are taken", FIELD(sample),
-     .min = 1, .max = 1e9, .standard = "256"},
+     .min = 1, .max = 1e9, .default_value = "256"},
     {"nearest", 0, ES_PARAM_WHOLE, "K", "nearest keys that an estimate uses", FIELD(k), .min = 3,
-     .max = 1e9, .otherwise = "sqrt(n)", .was = "k"},
+     .max = 1e9, .default_note = "sqrt(n)", .renamed_from = "k"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "contexts to predict for", FIELD(n), .min = 1, .max = 1e15,
-     .increasing = true, .otherwise = "n of the keys, and 10 and 100 times that", .unit = "tokens"},
+     .increasing = true, .default_note = "n of the keys, and 10 and 100 times that",
+     .unit = "tokens"},
     {"beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature the head runs at: score = B cosine",
      FIELD(beta), .min = 1e-9, .max = 1e12},
     {"scale", 0, ES_PARAM_NUMBER, "S",
@@ -106,8 +107,8 @@ static const es_column run_columns[] = {
      "from 3 on"},
     {"statement", "in words", "", ES_FORMAT_TEXT},
     {0}};
-static const es_table_spec run_table = {"runs", run_columns, ES_VIEW("As it runs", .more = true),
-                                        .record = true};
+static const es_table_spec run_table = {
+    "runs", run_columns, ES_VIEW("As it runs", .only_with_full = true), .record = true};
 
 static const es_column scan_columns[] = {
     {"k", "k", "keys", ES_FORMAT_COUNT},
@@ -119,7 +120,7 @@ static const es_table_spec scan_table = {
     ES_VIEW("Does it depend on k?", NULL,
             "An exponent that keeps changing with k is not one: the keys have structure at every "
             "distance.",
-            .more = true),
+            .only_with_full = true),
     .keys = "k"};
 
 /* ---- what is asked ---- */
@@ -433,19 +434,21 @@ static void tell_exponent(es_answer *a, const es_exponent *e, const es_exponent_
     const long long queries = pool->queries;
     char alpha[ES_FORMAT_ROOM], dimension[ES_FORMAT_ROOM];
     if (most > 2.0 * least) {
-        es_answer_tell(a,
-                       "These keys have no local exponent: estimates of alpha from the same keys "
-                       "run from %.3g to %.3g, more than a factor of 2 apart.",
-                       least, most);
+        es_answer_add_finding(
+            a,
+            "These keys have no local exponent: estimates of alpha from the same keys "
+            "run from %.3g to %.3g, more than a factor of 2 apart.",
+            least, most);
         return;
     }
     es_format_number(ES_FORMAT_REAL, e->alpha, e->alpha_se, alpha, sizeof alpha);
     es_format_number(ES_FORMAT_REAL, 2.0 * e->alpha, 2.0 * e->alpha_se, dimension,
                      sizeof dimension);
-    es_answer_tell(a,
-                   "The local exponent is alpha = %s: near a query the keys lie as on a surface of "
-                   "dimension %s (%lld nearest keys, %lld %s).",
-                   alpha, dimension, (long long)e->k, queries, queries == 1 ? "query" : "queries");
+    es_answer_add_finding(
+        a,
+        "The local exponent is alpha = %s: near a query the keys lie as on a surface of "
+        "dimension %s (%lld nearest keys, %lld %s).",
+        alpha, dimension, (long long)e->k, queries, queries == 1 ? "query" : "queries");
 }
 
 /* ---- all of it ---- */
@@ -486,7 +489,7 @@ static void caution_far(const es_grid *n, double keys, es_answer *a)
 {
     const double most = n->count ? n->reals[n->count - 1] : keys;
     if (most > 100.0 * keys)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "Caution: n up to %.8g is more than 100 times the %.0f keys: rows of the law "
             "there extrapolate to distances from a query at which there was no key.",
@@ -512,10 +515,11 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
     ES_TRY(put_freezing(&h, e, beta, t, &found));
     say_frozen(&found.frozen, from, sizeof from);
     if (isnan(beta)) {
-        es_answer_tell(a,
-                       "Attention over these %lld keys is averaging (100 keys or more share the "
-                       "weight) below beta = %.3g and single-key (fewer than 2 do) from %s.",
-                       (long long)s->keys.rows, found.averages.value, from);
+        es_answer_add_finding(
+            a,
+            "Attention over these %lld keys is averaging (100 keys or more share the "
+            "weight) below beta = %.3g and single-key (fewer than 2 do) from %s.",
+            (long long)s->keys.rows, found.averages.value, from);
         caution_far(&p->n, (double)s->keys.rows, a);
         return ES_OK;
     }
@@ -524,9 +528,9 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
              "attention is single-key from %s",
              es_say_size(beta, runs), sharing(es_table_get(t, 0, "ess"), keys),
              (long long)s->keys.rows, es_table_get(t, 0, "top_weight"), from);
-    es_answer_tell(a, "A%s.%s", statement + 1,
-                   unit ? " All vectors count as equally long here; --scale takes the real scores."
-                        : "");
+    es_answer_add_finding(
+        a, "A%s.%s", statement + 1,
+        unit ? " All vectors count as equally long here; --scale takes the real scores." : "");
     caution_far(&p->n, (double)s->keys.rows, a);
     return put_run(&h, e, beta, found.says_frozen, statement, a);
 }

@@ -339,7 +339,7 @@ es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64
     j.chunks = (j.o.replicates + CHUNK - 1) / CHUNK;
     if (j.o.dim == 1)
         return es_parallel_run(exec, j.chunks * count, draw_extremes, &j, err);
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     j.each = hull_scratch(j.o.dim, j.o.directions);
     ES_TRY(es_mem_array(budget, es_parallel_threads(exec, j.o.replicates), j.each,
                         sizeof *j.scratch, "directions", (void **)&j.scratch, err));
@@ -373,7 +373,7 @@ es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t 
         return es_fail(err, ES_E_ARGUMENT, "hardmax.null", "", "opts, n or rows is NULL");
     job j = {.o = complete(opts), .n = n, .count = count};
     ES_TRY(check_job(&j, err));
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     ES_TRY(es_mem_array(budget, j.o.replicates, count, sizeof *j.draws, "replicates",
                         (void **)&j.draws, err));
     const es_status status = es_hardmax_sample(opts, n, count, j.draws, err);

@@ -22,21 +22,21 @@ static const char *const queries_names[] = {"population", "self", NULL};
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "tokens. Up to 1e18 in one dimension, 1e7 in several",
      FIELD(n), .min = 1, .max = 1e18, .increasing = true,
-     .otherwise = "10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions",
+     .default_note = "10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions",
      .unit = "tokens"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples", FIELD(replicates), .min = 1,
-     .max = 1e8, .otherwise = "10000; 200 in several dimensions"},
+     .max = 1e8, .default_note = "10000; 200 in several dimensions"},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a token", FIELD(dim), .min = 1, .max = 64,
-     .standard = "1", .alias = "d"},
+     .default_value = "1", .alias = "d"},
     {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate", FIELD(sigma),
-     .min = 1e-100, .max = 1e100, .standard = "1"},
+     .min = 1e-100, .max = 1e100, .default_value = "1"},
     {"queries", 0, ES_PARAM_CHOICE, "WHICH",
      "population: infinitely many, of the tokens' law; self: the tokens themselves, in one "
      "dimension",
-     FIELD(queries), .choices = queries_names, .standard = "population"},
+     FIELD(queries), .choices = queries_names, .default_value = "population"},
     {"directions", 0, ES_PARAM_WHOLE, "M",
      "in several dimensions: random directions that stand for all", FIELD(directions), .min = 2,
-     .max = 65536, .standard = "256"},
+     .max = 65536, .default_value = "256"},
     {0}};
 
 static const es_column columns[] = {
@@ -164,13 +164,13 @@ static es_status open_study(es_job *job, es_error *err)
                              .rows = 1,
                              .cols = AVERAGES,
                              .columns = average_names,
-                             .tells = true,
+                             .reports_progress = true,
                              .flops = flops_of(p),
                              .run = run_size};
     const es_stage each_sample = {"replicate",           .phase = "drawing tokens",
                                   .noun = "replicates",  .cells = p->replicates,
                                   .rows = p->n.count,    .cols = DRAWN,
-                                  .columns = draw_names, .alone = true,
+                                  .columns = draw_names, .one_thread_per_cell = true,
                                   .flops = flops_of(p),  .run = run_replicate};
     return es_job_stage(job, p->dim > 1 ? &each_sample : &each_n, err);
 }
@@ -239,13 +239,13 @@ static void tell(es_answer *a, const es_table *t)
         snprintf(rest, sizeof rest,
                  " Its root mean square is %s, whose leading term for large n is %.3g.",
                  es_say_number(rms, es_table_get(t, last, "rms_se"), left), leading);
-    es_answer_tell(a,
-                   "At n = %s the mean output still has size %s, though its limit is 0: "
-                   "convergence is logarithmic.%s",
-                   es_say_size(es_table_get(t, last, "n"), size),
-                   es_say_number(es_table_get(t, last, "mean_abs"),
-                                 es_table_get(t, last, "mean_abs_se"), left),
-                   rest);
+    es_answer_add_finding(a,
+                          "At n = %s the mean output still has size %s, though its limit is 0: "
+                          "convergence is logarithmic.%s",
+                          es_say_size(es_table_get(t, last, "n"), size),
+                          es_say_number(es_table_get(t, last, "mean_abs"),
+                                        es_table_get(t, last, "mean_abs_se"), left),
+                          rest);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)

@@ -102,7 +102,7 @@ static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *
 static es_status run_job(job *j, int64_t count, es_error *err)
 {
     const es_exec *exec = j->o.exec;
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     const int64_t d = j->o.law->dim;
     es_status status = es_sampler_new(j->o.law, budget, &j->sampler, err);
     j->each = j->o.n * d + j->betas * j->m * (d + 1);
@@ -183,7 +183,7 @@ es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_
     ES_TRY(check_dim(n, dim, err));
     if (!(beta > 0.0 && isfinite(beta)))
         return es_fail(err, ES_E_RANGE, "heat.beta", "a positive number", "beta is %g", beta);
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     double *out;
     ES_TRY(es_mem_array(budget, n, dim, sizeof *out, "particles", (void **)&out, err));
     const es_view tokens = es_view_f64(x, n, dim);
@@ -223,7 +223,7 @@ static int64_t nearest_of(const double *x, const double *p, int64_t d, const int
 }
 
 es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
-                              es_budget *budget, es_heat_clusters *out, es_error *err)
+                              es_mem_limit *budget, es_heat_clusters *out, es_error *err)
 {
     if (!x || !out)
         return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or out is NULL");

@@ -75,7 +75,7 @@ typedef struct es_heat_clusters {
  *  @return : ES_OK; ES_E_ARGUMENT; ES_E_RANGE for dim outside [2, 64], n < 1 or an angle outside
  * (0, pi]; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
-                              es_budget *budget, es_heat_clusters *out, es_error *err);
+                              es_mem_limit *budget, es_heat_clusters *out, es_error *err);
 
 /*! es_heat_histogram() : density of particles x (n, dim) relative to the uniform law, density
  * (bins). dim 2: by the angle from -pi to pi, 0 along the first axis. dim > 2: by the cosine with

@@ -49,8 +49,8 @@ static double length_of_mean(const double *x, int64_t n, int64_t d)
 }
 
 /* What a step left of x, for every bin: out (bins, NUMBERS). */
-static es_status look_at(const heat_params *p, const double *x, es_budget *budget, double *density,
-                         double *out, es_error *err)
+static es_status look_at(const heat_params *p, const double *x, es_mem_limit *budget,
+                         double *density, double *out, es_error *err)
 {
     es_heat_clusters found;
     ES_TRY(es_heat_histogram(x, p->particles, p->dim, p->bins, density, err));
@@ -112,7 +112,7 @@ es_status heat_particle_stage(es_job *job, es_error *err)
         job,
         &(es_stage){"particles", .phase = "moving particles", .noun = "sets of particles",
                     .cells = p->particles ? p->sets : 0, .rows = (p->steps + 1) * p->bins,
-                    .cols = NUMBERS, .columns = particle_numbers, .tells = true,
+                    .cols = NUMBERS, .columns = particle_numbers, .reports_progress = true,
                     .flops = set_flops(p), .run = run_particles},
         err);
 }
@@ -177,7 +177,8 @@ static const es_column profile_columns[] = {
     {0}};
 static const es_table_spec profile_table = {
     "profile", profile_columns,
-    ES_VIEW("Density of the particles, relative to the uniform law", .more = true), .keys = "low"};
+    ES_VIEW("Density of the particles, relative to the uniform law", .only_with_full = true),
+    .keys = "low"};
 
 /* ---- the answer ---- */
 
@@ -257,13 +258,14 @@ static void tell_mean(es_answer *a, const flow *f)
     int64_t smooth = 0; /* the last step at which heat has a value */
     while (smooth < last && !isnan(heat_of(f, smooth + 1)))
         smooth++;
-    es_answer_tell(a,
-                   "At time %.3g the mean of %lld particles has length %.3g, where backward heat "
-                   "makes %.3g of it; after all %lld steps it is %.3g, and the fullest bin holds "
-                   "%.3g times what the uniform law would.",
-                   (double)smooth / f->p->step_beta, (long long)f->p->particles,
-                   mean_of(f, smooth, 0, LENGTH).value, heat_of(f, smooth), (long long)last,
-                   mean_of(f, last, 0, LENGTH).value, es_table_get(f->steps, last, "highest"));
+    es_answer_add_finding(
+        a,
+        "At time %.3g the mean of %lld particles has length %.3g, where backward heat "
+        "makes %.3g of it; after all %lld steps it is %.3g, and the fullest bin holds "
+        "%.3g times what the uniform law would.",
+        (double)smooth / f->p->step_beta, (long long)f->p->particles,
+        mean_of(f, smooth, 0, LENGTH).value, heat_of(f, smooth), (long long)last,
+        mean_of(f, last, 0, LENGTH).value, es_table_get(f->steps, last, "highest"));
 }
 
 /* Did every set end with one cluster? Then since when. */
@@ -284,16 +286,16 @@ static void tell_clusters(es_answer *a, const flow *f)
         const es_measured count = mean_of(f, at[i], 0, CLUSTERS);
         es_say_number(count.value, count.se, said[i]);
     }
-    es_answer_tell(a,
-                   "From %lld particles, mean of %lld sets: %s clusters at first, %s at step "
-                   "%lld, %s at step %lld, counted at an angle of %.3g; the largest then holds "
-                   "%.3g %% of the particles.",
-                   (long long)p->particles, (long long)p->sets, said[0], said[1], (long long)at[1],
-                   said[2], (long long)at[2], p->cluster_angle,
-                   100.0 * mean_of(f, p->steps, 0, LARGEST).value);
+    es_answer_add_finding(
+        a,
+        "From %lld particles, mean of %lld sets: %s clusters at first, %s at step "
+        "%lld, %s at step %lld, counted at an angle of %.3g; the largest then holds "
+        "%.3g %% of the particles.",
+        (long long)p->particles, (long long)p->sets, said[0], said[1], (long long)at[1], said[2],
+        (long long)at[2], p->cluster_angle, 100.0 * mean_of(f, p->steps, 0, LARGEST).value);
     if (one <= p->steps && one > 0)
-        es_answer_tell(a, "All sets are one cluster from step %lld, time %.3g, on.", (long long)one,
-                       (double)one / p->step_beta);
+        es_answer_add_finding(a, "All sets are one cluster from step %lld, time %.3g, on.",
+                              (long long)one, (double)one / p->step_beta);
 }
 
 /* Waves that grow out of a uniform density; another has its own. */
@@ -304,7 +306,7 @@ static es_status tell_waves(es_answer *a, const heat_params *p, es_error *err)
         return ES_OK;
     ES_TRY(es_heat_fastest(p->dim, p->step_beta, &degree, NULL, err));
     es_answer_count(a, "fastest_degree", degree);
-    es_answer_tell(
+    es_answer_add_finding(
         a, "Out of a uniform density harmonics of degree %lld grow fastest%s [heuristic].",
         (long long)degree, p->dim == 2 ? ": about so many clusters should be seen first" : "");
     return ES_OK;

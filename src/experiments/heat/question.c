@@ -28,37 +28,38 @@ enum { KEYS = ES_EXPERIMENT_HEAT, QUERIES = ES_EXPERIMENT_HEAT + 1 };
 static const es_param params[] = {
     {"key-law", 0, ES_PARAM_CHOICE, "LAW",
      "density of the keys: uniform; vmf, around the first axis; mixture of vmf", FIELD(keys),
-     .choices = heat_keys, .standard = "mixture", .was = "keys"},
+     .choices = heat_keys, .default_value = "mixture", .renamed_from = "keys"},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions; the sphere is S^(D-1), 2 is the circle",
-     FIELD(dim), .min = 2, .max = ES_HEAT_MOST_DIM, .standard = "2", .alias = "d"},
+     FIELD(dim), .min = 2, .max = ES_HEAT_MOST_DIM, .default_value = "2", .alias = "d"},
     {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of each mode", FIELD(kappa), .min = 0.0,
-     .max = 1e6, .standard = "2"},
+     .max = 1e6, .default_value = "2"},
     {"modes", 0, ES_PARAM_FILE, "FILE",
      "directions of the modes of a mixture, .npy (parts, d), of equal weight", FIELD(modes),
-     .otherwise = "the first axis with weight 0.6, and 120 degrees from it with 0.4"},
+     .default_note = "the first axis with weight 0.6, and 120 degrees from it with 0.4"},
     {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures", FIELD(beta), .min = 1e-3,
-     .max = 1e9, .increasing = true, .standard = "10..1000*5"},
+     .max = 1e9, .increasing = true, .default_value = "10..1000*5"},
     {"n", 'n', ES_PARAM_WHOLE, "N", "keys of a replicate", FIELD(n), .min = 2, .max = 1e7,
-     .standard = "100000", .unit = "keys"},
+     .default_value = "100000", .unit = "keys"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "uniform queries, the same for all", FIELD(queries),
-     .min = 1, .max = 100000, .standard = "16", .was = "queries"},
+     .min = 1, .max = 100000, .default_value = "16", .renamed_from = "queries"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R",
      "independent sets of keys; 0: infinitely many keys alone", FIELD(replicates), .min = 0,
-     .max = 1e6, .standard = "8"},
+     .max = 1e6, .default_value = "8"},
     {"particles", 0, ES_PARAM_WHOLE, "N",
      "also let N tokens of this law move by their own attention", FIELD(particles), .min = 1,
-     .max = 1e6, .otherwise = "none"},
+     .max = 1e6, .default_note = "none"},
     {"steps", 0, ES_PARAM_WHOLE, "S", "of the particles", FIELD(steps), .min = 1, .max = 1e5,
-     .standard = "20"},
+     .default_value = "20"},
     {"step-beta", 0, ES_PARAM_NUMBER, "B", "inverse temperature of the particles", FIELD(step_beta),
-     .min = 1e-3, .max = 1e9, .standard = "40"},
+     .min = 1e-3, .max = 1e9, .default_value = "40"},
     {"particle-sets", 0, ES_PARAM_WHOLE, "R", "independent sets of particles", FIELD(sets),
-     .min = 1, .max = 1e5, .standard = "8"},
+     .min = 1, .max = 1e5, .default_value = "8"},
     {"cluster-angle", 0, ES_PARAM_NUMBER, "RAD",
      "clusters of particles are counted by members that are farther apart than this",
-     FIELD(cluster_angle), .min = 1e-6, .max = 3.141592653589793, .otherwise = "1/sqrt(step-beta)"},
+     FIELD(cluster_angle), .min = 1e-6, .max = 3.141592653589793,
+     .default_note = "1/sqrt(step-beta)"},
     {"bins", 0, ES_PARAM_WHOLE, "N", "of the particles' density", FIELD(bins), .min = 1,
-     .max = 10000, .standard = "24"},
+     .max = 10000, .default_value = "24"},
     {0}};
 
 /* ---- the density ---- */
@@ -142,8 +143,8 @@ static es_status open_study(es_job *job, es_error *err)
                                     .noun = "blocks of 16 replicates",
                                     .cells = (p->replicates + HEAT_BLOCK - 1) / HEAT_BLOCK,
                                     .rows = HEAT_BLOCK * p->beta.count, .cols = DRAW_NUMBERS,
-                                    .columns = draw_columns, .tells = true, .flops = block_flops(p),
-                                    .run = run_block},
+                                    .columns = draw_columns, .reports_progress = true,
+                                    .flops = block_flops(p), .run = run_block},
                         err));
     return heat_particle_stage(job, err);
 }
@@ -263,7 +264,7 @@ static void tell_bias(es_answer *a, const heat_params *p, const heat_state *s,
     }
     if (isnan(s->finite[biased].slope))
         return;
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "Because few keys share a weight the slope is biased by %+.2g at beta = %.3g, "
         "where 1/E sum w^2 is %.3g keys: %lld keys give %.4g on average, infinitely many "
@@ -272,10 +273,10 @@ static void tell_bias(es_answer *a, const heat_params *p, const heat_state *s,
         1.0 / s->finite[biased].squares, (long long)p->n, s->finite[biased].slope,
         s->exact[biased].slope);
     if (rows[far].se.slope > 0.0)
-        es_answer_tell(a,
-                       "The measured slopes are at most %.2g standard errors from those "
-                       "averages.",
-                       distance(s, rows, far));
+        es_answer_add_finding(a,
+                              "The measured slopes are at most %.2g standard errors from those "
+                              "averages.",
+                              distance(s, rows, far));
 }
 
 /* Backward heat is seen between two errors: beta must be large for the limit, and then a query sees
@@ -295,10 +296,11 @@ static void tell_measured(es_answer *a, const heat_params *p, const heat_state *
     }
     es_format_number(ES_FORMAT_REAL, rows[best].mean.slope, rows[best].se.slope, slope,
                      sizeof slope);
-    es_answer_tell(a,
-                   "The slope of beta times the drift on grad log f is %s at beta = %.3g, with "
-                   "%lld keys; infinitely many give %.4g, backward heat is 1.",
-                   slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
+    es_answer_add_finding(
+        a,
+        "The slope of beta times the drift on grad log f is %s at beta = %.3g, with "
+        "%lld keys; infinitely many give %.4g, backward heat is 1.",
+        slope, p->beta.reals[best], (long long)p->n, s->exact[best].slope);
     tell_bias(a, p, s, rows);
 }
 
@@ -306,19 +308,22 @@ static void tell_exact(es_answer *a, const heat_params *p, const heat_state *s)
 {
     const int64_t last = p->beta.count - 1;
     if (isnan(s->exact[last].slope)) {
-        es_answer_tell(a,
-                       "The density is uniform and nothing drifts: |beta drift| is %.2g with "
-                       "infinitely many keys.",
-                       s->exact[last].error);
+        es_answer_add_finding(
+            a,
+            "The density is uniform and nothing drifts: |beta drift| is %.2g with "
+            "infinitely many keys.",
+            s->exact[last].error);
         return;
     }
-    es_answer_tell(a,
-                   "With infinitely many keys the slope of beta times the drift on grad log f is "
-                   "%.4g at beta = %.3g; backward heat is 1.",
-                   s->exact[last].slope, p->beta.reals[last]);
+    es_answer_add_finding(
+        a,
+        "With infinitely many keys the slope of beta times the drift on grad log f is "
+        "%.4g at beta = %.3g; backward heat is 1.",
+        s->exact[last].slope, p->beta.reals[last]);
     if (last)
-        es_answer_tell(a, "Its distance from grad log f falls like beta^-%.3g there; theory: -1.",
-                       rate_at(p, s, last));
+        es_answer_add_finding(
+            a, "Its distance from grad log f falls like beta^-%.3g there; theory: -1.",
+            rate_at(p, s, last));
 }
 
 /* ---- all of it ---- */

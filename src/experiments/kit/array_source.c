@@ -64,8 +64,8 @@ static es_status find_tensor(const source *s, es_st **st, const es_st_tensor **t
 }
 
 /* Shape and dtype into *info, or all of it into *array. */
-static es_status read_tensor(const source *s, es_budget *budget, es_npy_info *info, es_array *array,
-                             es_error *err)
+static es_status read_tensor(const source *s, es_mem_limit *budget, es_npy_info *info,
+                             es_array *array, es_error *err)
 {
     es_st *st = NULL;
     const es_st_tensor *tensor;
@@ -88,7 +88,7 @@ es_status es_source_inspect(const char *name, bool bf16, es_npy_info *out, es_er
     return status;
 }
 
-es_status es_source_load(const char *name, bool bf16, es_budget *budget, es_array *out,
+es_status es_source_load(const char *name, bool bf16, es_mem_limit *budget, es_array *out,
                          es_error *err)
 {
     source s;

@@ -11,7 +11,7 @@
  * With `bf16` two-byte items of a .npy file are bfloat16. @return : as es_npy_inspect_as(),
  *  es_npy_load_as(), es_st_open(); ES_E_ARGUMENT (input.tensor) naming the tensors there are. */
 es_status es_source_inspect(const char *name, bool bf16, es_npy_info *out, es_error *err);
-es_status es_source_load(const char *name, bool bf16, es_budget *budget, es_array *out,
+es_status es_source_load(const char *name, bool bf16, es_mem_limit *budget, es_array *out,
                          es_error *err);
 
 #endif

@@ -161,7 +161,7 @@ static es_status add_policy(const es_policy_params *asked, const es_policy_spec 
                             int64_t n, es_policies *out, es_error *err)
 {
     const bool full = own->policy == es_policy_find("full");
-    const bool measured = es_policy_needs(own->policy) & ES_POLICY_MEASURED;
+    const bool measured = es_policy_inputs(own->policy) & ES_POLICY_MEASURED;
     const int64_t grid = full ? 0 : asked->keys.count;
     for (int64_t k = 0; k < (grid ? grid : 1); k++) {
         es_policy_spec *spec = &out->specs[out->count++];
@@ -223,7 +223,7 @@ void es_policy_put(const es_policy_spec *spec, es_table *table, int64_t row)
     es_table_text(table, row, "policy", es_policy_word(spec, word));
     if (spec->keys >= 0)
         es_table_count(table, row, "keys", spec->keys);
-    if (es_policy_needs(spec->policy) & ES_POLICY_CHANCE)
+    if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE)
         es_table_text(table, row, "correction", es_policy_corrects(spec) ? "inverse" : "none");
 }
 
@@ -240,5 +240,5 @@ bool es_policy_rolls(const es_policy_spec *spec)
 {
     const unsigned has = es_policy_parts(spec->policy);
     const unsigned others = has & ~(unsigned)(ES_PART_WINDOW | ES_PART_SINKS);
-    return es_policy_needs(spec->policy) == 0 && (others == 0 || has == ES_PART_SPAN);
+    return es_policy_inputs(spec->policy) == 0 && (others == 0 || has == ES_PART_SPAN);
 }

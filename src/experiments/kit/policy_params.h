@@ -36,10 +36,10 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
     {"window", 0, ES_PARAM_WHOLE, "W",                                                             \
      "keys j with |i - j| <= W are kept; in a causal model the last W, the query's own included",  \
      .field = offsetof(type, policy.window), .min = 0, .max = 1e12, .unit = "keys",                \
-     .otherwise = "what --keys leaves"},                                                           \
+     .default_note = "what --keys leaves"},                                                           \
     {"sinks", 0, ES_PARAM_WHOLE, "G", "the first G keys are kept",                                 \
      .field = offsetof(type, policy.sinks), .min = 0, .max = 1e12, .unit = "keys",                 \
-     .otherwise = "what the policy is published with"},                                            \
+     .default_note = "what the policy is published with"},                                            \
     ES_POLICY_PART_PARAMS(type, policy)
 /* The same in two lists, for a study whose --window and --sinks are its own; it sets these members
  * before es_policies_make(). */
@@ -48,22 +48,22 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
      "policies, with commas between them: full, random, retention, window, stream, bigbird, "      \
      "longformer, top, top-random, heavy, observe, strided, local, linformer, limit; NAME+inverse "\
      "and NAME+none say for one of them what --correction says, NAME+with draws with replacement", \
-     .field = offsetof(type, policy.names), .standard = standard_names},                           \
+     .field = offsetof(type, policy.names), .default_value = standard_names},                           \
     {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
      .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \
-     .increasing = true, .otherwise = standard_keys}
+     .increasing = true, .default_note = standard_keys}
 #define ES_POLICY_PART_PARAMS(type, policy)                                                        \
     {"random", 0, ES_PARAM_WHOLE, "R", "keys that are kept by chance",                             \
      .field = offsetof(type, policy.random), .min = 0, .max = 1e12, .unit = "keys",                \
-     .otherwise = "what --keys leaves"},                                                           \
+     .default_note = "what --keys leaves"},                                                           \
     {"span", 0, ES_PARAM_WHOLE, "N",                                                               \
      "keys of a block (local), between two keys (strided), queries that are observed (observe)",   \
      .field = offsetof(type, policy.span), .min = 1, .max = 1e12,                                  \
-     .otherwise = "what the policy is published with"},                                            \
+     .default_note = "what the policy is published with"},                                            \
     {"correction", 0, ES_PARAM_CHOICE, "HOW",                                                      \
      "factor on keys kept by chance: none, or inverse, one by the probability that they are kept", \
      .field = offsetof(type, policy.correction), .choices = es_policy_corrections,                 \
-     .otherwise = "as the policy is published"},                                                   \
+     .default_note = "as the policy is published"},                                                   \
     {"with-replacement", 0, ES_PARAM_FLAG, NULL, "a key may be drawn more than once",              \
      .field = offsetof(type, policy.with_replacement)}
 /* clang-format on */

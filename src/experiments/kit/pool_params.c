@@ -253,8 +253,8 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
     return size_pools(job, asked, pools, err);
 }
 
-es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_budget *budget, es_blocks *out,
-                          es_error *err)
+es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_mem_limit *budget,
+                          es_blocks *out, es_error *err)
 {
     const es_pool_spec spec = spec_of(pools, &pools->domains[domain]);
     es_pool_text text;
@@ -325,7 +325,7 @@ static const es_column pool_columns[] = {
      "of the text's stretches of 16 tokens that stood before in the same words"},
     {0}};
 static const es_table_spec pools_table = {
-    "pools", pool_columns, ES_VIEW("Text that was read", .more = true), .keys = "domain"};
+    "pools", pool_columns, ES_VIEW("Text that was read", .only_with_full = true), .keys = "domain"};
 
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
@@ -367,10 +367,10 @@ static void tell_pools(const es_pools *p, es_answer *a)
         repeats += p->cost.parts[i].repeats;
     }
     if (p->n_parts)
-        es_answer_tell(a, "The text is a mixture, by tokens: %s%s.", parts,
-                       repeats ? "; a part was read more than once" : "");
+        es_answer_add_finding(a, "The text is a mixture, by tokens: %s%s.", parts,
+                              repeats ? "; a part was read more than once" : "");
     if (p->asked->shuffle)
-        es_answer_tell(
+        es_answer_add_finding(
             a, "The text is not as it was: its %ss changed places before the model read it.",
             es_pool_shuffles[p->asked->shuffle]);
 }
@@ -422,12 +422,13 @@ void es_pools_unreadable(const es_pools *pools, es_answer *answer)
     for (int64_t i = 0; i < pools->n_domains; i++) {
         const es_domain *d = &pools->domains[i];
         if (unknown_of(&d->text) > MOST_UNKNOWN)
-            es_answer_tell(answer,
-                           "Caution: %.3g %% of the text%s is unknown to this model's tokenizer "
-                           "(%lld of %lld tokens are [UNK]); what follows describes copies of one "
-                           "token, not the text.",
-                           100.0 * unknown_of(&d->text), of_domain(pools, d, of),
-                           (long long)d->text.unknown, (long long)d->text.tokens);
+            es_answer_add_finding(
+                answer,
+                "Caution: %.3g %% of the text%s is unknown to this model's tokenizer "
+                "(%lld of %lld tokens are [UNK]); what follows describes copies of one "
+                "token, not the text.",
+                100.0 * unknown_of(&d->text), of_domain(pools, d, of), (long long)d->text.unknown,
+                (long long)d->text.tokens);
     }
 }
 
@@ -438,22 +439,25 @@ static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
     char of[ES_SAY_ROOM], fresh[ES_SAY_ROOM];
     of_domain(p, d, of);
     if (unknown_of(t) > SOME_UNKNOWN && unknown_of(t) <= MOST_UNKNOWN)
-        es_answer_tell(a,
-                       "Caution: %.3g %% of the text%s is unknown to this model's tokenizer (%lld "
-                       "of %lld tokens are [UNK]).",
-                       100.0 * unknown_of(t), of, (long long)t->unknown, (long long)t->tokens);
+        es_answer_add_finding(
+            a,
+            "Caution: %.3g %% of the text%s is unknown to this model's tokenizer (%lld "
+            "of %lld tokens are [UNK]).",
+            100.0 * unknown_of(t), of, (long long)t->unknown, (long long)t->tokens);
     if (t->repeated > MUCH_REPEATED)
-        es_answer_tell(a,
-                       "Caution: %.3g %% of the text%s stood before in the same words (stretches "
-                       "of %d tokens): its %lld tokens are worth about %s of new text, and numbers "
-                       "are those of this pool.",
-                       100.0 * t->repeated, of, ES_TEXT_STRETCH, (long long)t->tokens,
-                       es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));
+        es_answer_add_finding(
+            a,
+            "Caution: %.3g %% of the text%s stood before in the same words (stretches "
+            "of %d tokens): its %lld tokens are worth about %s of new text, and numbers "
+            "are those of this pool.",
+            100.0 * t->repeated, of, ES_TEXT_STRETCH, (long long)t->tokens,
+            es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));
     if (rows < FEW_TOKENS)
-        es_answer_tell(a,
-                       "Caution: %lld tokens of the text%s were read: numbers describe these, and "
-                       "say little about more text of the kind; take %d or more.",
-                       rows, of, 10 * FEW_TOKENS);
+        es_answer_add_finding(
+            a,
+            "Caution: %lld tokens of the text%s were read: numbers describe these, and "
+            "say little about more text of the kind; take %d or more.",
+            rows, of, 10 * FEW_TOKENS);
 }
 
 void es_pools_caution(const es_pools *pools, es_answer *answer)
@@ -508,7 +512,7 @@ static es_status build_all(es_job *job, es_pools *p, es_error *err)
 
 es_status es_pools_build(es_job *job, es_pools *pools, es_error *err)
 {
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     const double held = pools->cost.held_bytes;
     if (budget && budget->limit)
         budget->limit = (double)budget->limit > held ? budget->limit - (size_t)held : 1;

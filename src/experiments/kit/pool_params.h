@@ -40,15 +40,15 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
     {"blocks-from", 0, ES_PARAM_CHOICE, "even|start",                                              \
      "which blocks of a text that has more: evenly from all of it, or from its start. Neighbours "  \
      "are alike, so that errors over blocks from the start are too small",                         \
-     .field = offsetof(type, member), .choices = es_pool_froms, .standard = "even"}
+     .field = offsetof(type, member), .choices = es_pool_froms, .default_value = "even"}
 
 /* What is done with text that is no UTF-8, for an int `member` of struct `type`. */
 #define ES_INVALID_PARAM(type, member)                                                             \
     {"invalid", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "bytes of a text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they are " \
      "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",                     \
-     .field = offsetof(type, member), .choices = es_text_invalids, .standard = "replace",          \
-     .aside = true}
+     .field = offsetof(type, member), .choices = es_text_invalids, .default_value = "replace",          \
+     .not_in_fingerprint = true}
 
 /* Rows of a parameter list for member `pool` of struct `type`. */
 #define ES_POOL_PARAMS(type, pool)                                                                 \
@@ -66,29 +66,29 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
      .field = offsetof(type, pool.mix), .several = true},                                          \
     {"pool", 0, ES_PARAM_WHOLE, "N", "tokens of text, specials included, of each domain",          \
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
-     .otherwise = "all there are, or what the shortest domain has, at most 100000"},               \
+     .default_note = "all there are, or what the shortest domain has, at most 100000"},               \
     {"block", 0, ES_PARAM_WHOLE, "N",                                                              \
      "tokens that the model reads at a time, specials included",                                   \
      .field = offsetof(type, pool.block), .min = 2, .max = 1e9, .unit = "tokens",                  \
-     .otherwise = "as many as it can; 2048 at most if it is causal"},                            \
+     .default_note = "as many as it can; 2048 at most if it is causal"},                            \
     ES_BLOCKS_FROM_PARAM(type, pool.from),                                                         \
     {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \
-     .field = offsetof(type, pool.special), .choices = es_pool_special, .standard = "keep"},       \
+     .field = offsetof(type, pool.special), .choices = es_pool_special, .default_value = "keep"},       \
     {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",\
      .field = offsetof(type, pool.repeat)},                                                        \
     {"shuffle", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "words, sentences or blocks of what is read change places before the model reads it: a control "\
      "for what the order of the text does",                                                        \
-     .field = offsetof(type, pool.shuffle), .choices = es_pool_shuffles, .standard = "none"},      \
+     .field = offsetof(type, pool.shuffle), .choices = es_pool_shuffles, .default_value = "none"},      \
     {"store", 0, ES_PARAM_CHOICE, "f32|f16", "numbers of the pool on disk",                        \
      .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \
-     .otherwise = "f32, or f16 where that takes more than 4 GiB"},                                 \
+     .default_note = "f32, or f16 where that takes more than 4 GiB"},                                 \
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",                                                        \
      "keep the pool here, and take it from here if it is there",                                   \
-     .field = offsetof(type, pool.folder), .otherwise = "a temporary folder"},                     \
+     .field = offsetof(type, pool.folder), .default_note = "a temporary folder"},                     \
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",\
-     .field = offsetof(type, pool.allow_trailing), .aside = true},                                 \
+     .field = offsetof(type, pool.allow_trailing), .not_in_fingerprint = true},                                 \
     ES_INVALID_PARAM(type, pool.invalid)
 /* clang-format on */
 
@@ -136,8 +136,8 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err);
 
 /*! es_pools_blocks() : the text of a domain, cut into the blocks that its pool is made of.
  *  es_blocks_free(). @return : as es_blocks_read(). */
-es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_budget *budget, es_blocks *out,
-                          es_error *err);
+es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_mem_limit *budget,
+                          es_blocks *out, es_error *err);
 
 /*! es_pools_name() : column "domain" of a row, where there are several. */
 void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row);

@@ -23,30 +23,30 @@ typedef struct es_law_params {
 #define ES_LAW_DIM_PARAM(type, law)                                                                \
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimension of a token",                                      \
      .field = offsetof(type, law.dim), .min = 1, .max = 4096, .alias = "d",                        \
-     .otherwise = "what the files say"}
+     .default_note = "what the files say"}
 #define ES_LAW_RHO_PARAM(type, law)                                                                \
     {"rho", 0, ES_PARAM_NUMBER, "RHO", "the same as --cov with RHO times the identity",            \
-     .field = offsetof(type, law.rho), .min = 1e-150, .max = 1e150, .standard = "1"}
+     .field = offsetof(type, law.rho), .min = 1e-150, .max = 1e150, .default_value = "1"}
 
 /* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
 #define ES_LAW_PARAMS(type, law, standard_law)                                                     \
     {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
      "law of the tokens; mixture: of Gaussians; empirical: --points",                              \
-     .field = offsetof(type, law.kind), .choices = es_law_names, .standard = standard_law},        \
+     .field = offsetof(type, law.kind), .choices = es_law_names, .default_value = standard_law},        \
     ES_LAW_DIM_PARAM(type, law),                                                                   \
     {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \
      "radius of sphere, ball and vmf, half width of the cube, size of the signs, standard "        \
      "deviation of gaussian, scale of the rest",                                                   \
-     .field = offsetof(type, law.radius), .min = 1e-150, .max = 1e150, .standard = "1"},           \
+     .field = offsetof(type, law.radius), .min = 1e-150, .max = 1e150, .default_value = "1"},           \
     {"mean", 0, ES_PARAM_FILE, "FILE", "centre of the law, .npy (d)",                              \
-     .field = offsetof(type, law.mean), .otherwise = "0"},                                         \
+     .field = offsetof(type, law.mean), .default_note = "0"},                                         \
     {"cov", 0, ES_PARAM_FILE, "FILE",                                                              \
      "covariance of the Gaussian, .npy (d, d); any other law is multiplied by its Cholesky "       \
      "factor",                                                                                     \
      .field = offsetof(type, law.cov)},                                                            \
     ES_LAW_RHO_PARAM(type, law),                                                                   \
     {"kappa", 0, ES_PARAM_NUMBER, "K", "concentration of vmf",                                     \
-     .field = offsetof(type, law.kappa), .min = 0, .max = 1e12, .standard = "0"},                  \
+     .field = offsetof(type, law.kappa), .min = 0, .max = 1e12, .default_value = "0"},                  \
     {"direction", 0, ES_PARAM_FILE, "FILE", "mean direction of vmf, .npy (d)",                     \
      .field = offsetof(type, law.direction)},                                                      \
     {"freedom", 0, ES_PARAM_NUMBER, "NU", "degrees of freedom of student",                         \
@@ -55,7 +55,7 @@ typedef struct es_law_params {
      "centres of the parts of a mixture, .npy (parts, d); --cov is the covariance of each",        \
      .field = offsetof(type, law.means)},                                                          \
     {"weights", 0, ES_PARAM_FILE, "FILE", "weights of the parts, .npy (parts)",                    \
-     .field = offsetof(type, law.weights), .otherwise = "equal"},                                  \
+     .field = offsetof(type, law.weights), .default_note = "equal"},                                  \
     {"points", 0, ES_PARAM_FILE, "FILE", "points of an empirical law, .npy (n, d)",                \
      .field = offsetof(type, law.points)}
 /* clang-format on */
@@ -100,7 +100,7 @@ extern const char *const es_head_kinds[]; /* names of the kinds, NULL-ended */
     {"head", 0, ES_PARAM_CHOICE, "KIND",                                                           \
      "random: Wq, Wk, Wv with entries N(0, 1/d); rotation: A a random rotation, values the "       \
      "tokens; identity: A = I, likewise. All from the seed",                                       \
-     .field = offsetof(type, head.kind), .choices = es_head_kinds, .otherwise = without},          \
+     .field = offsetof(type, head.kind), .choices = es_head_kinds, .default_note = without},          \
     ES_HEAD_FILE_PARAMS(type, head,                                                                \
                         "N(0, 1/d) for a random head and for --Wq in converge, else the identity")
 
@@ -111,7 +111,7 @@ extern const char *const es_head_kinds[]; /* names of the kinds, NULL-ended */
     {"Wk", 0, ES_PARAM_FILE, "FILE", "key matrix, .npy (k, d), with --Wq; A = Wk'Wq/sqrt(k)",      \
      .field = offsetof(type, head.file[ES_HEAD_WK])},                                              \
     {"Wv", 0, ES_PARAM_FILE, "FILE", "value matrix, .npy (dv, d)",                                 \
-     .field = offsetof(type, head.file[ES_HEAD_WV]), .alias = "V", .otherwise = values},           \
+     .field = offsetof(type, head.file[ES_HEAD_WV]), .alias = "V", .default_note = values},           \
     {"A", 0, ES_PARAM_FILE, "FILE",                                                                \
      "score matrix itself, .npy (d, d), the score scale included, instead of --Wq and --Wk",       \
      .field = offsetof(type, head.file[ES_HEAD_A])}

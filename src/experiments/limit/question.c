@@ -76,7 +76,7 @@ static const es_table_spec accuracy_table = {
     ES_VIEW("Accuracy", NULL,
             "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
             "standard error over the draws.",
-            .more = true),
+            .only_with_full = true),
     .record = true};
 
 /* ---- what is asked ---- */
@@ -195,15 +195,17 @@ static void tell_map(es_answer *a, const limit_map *map, int64_t m)
         error = fmax(error, map->error[i]);
     }
     if (m == 1)
-        es_answer_tell(a,
-                       "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) = "
-                       "%.6g; neither is off by more than %.2g.",
-                       high, map->K[0].val, error);
+        es_answer_add_finding(
+            a,
+            "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) = "
+            "%.6g; neither is off by more than %.2g.",
+            high, map->K[0].val, error);
     else
-        es_answer_tell(a,
-                       "Over infinitely many tokens the outputs of these %lld queries have norms "
-                       "from %.6g to %.6g, none off by more than %.2g.",
-                       (long long)m, low, high, error);
+        es_answer_add_finding(
+            a,
+            "Over infinitely many tokens the outputs of these %lld queries have norms "
+            "from %.6g to %.6g, none off by more than %.2g.",
+            (long long)m, low, high, error);
 }
 
 /* What is said of a single query stands at the top level as well. */
@@ -250,12 +252,13 @@ static void put_moments(es_answer *a, const limit_state *s, const double *mean, 
     es_table_row(how);
     es_table_text(how, 0, "method", method);
     es_put(how, 0, {"mean_error", accuracy->mean}, {"cov_error", accuracy->cov});
-    es_answer_tell(a,
-                   "For a query that is a token the output's mean has norm %.6g and its variances "
-                   "add up to %.6g (%s: an element is off by %s %.2g and %.2g).",
-                   sqrt(norm2), trace, method,
-                   accuracy->method == ES_LIMIT_SAMPLED ? "standard errors of" : "at most",
-                   accuracy->mean, accuracy->cov);
+    es_answer_add_finding(
+        a,
+        "For a query that is a token the output's mean has norm %.6g and its variances "
+        "add up to %.6g (%s: an element is off by %s %.2g and %.2g).",
+        sqrt(norm2), trace, method,
+        accuracy->method == ES_LIMIT_SAMPLED ? "standard errors of" : "at most", accuracy->mean,
+        accuracy->cov);
 }
 
 static es_status answer_moments(es_job *job, es_answer *a, es_error *err)

@@ -40,7 +40,7 @@ static const es_column window_columns[] = {
     {0}};
 static const es_table_view window_views[] = {
     {"What the context beyond a window is worth", "window sinks cost sink bare fresh verdict"},
-    {"Intervals of the cost", "window sinks cost cost_ci.0 cost_ci.1", .more = true},
+    {"Intervals of the cost", "window sinks cost cost_ci.0 cost_ci.1", .only_with_full = true},
     {0}};
 static const es_table_spec windows_table = {"windows", window_columns, window_views,
                                             .keys = "window sinks"};
@@ -61,7 +61,7 @@ static const es_column enough_columns[] = {
 static const es_table_spec enough_table = {
     "enough", enough_columns,
     ES_VIEW("Windows that are not excluded", "sinks scale window_ci.0 window_ci.1 window cost",
-            .more = true),
+            .only_with_full = true),
     .keys = "sinks scale"};
 
 /* ---- groups of windows ---- */
@@ -251,10 +251,11 @@ static void tell_worth(const es_job *job, const loss_group *g, es_answer *a)
     }
     say_beginning(g, begin);
     if (*list)
-        es_answer_tell(a, "%s %s.%s", begin, list,
-                       any_hurts ? " At most: keeping the first tokens hurts at that window, so "
-                                   "the number is its cost without them."
-                                 : "");
+        es_answer_add_finding(a, "%s %s.%s", begin, list,
+                              any_hurts
+                                  ? " At most: keeping the first tokens hurts at that window, so "
+                                    "the number is its cost without them."
+                                  : "");
 }
 
 /* Appends "16, 64 and 256 cost more": windows of the group with this verdict, if there are any. */
@@ -287,7 +288,7 @@ static void tell_verdicts(const es_job *job, const loss_group *g, es_answer *a)
     say_windows(job, g, NOT_EXCLUDED, "is not excluded", "are not excluded", list);
     say_windows(job, g, ENOUGH, "costs less", "cost less", list);
     if (*list)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "Windows at a tolerance of %g nats, with 95 %% confidence: %s. This is about "
             "the next token, not about retrieval: esscher probe --look positions shows "
@@ -348,25 +349,29 @@ static void tell_sinks(const es_job *job, const loss_group *g, es_answer *a)
     es_say_number(sink.value, sink.se, part);
     say_fresh(job, W, fresh);
     if (lost < 0)
-        es_answer_tell(a,
-                       "Without the first %lld tokens no window is shown to cost more (%lld "
-                       "block%s): %s nats at most, window %lld.%s",
-                       G, (long long)sink.blocks, sink.blocks == 1 ? "" : "s", part, W, fresh);
+        es_answer_add_finding(a,
+                              "Without the first %lld tokens no window is shown to cost more (%lld "
+                              "block%s): %s nats at most, window %lld.%s",
+                              G, (long long)sink.blocks, sink.blocks == 1 ? "" : "s", part, W,
+                              fresh);
     else if (both.value <= 0.0)
-        es_answer_tell(a,
-                       "Without the first %lld tokens window %lld costs %s nats more than with "
-                       "them, but no more than all keys.%s",
-                       G, W, part, fresh);
+        es_answer_add_finding(
+            a,
+            "Without the first %lld tokens window %lld costs %s nats more than with "
+            "them, but no more than all keys.%s",
+            G, W, part, fresh);
     else if (sink.value >= both.value)
-        es_answer_tell(a,
-                       "Without the first %lld tokens window %lld costs %s nats; all of that is "
-                       "the lost sink, not context.%s",
-                       G, W, cost, fresh);
+        es_answer_add_finding(
+            a,
+            "Without the first %lld tokens window %lld costs %s nats; all of that is "
+            "the lost sink, not context.%s",
+            G, W, cost, fresh);
     else
-        es_answer_tell(a,
-                       "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, "
-                       "%s, is the lost sink, not context.%s",
-                       G, W, cost, 100.0 * sink.value / both.value, part, fresh);
+        es_answer_add_finding(
+            a,
+            "Without the first %lld tokens window %lld costs %s nats; %.2g %% of that, "
+            "%s, is the lost sink, not context.%s",
+            G, W, cost, 100.0 * sink.value / both.value, part, fresh);
 }
 
 /* ---- all together ---- */

@@ -27,12 +27,12 @@ static const es_param params[] = {
      "instead of text, token ids (n) or (blocks, n), taken as they are: nothing is put before them",
      FIELD(ids)},
     {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
-     .min = 2, .max = 1e9, .unit = "tokens", .otherwise = "the model's positions"},
+     .min = 2, .max = 1e9, .unit = "tokens", .default_note = "the model's positions"},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
-     FIELD(blocks), .min = 1, .max = 1e9, .otherwise = "all there are"},
+     FIELD(blocks), .min = 1, .max = 1e9, .default_note = "all there are"},
     ES_BLOCKS_FROM_PARAM(loss_params, from),
     {"start", 0, ES_PARAM_TEXT, "ID", "the id that begins each block, or none", FIELD(start),
-     .otherwise = "what the tokenizer puts before a text, else its bos_token"},
+     .default_note = "what the tokenizer puts before a text, else its bos_token"},
     {"window", 0, ES_PARAM_COUNTS, "GRID",
      "a query sees the last W keys, its own included; each of the numbers in turn. With --policy, "
      "one number: the part of that name",
@@ -41,7 +41,7 @@ static const es_param params[] = {
      "and the first G keys of a block; each of the numbers in turn with every window, and always 0 "
      "and one number above: what a window costs is context only if the first keys stay",
      FIELD(sinks), .min = 0, .max = 1e12, .unit = "keys", .increasing = true,
-     .otherwise = "0,4; with --policy what it is published with"},
+     .default_note = "0,4; with --policy what it is published with"},
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
@@ -50,18 +50,18 @@ static const es_param params[] = {
      "none; log, ln i / ln R, softer before place R and sharper after it; logn, the same, but 1 up "
      "to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
      "of N; or a number",
-     FIELD(score_scale), .otherwise = "none"},
+     FIELD(score_scale), .default_note = "none"},
     {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
      .max = 1e12, .unit = "tokens",
-     .otherwise =
+     .default_note =
          "what the model was trained on for log, an eighth of the block for logn and yarn"},
     {"enough", 0, ES_PARAM_NUMBER, "NATS",
      "a window is enough if it costs less than this, in nats per token", FIELD(enough), .min = 1e-9,
-     .max = 100.0, .standard = "0.01"},
+     .max = 100.0, .default_value = "0.01"},
     {"per-token", 0, ES_PARAM_OUTPUT, "FILE.npy",
      "also write the loss of every token (tokens), block after block, in nats", FIELD(per_token)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .aside = true},
+     FIELD(allow_trailing), .not_in_fingerprint = true},
     ES_INVALID_PARAM(loss_params, invalid),
     {0}};
 
@@ -289,7 +289,7 @@ static es_status add_policies(es_job *job, const es_policies *policies, const sc
 {
     for (int64_t i = 0; i < policies->count; i++) {
         const es_loss_setting keys = {.policy = policies->specs[i]};
-        if (es_policy_needs(keys.policy.policy) & ES_POLICY_MEASURED)
+        if (es_policy_inputs(keys.policy.policy) & ES_POLICY_MEASURED)
             return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
                            "policy %s keeps no set of keys", es_policy_name(keys.policy.policy));
         if (keys.policy.policy != es_policy_find("full")) /* which is there anyway */
@@ -504,7 +504,7 @@ static es_status open_study(es_job *job, es_error *err)
         job,
         &(es_stage){"blocks", .phase = "predicting text", .noun = "blocks and settings",
                     .cells = s->count * s->text.count, .rows = cell_rows(s), .cols = 1,
-                    .columns = cell_columns, .alone = side_by_side(s),
+                    .columns = cell_columns, .one_thread_per_cell = side_by_side(s),
                     .flops = setting_flops(s, 0) / (double)s->text.count,
                     .weight = side_by_side(s) ? NULL : cell_weight, .run = run_block},
         err));
@@ -512,7 +512,7 @@ static es_status open_study(es_job *job, es_error *err)
         job,
         &(es_stage){"fresh", .phase = "predicting fresh texts", .noun = "blocks and windows",
                     .cells = s->n_fresh * s->text.count, .rows = s->longest - loss_late(s),
-                    .cols = 1, .columns = cell_columns, .alone = side_by_side(s),
+                    .cols = 1, .columns = cell_columns, .one_thread_per_cell = side_by_side(s),
                     .flops = s->n_fresh ? fresh_flops(s, 0) : 0.0, .run = run_fresh},
         err);
 }

@@ -63,7 +63,7 @@ static const es_column setting_columns[] = {
     {0}};
 static const es_table_view setting_views[] = {
     {"What is done to the model", "setting nll cost late entropy bits_per_byte keys"},
-    {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1", .more = true},
+    {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1", .only_with_full = true},
     {0}};
 static const es_table_spec settings_table = {"settings", setting_columns, setting_views,
                                              .keys = "setting"};
@@ -71,8 +71,8 @@ static const es_table_spec settings_table = {"settings", setting_columns, settin
 static const es_column position_columns[] = {
     {"setting", "setting", "", ES_FORMAT_TEXT}, POSITION_COLUMNS, {0}};
 static const es_table_spec positions_table = {
-    "positions", position_columns, ES_VIEW("Loss by position in every setting", .more = true),
-    .keys = "setting from"};
+    "positions", position_columns,
+    ES_VIEW("Loss by position in every setting", .only_with_full = true), .keys = "setting from"};
 
 static const es_column layer_columns[] = {
     {"setting", "setting", "", ES_FORMAT_TEXT},
@@ -80,8 +80,9 @@ static const es_column layer_columns[] = {
     {"entropy", "entropy", "nats", ES_FORMAT_REAL,
      "of attention weights, mean over heads and queries; error over blocks", .error = "entropy_se"},
     {0}};
-static const es_table_spec layers_table = {
-    "layers", layer_columns, ES_VIEW("Entropy by layer", .more = true), .keys = "setting layer"};
+static const es_table_spec layers_table = {"layers", layer_columns,
+                                           ES_VIEW("Entropy by layer", .only_with_full = true),
+                                           .keys = "setting layer"};
 
 static const es_column text_columns[] = {
     {"blocks", "blocks", "", ES_FORMAT_COUNT},
@@ -274,7 +275,7 @@ static void tell_loss(const es_job *job, es_answer *a)
         snprintf(bits, sizeof bits, ", %.4g bits per byte", bits_per_byte(s, &m));
     if (s->text.of > s->text.count)
         snprintf(of, sizeof of, ", evenly from %lld", (long long)s->text.of);
-    es_answer_tell(
+    es_answer_add_finding(
         a, "The loss%s%s is %s nats per token%s: %lld tokens in %lld block%s of %s%lld%s.",
         s->asked ? " with " : "", s->asked ? s->settings[s->asked].name : "",
         es_say_number(m.value, m.se, loss), bits, (long long)m.tokens, (long long)s->text.count,
@@ -303,9 +304,9 @@ static void tell_positions(const es_job *job, es_answer *a)
                  (long long)last->to - 1, es_say_number(rise.value, rise.se, more),
                  may_be_chance(&rise) ? ", which may be chance" : "");
     }
-    es_answer_tell(a, "The loss is lowest at places %lld to %lld of a block, %s nats per token%s.",
-                   (long long)best->from, (long long)best->to - 1,
-                   es_say_number(m.value, m.se, low), rest);
+    es_answer_add_finding(
+        a, "The loss is lowest at places %lld to %lld of a block, %s nats per token%s.",
+        (long long)best->from, (long long)best->to - 1, es_say_number(m.value, m.se, low), rest);
 }
 
 /* "ln i / ln 2048 (log), which softens attention before place 2048 and sharpens it after". */
@@ -355,12 +356,12 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     const loss_mean m = loss_without(job, -1, k, base, 1, s->longest);
     const es_measured was = entropy_of(job, base, -1), is = entropy_of(job, k, -1);
     say_scale(job, &s->settings[k], what);
-    es_answer_tell(a,
-                   "Scores times %s %s the loss by %s nats per token%s; the mean entropy of "
-                   "attention goes from %.4g to %.4g nats.",
-                   what, m.value > 0.0 ? "raise" : "lower",
-                   es_say_number(fabs(m.value), m.se, cost),
-                   may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
+    es_answer_add_finding(a,
+                          "Scores times %s %s the loss by %s nats per token%s; the mean entropy of "
+                          "attention goes from %.4g to %.4g nats.",
+                          what, m.value > 0.0 ? "raise" : "lower",
+                          es_say_number(fabs(m.value), m.se, cost),
+                          may_be_chance(&m) ? ", which may be chance" : "", was.value, is.value);
 }
 
 /* All numbers of keys of the policy that setting `first` is the first of, in one sentence. */
@@ -382,8 +383,8 @@ static void tell_policy(const es_job *job, int64_t first, es_answer *a)
         snprintf(list + used, sizeof list - used, "%s%s with %.4g keys", used ? ", " : "",
                  es_say_number(m.value, m.se, cost), keys_of(job, k));
     }
-    es_answer_tell(a, "%s costs, in nats per token: %s (means over queries).",
-                   es_policy_word(own, word), list);
+    es_answer_add_finding(a, "%s costs, in nats per token: %s (means over queries).",
+                          es_policy_word(own, word), list);
 }
 
 static void tell_plan(const es_job *job, int64_t k, es_answer *a)
@@ -393,13 +394,13 @@ static void tell_plan(const es_job *job, int64_t k, es_answer *a)
     const loss_mean m = loss_cost(job, k, 1, s->longest);
     const loss_mean late = loss_less(job, k, 0);
     char plan[ES_PLAN_ROOM], cost[ES_SAY_ROOM], rest[ES_SAY_ROOM];
-    es_answer_tell(a,
-                   "By %s, the loss is %s nats per token %s%s; %s in the second half of a block. A "
-                   "query has %.4g keys on average.",
-                   es_plan_say(s->plan, p->plan, plan), es_say_number(fabs(m.value), m.se, cost),
-                   m.value > 0.0 ? "higher" : "lower",
-                   may_be_chance(&m) ? ", which may be chance" : "",
-                   es_say_number(late.value, late.se, rest), keys_of(job, k));
+    es_answer_add_finding(
+        a,
+        "By %s, the loss is %s nats per token %s%s; %s in the second half of a block. A "
+        "query has %.4g keys on average.",
+        es_plan_say(s->plan, p->plan, plan), es_say_number(fabs(m.value), m.se, cost),
+        m.value > 0.0 ? "higher" : "lower", may_be_chance(&m) ? ", which may be chance" : "",
+        es_say_number(late.value, late.se, rest), keys_of(job, k));
 }
 
 /* On an even grid, neighbours that correlate make errors too large, not too small: each stands for
@@ -410,21 +411,24 @@ static void tell_cautions(const es_job *job, es_answer *a)
     const loss_state *s = job->state;
     const loss_neighbours near = loss_neighbours_of(job, s->asked);
     if (s->text.count == 1)
-        es_answer_tell(a, "Caution: there is one block, and so no error; more text, or a smaller "
-                          "--block, makes several.");
+        es_answer_add_finding(
+            a, "Caution: there is one block, and so no error; more text, or a smaller "
+               "--block, makes several.");
     else if (s->text.count < 4)
-        es_answer_tell(a,
-                       "Caution: errors are those of %lld blocks alone; more text, or a smaller "
-                       "--block, makes more of them.",
-                       (long long)s->text.count);
+        es_answer_add_finding(
+            a,
+            "Caution: errors are those of %lld blocks alone; more text, or a smaller "
+            "--block, makes more of them.",
+            (long long)s->text.count);
     else if (near.positive && s->text.of <= s->text.count)
-        es_answer_tell(a,
-                       "Caution: losses of neighbouring blocks correlate by %.2f (by chance: 0 ± "
-                       "%.2f). ± of the loss is too small, by a factor of about %.2g. %s",
-                       near.correlation, near.chance,
-                       sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
-                       p->from == ES_BLOCKS_EVEN ? "Take fewer blocks, far apart: --blocks."
-                                                 : "Take them evenly: --blocks-from even.");
+        es_answer_add_finding(
+            a,
+            "Caution: losses of neighbouring blocks correlate by %.2f (by chance: 0 ± "
+            "%.2f). ± of the loss is too small, by a factor of about %.2g. %s",
+            near.correlation, near.chance,
+            sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
+            p->from == ES_BLOCKS_EVEN ? "Take fewer blocks, far apart: --blocks."
+                                      : "Take them evenly: --blocks-from even.");
 }
 
 /* ---- the loss of every token ---- */

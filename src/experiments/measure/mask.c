@@ -61,8 +61,9 @@ static const es_column mask_columns[] = {
     {"first_place", "first query at key", "", ES_FORMAT_COUNT, "the last one stands at the last"},
     {"seen", "keys seen", "keys", ES_FORMAT_REAL, "by a query at the longest prefix, mean"},
     {0}};
-static const es_table_spec mask_table = {
-    "mask", mask_columns, ES_VIEW("Which keys queries see", .more = true), .record = true};
+static const es_table_spec mask_table = {"mask", mask_columns,
+                                         ES_VIEW("Which keys queries see", .only_with_full = true),
+                                         .record = true};
 
 void measure_mask_put(const measure_state *s, es_answer *a)
 {

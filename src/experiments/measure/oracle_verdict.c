@@ -95,7 +95,8 @@ static const es_column try_columns[] = {
     {0}};
 static const es_table_view try_views[] = {
     {"What else it may be", "hypothesis verdict ratio largest expected rms rows is",
-     "Each is attention with one thing changed, or two where one is a causal mask.", .more = true},
+     "Each is attention with one thing changed, or two where one is a causal mask.",
+     .only_with_full = true},
     {0}};
 static const es_table_spec try_table = {
     "compare_hypotheses",   try_columns,         try_views,           .inside = "compare",
@@ -270,27 +271,29 @@ static void tell_mismatch(const es_job *job, const compare_found *found, const c
     const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
     const char *mask = name_mask(s->p);
     if (match) {
-        es_answer_tell(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.", name,
-                       say_try(match, " in", said), format, say_rows(s, match, rows), mask);
+        es_answer_add_finding(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.", name,
+                              say_try(match, " in", said), format, say_rows(s, match, rows), mask);
     } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
-        es_answer_tell(a,
-                       "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
-                       "mistakes explains it; the nearest is %s %.2g times the expected error "
-                       "away.",
-                       name, mask, (long long)found->count, say_try(&found->tries[0], ",", said),
-                       found->tries[0].sum.ratio);
+        es_answer_add_finding(
+            a,
+            "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
+            "mistakes explains it; the nearest is %s %.2g times the expected error "
+            "away.",
+            name, mask, (long long)found->count, say_try(&found->tries[0], ",", said),
+            found->tries[0].sum.ratio);
     } else {
-        es_answer_tell(a,
-                       "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
-                       "mistakes explains it.",
-                       name, mask, (long long)found->count);
+        es_answer_add_finding(
+            a,
+            "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
+            "mistakes explains it.",
+            name, mask, (long long)found->count);
     }
     if (all->nonfinite > 0.0)
-        es_answer_tell(a, "%s holds %.0f element%s that %s not finite (NaN or infinity).", name,
-                       all->nonfinite, all->nonfinite == 1.0 ? "" : "s",
-                       all->nonfinite == 1.0 ? "is" : "are");
+        es_answer_add_finding(a, "%s holds %.0f element%s that %s not finite (NaN or infinity).",
+                              name, all->nonfinite, all->nonfinite == 1.0 ? "" : "s",
+                              all->nonfinite == 1.0 ? "is" : "are");
     else
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "%.0f of %lld rows are further from the exact output than %s explains; the worst is "
             "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
@@ -303,12 +306,13 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char file[NAMED];
-    es_answer_tell(a,
-                   "MATCH: %s is the %s attention you asked for, computed in %s: the worst row "
-                   "(head %lld, row %lld) has %.2g of the error expected of that format. Relative "
-                   "L2 error: %.2g.",
-                   name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
-                   (long long)all->head, (long long)all->row, all->ratio, all->relative);
+    es_answer_add_finding(
+        a,
+        "MATCH: %s is the %s attention you asked for, computed in %s: the worst row "
+        "(head %lld, row %lld) has %.2g of the error expected of that format. Relative "
+        "L2 error: %.2g.",
+        name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
+        (long long)all->head, (long long)all->row, all->ratio, all->relative);
 }
 
 /* Beyond (C5) by what kernels of the format may do, and all of it explained. */
@@ -317,11 +321,12 @@ static void tell_ordinary(const es_job *job, const compare_try *match, const tot
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
-    es_answer_tell(a,
-                   "MATCH: %s is the %s attention you asked for, from a kernel that rounds scores "
-                   "to %s: %s (%s). Relative L2 error: %.2g.",
-                   name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
-                   say_try(match, "", said), say_rows(s, match, rows), all->relative);
+    es_answer_add_finding(
+        a,
+        "MATCH: %s is the %s attention you asked for, from a kernel that rounds scores "
+        "to %s: %s (%s). Relative L2 error: %.2g.",
+        name_file(s->p->compare, file), name_mask(s->p), s->their_format->name,
+        say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
 static bool ordinary(const compare_try *match)
@@ -343,11 +348,12 @@ static void tell_lost(const es_job *job, const total *all, es_answer *a)
     const measure_state *s = job->state;
     const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
     char file[NAMED];
-    es_answer_tell(a,
-                   "UNDECIDED: %s cannot be judged, because the error expected of %s (rms %.2g) is "
-                   "larger than the outputs (rms %.2g); it is off by %.2g (rms).",
-                   name_file(s->p->compare, file), s->their_format->name,
-                   sqrt(all->allowed / count), sqrt(all->ours2 / count), all->rms);
+    es_answer_add_finding(
+        a,
+        "UNDECIDED: %s cannot be judged, because the error expected of %s (rms %.2g) is "
+        "larger than the outputs (rms %.2g); it is off by %.2g (rms).",
+        name_file(s->p->compare, file), s->their_format->name, sqrt(all->allowed / count),
+        sqrt(all->ours2 / count), all->rms);
 }
 
 /* ---- all of it ---- */
@@ -378,7 +384,7 @@ static void decide(es_answer *a, const measure_params *p, const total *all, bool
     if (isnan(p->tolerance) ? met || lost(all) : all->relative <= p->tolerance)
         return;
     char file[NAMED];
-    es_answer_refute(a);
+    es_answer_fail_check(a);
     if (isnan(p->tolerance))
         es_log(ES_LOG_ERROR, "check failed: %s is not the %s attention you asked for",
                name_file(p->compare, file), name_mask(p));

@@ -30,9 +30,9 @@ static const es_param params[] = {
     {"layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
      "order of the dimensions of --q, --k, --v: (batch, heads, n, d), Hugging Face's, or "
      "(batch, n, heads, d), flash-attention's; arrays of three dimensions have no batch",
-     FIELD(layout), .choices = layouts, .otherwise = "bhnd"},
+     FIELD(layout), .choices = layouts, .default_note = "bhnd"},
     {"batch", 0, ES_PARAM_WHOLE, "B", "which of a batch of arrays of four dimensions, from 0",
-     FIELD(batch), .min = 0, .max = 0x1p40, .otherwise = "the only one"},
+     FIELD(batch), .min = 0, .max = 0x1p40, .default_note = "the only one"},
     {"bf16", 0, ES_PARAM_FLAG, NULL,
      "two-byte integers or raw bytes in .npy files are bfloat16, which NumPy has no name for",
      FIELD(bf16)},
@@ -41,18 +41,18 @@ static const es_param params[] = {
      "--self",
      FIELD(tokens)},
     {"Wq", 0, ES_PARAM_FILE, "FILE", "with --tokens: (k, d) or (heads, k, d)",
-     FIELD(weights[MEASURE_Q]), .otherwise = "the identity"},
+     FIELD(weights[MEASURE_Q]), .default_note = "the identity"},
     {"Wk", 0, ES_PARAM_FILE, "FILE", "the same for keys; heads may be shared as above",
-     FIELD(weights[MEASURE_K]), .otherwise = "the identity"},
+     FIELD(weights[MEASURE_K]), .default_note = "the identity"},
     {"Wv", 0, ES_PARAM_FILE, "FILE", "the same for values, (dv, d) or (heads, dv, d)",
-     FIELD(weights[MEASURE_V]), .otherwise = "the identity", .alias = "V"},
+     FIELD(weights[MEASURE_V]), .default_note = "the identity", .alias = "V"},
     {"scale", 0, ES_PARAM_NUMBER, "B", "score scale b of exp(b q.k)", FIELD(scale), .min = 0.0,
-     .max = 1e30, .otherwise = "1/sqrt(d)"},
+     .max = 1e30, .default_note = "1/sqrt(d)"},
     {"scales", 0, ES_PARAM_REALS, "GRID", "several score scales in one pass", FIELD(scales),
      .min = 0.0, .max = 1e30},
     {"prefixes", 0, ES_PARAM_COUNTS, "GRID",
      "results on the first n keys, for each n of the grid, in one pass", FIELD(prefixes), .min = 1,
-     .max = 0x1p40, .increasing = true, .otherwise = "all keys", .unit = "keys"},
+     .max = 0x1p40, .increasing = true, .default_note = "all keys", .unit = "keys"},
     {"self", 0, ES_PARAM_FLAG, NULL,
      "the queries are the tokens: with prefix n only the first n of them ask; rows of the others "
      "are NaN in files",
@@ -68,14 +68,14 @@ static const es_param params[] = {
     {"window", 0, ES_PARAM_WHOLE, "W",
      "a query sees the W keys to either side of its own; with --causal the last W, its own "
      "included. It stands where --causal says",
-     FIELD(window), .min = 1, .max = 0x1p40, .otherwise = "all keys", .unit = "keys"},
+     FIELD(window), .min = 1, .max = 0x1p40, .default_note = "all keys", .unit = "keys"},
     {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
     {"error-bar", 0, ES_PARAM_WHOLE, "B",
      "error bars: how far outputs are from those of infinitely many such keys, from how "
      "much blocks of B consecutive keys differ in this one context. A power of two, long against "
      "what neighbouring keys share",
-     FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .otherwise = "none", .unit = "keys"},
+     FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .default_note = "none", .unit = "keys"},
     {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
      FIELD(moments)},
     {"output", 0, ES_PARAM_OUTPUT, "FILE",
@@ -95,16 +95,16 @@ static const es_param params[] = {
      FIELD(compare)},
     {"compare-layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
      "order of the dimensions of --compare; outputs of models are often (batch, n, heads, d)",
-     FIELD(compare_layout), .choices = layouts, .otherwise = "that of --layout"},
+     FIELD(compare_layout), .choices = layouts, .default_note = "that of --layout"},
     {"compare-dtype", 0, ES_PARAM_CHOICE, "f16|bf16|f32|f64",
      "number format in which the output of --compare was computed, which says how large its errors "
      "may be; bf16 also reads two-byte items as bfloat16",
      FIELD(compare_dtype), .choices = measure_dtypes,
-     .otherwise = "the narrowest that holds all its numbers"},
+     .default_note = "the narrowest that holds all its numbers"},
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
      "with --compare: exit with code 1 if the relative L2 error is above X, and only then; without "
      "it, if a row is off by more than a kernel of its number format may be",
-     FIELD(tolerance), .min = 0.0, .max = 1e30, .aside = true},
+     FIELD(tolerance), .min = 0.0, .max = 1e30, .not_in_fingerprint = true},
     {0}};
 
 /* ---- what was asked ---- */
@@ -153,7 +153,7 @@ static const es_column shape_columns[] = {
     {"value_dim", "value dimension", "", ES_FORMAT_COUNT},
     {0}};
 static const es_table_spec shape_table = {
-    "shape", shape_columns, ES_VIEW("Sizes of the arrays", .more = true), .record = true};
+    "shape", shape_columns, ES_VIEW("Sizes of the arrays", .only_with_full = true), .record = true};
 
 static void put_question(const measure_state *s, es_answer *a)
 {
@@ -216,8 +216,8 @@ static es_status add_stages(es_job *job, es_error *err)
     ES_TRY(es_job_stage(job,
                         &(es_stage){"attention", .phase = "attending", .noun = "heads",
                                     .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
-                                    .columns = names, .tells = true, .flops = s->attention_flops,
-                                    .run = measure_head},
+                                    .columns = names, .reports_progress = true,
+                                    .flops = s->attention_flops, .run = measure_head},
                         err));
     return es_job_stage(job,
                         &(es_stage){"horizons", .phase = "covariances", .noun = "heads",

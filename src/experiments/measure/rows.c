@@ -48,8 +48,8 @@ static const es_column row_columns[] = {
 static const es_table_spec rows_table = {"rows", row_columns, ES_VIEW(ROWS_VIEW),
                                          .keys = "head scale n"};
 /* Beside a verdict, which was asked for first. */
-static const es_table_spec rows_aside = {"rows", row_columns, ES_VIEW(ROWS_VIEW, .more = true),
-                                         .keys = "head scale n"};
+static const es_table_spec rows_aside = {
+    "rows", row_columns, ES_VIEW(ROWS_VIEW, .only_with_full = true), .keys = "head scale n"};
 
 static const es_column bar_columns[] = {
     {"head", "head", "", ES_FORMAT_COUNT},
@@ -92,7 +92,7 @@ static const es_column layer_columns[] = {
     {0}};
 static const es_table_spec layers_table = {
     "layers", layer_columns,
-    ES_VIEW("All heads together", "layer reach reach_error trace horizon", .more = true),
+    ES_VIEW("All heads together", "layer reach reach_error trace horizon", .only_with_full = true),
     .keys = "layer"};
 
 static const es_column head_columns[] = {
@@ -139,7 +139,7 @@ static const es_table_spec heads_table = {
             "rate_worst_case rate_coupling horizon_reason",
             "Covariances are those of the rows given (divisor: their number), the score scale b is "
             "the first one.",
-            .more = true),
+            .only_with_full = true),
     .inside = "layers",
     .nested = "heads",
     .keys = "head"};
@@ -153,7 +153,8 @@ static const es_column accuracy_columns[] = {
     {"entropy_abs", "entropy error", "nats", ES_FORMAT_SHORT},
     {0}};
 static const es_table_spec accuracy_table = {
-    "accuracy", accuracy_columns, ES_VIEW("Accuracy of this run", .more = true), .record = true};
+    "accuracy", accuracy_columns, ES_VIEW("Accuracy of this run", .only_with_full = true),
+    .record = true};
 
 /* Numbers of a head at scale and prefix `at`. */
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
@@ -251,7 +252,7 @@ static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
         es_sort_reals(values[i], count);
     const double relative = es_median_of(values[0], count);
     if (count)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "In the median%s an output is %.3g %% of its length away from that of "
             "infinitely many such keys (root mean square), and below %.3g %% in at least "
@@ -260,10 +261,11 @@ static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
             at_scale(s, scale), 100.0 * relative, 100.0 * relative * es_median_of(values[2], count),
             (long long)s->p->block, es_median_of(values[1], count));
     if (told < 1.0)
-        es_answer_tell(a,
-                       "For %.3g %% of the queries%s one context cannot tell its error: fewer than "
-                       "five blocks decide, or an entropy below (3/4) ln n.",
-                       100.0 * (1.0 - told), at_scale(s, scale));
+        es_answer_add_finding(
+            a,
+            "For %.3g %% of the queries%s one context cannot tell its error: fewer than "
+            "five blocks decide, or an entropy below (3/4) ln n.",
+            100.0 * (1.0 - told), at_scale(s, scale));
     return ES_OK;
 }
 
@@ -363,10 +365,11 @@ static void put_accuracy(const es_job *job, es_answer *a)
     es_put(t, row, {"output_relative_l2", worst[0] + unknown}, {"lse_abs", worst[1] + unknown},
            {"entropy_abs", worst[2] + unknown});
     if (s->checked_rows)
-        es_answer_tell(a,
-                       "Outputs are right to %.2g (relative L2): %lld queries of each head were "
-                       "computed again by the %s.",
-                       worst[0], (long long)s->checked_rows, f32 ? "f64 engine" : "f64 reference");
+        es_answer_add_finding(
+            a,
+            "Outputs are right to %.2g (relative L2): %lld queries of each head were "
+            "computed again by the %s.",
+            worst[0], (long long)s->checked_rows, f32 ? "f64 engine" : "f64 reference");
     if (f32 && !(worst[0] <= 1e-4))
         es_log(ES_LOG_ERROR, "warning: outputs are off by %.2g (relative); use --precision f64",
                worst[0]);
@@ -403,7 +406,7 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     if (heads == 1) {
         const double *x = main_of(job, 0);
         char used[ES_FORMAT_ROOM], weight[ES_FORMAT_ROOM];
-        es_answer_tell(
+        es_answer_add_finding(
             a, "A query%s uses %s of %s (ESS); its largest weight is %s.", at_scale(s, scale),
             es_format_number(ES_FORMAT_REAL, x[MEASURE_ESS],
                              told_error(x[MEASURE_ESS], x[MEASURE_ESS_SE]), used, sizeof used),
@@ -423,12 +426,12 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
     }
     es_sort_reals(ess, heads);
     es_sort_reals(top, heads);
-    es_answer_tell(a,
-                   "Of %s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
-                   "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
-                   say_keys(s, keys), at_scale(s, scale), es_median_of(ess, heads), ess[0],
-                   (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads),
-                   top[0], top[heads - 1]);
+    es_answer_add_finding(
+        a,
+        "Of %s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
+        "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
+        say_keys(s, keys), at_scale(s, scale), es_median_of(ess, heads), ess[0], (long long)fewest,
+        ess[heads - 1], (long long)most, es_median_of(top, heads), top[0], top[heads - 1]);
     return ES_OK;
 }
 
@@ -446,15 +449,16 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
         count[regime_of(job, h)]++;
     }
     es_sort_reals(entropy, s->heads);
-    es_answer_tell(a,
-                   "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld "
-                   "selective, %lld single-key (fewer than 2); the median entropy is %.3g nats, "
-                   "equal weights would have %.3g.",
-                   (long long)s->heads, at_scale(s, scale), count[ES_REGIME_AVERAGING],
-                   count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
-                   many < ES_AVERAGES_KEYS ? ", two thirds of them," : "",
-                   count[ES_REGIME_SELECTIVE], count[ES_REGIME_SINGLE_KEY],
-                   es_median_of(entropy, s->heads), measure_mean_seen(s, s->P - 1, log));
+    es_answer_add_finding(
+        a,
+        "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld "
+        "selective, %lld single-key (fewer than 2); the median entropy is %.3g nats, "
+        "equal weights would have %.3g.",
+        (long long)s->heads, at_scale(s, scale), count[ES_REGIME_AVERAGING],
+        count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
+        many < ES_AVERAGES_KEYS ? ", two thirds of them," : "", count[ES_REGIME_SELECTIVE],
+        count[ES_REGIME_SINGLE_KEY], es_median_of(entropy, s->heads),
+        measure_mean_seen(s, s->P - 1, log));
     return ES_OK;
 }
 
@@ -481,7 +485,7 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     }
     ES_TRY(put_heads(job, answer));
     put_accuracy(job, answer);
-    es_answer_fact_real(answer, "seconds", seconds);
+    es_answer_provenance_real(answer, "seconds", seconds);
     es_log(ES_LOG_INFO, "%.3g s, %.3g GF/s", seconds,
            1e-9 * (s->cost.flops - s->tokens.flops) / seconds);
     return ES_OK;

@@ -17,7 +17,7 @@ enum { TILE = 8192 }; /* tokens that are held at a time */
 
 enum { PICTURE_TOKENS = ES_EXPERIMENT_PICTURE, PICTURE_QUERIES = ES_EXPERIMENT_PICTURE + 1 };
 
-static es_budget *budget_of_picture(const es_picture_spec *spec)
+static es_mem_limit *budget_of_picture(const es_picture_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
 }
@@ -72,7 +72,7 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
     const es_address at = {.seed = s->seed, .experiment = PICTURE_TOKENS, .token = (uint64_t)first};
     const es_exec quiet = es_lab_quiet(s->exec);
     const int64_t d = s->law->dim;
-    es_budget *budget = budget_of_picture(s);
+    es_mem_limit *budget = budget_of_picture(s);
     ES_TRY(es_tokens_fill(s->law, &at, count, &quiet, v->x, err));
     ES_TRY(es_converge_project(v->x, count, d, s->head->Wk, budget, v->keys, err));
     ES_TRY(es_converge_project(v->x, count, d, s->head->V, budget, v->values, err));

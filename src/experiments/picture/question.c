@@ -18,27 +18,27 @@ const char *const picture_methods[] = {"tsne", "pca", NULL};
 #define FIELD(member) .field = offsetof(picture_params, member)
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens", FIELD(sizes), .min = 2, .max = 1e8,
-     .increasing = true, .otherwise = "16..4096*5, of a model at most half of its pool",
+     .increasing = true, .default_note = "16..4096*5, of a model at most half of its pool",
      .unit = "tokens"},
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries whose outputs are shown, at every n and in the limit: M times (sizes + 1) points, at "
      "most 3000",
-     FIELD(queries), .min = 8, .max = 1500, .standard = "300", .unit = "queries"},
+     FIELD(queries), .min = 8, .max = 1500, .default_value = "300", .unit = "queries"},
     {"method", 0, ES_PARAM_CHOICE, "tsne|pca",
      "tsne: neighbours stay neighbours, distances mean nothing; pca: the plane in which outputs "
      "vary most, where distances are too small but comparable",
-     FIELD(method), .choices = picture_methods, .standard = "tsne"},
+     FIELD(method), .choices = picture_methods, .default_value = "tsne"},
     {"perplexity", 0, ES_PARAM_NUMBER, "U", "of t-SNE: how many neighbours a point looks at",
-     FIELD(perplexity), .min = 1.01, .max = 1000, .standard = "30"},
+     FIELD(perplexity), .min = 1.01, .max = 1000, .default_value = "30"},
     {"steps", 0, ES_PARAM_WHOLE, "N", "of t-SNE's descent", FIELD(steps), .min = 10, .max = 100000,
-     .standard = "1000"},
+     .default_value = "1000"},
     {"head", 0, ES_PARAM_TEXT, "KIND|H",
      "random, rotation or identity, as in converge; with --model the number of a head, from 0",
-     FIELD(which), .otherwise = "random, or 0"},
+     FIELD(which), .default_note = "random, or 0"},
     {"layer", 0, ES_PARAM_WHOLE, "L", "with --model: the layer, from 0", FIELD(layer), .min = 0,
-     .max = 4096, .otherwise = "0"},
+     .max = 4096, .default_note = "0"},
     {"scale", 0, ES_PARAM_NUMBER, "B", "factor on A = Wk'Wq/sqrt(k); not with --model",
-     FIELD(scale), .min = 0.0, .max = 1e12, .standard = "1"},
+     FIELD(scale), .min = 0.0, .max = 1e12, .default_value = "1"},
     ES_LAW_PARAMS(picture_params, law, "gaussian"),
     ES_HEAD_FILE_PARAMS(picture_params, head,
                         "N(0, 1/d) with a random head or --Wq, else the "
@@ -180,7 +180,7 @@ static es_status gather(es_job *job, const es_exec *exec, double *x, es_error *e
     const int64_t m = p->queries, c = s->channels;
     for (int64_t set = 0; set < s->sets; set++) {
         const double *cell;
-        ES_TRY(es_job_need(job, PICTURE_OUTPUT, set, exec, &cell, err));
+        ES_TRY(es_job_fetch(job, PICTURE_OUTPUT, set, exec, &cell, err));
         for (int64_t i = 0; i < m; i++)
             memcpy(x + (set * m + i) * c, cell + i * (c + 1), (size_t)c * sizeof *x);
     }
@@ -300,15 +300,15 @@ static es_status add_stages(es_job *job, es_error *err)
                         &(es_stage){"output", .phase = "attending over n tokens",
                                     .noun = "sizes, and the limit", .cells = s->sets,
                                     .rows = p->queries, .cols = s->channels + 1, .columns = names,
-                                    .tells = true, .shared = true, .flops = flops,
+                                    .reports_progress = true, .shared = true, .flops = flops,
                                     .weight = output_weight, .run = run_output},
                         err));
     return es_job_stage(job,
                         &(es_stage){"plane", .phase = "finding places in the plane",
                                     .noun = "planes", .cells = 1, .rows = s->points + PICTURE_FACTS,
                                     .cols = 2, .columns = plane_columns,
-                                    .tells = p->method == PICTURE_TSNE, .flops = plane_flops(job),
-                                    .run = run_plane},
+                                    .reports_progress = p->method == PICTURE_TSNE,
+                                    .flops = plane_flops(job), .run = run_plane},
                         err);
 }
 

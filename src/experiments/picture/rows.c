@@ -45,8 +45,9 @@ static const es_column point_columns[] = {
     {"distance", "distance", "", ES_FORMAT_REAL,
      "of the output itself from its limit, not in the plane"},
     {0}};
-static const es_table_spec points_table = {
-    "points", point_columns, ES_VIEW("Places in the plane", .more = true), .keys = "set query"};
+static const es_table_spec points_table = {"points", point_columns,
+                                           ES_VIEW("Places in the plane", .only_with_full = true),
+                                           .keys = "set query"};
 
 /* ---- one set against the limits ---- */
 
@@ -180,22 +181,25 @@ static void tell_convergence(const es_job *job, es_answer *answer, const seen *f
     es_say_size((double)p->sizes.counts[0], small);
     es_say_size((double)p->sizes.counts[p->sizes.count - 1], large);
     if (p->sizes.count > 1)
-        es_answer_tell(answer,
-                       "Over %s tokens an output is %.3g from its limit, over %s %.3g (root mean "
-                       "square over %lld queries, one draw of the tokens); limits of different "
-                       "queries spread by %.3g.",
-                       small, first->rms, large, last->rms, (long long)p->queries, spread);
+        es_answer_add_finding(
+            answer,
+            "Over %s tokens an output is %.3g from its limit, over %s %.3g (root mean "
+            "square over %lld queries, one draw of the tokens); limits of different "
+            "queries spread by %.3g.",
+            small, first->rms, large, last->rms, (long long)p->queries, spread);
     else
-        es_answer_tell(answer,
-                       "Over %s tokens an output is %.3g from its limit (root mean square over "
-                       "%lld queries, one draw of the tokens); limits of different queries spread "
-                       "by %.3g.",
-                       small, first->rms, (long long)p->queries, spread);
+        es_answer_add_finding(
+            answer,
+            "Over %s tokens an output is %.3g from its limit (root mean square over "
+            "%lld queries, one draw of the tokens); limits of different queries spread "
+            "by %.3g.",
+            small, first->rms, (long long)p->queries, spread);
     if (p->sizes.count > 1)
-        es_answer_tell(answer,
-                       "Nearer to its own limit than to that of any other query are %.3g %% of the "
-                       "outputs over %s tokens and %.3g %% over %s.",
-                       100.0 * first->own, small, 100.0 * last->own, large);
+        es_answer_add_finding(
+            answer,
+            "Nearer to its own limit than to that of any other query are %.3g %% of the "
+            "outputs over %s tokens and %.3g %% over %s.",
+            100.0 * first->own, small, 100.0 * last->own, large);
 }
 
 static void tell_picture(const es_job *job, es_answer *answer)
@@ -205,23 +209,25 @@ static void tell_picture(const es_job *job, es_answer *answer)
     const double *facts = es_job_cell(job, PICTURE_PLANE, 0) + 2 * s->points;
     const double *share = facts + 2 * PICTURE_SHARES, trust = facts[2 * PICTURE_TRUST];
     if (p->method == PICTURE_TSNE)
-        es_answer_tell(answer,
-                       "Caution: t-SNE keeps neighbours, not distances: sizes of groups and gaps "
-                       "between them in the picture mean nothing. Its trustworthiness is %.3f (1: "
-                       "all of the %lld nearest points in the plane are near outputs), its "
-                       "divergence %.3g nats; distances are in the table of rows.",
-                       trust, (long long)s->neighbours, facts[2 * PICTURE_DESCENT]);
+        es_answer_add_finding(
+            answer,
+            "Caution: t-SNE keeps neighbours, not distances: sizes of groups and gaps "
+            "between them in the picture mean nothing. Its trustworthiness is %.3f (1: "
+            "all of the %lld nearest points in the plane are near outputs), its "
+            "divergence %.3g nats; distances are in the table of rows.",
+            trust, (long long)s->neighbours, facts[2 * PICTURE_DESCENT]);
     else
-        es_answer_tell(answer,
-                       "The plane of the first two principal components has %.3g %% of the "
-                       "outputs' variance: distances in it are at most the true ones "
-                       "(trustworthiness %.3f).",
-                       100.0 * (share[0] + share[1]), trust);
+        es_answer_add_finding(answer,
+                              "The plane of the first two principal components has %.3g %% of the "
+                              "outputs' variance: distances in it are at most the true ones "
+                              "(trustworthiness %.3f).",
+                              100.0 * (share[0] + share[1]), trust);
     if (facts[2 * PICTURE_AFFINITY + 1] > 0.0)
-        es_answer_tell(answer,
-                       "Caution: %.0f of %lld points have %.3g or more nearest neighbours at one "
-                       "distance, mostly equal outputs: they lie on each other in the picture.",
-                       facts[2 * PICTURE_AFFINITY + 1], (long long)s->points, p->perplexity);
+        es_answer_add_finding(
+            answer,
+            "Caution: %.0f of %lld points have %.3g or more nearest neighbours at one "
+            "distance, mostly equal outputs: they lie on each other in the picture.",
+            facts[2 * PICTURE_AFFINITY + 1], (long long)s->points, p->perplexity);
 }
 
 /* Errors near the pool's own describe the pool. */
@@ -232,10 +238,11 @@ static void tell_limit(const es_job *job, es_answer *answer, double smallest)
     es_answer_text(answer, "limit", s->spec.law ? "law" : "pool");
     es_answer_real(answer, "limit_error", error);
     if (!s->spec.law && error > 0.5 * smallest)
-        es_answer_tell(answer,
-                       "Caution: the limit is a pool of %lld tokens, itself uncertain by %.3g: "
-                       "distances of that size describe the pool.",
-                       (long long)es_pool_about(s->spec.pool).tokens, error);
+        es_answer_add_finding(
+            answer,
+            "Caution: the limit is a pool of %lld tokens, itself uncertain by %.3g: "
+            "distances of that size describe the pool.",
+            (long long)es_pool_about(s->spec.pool).tokens, error);
 }
 
 static void put_facts(const es_job *job, es_answer *answer)

@@ -282,7 +282,7 @@ void es_probe_close(es_probe *probe)
 {
     if (!probe)
         return;
-    es_budget *budget = probe->exec.budget;
+    es_mem_limit *budget = probe->exec.budget;
     es_mem_free(budget, probe->grams);
     es_mem_free(budget, probe->q);
     es_probe_weights_free(&probe->spec, &probe->weights);

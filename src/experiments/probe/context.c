@@ -113,7 +113,7 @@ static const es_table_spec windows_table = {
 
 /* ---- squares and their ratio ---- */
 
-typedef struct making {
+typedef struct summary_ctx {
     es_job *job;
     const probe_params *p;
     const probe_state *s;
@@ -125,7 +125,7 @@ typedef struct making {
     double *log_n;      /* (sizes) */
     double *log_square; /* (sizes) of independent draws */
     es_series series;   /* map errors of windows */
-} making;
+} summary_ctx;
 
 /* Squared errors: their mean over replicates, and over how many independent ones. */
 typedef struct square {
@@ -133,22 +133,22 @@ typedef struct square {
     double count;
 } square;
 
-static int64_t number_of(const making *m) { return m->place * m->s->heads + m->head; }
+static int64_t number_of(const summary_ctx *m) { return m->place * m->s->heads + m->head; }
 
 /* Windows that do not fit into the pool side by side share tokens, and so much of their scatter:
  * what counts is how many of them would. */
-static double apart_of(const making *m, int64_t i)
+static double apart_of(const summary_ctx *m, int64_t i)
 {
     return fmin((double)m->p->replicates, (double)m->tokens / (double)m->s->spec.sizes[i]);
 }
 
-static double error_at(const making *m, int stage, int64_t r, int64_t i, int which)
+static double error_at(const summary_ctx *m, int stage, int64_t r, int64_t i, int which)
 {
     const double *cell = es_job_cell(m->job, stage, m->place * m->p->replicates + r);
     return cell[(m->head * m->s->spec.n_sizes + i) * PROBE_COLUMNS + which];
 }
 
-static square square_of(const making *m, int stage, int64_t i, int which, double count)
+static square square_of(const summary_ctx *m, int stage, int64_t i, int which, double count)
 {
     for (int64_t r = 0; r < m->p->replicates; r++)
         m->room[r] = pow(error_at(m, stage, r, i, which), 2.0);
@@ -157,12 +157,12 @@ static square square_of(const making *m, int stage, int64_t i, int which, double
     return (square){mean, count};
 }
 
-static square square_of_windows(const making *m, int64_t i, int which)
+static square square_of_windows(const summary_ctx *m, int64_t i, int which)
 {
     return square_of(m, m->s->window_stage, i, which, apart_of(m, i));
 }
 
-static square square_of_draws(const making *m, int64_t i, int which)
+static square square_of_draws(const summary_ctx *m, int64_t i, int which)
 {
     return square_of(m, PROBE_DRAW, i, which, (double)m->p->replicates);
 }
@@ -176,7 +176,7 @@ static es_mean_ratio design_effect(square windows, square draws)
 
 /* How many independent tokens have this mean square error: on the curve that was measured, straight
  * in logarithms between its points, and beyond them with the slope of all; one at least. */
-static double tokens_worth(const making *m, double mean_square, bool *beyond)
+static double tokens_worth(const summary_ctx *m, double mean_square, bool *beyond)
 {
     const int64_t last = m->s->spec.n_sizes - 1;
     const double *x = m->log_n, *y = m->log_square, target = log(mean_square);
@@ -196,14 +196,14 @@ static double tokens_worth(const making *m, double mean_square, bool *beyond)
 /* A share of the error of a window that its own part of the limit hides. A window of n is n/N of
  * the pool; and the square of the pool's own error, from its halves, is what every mean square
  * error against the pool is short of (THEORY 9). Lower bounds, where far tokens are alike, too. */
-static double lost_at(const making *m, int64_t i, double mean_square)
+static double lost_at(const summary_ctx *m, int64_t i, double mean_square)
 {
     const double own = es_table_get(m->known, number_of(m), "map_error_limit");
     const double share = (double)m->s->spec.sizes[i] / (double)m->tokens;
     return fmax(share, own * own / (own * own + mean_square));
 }
 
-static void put_others(const making *m, int64_t row, int64_t i)
+static void put_others(const summary_ctx *m, int64_t row, int64_t i)
 {
     static const char *const keys[PROBE_MAP] = {"design_effect_mean", "design_effect_cov"};
     for (int which = 0; which < PROBE_MAP; which++) {
@@ -214,13 +214,13 @@ static void put_others(const making *m, int64_t row, int64_t i)
 }
 
 /* The root of a mean square, and its error through d sqrt(x) = dx / (2 sqrt(x)). */
-static void put_root(const making *m, int64_t row, const char *key, es_measured mean)
+static void put_root(const summary_ctx *m, int64_t row, const char *key, es_measured mean)
 {
     const double root = sqrt(mean.value);
     es_put_under(m->windows, row, key, {"", root}, {"_se", mean.se / (2.0 * root)});
 }
 
-static void put_point(const making *m, int64_t i)
+static void put_point(const summary_ctx *m, int64_t i)
 {
     const int64_t row = es_table_row(m->windows);
     const square w = square_of_windows(m, i, PROBE_MAP), d = square_of_draws(m, i, PROBE_MAP);
@@ -244,7 +244,7 @@ static void put_point(const making *m, int64_t i)
 }
 
 /* Map errors of windows or draws at the points that a rate is fitted to; the largest of them. */
-static int64_t fill_series(making *m, int stage)
+static int64_t fill_series(summary_ctx *m, int stage)
 {
     es_series *s = &m->series;
     const int64_t from = es_table_rows(m->windows) - s->points;
@@ -261,7 +261,7 @@ static int64_t fill_series(making *m, int stage)
 
 /* The rate of windows, those that overlap counted once at the largest n; and that of independent
  * draws at the same points. */
-static es_status put_rates(making *m, int64_t row, es_error *err)
+static es_status put_rates(summary_ctx *m, int64_t row, es_error *err)
 {
     es_series *s = &m->series;
     fill_series(m, PROBE_DRAW);
@@ -283,7 +283,7 @@ static es_status put_rates(making *m, int64_t row, es_error *err)
     return ES_OK;
 }
 
-static es_status sum_up_head(making *m, es_error *err)
+static es_status sum_up_head(summary_ctx *m, es_error *err)
 {
     static const char *const keys[] = {"n",
                                        "design_effect",
@@ -313,7 +313,8 @@ static es_status sum_up_head(making *m, es_error *err)
 /* ---- all heads of a domain ---- */
 
 /* The finite numbers of a column at one n of a domain, in order; how many. */
-static int64_t sorted_at(const making *m, int64_t domain, int64_t i, const char *key, double *out)
+static int64_t sorted_at(const summary_ctx *m, int64_t domain, int64_t i, const char *key,
+                         double *out)
 {
     const int64_t heads = m->s->layers * m->s->heads, sizes = m->s->spec.n_sizes;
     int64_t count = 0;
@@ -326,7 +327,7 @@ static int64_t sorted_at(const making *m, int64_t domain, int64_t i, const char 
 }
 
 /* Sums over replicates of squares at one n, for every head of a domain. */
-static void add_totals(making *m, int64_t domain, int64_t i)
+static void add_totals(summary_ctx *m, int64_t domain, int64_t i)
 {
     const int64_t heads = m->s->layers * m->s->heads;
     for (int64_t h = 0; h < 2 * heads; h++) {
@@ -340,7 +341,7 @@ static void add_totals(making *m, int64_t domain, int64_t i)
 }
 
 /* ln of the median design effect without replicate r of the draws, or of the windows. */
-static double log_median_without(making *m, int64_t domain, int64_t i, int stage, int64_t r,
+static double log_median_without(summary_ctx *m, int64_t domain, int64_t i, int stage, int64_t r,
                                  double *room)
 {
     const int64_t heads = m->s->layers * m->s->heads;
@@ -360,7 +361,7 @@ static double log_median_without(making *m, int64_t domain, int64_t i, int stage
 /* All heads see the same windows and err together, so that a median over heads is hardly better
  * known than one of them. The jackknife over replicates has that in it; windows that overlap count
  * once. Relative. */
-static double median_se(making *m, int64_t domain, int64_t i, double *room)
+static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *room)
 {
     const int stages[2] = {PROBE_DRAW, m->s->window_stage};
     const int64_t R = m->p->replicates;
@@ -375,7 +376,8 @@ static double median_se(making *m, int64_t domain, int64_t i, double *room)
     return sqrt(variance);
 }
 
-static void put_quantiles(const making *m, int64_t domain, int64_t i, const char *key, double *room)
+static void put_quantiles(const summary_ctx *m, int64_t domain, int64_t i, const char *key,
+                          double *room)
 {
     const int64_t row = domain * m->s->spec.n_sizes + i;
     const int64_t count = sorted_at(m, domain, i, key, room);
@@ -384,7 +386,7 @@ static void put_quantiles(const making *m, int64_t domain, int64_t i, const char
                      {"_low", room[(count - 1) / 10]}, {"_high", room[9 * (count - 1) / 10]});
 }
 
-static void put_context(making *m, int64_t domain, int64_t i, double *room)
+static void put_context(summary_ctx *m, int64_t domain, int64_t i, double *room)
 {
     const int64_t row = es_table_row(m->contexts), n = m->s->spec.sizes[i];
     const int64_t tokens = es_pool_about(m->s->pools.domains[domain].pool).tokens;
@@ -411,7 +413,7 @@ static void put_context(making *m, int64_t domain, int64_t i, double *room)
 
 /* ---- findings ---- */
 
-static double median_growth(const making *m, int64_t domain, double *room)
+static double median_growth(const summary_ctx *m, int64_t domain, double *room)
 {
     const int64_t heads = m->s->layers * m->s->heads;
     int64_t count = 0;
@@ -424,7 +426,7 @@ static double median_growth(const making *m, int64_t domain, double *room)
 }
 
 /* About the largest context that is a small part of the pool. */
-static void tell_domain(const making *m, int64_t domain, double *room, es_answer *a)
+static void tell_domain(const summary_ctx *m, int64_t domain, double *room, es_answer *a)
 {
     static const char *const keys[] = {"effective_tokens", "effective_tokens_low",
                                        "effective_tokens_high"};
@@ -439,7 +441,7 @@ static void tell_domain(const making *m, int64_t domain, double *room, es_answer
     if (isfinite(power))
         snprintf(growth, sizeof growth, "; it grows like n^%.2g", power);
     const char *name = es_table_get_text(m->contexts, row, "domain");
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "A context of %.0f tokens of this text%s%s is worth %s independent tokens to the median "
         "head, %s to %s to four fifths of them: the mean square error of its windows is %s times "
@@ -452,11 +454,11 @@ static void tell_domain(const making *m, int64_t domain, double *room, es_answer
         es_table_get(m->contexts, row, "lost") > 0.1 ? ", and is more against a larger pool" : "");
 }
 
-static void tell_windows(const making *m, es_answer *a)
+static void tell_windows(const summary_ctx *m, es_answer *a)
 {
     const int64_t n = m->s->spec.sizes[m->s->spec.n_sizes - 1], R = m->p->replicates;
     const int64_t tokens = m->s->pools.cost.tokens;
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "The pool of %lld tokens has %lld windows of %lld side by side; %lld were taken%s. "
         "They are part of the limit they are compared with, so that at n = %lld at least "
@@ -468,7 +470,7 @@ static void tell_windows(const making *m, es_answer *a)
 
 /* ---- all together ---- */
 
-static es_status prepare(making *m, es_error *err)
+static es_status prepare(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, R = m->p->replicates;
     ES_TRY(es_job_array(m->job, R > sizes ? R : sizes, 1, sizeof *m->room, &m->room, err));
@@ -482,7 +484,7 @@ static es_status prepare(making *m, es_error *err)
 
 es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answer, es_error *err)
 {
-    making m = {.job = job, .p = job->params, .s = job->state, .known = heads};
+    summary_ctx m = {.job = job, .p = job->params, .s = job->state, .known = heads};
     const int64_t domains = m.s->pools.n_domains, all = m.s->layers * m.s->heads;
     double *room;
     m.contexts = es_answer_table(answer, &contexts_table);

@@ -55,7 +55,7 @@ es_status probe_add_sections(es_job *job, es_error *err)
                             .rows = rows,
                             .cols = 1,
                             .columns = number,
-                            .tells = true,
+                            .reports_progress = true,
                             .flops = probe_sections_price(s).flops +
                                      s->pools.cost.flops * probe_forwards(s, 1, group) /
                                          (double)probe_places(s),
@@ -149,12 +149,13 @@ static void tell_trait(const es_table *t, int trait, es_answer *a)
         least = fmin(least, ratio);
         most = fmax(most, ratio);
     }
-    es_answer_tell(a,
-                   "%s: %lld of %lld heads differ from those on the first domain by more than "
-                   "sections of one text do (p at most 0.01 for all %lld questions together, by "
-                   "Holm); ratios are from %.3g to %.3g.",
-                   trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all,
-                   (long long)es_table_rows(t), least, most);
+    es_answer_add_finding(
+        a,
+        "%s: %lld of %lld heads differ from those on the first domain by more than "
+        "sections of one text do (p at most 0.01 for all %lld questions together, by "
+        "Holm); ratios are from %.3g to %.3g.",
+        trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all,
+        (long long)es_table_rows(t), least, most);
 }
 
 es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err)

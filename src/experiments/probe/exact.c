@@ -151,8 +151,8 @@ static double crossing(const double *at, double square, double *slope)
     return at[i] <= square ? 1.0 : ldexp(exp(log(square / at[i]) / *slope), (int)i);
 }
 
-es_status es_probe_needs(const es_probe *probe, int64_t head, const double *exact, double level,
-                         es_probe_need *out, es_error *err)
+es_status es_probe_tokens_required(const es_probe *probe, int64_t head, const double *exact,
+                                   double level, es_probe_need *out, es_error *err)
 {
     curve c;
     double all[POWERS], halves[2][POWERS], relative[POWERS], slope, unused;

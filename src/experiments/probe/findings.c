@@ -44,13 +44,14 @@ static void tell_classes(const es_job *job, const es_table *heads, const es_tabl
     double of[ES_REGIMES];
     for (int i = 0; i < ES_REGIMES; i++)
         of[probe_classes_order[i]] = es_table_get(classes, i, "heads");
-    es_answer_tell(a,
-                   "Of %lld %s at n = %s, %.0f %s averaging, %.0f selective, %.0f single-key and "
-                   "%.0f undecided (95 %% intervals of ESS over %lld draws).",
-                   (long long)es_table_rows(heads), counted(s), es_say_size(largest_n(s), n),
-                   of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1.0 ? "is" : "are",
-                   of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED],
-                   (long long)((const probe_params *)job->params)->replicates);
+    es_answer_add_finding(
+        a,
+        "Of %lld %s at n = %s, %.0f %s averaging, %.0f selective, %.0f single-key and "
+        "%.0f undecided (95 %% intervals of ESS over %lld draws).",
+        (long long)es_table_rows(heads), counted(s), es_say_size(largest_n(s), n),
+        of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1.0 ? "is" : "are",
+        of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED],
+        (long long)((const probe_params *)job->params)->replicates);
 }
 
 /* Do single outputs converge, and how fast? */
@@ -62,12 +63,13 @@ static void tell_rates(const es_table *heads, es_answer *a, double *room)
     const int64_t count = sorted_column(heads, "rate_map", room);
     if (count == 0)
         return;
-    es_answer_tell(a,
-                   "Their outputs approach the limit like n^-%.3g in the median (%.3g to %.3g in "
-                   "four fifths of them, each ± %.2g in the median); Gaussian tokens of the same "
-                   "covariance would give %.3g, the paper's exponent is %.3g.",
-                   es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10],
-                   se, predicted, paper);
+    es_answer_add_finding(
+        a,
+        "Their outputs approach the limit like n^-%.3g in the median (%.3g to %.3g in "
+        "four fifths of them, each ± %.2g in the median); Gaussian tokens of the same "
+        "covariance would give %.3g, the paper's exponent is %.3g.",
+        es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10], se,
+        predicted, paper);
 }
 
 /* What a head needs is a lower bound where the pool is too thin for it. */
@@ -103,13 +105,14 @@ static void tell_slowest(const probe_state *s, const es_table *heads, es_answer 
     if (!is_bound(heads, slowest))
         snprintf(error, sizeof error, " ± %s",
                  es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), size));
-    es_answer_tell(a,
-                   "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
-                   "tenth of their spread. Slowest%s: layer %.0f, head %.0f%s%s, %s%s%s tokens.",
-                   least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s),
-                   tokens, bounds ? " known" : "", es_table_get(heads, slowest, "layer"),
-                   es_table_get(heads, slowest, "head"), *domain ? " on " : "", domain,
-                   is_bound(heads, slowest) ? "at least " : "", es_say_size(most, needs), error);
+    es_answer_add_finding(
+        a,
+        "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
+        "tenth of their spread. Slowest%s: layer %.0f, head %.0f%s%s, %s%s%s tokens.",
+        least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s), tokens,
+        bounds ? " known" : "", es_table_get(heads, slowest, "layer"),
+        es_table_get(heads, slowest, "head"), *domain ? " on " : "", domain,
+        is_bound(heads, slowest) ? "at least " : "", es_say_size(most, needs), error);
 }
 
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
@@ -156,17 +159,19 @@ static void caution_sizes(const probe_state *s, const es_table *heads, es_answer
         snprintf(how, sizeof how, "by its halves, in the median of %s: %.0f to %.0f %%", counted(s),
                  100.0 * room[0], 100.0 * room[count - 1]);
     if (n > tokens)
-        es_answer_tell(a,
-                       "Caution: n up to %s is beyond the pool's %.0f tokens: draws repeat tokens, "
-                       "and errors are distances from this pool's limit, which tell nothing about "
-                       "contexts that long; more text (--pool), or smaller n.",
-                       largest, tokens);
+        es_answer_add_finding(
+            a,
+            "Caution: n up to %s is beyond the pool's %.0f tokens: draws repeat tokens, "
+            "and errors are distances from this pool's limit, which tell nothing about "
+            "contexts that long; more text (--pool), or smaller n.",
+            largest, tokens);
     else if (off * off > 0.1 || n > 0.1 * tokens)
-        es_answer_tell(a,
-                       "Caution: n up to %s is %.0f %% of the pool: errors are distances from the "
-                       "limit of these %.0f tokens, which is itself off from the text's by about "
-                       "%.0f %% as much (%s).",
-                       largest, 100.0 * n / tokens, tokens, 100.0 * off, how);
+        es_answer_add_finding(
+            a,
+            "Caution: n up to %s is %.0f %% of the pool: errors are distances from the "
+            "limit of these %.0f tokens, which is itself off from the text's by about "
+            "%.0f %% as much (%s).",
+            largest, 100.0 * n / tokens, tokens, 100.0 * off, how);
 }
 
 /* Predictions that are no numbers of tokens, or far from what was seen. */
@@ -179,15 +184,17 @@ static void caution_needs(const probe_state *s, const es_table *heads, es_answer
         far += es_table_get(heads, i, "tokens_for_tenth") > 100.0 * tokens;
     }
     if (any)
-        es_answer_tell(a,
-                       "Caution: outputs of %lld of %lld %s hardly differ between tokens, so that "
-                       "any one token gives them within a tenth: no number of tokens is given.",
-                       any, (long long)es_table_rows(heads), counted(s));
+        es_answer_add_finding(
+            a,
+            "Caution: outputs of %lld of %lld %s hardly differ between tokens, so that "
+            "any one token gives them within a tenth: no number of tokens is given.",
+            any, (long long)es_table_rows(heads), counted(s));
     if (far)
-        es_answer_tell(a,
-                       "Caution: of %lld of %lld %s what they need is more than 100 times the "
-                       "pool's %.0f tokens: extrapolated.",
-                       far, (long long)es_table_rows(heads), counted(s), tokens);
+        es_answer_add_finding(
+            a,
+            "Caution: of %lld of %lld %s what they need is more than 100 times the "
+            "pool's %.0f tokens: extrapolated.",
+            far, (long long)es_table_rows(heads), counted(s), tokens);
 }
 
 es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err)

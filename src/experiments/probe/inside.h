@@ -127,7 +127,7 @@ static inline int64_t es_probe_exact_of(const es_probe_spec *spec, int64_t queri
     return wanted < queries ? wanted : queries;
 }
 
-static inline es_budget *es_probe_budget(const es_probe_spec *spec)
+static inline es_mem_limit *es_probe_budget(const es_probe_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
 }
@@ -221,7 +221,7 @@ es_status es_probe_window_rows(const es_probe_spec *spec, const es_pool_info *po
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */
-es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
+es_status es_probe_errors(es_mem_limit *budget, const double *a, int64_t a_stride, const double *b,
                           int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
                           es_error *err);
 

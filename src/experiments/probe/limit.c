@@ -120,7 +120,7 @@ int64_t es_probe_part_numbers(const es_probe_spec *spec)
 
 static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *err)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     shape s;
     shape_of(w->spec, &s);
     ES_TRY(es_probe_weights_new(w->spec, layer, &of->weights, err));
@@ -136,7 +136,7 @@ static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *er
 
 static es_status prepare_walk(walk *w, es_error *err)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     const es_model_config *c = es_model_config_of(w->spec->model);
     const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
     ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
@@ -153,7 +153,7 @@ static es_status prepare_walk(walk *w, es_error *err)
 
 static void close_layer(const walk *w, layer_seen *of)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     for (int64_t i = 0; of->partial && i < 2 * of->weights.heads; i++)
         es_partial_free(of->partial[i]);
     es_mem_free(budget, of->partial);
@@ -164,7 +164,7 @@ static void close_layer(const walk *w, layer_seen *of)
 
 static void release_walk(walk *w)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     for (int64_t l = 0; w->of && l < w->layers; l++)
         close_layer(w, &w->of[l]);
     es_mem_free(budget, w->mean);

@@ -24,7 +24,7 @@ typedef struct neighbours {
 static es_status prepare(neighbours *s, es_error *err)
 {
     const int64_t H = s->probe->weights.hidden, Q = s->probe->weights.all;
-    es_budget *budget = s->probe->exec.budget;
+    es_mem_limit *budget = s->probe->exec.budget;
     ES_TRY(es_mem_array(budget, s->n, 1, sizeof *s->rows, "rows of keys", (void **)&s->rows, err));
     ES_TRY(es_mem_array(budget, s->n + 1, H + Q, sizeof *s->x, "keys", (void **)&s->x, err));
     s->keys = s->x + s->n * H;

@@ -37,7 +37,7 @@ typedef struct crowd {
 static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out, es_error *err)
 {
     const int64_t Q = paper->weights.all;
-    es_budget *budget = paper->exec.budget;
+    es_mem_limit *budget = paper->exec.budget;
     *out = (crowd){.paper = paper};
     ES_TRY(es_mem_array(budget, 3 * most, Q, sizeof(float), "drawn tokens", (void **)&out->q, err));
     ES_TRY(es_mem_array(budget, 2 * most, Q, sizeof(double), "outputs", (void **)&out->heads, err));
@@ -52,7 +52,7 @@ static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out
 
 static void crowd_free(crowd *c)
 {
-    es_budget *budget = c->paper->exec.budget;
+    es_mem_limit *budget = c->paper->exec.budget;
     es_mem_free(budget, c->mean);
     es_mem_free(budget, c->heads);
     es_mem_free(budget, c->q);
@@ -157,7 +157,7 @@ void es_probe_paper_close(es_probe_paper *paper)
 {
     if (!paper)
         return;
-    es_budget *budget = paper->exec.budget;
+    es_mem_limit *budget = paper->exec.budget;
     es_mem_free(budget, paper->mean);
     es_mem_free(budget, paper->x);
     es_probe_weights_free(&paper->spec, &paper->weights);

@@ -32,7 +32,7 @@ static es_status draw_context(context *c, es_error *err)
 {
     const es_probe *p = c->probe;
     const int64_t H = p->weights.hidden, Q = p->weights.all;
-    es_budget *budget = p->exec.budget;
+    es_mem_limit *budget = p->exec.budget;
     ES_TRY(es_mem_array(budget, c->n, 1, sizeof *c->rows, "rows of keys", (void **)&c->rows, err));
     ES_TRY(es_mem_array(budget, c->n, H + 2 * Q, sizeof *c->x, "keys", (void **)&c->x, err));
     c->keys = c->x + c->n * H;
@@ -44,7 +44,7 @@ static es_status draw_context(context *c, es_error *err)
 }
 
 /* Fills out (POLICIES) with the mean square errors of one query whose scores are known. */
-static es_status risks_of(const es_risk_query *query, const double *scores, es_budget *budget,
+static es_status risks_of(const es_risk_query *query, const double *scores, es_mem_limit *budget,
                           double *out, es_error *err)
 {
     const es_policy_query asked = {.n = query->n, .position = -1, .scores = scores};
@@ -73,7 +73,7 @@ static es_status ask_query(void *user, int64_t i, int thread, es_error *err)
     const int64_t Q = p->weights.all, k = p->weights.width;
     const float *q = p->q + i * Q + c->head * k;
     es_view values = es_view_f32(c->values + c->head * k, c->n, k);
-    es_budget *budget = p->exec.budget;
+    es_mem_limit *budget = p->exec.budget;
     es_risk_query query = {0};
     double *scores;
     (void)thread;

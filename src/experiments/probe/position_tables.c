@@ -116,13 +116,14 @@ static const es_table_view head_views[] = {
     {"Heads by position",
      "domain layer head place window_error sink_mass concentration ess_typical"},
     {"Heads by position: single keys",
-     "domain layer head single_key rests_on_sink top_weight local_mass", .more = true},
+     "domain layer head single_key rests_on_sink top_weight local_mass", .only_with_full = true},
     {"Heads by position: effective context",
-     "domain layer head effective_context window_share grows growth sensitivity", .more = true},
+     "domain layer head effective_context window_share grows growth sensitivity",
+     .only_with_full = true},
     {"Heads by position: scores",
      "domain layer head entropy score_sd freezing gaussian_frozen horizon_rotary "
      "horizon_plain decay decay_plain",
-     .more = true},
+     .only_with_full = true},
     {0}};
 const es_table_spec probe_position_heads_table = {"position_heads", head_columns, head_views,
                                                   .keys = "domain layer head"};
@@ -170,7 +171,7 @@ const es_table_spec probe_places_table = {
     ES_VIEW("Heads as their context grows",
             "domain layer head to entropy ess_typical single_key rests_on_sink top_weight "
             "sink_mass local_mass effective_context freezing",
-            .more = true),
+            .only_with_full = true),
     .keys = "domain layer head to"};
 
 /* ---- columns: windows ---- */
@@ -192,7 +193,7 @@ static const es_column window_columns[] = {
     {0}};
 const es_table_spec probe_windows_table = {
     "context_windows", window_columns,
-    ES_VIEW("What a window leaves out, at the longest n", .more = true),
+    ES_VIEW("What a window leaves out, at the longest n", .only_with_full = true),
     .keys = "domain layer head window"};
 
 /* ---- columns: distances ---- */
@@ -221,5 +222,5 @@ const es_table_spec probe_distances_table = {
     "distances", distance_columns,
     ES_VIEW("Weights and scores by distance",
             "domain layer head keys from to mass weight score score_plain score_rotary",
-            .more = true),
+            .only_with_full = true),
     .keys = "domain layer head keys from"};

@@ -30,7 +30,7 @@ typedef struct work {
     double *out;        /* (grid.numbers) */
 } work;
 
-static es_budget *budget_of(const work *w) { return w->exec.budget; }
+static es_mem_limit *budget_of(const work *w) { return w->exec.budget; }
 
 /* ---- room ---- */
 
@@ -50,7 +50,7 @@ static es_status check_seen(const work *w, es_error *err)
 
 static es_status make_room(work *w, es_error *err)
 {
-    es_budget *b = budget_of(w);
+    es_mem_limit *b = budget_of(w);
     const int64_t n = w->n;
     ES_TRY(es_mem_array(b, n, 1, sizeof *w->positions, "places", (void **)&w->positions, err));
     ES_TRY(es_mem_array(b, n, 1, sizeof *w->bin_of, "places", (void **)&w->bin_of, err));

@@ -137,7 +137,7 @@ es_status probe_positions_add(es_job *job, es_error *err)
                             .rows = heads_of(s) * p->grid.numbers,
                             .cols = 1,
                             .columns = number,
-                            .alone = true,
+                            .one_thread_per_cell = true,
                             .flops = block_flops(s),
                             .run = run_block};
     p->stage = job->n_stages;
@@ -149,7 +149,7 @@ es_status probe_positions_add(es_job *job, es_error *err)
 /* Shares of the last bin's queries or weights that are averaged over all heads. */
 enum { SINK_MASS, SINGLE_KEY, RESTS_ON_SINK, AVERAGED };
 
-typedef struct making {
+typedef struct summary_ctx {
     es_job *job;
     const probe_state *s;
     const probe_positions *p;
@@ -159,10 +159,10 @@ typedef struct making {
     double *averages; /* (AVERAGED, blocks) over heads */
     double *shares;   /* (rows of heads, 1 + blocks) effective context over n at the longest n, by
                          all blocks and without each */
-} making;
+} summary_ctx;
 
 /* A head in every domain. */
-static int64_t rows_of(const making *m) { return m->s->pools.n_domains * heads_of(m->s); }
+static int64_t rows_of(const summary_ctx *m) { return m->s->pools.n_domains * heads_of(m->s); }
 
 /* Keys that a query with the longest context sees. */
 static double most_keys(const es_positions_grid *g)
@@ -170,7 +170,7 @@ static double most_keys(const es_positions_grid *g)
     return (double)(g->seen < g->to[g->bins - 1] ? g->seen : g->to[g->bins - 1]);
 }
 
-static void name_row(const making *m, es_table *t, int64_t row)
+static void name_row(const summary_ctx *m, es_table *t, int64_t row)
 {
     es_pools_name(&m->s->pools, m->domain, t, row);
     es_table_count(t, row, "layer", m->layer);
@@ -189,7 +189,7 @@ static es_measured raised(es_measured x)
 }
 
 /* Numbers that stand in the rows of places and, of the last bin, in that of the head. */
-static void put_shared(const making *m, es_table *t, int64_t row, int64_t bin)
+static void put_shared(const summary_ctx *m, es_table *t, int64_t row, int64_t bin)
 {
     static const struct {
         const char *key;
@@ -204,7 +204,7 @@ static void put_shared(const making *m, es_table *t, int64_t row, int64_t bin)
     put(t, row, "ess_typical", raised(probe_track_mean(&m->track, bin, ES_POSITIONS_LOG_ESS)));
 }
 
-static void put_places(const making *m)
+static void put_places(const summary_ctx *m)
 {
     const es_positions_grid *g = m->track.grid;
     for (int64_t bin = 0; bin < g->bins; bin++) {
@@ -221,7 +221,7 @@ static void put_places(const making *m)
     }
 }
 
-static void put_windows(const making *m)
+static void put_windows(const summary_ctx *m)
 {
     const es_positions_grid *g = m->track.grid;
     for (int64_t c = 0; c < g->windows; c++) {
@@ -236,7 +236,7 @@ static void put_windows(const making *m)
 /* ---- distances ---- */
 
 /* Keys that a query of the last bin has at distances [from, to), sinks apart, on average. */
-static double keys_at(const making *m, int64_t from, int64_t to)
+static double keys_at(const summary_ctx *m, int64_t from, int64_t to)
 {
     const es_positions_grid *g = m->track.grid;
     const int64_t first = g->bins > 1 ? g->to[g->bins - 2] : 0, last = g->to[g->bins - 1];
@@ -248,7 +248,7 @@ static double keys_at(const making *m, int64_t from, int64_t to)
     return sum / (double)(last - first);
 }
 
-static void put_scores(const making *m, int64_t row, int64_t distance)
+static void put_scores(const summary_ctx *m, int64_t row, int64_t distance)
 {
     put(m->distances, row, "score", probe_track_score(&m->track, distance, ES_POSITIONS_REAL));
     put(m->distances, row, "score_plain",
@@ -258,7 +258,7 @@ static void put_scores(const making *m, int64_t row, int64_t distance)
 }
 
 /* Weight between two windows, of each block, so that the error is that of the difference. */
-static es_measured mass_between(const making *m, int64_t distance)
+static es_measured mass_between(const summary_ctx *m, int64_t distance)
 {
     const es_positions_grid *g = m->track.grid;
     const probe_track *t = &m->track;
@@ -270,7 +270,7 @@ static es_measured mass_between(const making *m, int64_t distance)
     return es_average_column(t->room, t->blocks, 1);
 }
 
-static void put_distance(const making *m, int64_t distance)
+static void put_distance(const summary_ctx *m, int64_t distance)
 {
     const es_positions_grid *g = m->track.grid;
     const int64_t row = es_table_row(m->distances);
@@ -287,7 +287,7 @@ static void put_distance(const making *m, int64_t distance)
     put_scores(m, row, distance);
 }
 
-static void put_sinks(const making *m)
+static void put_sinks(const summary_ctx *m)
 {
     const es_positions_grid *g = m->track.grid;
     const int64_t row = es_table_row(m->distances);
@@ -304,7 +304,7 @@ static void put_sinks(const making *m)
 
 /* ---- heads ---- */
 
-static void put_octaves(const making *m, int64_t row)
+static void put_octaves(const summary_ctx *m, int64_t row)
 {
     for (int64_t i = 0; i < PROBE_OCTAVES; i++) {
         const int64_t bin = probe_octave_bin(m->track.grid, PROBE_OCTAVES - 1 - i);
@@ -317,7 +317,7 @@ static void put_octaves(const making *m, int64_t row)
 }
 
 /* The mean score next to the query less that of far keys: distances of half the length or more. */
-static void put_decay(const making *m, int64_t row)
+static void put_decay(const summary_ctx *m, int64_t row)
 {
     const probe_track *t = &m->track;
     const es_positions_score of[] = {ES_POSITIONS_REAL, ES_POSITIONS_PLAIN};
@@ -336,7 +336,7 @@ static void put_decay(const making *m, int64_t row)
 }
 
 /* Place and concentration. */
-static void put_words(const making *m, int64_t row, int64_t last)
+static void put_words(const summary_ctx *m, int64_t row, int64_t last)
 {
     const es_measured error = probe_track_window_error(&m->track);
     const es_measured log_ess = probe_track_mean(&m->track, last, ES_POSITIONS_LOG_ESS);
@@ -349,7 +349,7 @@ static void put_words(const making *m, int64_t row, int64_t last)
 }
 
 /* The effective context at the longest n over n. */
-static void put_share(const making *m, int64_t row, int64_t last)
+static void put_share(const summary_ctx *m, int64_t row, int64_t last)
 {
     const double n = most_keys(m->track.grid);
     double *share = m->shares + row * (1 + m->track.blocks);
@@ -360,7 +360,7 @@ static void put_share(const making *m, int64_t row, int64_t last)
         share[1 + b] = exp(m->track.room[b]) / n;
 }
 
-static void add_to_averages(const making *m, int64_t last)
+static void add_to_averages(const summary_ctx *m, int64_t last)
 {
     static const es_positions_stat of[AVERAGED] = {ES_POSITIONS_SINK, ES_POSITIONS_SINGLE,
                                                    ES_POSITIONS_ON_SINK};
@@ -373,7 +373,7 @@ static void add_to_averages(const making *m, int64_t last)
         }
 }
 
-static void put_head(const making *m)
+static void put_head(const summary_ctx *m)
 {
     const int64_t last = m->track.grid->bins - 1, row = es_table_row(m->heads);
     const es_measured growth = probe_track_growth(&m->track, m->p->error);
@@ -393,7 +393,7 @@ static void put_head(const making *m)
     put_decay(m, row);
 }
 
-static void sum_up_head(making *m)
+static void sum_up_head(summary_ctx *m)
 {
     const probe_positions *p = m->p;
     const int64_t place = m->layer * m->s->heads + m->head;
@@ -433,7 +433,7 @@ static double median_in(const es_table *heads, const char *place, const char *ke
     return es_median_of(room, count);
 }
 
-static void put_class(const making *m, probe_head_place place, double *room)
+static void put_class(const summary_ctx *m, probe_head_place place, double *room)
 {
     static const char *const medians[] = {"window_error", "sink_mass", "single_key",
                                           "rests_on_sink", "window_share"};
@@ -461,7 +461,7 @@ static void put_class(const making *m, probe_head_place place, double *room)
 /* ---- all heads ---- */
 
 /* Median over heads of the share of n that a window needs; `without` -1: by all blocks. */
-static double median_share(const making *m, int64_t without, double *room)
+static double median_share(const summary_ctx *m, int64_t without, double *room)
 {
     for (int64_t i = 0; i < rows_of(m); i++)
         room[i] = m->shares[i * (1 + m->p->blocks) + 1 + without];
@@ -469,7 +469,7 @@ static double median_share(const making *m, int64_t without, double *room)
     return es_median_of(room, rows_of(m));
 }
 
-static es_measured jackknife_share(const making *m, double *room)
+static es_measured jackknife_share(const summary_ctx *m, double *room)
 {
     for (int64_t b = 0; b < m->p->blocks; b++)
         m->p->room[b] = median_share(m, b, room);
@@ -477,7 +477,7 @@ static es_measured jackknife_share(const making *m, double *room)
     return (es_measured){x.value, x.se};
 }
 
-static probe_position_facts facts_of(const making *m, double *room)
+static probe_position_facts facts_of(const summary_ctx *m, double *room)
 {
     const int64_t blocks = m->p->blocks;
     return (probe_position_facts){
@@ -506,7 +506,7 @@ static void put_facts(const probe_position_facts *f, es_answer *answer)
 
 /* ---- all together ---- */
 
-static es_status label_octaves(const making *m, es_error *err)
+static es_status label_octaves(const summary_ctx *m, es_error *err)
 {
     double n[PROBE_OCTAVES];
     for (int64_t i = 0; i < PROBE_OCTAVES; i++) {
@@ -516,7 +516,7 @@ static es_status label_octaves(const making *m, es_error *err)
     return es_put_each(m->job, m->heads, "effective_context", n, PROBE_OCTAVES, err);
 }
 
-static es_status make_tables(making *m, es_answer *answer, es_error *err)
+static es_status make_tables(summary_ctx *m, es_answer *answer, es_error *err)
 {
     m->classes = es_answer_table(answer, &probe_head_places_table);
     m->heads = es_answer_table(answer, &probe_position_heads_table);
@@ -530,7 +530,7 @@ static es_status make_tables(making *m, es_answer *answer, es_error *err)
 
 es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err)
 {
-    making m = {.job = job, .s = job->state};
+    summary_ctx m = {.job = job, .s = job->state};
     double *room;
     m.p = &m.s->positions;
     ES_TRY(make_tables(&m, answer, err));

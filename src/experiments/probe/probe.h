@@ -246,9 +246,10 @@ typedef struct es_probe_need {
 es_status es_probe_curve(const es_probe *probe, int64_t head, const double *exact,
                          es_probe_point *out, es_error *err);
 
-/*! es_probe_needs() : from which n on the map error is below `level` > 0. @return : likewise. */
-es_status es_probe_needs(const es_probe *probe, int64_t head, const double *exact, double level,
-                         es_probe_need *out, es_error *err);
+/*! es_probe_tokens_required() : from which n on the map error is below `level` > 0. @return :
+ * likewise. */
+es_status es_probe_tokens_required(const es_probe *probe, int64_t head, const double *exact,
+                                   double level, es_probe_need *out, es_error *err);
 
 /* ---- which keys to keep ---- */
 

@@ -88,7 +88,7 @@ es_status probe_add_paper(es_job *job, es_error *err)
         .rows = s->spec.n_sizes,
         .cols = ERRORS,
         .columns = columns,
-        .tells = true,
+        .reports_progress = true,
         .flops = es_probe_paper_price(&s->spec, s->pools.config->positions, &open).flops,
         .run = run_paper};
     ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->paper_cells, &s->paper_cells, err));
@@ -126,7 +126,8 @@ static const es_column row_columns[] = {
      .error = "cov_error_se"},
     {0}};
 const es_table_spec probe_paper_rows_table = {
-    "paper_rows", row_columns, ES_VIEW("Protocol of Token Sample Complexity", .more = true),
+    "paper_rows", row_columns,
+    ES_VIEW("Protocol of Token Sample Complexity", .only_with_full = true),
     .keys = "domain layer block n"};
 
 /* ---- summary ---- */
@@ -195,7 +196,7 @@ static void tell_rates(const es_table *t, es_answer *a)
             high[which] = fmax(high[which], es_table_get(t, i, keys[which]));
         }
     if (low[MEAN] <= high[MEAN] && low[COV] <= high[COV])
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "By the protocol of Token Sample Complexity (queries are the sample, heads "
             "concatenated, a passage is the law) rates of %lld pairs of a layer and a passage are "
@@ -215,10 +216,11 @@ static void caution_passages(const probe_state *s, const es_table *t, es_answer 
         shortest = fmin(shortest, es_table_get(t, i, "tokens"));
     }
     if (shorter)
-        es_answer_tell(a,
-                       "Caution: n up to %.8g is more than the passage has, which stands for the "
-                       "law, in %lld of %lld cases (the shortest: %.0f tokens): smaller --n.",
-                       n, shorter, (long long)es_table_rows(t), shortest);
+        es_answer_add_finding(
+            a,
+            "Caution: n up to %.8g is more than the passage has, which stands for the "
+            "law, in %lld of %lld cases (the shortest: %.0f tokens): smaller --n.",
+            n, shorter, (long long)es_table_rows(t), shortest);
 }
 
 es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)

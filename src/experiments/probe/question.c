@@ -19,40 +19,41 @@ static const es_param params[] = {
     ES_POOL_PARAMS(probe_params, pool),
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens that are drawn", FIELD(sizes), .min = 2,
      .max = 1e7, .increasing = true,
-     .otherwise = "100..10000*7, at most half of the pool, or a tenth of it if contiguous",
+     .default_note = "100..10000*7, at most half of the pool, or a tenth of it if contiguous",
      .unit = "tokens"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws", FIELD(replicates), .min = 2,
-     .max = 65536, .standard = "8"},
+     .max = 65536, .default_value = "8"},
     {"control", 0, ES_PARAM_WHOLE, "R",
      "draws of Gaussian tokens of the same covariance, to compare with; 0: none", FIELD(control),
-     .min = 0, .max = 65536, .standard = "4"},
+     .min = 0, .max = 65536, .default_value = "4"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens of the pool whose outputs are compared",
-     FIELD(queries), .min = 2, .max = 1e6, .standard = "1024", .unit = "tokens", .was = "queries"},
+     FIELD(queries), .min = 2, .max = 1e6, .default_value = "1024", .unit = "tokens",
+     .renamed_from = "queries"},
     {"exact-queries", 0, ES_PARAM_WHOLE, "M",
      "of them, those whose error for independent tokens is computed exactly", FIELD(exact),
-     .min = 2, .max = 1e6, .otherwise = "64, or 16 with --stream", .unit = "tokens"},
+     .min = 2, .max = 1e6, .default_note = "64, or 16 with --stream", .unit = "tokens"},
     {"stream", 0, ES_PARAM_FLAG, NULL,
      "keep only the rows of the pool that draws and queries need; the model reads the text again "
      "for the rest: more time, little disk, and the same numbers where --exact-queries and --store "
      "are the same: unless given they are 16 and f32",
-     FIELD(pool.stream), .aside = true},
+     FIELD(pool.stream), .not_in_fingerprint = true},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement, and --blocks-from start unless given",
-     FIELD(draw), .choices = draw_choices, .standard = "with"},
+     FIELD(draw), .choices = draw_choices, .default_value = "with"},
     {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
      "other, heads concatenated; n is 64..384*10 unless given",
-     FIELD(paper), .choices = protocol_choices, .standard = "house"},
+     FIELD(paper), .choices = protocol_choices, .default_value = "house"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
      "positions: what heads of a causal model do as their context grows; limit: n tokens against "
      "the pool's limit: of a causal model its content alone, positions and the first 4 tokens of "
      "every block removed",
      FIELD(look), .choices = look_choices,
-     .otherwise = "positions if the model is causal, else limit"},
+     .default_note = "positions if the model is causal, else limit"},
     {"error", 0, ES_PARAM_NUMBER, "E",
      "error of outputs, over their standard deviation, that decides the effective context",
-     FIELD(error), .min = 1e-4, .max = 10, .standard = "0.1"},
+     FIELD(error), .min = 1e-4, .max = 10, .default_value = "0.1"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -252,7 +253,7 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
     s->spec.draws_only = draws_only;
     const es_probe_spec spec = probe_spec_at(s, place, &s->exec);
     const double *limit;
-    ES_TRY(es_job_need(job, PROBE_LIMIT, place, exec, &limit, err));
+    ES_TRY(es_job_fetch(job, PROBE_LIMIT, place, exec, &limit, err));
     return es_probe_open(&spec, place % s->layers, limit, &s->probe, err);
 }
 
@@ -342,7 +343,7 @@ static es_status add_draws(es_job *job, bool windows, es_error *err)
                             .rows = s->heads * sizes + sizes,
                             .cols = PROBE_COLUMNS,
                             .columns = draw_columns,
-                            .tells = true,
+                            .reports_progress = true,
                             .flops = s->cost.replicate_flops,
                             .run = windows ? run_window : run_draw};
     return es_job_stage(job, &stage, err);
@@ -359,7 +360,7 @@ static es_status add_control(es_job *job, es_error *err)
                             .rows = s->heads * s->spec.n_sizes,
                             .cols = PROBE_ERRORS,
                             .columns = draw_columns,
-                            .tells = true,
+                            .reports_progress = true,
                             .flops = s->cost.control_flops,
                             .run = run_control};
     return es_job_stage(job, &stage, err);
@@ -401,8 +402,9 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_answer_qualify(answer, "Content alone, positions removed: ");
     ES_TRY(probe_summarise(job, answer, err));
     if (s->pools.config->causal)
-        es_answer_tell(answer, "Caution: heads do other things in the text, where positions count: "
-                               "--look positions says which.");
+        es_answer_add_finding(answer,
+                              "Caution: heads do other things in the text, where positions count: "
+                              "--look positions says which.");
     es_answer_qualify(answer, NULL);
     return ES_OK;
 }

@@ -42,7 +42,7 @@ static void mean_and_cov(const double *a, int64_t stride, int64_t m, int64_t k, 
             cov[l * k + j] = cov[j * k + l];
 }
 
-es_status es_probe_errors(es_budget *budget, const double *a, int64_t a_stride, const double *b,
+es_status es_probe_errors(es_mem_limit *budget, const double *a, int64_t a_stride, const double *b,
                           int64_t b_stride, int64_t queries, int64_t width, es_probe_cell *out,
                           es_error *err)
 {
@@ -231,7 +231,7 @@ static es_status prepare_draw(draw *d, es_error *err)
     const es_probe *p = d->probe;
     const int64_t H = p->weights.hidden, Q = p->weights.all;
     const int64_t outputs = p->spec.n_sizes * p->queries;
-    es_budget *budget = p->exec.budget;
+    es_mem_limit *budget = p->exec.budget;
     ES_TRY(es_mem_array(budget, d->n, 1, sizeof *d->rows, "a draw", (void **)&d->rows, err));
     ES_TRY(
         es_mem_array(budget, d->n, H + 2 * Q, sizeof(float), "drawn tokens", (void **)&d->x, err));
@@ -312,7 +312,7 @@ static es_status prepare_control(control *c, es_error *err)
 {
     const es_probe *p = c->probe;
     const int64_t k = p->weights.width, m = p->queries, both = 2 * k;
-    es_budget *budget = p->exec.budget;
+    es_mem_limit *budget = p->exec.budget;
     ES_TRY(es_mem_array(budget, 2 * both, both, sizeof(double), "a covariance", (void **)&c->joint,
                         err));
     c->root = c->joint + both * both;
@@ -328,7 +328,7 @@ static es_status prepare_control(control *c, es_error *err)
 
 static void release_control(control *c)
 {
-    es_budget *budget = c->probe->exec.budget;
+    es_mem_limit *budget = c->probe->exec.budget;
     es_mem_free(budget, c->outputs);
     es_mem_free(budget, c->normals);
     es_mem_free(budget, c->joint);

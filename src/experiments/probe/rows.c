@@ -21,7 +21,7 @@ static const struct {
      {"map_error_gaussian", "rate_map_gaussian"}}};
 
 /* What is being made; the head under way and everything known of it. */
-typedef struct making {
+typedef struct summary_ctx {
     es_job *job;
     const probe_params *p;
     probe_state *s;
@@ -35,22 +35,25 @@ typedef struct making {
     es_probe_policies *policies; /* (heads) */
     double *predicted;           /* (sizes) */
     es_probe_point *exact;       /* (sizes) */
-} making;
+} summary_ctx;
 
 /* Work on a layer reports shares of itself; most of it is that of opening it. */
 static bool tell_place(void *user, double done, double total)
 {
-    const making *m = user;
+    const summary_ctx *m = user;
     return m->job->exec.progress(m->job->exec.progress_user, (double)m->place + 0.9 * done / total,
                                  (double)(m->s->pools.n_domains * m->s->layers));
 }
 
 /* The number of a head among those of all places: its row. */
-static int64_t number_of(const making *m) { return m->place * m->s->heads + m->head; }
+static int64_t number_of(const summary_ctx *m) { return m->place * m->s->heads + m->head; }
 
-static int64_t row_of(const making *m, int64_t i) { return number_of(m) * m->s->spec.n_sizes + i; }
+static int64_t row_of(const summary_ctx *m, int64_t i)
+{
+    return number_of(m) * m->s->spec.n_sizes + i;
+}
 
-static void name_row(const making *m, es_table *t, int64_t row)
+static void name_row(const summary_ctx *m, es_table *t, int64_t row)
 {
     es_pools_name(&m->s->pools, m->place / m->s->layers, t, row);
     es_table_count(t, row, "layer", m->place % m->s->layers);
@@ -66,7 +69,7 @@ static double limit_error(const es_probe_cell *limit, int which)
 }
 
 /* Draws of one place follow one another, place by place; a row of a cell is a head at a size. */
-static void gather(const making *m, int kind, int which, es_series *to)
+static void gather(const summary_ctx *m, int kind, int which, es_series *to)
 {
     const int stage = kind == TEXT ? PROBE_DRAW : PROBE_CONTROL;
     const int64_t cols = m->job->stages[stage].cols, sizes = to->points, R = to->replicates;
@@ -81,7 +84,7 @@ static void gather(const making *m, int kind, int which, es_series *to)
 /* Tokens are drawn from the pool, so attention over the whole pool is the limit of theirs, exactly:
  * the pool's own error does not enter a rate. Rounding does, and so does a draw without replacement
  * that takes a good part of the pool. */
-static void flag_points(const making *m, int kind, es_series *s)
+static void flag_points(const summary_ctx *m, int kind, es_series *s)
 {
     const double floor = 5e-7 * m->about.output_rms; /* rounding of the f32 kernels */
     for (int64_t i = 0; i < s->points; i++) {
@@ -101,7 +104,7 @@ static const char *flag_name(unsigned flags, double error, double own)
                                       : "";
 }
 
-static void put_errors(const making *m, int kind, int which, const es_series *s)
+static void put_errors(const summary_ctx *m, int kind, int which, const es_series *s)
 {
     const char *name = names[kind][which].error;
     const double own = limit_error(&m->about.limit, which);
@@ -127,7 +130,7 @@ void probe_put_rate(es_table *table, int64_t row, const char *name, const es_ser
                  {"_ci.0", s->rate.low}, {"_ci.1", s->rate.high}, {"_p", s->rate.power_p});
 }
 
-static es_status sum_up(making *m, int kind, int which, es_error *err)
+static es_status sum_up(summary_ctx *m, int kind, int which, es_error *err)
 {
     es_series *s = &m->of[kind][which];
     gather(m, kind, which, s);
@@ -143,7 +146,7 @@ static es_status sum_up(making *m, int kind, int which, es_error *err)
 
 /* What Gaussian tokens of the same covariance would give (THEORY 4.2), and the rate that would show
  * where the map error was measured. */
-static es_status put_prediction(making *m, es_error *err)
+static es_status put_prediction(summary_ctx *m, es_error *err)
 {
     ES_TRY(es_probe_predict(m->s->probe, m->head, m->predicted, err));
     for (int64_t i = 0; i < m->s->spec.n_sizes; i++)
@@ -153,14 +156,14 @@ static es_status put_prediction(making *m, es_error *err)
     return ES_OK;
 }
 
-static const double *exact_of(const making *m)
+static const double *exact_of(const summary_ctx *m)
 {
     return es_job_cell(m->job, PROBE_EXACT, probe_exact_cell(m->s, m->place));
 }
 
 /* A draw of n of the pool's N tokens without replacement has (N - n)/(N - 1) of the variance of
  * independent ones (THEORY 9). */
-static double left_at(const making *m, int64_t i)
+static double left_at(const summary_ctx *m, int64_t i)
 {
     const double N = (double)m->tokens, n = (double)m->s->spec.sizes[i];
     return m->s->spec.without_replacement ? (N - n) / (N - 1.0) : 1.0;
@@ -168,13 +171,13 @@ static double left_at(const making *m, int64_t i)
 
 /* From how many tokens on the map error is a tenth of the outputs' spread. Fewer than one token is
  * no number of tokens: outputs that hardly differ, where any will do. */
-static es_status put_need(const making *m, es_error *err)
+static es_status put_need(const summary_ctx *m, es_error *err)
 {
     es_probe_need need = {0};
     const double none = (double)NAN;
     if (m->about.output_rms > 0.0)
-        ES_TRY(es_probe_needs(m->s->probe, m->head, exact_of(m), 0.1 * m->about.output_rms, &need,
-                              err));
+        ES_TRY(es_probe_tokens_required(m->s->probe, m->head, exact_of(m),
+                                        0.1 * m->about.output_rms, &need, err));
     const bool any = need.tokens < 1.0;
     if (any)
         need = (es_probe_need){none, none, none};
@@ -190,7 +193,7 @@ static es_status put_need(const making *m, es_error *err)
 }
 
 /* What draws of column `column` say at size i: mean and standard error over replicates. */
-static es_measured drawn(const making *m, int64_t i, int column, bool squared)
+static es_measured drawn(const summary_ctx *m, int64_t i, int column, bool squared)
 {
     const int64_t R = m->p->replicates, sizes = m->s->spec.n_sizes;
     const int64_t stride = (m->s->heads + 1) * sizes * PROBE_COLUMNS;
@@ -204,7 +207,7 @@ static es_measured drawn(const making *m, int64_t i, int column, bool squared)
 
 /* The exact curve, beside what was measured: expectations are of squares, so measured are root mean
  * squares here, of the same queries. */
-static es_status put_exact(const making *m, es_error *err)
+static es_status put_exact(const summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes;
     ES_TRY(es_probe_curve(m->s->probe, m->head, exact_of(m), m->exact, err));
@@ -226,7 +229,7 @@ static es_status put_exact(const making *m, es_error *err)
 }
 
 /* How many tokens count: over the pool, and over the n of a draw. */
-static void put_focus(const making *m)
+static void put_focus(const summary_ctx *m)
 {
     static const struct {
         const char *key;
@@ -244,7 +247,7 @@ static void put_focus(const making *m)
     }
 }
 
-static es_status put_weights(const making *m, es_error *err)
+static es_status put_weights(const summary_ctx *m, es_error *err)
 {
     const es_probe_head *a = &m->about;
     const es_horizons *h = &a->horizons;
@@ -271,7 +274,7 @@ static es_status put_weights(const making *m, es_error *err)
     return ES_OK;
 }
 
-static es_status put_context(const making *m, es_error *err)
+static es_status put_context(const summary_ctx *m, es_error *err)
 {
     const int64_t row = number_of(m);
     es_pool_context c;
@@ -286,7 +289,7 @@ static es_status put_context(const making *m, es_error *err)
 
 /* What the pool's own weights say draws of it will show once n is large, and errors relative to the
  * spread of the head's outputs, which are comparable between heads. */
-static void put_scaled(const making *m)
+static void put_scaled(const summary_ctx *m)
 {
     const es_fit_summary *map = m->of[TEXT][PROBE_MAP].summary;
     const double spread = m->about.output_rms;
@@ -302,7 +305,7 @@ static void put_scaled(const making *m)
            {"relative_error_se", map[last].se / spread});
 }
 
-static es_status sum_up_head(making *m, es_error *err)
+static es_status sum_up_head(summary_ctx *m, es_error *err)
 {
     ES_TRY(es_probe_head_of(m->s->probe, m->head, &m->about, err));
     name_row(m, m->heads, es_table_row(m->heads));
@@ -328,7 +331,7 @@ static es_status sum_up_head(making *m, es_error *err)
 /* ---- one layer ---- */
 
 /* Mean and standard error over replicates, at the largest n, of a column of all heads together. */
-static void put_joint(const making *m, const char *name, int column)
+static void put_joint(const summary_ctx *m, const char *name, int column)
 {
     const int64_t R = m->p->replicates, row = (m->s->heads + 1) * m->s->spec.n_sizes - 1;
     const double *first = es_job_cell(m->job, PROBE_DRAW, m->place * R);
@@ -340,13 +343,13 @@ static void put_joint(const making *m, const char *name, int column)
 
 /* How far the head's error at the largest n moves what the layer adds to its inputs, over their
  * spread: comparable between heads of all layers. */
-static void put_moves(const making *m, double spread)
+static void put_moves(const summary_ctx *m, double spread)
 {
     const es_measured x = drawn(m, m->s->spec.n_sizes - 1, PROBE_AFTER_WO, false);
     es_put_under(m->heads, number_of(m), "moves", {"", x.value / spread}, {"_se", x.se / spread});
 }
 
-static es_status sum_up_layer(making *m, es_error *err)
+static es_status sum_up_layer(summary_ctx *m, es_error *err)
 {
     es_probe_layer about;
     double most = 0.0, frozen = 0.0, top = 0.0;
@@ -380,7 +383,7 @@ static es_status sum_up_layer(making *m, es_error *err)
 
 /* ---- all layers ---- */
 
-static es_status prepare(making *m, es_error *err)
+static es_status prepare(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, heads = m->s->heads;
     for (int which = 0; which < PROBE_ERRORS; which++) {
@@ -397,7 +400,7 @@ static es_status prepare(making *m, es_error *err)
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    making m = {.job = job, .p = job->params, .s = job->state, .exec = job->exec};
+    summary_ctx m = {.job = job, .p = job->params, .s = job->state, .exec = job->exec};
     const int64_t domains = m.s->pools.n_domains, places = domains * m.s->layers;
     m.exec.progress = tell_place;
     m.exec.progress_user = &m;

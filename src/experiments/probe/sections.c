@@ -59,7 +59,7 @@ es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens
 static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer, es_error *err)
 {
     const int64_t H = of->weights.hidden;
-    es_budget *budget = es_probe_budget(s->spec);
+    es_mem_limit *budget = es_probe_budget(s->spec);
     int64_t *rows;
     float *x = NULL;
     es_status status =
@@ -88,7 +88,7 @@ static es_status new_state(const sections *s, es_partial **out, es_error *err)
 
 static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es_error *err)
 {
-    es_budget *budget = es_probe_budget(s->spec);
+    es_mem_limit *budget = es_probe_budget(s->spec);
     const int64_t states = ES_PROBE_SECTIONS * s->heads;
     ES_TRY(es_probe_weights_new(s->spec, layer, &of->weights, err));
     ES_TRY(es_mem_array(budget, s->queries, of->weights.all, sizeof(float), "queries",
@@ -106,7 +106,7 @@ static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es
 
 static es_status prepare(sections *s, es_error *err)
 {
-    es_budget *budget = es_probe_budget(s->spec);
+    es_mem_limit *budget = es_probe_budget(s->spec);
     const int64_t k = s->width, Q = s->heads * k, m = s->queries;
     ES_TRY(es_mem_array(budget, s->layers, 1, sizeof *s->of, "layers", (void **)&s->of, err));
     ES_TRY(es_mem_array(budget, STRIP, 2 * Q + k + 1, sizeof(float), "a strip of the pool",
@@ -124,7 +124,7 @@ static es_status prepare(sections *s, es_error *err)
 
 static void close_layer(const sections *s, layer_seen *of)
 {
-    es_budget *budget = es_probe_budget(s->spec);
+    es_mem_limit *budget = es_probe_budget(s->spec);
     const int64_t states = ES_PROBE_SECTIONS * s->heads;
     for (int64_t i = 0; of->partial && i < states; i++)
         es_partial_free(of->partial[i]);
@@ -138,7 +138,7 @@ static void close_layer(const sections *s, layer_seen *of)
 
 static void release(sections *s)
 {
-    es_budget *budget = es_probe_budget(s->spec);
+    es_mem_limit *budget = es_probe_budget(s->spec);
     for (int64_t l = 0; s->of && l < s->layers; l++)
         close_layer(s, &s->of[l]);
     es_mem_free(budget, s->output);

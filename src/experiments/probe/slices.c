@@ -78,7 +78,7 @@ static int threads_of(const exact_walk *w)
 static es_status open_slice(const exact_walk *w, int64_t number, const double *numbers, double *out,
                             exact_slice *slice, es_error *err)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     const int64_t per = es_probe_slices(w->spec), heads = es_model_config_of(w->spec->model)->heads;
     const int64_t k = w->width, first = number % per * GROUP;
     const double *limit = numbers + es_probe_layout_of(w->spec).limit;
@@ -102,7 +102,7 @@ static es_status open_slice(const exact_walk *w, int64_t number, const double *n
 
 static es_status make_buffers(exact_walk *w, es_error *err)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     const int64_t k = w->width, threads = threads_of(w), all = es_probe_exact_sizes(w->spec);
     ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
     ES_TRY(
@@ -124,7 +124,7 @@ static es_status make_buffers(exact_walk *w, es_error *err)
 static es_status prepare(exact_walk *w, int64_t first, const double *const *numbers, double *out,
                          es_error *err)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     const int64_t queries = es_probe_queries_of(w->spec);
     ES_TRY(make_buffers(w, err));
     for (int64_t l = 0; l < w->layers; l++) {
@@ -142,7 +142,7 @@ static es_status prepare(exact_walk *w, int64_t first, const double *const *numb
 
 static void release_exact(exact_walk *w)
 {
-    es_budget *budget = es_probe_budget(w->spec);
+    es_mem_limit *budget = es_probe_budget(w->spec);
     for (int64_t i = 0; w->slices && i < w->count; i++) {
         for (int64_t g = 0; w->slices[i].grids && g < 2 * GROUP * w->few; g++)
             es_draw_grid_free(&w->slices[i].grids[g]);
@@ -333,7 +333,7 @@ es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double 
                          double *exact, es_error *err)
 {
     ES_TRY(es_probe_check(spec, layer, err));
-    es_budget *budget = es_probe_budget(spec);
+    es_mem_limit *budget = es_probe_budget(spec);
     const double **of;
     double *room = NULL;
     ES_TRY(es_mem_array(budget, es_model_config_of(spec->model)->layers, 1, sizeof *of, "layers",

@@ -36,7 +36,7 @@ const es_table_spec probe_layers_table = {
     ES_VIEW("Layers",
             "domain layer reach trace participation horizon horizon_unscaled_all_heads "
             "gaussian_frozen top_high coherence layer_error",
-            .more = true),
+            .only_with_full = true),
     .keys = "domain layer"};
 
 /* ---- columns: heads ---- */
@@ -174,21 +174,21 @@ static const es_table_view head_views[] = {
     {"Heads: convergence to the limit",
      "domain layer head class rate_map relative_error tokens_for_tenth_sign tokens_for_tenth thin "
      "rate_map_exact moves horizon score_sd rate_mean rate_cov",
-     .more = true},
+     .only_with_full = true},
     {"Heads: how many tokens count",
      "domain layer head freezing gaussian_frozen ess_pool ess_pool_low "
      "top_pool top_pool_high ess_n ess_n_low "
      "top_n top_n_high",
-     .more = true},
+     .only_with_full = true},
     {"Heads: keys to keep",
      "domain layer head class ess_n rate_map_exact advice random_error top_error top_random_error",
-     .more = true},
+     .only_with_full = true},
     {"Heads: Gaussian tokens of the same covariance",
      "domain layer head frobenius local_exponent beta beta_frozen rate_mean_gaussian "
      "rate_cov_gaussian rate_map_gaussian rate_map_predicted rate_horizon",
-     .more = true},
+     .only_with_full = true},
     {"Heads: attention in the text's own blocks",
-     "domain layer head entropy top_mass ess sink_first sink_last", .more = true},
+     "domain layer head entropy top_mass ess sink_first sink_last", .only_with_full = true},
     {0}};
 const es_table_spec probe_heads_table = {"heads",
                                          head_columns,
@@ -252,5 +252,5 @@ const es_table_spec probe_rows_table = {
             "domain layer head n mean_error cov_error map_error map_error_exact exact_ratio "
             "mean_error_gaussian cov_error_gaussian map_error_gaussian map_error_predicted "
             "map_error_flag",
-            .more = true),
+            .only_with_full = true),
     .keys = "domain layer head n"};

@@ -183,7 +183,7 @@ es_status probe_add_limit(es_job *job, es_error *err)
                             .rows = es_probe_numbers(&spec),
                             .cols = 1,
                             .columns = number,
-                            .tells = true,
+                            .reports_progress = true,
                             .shared = true,
                             .flops = with_forwards(s, s->cost.limit_flops, 1, group),
                             .group = group,
@@ -205,7 +205,7 @@ static es_status need_limits(const es_job *job, int64_t at, int64_t count, const
 {
     const probe_state *s = job->state;
     for (int64_t place = at / slices_of(s); place <= (at + count - 1) / slices_of(s); place++)
-        ES_TRY(es_job_need(job, PROBE_LIMIT, place, exec, &numbers[place % s->layers], err));
+        ES_TRY(es_job_fetch(job, PROBE_LIMIT, place, exec, &numbers[place % s->layers], err));
     return ES_OK;
 }
 
@@ -238,7 +238,7 @@ es_status probe_add_exact(es_job *job, es_error *err)
                             .rows = es_probe_slice_numbers(&spec),
                             .cols = 1,
                             .columns = number,
-                            .tells = true,
+                            .reports_progress = true,
                             .flops = with_forwards(s, s->cost.exact_flops, per, group),
                             .group = group,
                             .part_numbers = group * es_probe_slice_numbers(&spec),

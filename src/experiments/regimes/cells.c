@@ -82,7 +82,7 @@ static bool is_turned(const es_keys *keys)
     return false;
 }
 
-static es_status make_nearest(job *j, int64_t n, double beta, es_budget *budget, es_error *err)
+static es_status make_nearest(job *j, int64_t n, double beta, es_mem_limit *budget, es_error *err)
 {
     const es_keys *keys = j->o.keys;
     es_nearest_job *w = &j->nearest;
@@ -110,7 +110,7 @@ typedef struct brute_parts {
     double *query;
 } brute_parts;
 
-static es_status make_brute(job *j, int64_t n, double beta, es_budget *budget, brute_parts *own,
+static es_status make_brute(job *j, int64_t n, double beta, es_mem_limit *budget, brute_parts *own,
                             es_error *err)
 {
     const es_regimes_opts *o = &j->o;
@@ -154,7 +154,7 @@ static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
-static es_status draw_all(job *j, es_budget *budget, es_error *err)
+static es_status draw_all(job *j, es_mem_limit *budget, es_error *err)
 {
     const int64_t units = (j->o.replicates + UNIT - 1) / UNIT;
     ES_TRY(es_mem_array(budget, es_parallel_threads(j->o.exec, units), j->each, sizeof(double),
@@ -171,7 +171,7 @@ es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
         return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts, draws or the keys are NULL");
     job j = {.o = complete(opts), .draws = draws};
     ES_TRY(check(&j.o, n, beta, err));
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     brute_parts own = {0};
     j.all = opts->points || opts->method == ES_REGIMES_BRUTE;
     es_status status =
@@ -293,7 +293,7 @@ es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es
 {
     if (!opts || !out)
         return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts or out is NULL");
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     const int64_t count = opts->replicates ? opts->replicates : 1000;
     es_regimes_draw *draws;
     double *column = NULL;

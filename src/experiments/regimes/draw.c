@@ -111,7 +111,7 @@ static es_bulk_moments extend(const es_bulk *bulk, double from, int64_t j)
     return join(share, near, 1.0 - share, bulk->at[j], shift);
 }
 
-es_status es_bulk_make(const es_cap *cap, double beta, es_budget *budget, es_bulk *out,
+es_status es_bulk_make(const es_cap *cap, double beta, es_mem_limit *budget, es_bulk *out,
                        es_error *err)
 {
     *out = (es_bulk){.cap = cap, .beta = beta, .budget = budget};

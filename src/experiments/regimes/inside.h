@@ -24,10 +24,10 @@ typedef struct es_bulk {
     const es_cap *cap;
     double beta;
     es_bulk_moments *at; /* (cap->count) given y > y_j */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_bulk;
 
-es_status es_bulk_make(const es_cap *cap, double beta, es_budget *budget, es_bulk *out,
+es_status es_bulk_make(const es_cap *cap, double beta, es_mem_limit *budget, es_bulk *out,
                        es_error *err);
 void es_bulk_free(es_bulk *bulk);
 

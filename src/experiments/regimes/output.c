@@ -86,7 +86,7 @@ es_status es_regimes_outputs(const es_regimes_opts *opts, int64_t n, double beta
                              const double *directions, es_output_row *out, es_error *err)
 {
     ES_TRY(check(opts, V, err));
-    es_budget *budget = opts->exec ? opts->exec->budget : NULL;
+    es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     es_regimes_opts all = *opts;
     outputs o = {.count = opts->replicates, .dim = opts->keys->dim, .V = V};
     o.dv = V ? V->rows : o.dim;

@@ -59,7 +59,7 @@ static void aim(const es_view *V, prediction *p)
 }
 
 /* What the law says of these directions; the last is the eigenvector of the largest variance. */
-static es_status look(prediction *p, double *values, double *vectors, es_budget *budget,
+static es_status look(prediction *p, double *values, double *vectors, es_mem_limit *budget,
                       es_error *err)
 {
     const int64_t dv = p->dv;
@@ -91,7 +91,7 @@ static es_status predict(const es_job *job, const regimes_cell *c, prediction *p
                          es_error *err)
 {
     const es_view *V = values_of(job);
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     const int64_t dv = V ? V->rows : c->keys.dim;
     *p = (prediction){.dv = dv};
     ES_TRY(es_mem_array(budget, 2 * dv + 3 + ES_OUTPUT_DIRECTIONS, dv, sizeof(double), "outputs",
@@ -294,11 +294,12 @@ static void tell_outputs(es_answer *a, const es_table *t)
             count += isfinite(z);
         }
     if (count)
-        es_answer_tell(a,
-                       "Of %d drifts and variances of the output, where 100 keys or more share the "
-                       "weight, the one that is farthest from its prediction is %.2g standard "
-                       "errors away.",
-                       count, most);
+        es_answer_add_finding(
+            a,
+            "Of %d drifts and variances of the output, where 100 keys or more share the "
+            "weight, the one that is farthest from its prediction is %.2g standard "
+            "errors away.",
+            count, most);
 }
 
 es_status regimes_put_outputs(es_job *job, es_answer *answer, es_error *err)

@@ -117,7 +117,7 @@ static const es_table_view views[] = {
     {"Entropy and output",
      "dim n beta entropy entropy_law deficit deficit_law deficit_average "
      "tangential tangential_law normal_p",
-     .more = true},
+     .only_with_full = true},
     {"Which regime, and why", "dim n beta averaging_beta freezing_beta regime reason limit_note"},
     {0}};
 static const es_table_spec rows_table = {"rows", columns, views, .keys = "dim n b"};
@@ -250,7 +250,7 @@ static void put_file_cell(const line *l)
  * process of intensity d(s/b')^alpha, b' = beta (n c)^(-1/alpha), and weights are softmax(-s).
  * es_weights_exact() integrates the same for n keys; it decides which regime this is, because in
  * high dimension the limit is reached at no n that exists. */
-static es_status put_law_cell(const line *l, es_budget *budget, es_error *err)
+static es_status put_law_cell(const line *l, es_mem_limit *budget, es_error *err)
 {
     const regimes_cell *c = &l->cell;
     const double scaled = es_critical_scale(&c->cap, (double)c->n, c->beta);
@@ -271,8 +271,8 @@ static es_status put_law_cell(const line *l, es_budget *budget, es_error *err)
 }
 
 /* Where the regimes of this cell's keys end: as in the cell before, unless dim or n changed. */
-static es_status find_scales(const regimes_cell *c, const regimes_cell *before, es_budget *budget,
-                             es_scales *scales, es_error *err)
+static es_status find_scales(const regimes_cell *c, const regimes_cell *before,
+                             es_mem_limit *budget, es_scales *scales, es_error *err)
 {
     if (before->n == c->n && before->dim == c->dim)
         return ES_OK;
@@ -314,7 +314,7 @@ static void tell_row(es_answer *a, const es_table *t, int64_t row)
         snprintf(exact, sizeof exact, ", exactly %.6g", law);
     if (isfinite(frozen))
         snprintf(from, sizeof from, "; single-key from beta = %.4g on", frozen);
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "At dim %.0f, n = %.8g and beta = %.4g attention is %s: %s; the largest weight is %s%s%s.",
         es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
@@ -345,7 +345,7 @@ static void tell_counts(es_answer *a, const es_table *t)
         for (int r = ES_REGIME_AVERAGING; r <= ES_REGIME_SINGLE_KEY; r++)
             counts[r] +=
                 strcmp(es_table_get_text(t, i, "regime"), es_regime_name((es_regime)r)) == 0;
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "Of %lld settings %lld are averaging (100 keys or more, or two thirds of them, share the "
         "weight), %lld selective and %lld single-key (fewer than 2 share it).",
@@ -367,10 +367,11 @@ static void tell_agreement(es_answer *a, const es_table *t)
             count += isfinite(z);
         }
     if (count)
-        es_answer_tell(a,
-                       "Of %d means the one that is farthest from its exact expectation is %.2g "
-                       "standard errors away.",
-                       count, most);
+        es_answer_add_finding(
+            a,
+            "Of %d means the one that is farthest from its exact expectation is %.2g "
+            "standard errors away.",
+            count, most);
 }
 
 es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)

@@ -15,15 +15,15 @@ typedef struct rope_params {
 #define FIELD(member) .field = offsetof(rope_params, member)
 static const es_param params[] = {
     {"base", 0, ES_PARAM_REALS, "GRID", "base frequencies", FIELD(bases), .min = 1.001, .max = 1e15,
-     .increasing = true, .standard = "10000,500000"},
+     .increasing = true, .default_value = "10000,500000"},
     {"scale", 0, ES_PARAM_REALS, "GRID", "position interpolation: distances are divided by these",
-     FIELD(scales), .min = 1.0, .max = 1e6, .increasing = true, .standard = "1"},
+     FIELD(scales), .min = 1.0, .max = 1e6, .increasing = true, .default_value = "1"},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "dimensions of a head, even", FIELD(dim), .min = 2,
-     .max = 65536, .standard = "128", .alias = "d"},
+     .max = 65536, .default_value = "128", .alias = "d"},
     {"distance", 0, ES_PARAM_COUNTS, "GRID", "distances of a query and a key", FIELD(distances),
-     .min = 0, .max = 1e8, .increasing = true, .standard = "1..1048576*21", .unit = "tokens"},
+     .min = 0, .max = 1e8, .increasing = true, .default_value = "1..1048576*21", .unit = "tokens"},
     {"search", 0, ES_PARAM_WHOLE, "N", "look for the first negative score up to this distance",
-     FIELD(search), .min = 0, .max = 1e7, .standard = "100000", .unit = "tokens"},
+     FIELD(search), .min = 0, .max = 1e7, .default_value = "100000", .unit = "tokens"},
     {0}};
 
 /* ---- tables ---- */
@@ -110,7 +110,7 @@ static es_status open_study(es_job *job, es_error *err)
         job,
         &(es_stage){"embedding", .phase = "looking for negative scores", .noun = "embeddings",
                     .cells = p->bases.count * p->scales.count, .rows = 1, .cols = COLUMNS,
-                    .columns = cell_columns, .alone = true,
+                    .columns = cell_columns, .one_thread_per_cell = true,
                     /* a cosine is some 20 operations */
                     .flops = 10.0 * (double)(p->dim * (p->search + 1)), .run = run_embedding},
         err);
@@ -183,10 +183,11 @@ static void tell_reach(const es_job *job, const char *const *labels, es_answer *
         else
             snprintf(swing, sizeof swing, "scores first dip below zero at %.0f tokens",
                      cell[FIRST_NEGATIVE]);
-        es_answer_tell(a,
-                       "With base %s position alone lets a query reach %.0f tokens; with %lld "
-                       "dimensions %s, and neighbouring positions differ by a sine of %.3g.",
-                       labels[i], cell[REACH], (long long)p->dim, swing, cell[GRANULARITY]);
+        es_answer_add_finding(
+            a,
+            "With base %s position alone lets a query reach %.0f tokens; with %lld "
+            "dimensions %s, and neighbouring positions differ by a sine of %.3g.",
+            labels[i], cell[REACH], (long long)p->dim, swing, cell[GRANULARITY]);
     }
 }
 

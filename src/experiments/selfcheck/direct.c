@@ -150,7 +150,7 @@ static void keep(const es_probe_cell *cells, int64_t heads, int64_t replicates, 
 static es_status draw_all(const es_checked_layer *layer, int64_t trial, int64_t replicates,
                           bool control, double *out, es_error *err)
 {
-    es_budget *budget = layer->exec.budget;
+    es_mem_limit *budget = layer->exec.budget;
     const int64_t points = layer->heads * SIZES;
     es_probe_joint joint[SIZES];
     es_probe_cell *cells;

@@ -20,9 +20,9 @@ static const char *const efforts[] = {"quick", "full", NULL};
 #define FIELD(member) .field = offsetof(selfcheck_params, member)
 static const es_param params[] = {
     {"effort", 0, ES_PARAM_CHOICE, "HOW", "quick: 40 seeds; full: 400", FIELD(effort),
-     .choices = efforts, .standard = "quick"},
+     .choices = efforts, .default_value = "quick"},
     {"trials", 0, ES_PARAM_WHOLE, "N", "seeds", FIELD(trials), .min = 4, .max = 1e6,
-     .otherwise = "40 or 400, by --effort"},
+     .default_note = "40 or 400, by --effort"},
     {"only", 0, ES_PARAM_TEXT, "NAME", "only settings whose name begins so", FIELD(only)},
     ES_POOL_PARAMS(selfcheck_params, pool),
     {0}};
@@ -215,7 +215,7 @@ static es_status begin(es_job *job, es_error *err)
     return es_job_stage(job,
                         &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
                                     .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
-                                    .columns = cell_columns, .alone = true,
+                                    .columns = cell_columns, .one_thread_per_cell = true,
                                     .flops = 2e9, /* of some hundred milliseconds */
                                     .run = run_trial},
                         err);
@@ -255,8 +255,8 @@ static const es_column setting_columns[] = {
     {"about", "what is asked", "", ES_FORMAT_TEXT},
     {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
     {0}};
-static const es_table_spec setting_table = {"settings", setting_columns,
-                                            ES_VIEW("Settings", .more = true), .keys = "setting"};
+static const es_table_spec setting_table = {
+    "settings", setting_columns, ES_VIEW("Settings", .only_with_full = true), .keys = "setting"};
 
 /* One figure of one setting over all seeds. */
 typedef struct tally {
@@ -377,7 +377,7 @@ static void tell_off(const es_table *t, es_answer *answer)
     char found[ES_SAY_ROOM];
     for (int64_t i = 0; i < es_table_rows(t); i++)
         if (strcmp(es_table_get_text(t, i, "within"), "off") == 0)
-            es_answer_tell(
+            es_answer_add_finding(
                 answer, "Off: %s of %s, whose %s has a share of %s instead of %.2f.",
                 es_table_get_text(t, i, "figure"), es_table_get_text(t, i, "setting"),
                 es_table_get_text(t, i, "kind"),
@@ -423,13 +423,13 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_answer_count(answer, "seeds", s->trials);
     es_answer_count(answer, "off", off);
     if (off)
-        es_answer_refute(answer);
-    es_answer_tell(answer,
-                   "Of %lld kinds of intervals, p-values and verdicts, asked with %lld seeds each, "
-                   "%lld %s off by more than four standard errors and two points; intervals of "
-                   "95 %% held the truth %.1f to %.1f %% of the time.",
-                   all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least,
-                   100.0 * most);
+        es_answer_fail_check(answer);
+    es_answer_add_finding(
+        answer,
+        "Of %lld kinds of intervals, p-values and verdicts, asked with %lld seeds each, "
+        "%lld %s off by more than four standard errors and two points; intervals of "
+        "95 %% held the truth %.1f to %.1f %% of the time.",
+        all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least, 100.0 * most);
     tell_off(t, answer);
     return ES_OK;
 }

@@ -23,16 +23,16 @@ typedef struct sink_params {
 
 static const es_param params[] = {
     {"n", 'n', ES_PARAM_COUNTS, "GRID", "keys beside the sink", .field = offsetof(sink_params, n),
-     .standard = "100,10000", .unit = "tokens", .min = 1, .max = 1e7, .increasing = true},
+     .default_value = "100,10000", .unit = "tokens", .min = 1, .max = 1e7, .increasing = true},
     {"spread", 0, ES_PARAM_REALS, "GRID", "standard deviations q of the keys' scores",
-     .field = offsetof(sink_params, spread), .standard = "0.5,2,4", .unit = "nats", .min = 0.0,
+     .field = offsetof(sink_params, spread), .default_value = "0.5,2,4", .unit = "nats", .min = 0.0,
      .max = 30.0, .increasing = true},
     {"offset", 0, ES_PARAM_REALS, "GRID",
      "scores of the sink, counted from the threshold ln n + q^2/2",
-     .field = offsetof(sink_params, offset), .standard = "-8,-4,-2,0,2", .unit = "nats",
+     .field = offsetof(sink_params, offset), .default_value = "-8,-4,-2,0,2", .unit = "nats",
      .min = -300.0, .max = 300.0, .increasing = true},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent sets of keys",
-     .field = offsetof(sink_params, replicates), .standard = "400", .min = 2, .max = 1e6},
+     .field = offsetof(sink_params, replicates), .default_value = "400", .min = 2, .max = 1e6},
     {0}};
 
 static const es_column columns[] = {
@@ -146,7 +146,7 @@ static es_status open_study(es_job *job, es_error *err)
                                     .rows = p->offset.count,
                                     .cols = 2,
                                     .columns = names,
-                                    .alone = true,
+                                    .one_thread_per_cell = true,
                                     .flops = 60.0 * keys * (double)p->replicates,
                                     .run = run_pair},
                         err);
@@ -186,12 +186,12 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
             es_table_real(t, row, "weight_leading", 1.0 / (1.0 + exp(-offset)));
             es_table_real(t, row, "z", (found[0] - exact) / found[1]);
             if (offset == 0.0 && pair + 1 == p->n.count * p->spread.count)
-                es_answer_tell(answer,
-                               "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
-                               "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly "
-                               "%.3g; one half while q^2 is far below 2 ln n = %.3g).",
-                               n, q, s, es_say_number(found[0], found[1], weight), exact,
-                               2.0 * log(n));
+                es_answer_add_finding(
+                    answer,
+                    "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
+                    "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly "
+                    "%.3g; one half while q^2 is far below 2 ln n = %.3g).",
+                    n, q, s, es_say_number(found[0], found[1], weight), exact, 2.0 * log(n));
         }
     return ES_OK;
 }

@@ -11,7 +11,7 @@
 typedef struct bench {
     const es_sparse_spec *spec;
     const es_sparse_head *head;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_arena arena;
     es_sparse_query query;
     es_sparse_past past;
@@ -46,7 +46,7 @@ static es_status check(const es_sparse_spec *spec, const es_sparse_head *h, es_e
 static es_status start(const es_sparse_spec *spec, const es_sparse_head *head, const int64_t *which,
                        int64_t count, bench *b, es_error *err)
 {
-    es_budget *budget = spec->exec ? spec->exec->budget : NULL;
+    es_mem_limit *budget = spec->exec ? spec->exec->budget : NULL;
     *b = (bench){.spec = spec,
                  .head = head,
                  .budget = budget,
@@ -62,7 +62,7 @@ static es_status start(const es_sparse_spec *spec, const es_sparse_head *head, c
 
 static bool is_measured_only(const es_policy_spec *plan)
 {
-    return plan->policy && es_policy_needs(plan->policy) & ES_POLICY_MEASURED;
+    return plan->policy && es_policy_inputs(plan->policy) & ES_POLICY_MEASURED;
 }
 
 /* Query `at` of those that are asked about. */

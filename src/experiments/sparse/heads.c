@@ -29,7 +29,7 @@ static bool competes(const sparse_state *s, int64_t plan, int64_t at, bool deplo
 {
     const es_policy *policy = s->specs[plan].policy; /* of a plan file: some head's, at no number */
     return s->plans[plan].keys == s->grid[at] && policy != es_policy_at(0) &&
-           !(es_policy_needs(policy) & ES_POLICY_REACH) &&
+           !(es_policy_inputs(policy) & ES_POLICY_REACH) &&
            (s->plans[plan].deployable || !deployable);
 }
 
@@ -105,26 +105,26 @@ static const es_column change_columns[] = {
     {0}};
 const es_table_spec sparse_changes_table = {
     "changes", change_columns,
-    ES_VIEW("Where the best policy changes with the number of keys", .more = true),
+    ES_VIEW("Where the best policy changes with the number of keys", .only_with_full = true),
     .keys = "layer head"};
 
 /* ---- filling them ---- */
 
-typedef struct making {
+typedef struct summary_ctx {
     const sparse_state *s;
     const sparse_row *rows; /* (places, plans) */
     es_table *by_head, *best, *changes;
     double *room;  /* (places) */
     int64_t main;  /* of the grid: the number of keys that sentences are about */
     int64_t heads; /* that have a best policy there */
-} making;
+} summary_ctx;
 
-static const sparse_row *head_at(const making *m, int64_t place)
+static const sparse_row *head_at(const summary_ctx *m, int64_t place)
 {
     return m->rows + place * m->s->n_plans;
 }
 
-static void put_head(const making *m, int64_t place, int64_t at)
+static void put_head(const summary_ctx *m, int64_t place, int64_t at)
 {
     static const char *const named[][2] = {{"random", "random"},
                                            {"top", "top"},
@@ -157,7 +157,7 @@ static void put_head(const making *m, int64_t place, int64_t at)
 }
 
 /* "top 16-64, top-random 128-256" */
-static void put_changes(const making *m, int64_t place)
+static void put_changes(const summary_ctx *m, int64_t place)
 {
     const sparse_state *s = m->s;
     const sparse_row *head = head_at(m, place);
@@ -188,7 +188,7 @@ static void put_changes(const making *m, int64_t place)
 }
 
 /* Heads of a regime whose best plan at s->grid[at] is of that word, and their median error. */
-static void put_preferred(const making *m, int64_t at, es_regime kind, int64_t word)
+static void put_preferred(const summary_ctx *m, int64_t at, es_regime kind, int64_t word)
 {
     const sparse_state *s = m->s;
     const char *name = NULL;
@@ -215,7 +215,7 @@ static void put_preferred(const making *m, int64_t at, es_regime kind, int64_t w
 /* ---- sentences ---- */
 
 /* Returns how many heads do best with a word at the main number of keys. */
-static int64_t heads_of(const making *m, int64_t word, bool deployable)
+static int64_t heads_of(const summary_ctx *m, int64_t word, bool deployable)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < m->s->n_places; i++) {
@@ -227,7 +227,7 @@ static int64_t heads_of(const making *m, int64_t word, bool deployable)
 
 /* Returns the medians over heads of the error of each head's best plan, and of its standard error.
  */
-static es_measured median_best(const making *m, bool deployable)
+static es_measured median_best(const summary_ctx *m, bool deployable)
 {
     const sparse_state *s = m->s;
     es_measured out;
@@ -247,7 +247,7 @@ static es_measured median_best(const making *m, bool deployable)
 }
 
 /* Writes "top in 41 of 72 heads, random in 20": most first. */
-static const char *list_words(const making *m, bool deployable, char *out, size_t size)
+static const char *list_words(const summary_ctx *m, bool deployable, char *out, size_t size)
 {
     const sparse_state *s = m->s;
     int64_t below = m->heads + 1;
@@ -278,7 +278,7 @@ static const char *list_words(const making *m, bool deployable, char *out, size_
 }
 
 /* Says what the median head loses at the main number of keys, and that no cache does this. */
-static void tell_error(const making *m, es_answer *answer)
+static void tell_error(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
     const es_measured best = median_best(m, false);
@@ -286,7 +286,7 @@ static void tell_error(const making *m, es_answer *answer)
     bool ideal = false;
     for (int64_t i = 0; i < s->n_plans; i++)
         ideal = ideal || (competes(s, i, m->main, false) && !es_policy_rolls(&s->specs[i]));
-    es_answer_tell(
+    es_answer_add_finding(
         answer, "With %lld of %s, %s output is off by %s of the spread of its values%s.%s",
         (long long)s->grid[m->main], sparse_say_seen(s, (double)s->grid[m->main], seen),
         m->heads == 1 ? "the head's" : "the median head's",
@@ -298,7 +298,7 @@ static void tell_error(const making *m, es_answer *answer)
 }
 
 /* Says which policies are best, with and without the scores of the query that chooses. */
-static void tell_policies(const making *m, es_answer *answer)
+static void tell_policies(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
     char words[512], others[512], error[ES_SAY_ROOM];
@@ -310,11 +310,11 @@ static void tell_policies(const making *m, es_answer *answer)
     list_words(m, false, words, sizeof words);
     if (!scores || !without) {
         if (s->n_words > 1)
-            es_answer_tell(answer, "Best policy: %s.", words);
+            es_answer_add_finding(answer, "Best policy: %s.", words);
         return;
     }
     const es_measured best = median_best(m, true);
-    es_answer_tell(
+    es_answer_add_finding(
         answer, "Best policy: %s. Without the scores of this query: %s; %s is then off by %s.",
         words, list_words(m, true, others, sizeof others),
         m->heads == 1 ? "the head" : "the median head", es_say_number(best.value, best.se, error));
@@ -327,10 +327,11 @@ static void tell_still(const sparse_state *s, const sparse_row *rows, es_answer 
     for (int64_t i = 0; i < s->n_places; i++)
         still += !sparse_has_spread(rows + i * s->n_plans);
     if (still)
-        es_answer_tell(answer,
-                       "Caution: in %lld of %lld head%s all weight is on equal values, so that "
-                       "there is no spread to count errors in, and no policy is the best.",
-                       (long long)still, (long long)s->n_places, s->n_places == 1 ? "" : "s");
+        es_answer_add_finding(
+            answer,
+            "Caution: in %lld of %lld head%s all weight is on equal values, so that "
+            "there is no spread to count errors in, and no policy is the best.",
+            (long long)still, (long long)s->n_places, s->n_places == 1 ? "" : "s");
 }
 
 /* ---- all of it ---- */
@@ -349,7 +350,7 @@ static int64_t main_of(const sparse_state *s)
 es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;
-    making m = {.s = s, .rows = rows, .main = main_of(s)};
+    summary_ctx m = {.s = s, .rows = rows, .main = main_of(s)};
     tell_still(s, rows, answer);
     for (int64_t i = 0; i < s->n_places; i++)
         m.heads += best_of(s, rows + i * s->n_plans, m.main, false) >= 0;

@@ -132,7 +132,7 @@ es_status sparse_add_paper(es_job *job, es_error *err)
         .rows = s->n_plans,
         .cols = ERRORS,
         .columns = columns,
-        .alone = true,
+        .one_thread_per_cell = true,
         .flops = sparse_head_flops(s) + 2.0 * pairs * (double)(s->d + s->dv),
         .run = run_replicate};
     return es_job_stage(job, &stage, err);
@@ -158,7 +158,8 @@ static const es_column row_columns[] = {
      .error = "mse_se"},
     {0}};
 static const es_table_spec rows_table = {
-    "paper_rows", row_columns, ES_VIEW("Protocol of Token Sample Complexity", .more = true),
+    "paper_rows", row_columns,
+    ES_VIEW("Protocol of Token Sample Complexity", .only_with_full = true),
     .keys = "layer head scheme keys"};
 
 static const es_column rate_columns[] = {
@@ -252,20 +253,22 @@ static void tell_rates(const es_job *job, const es_table *rates, double *room, e
         say_rate(rates, "rate_mean", k, room, mean);
         say_rate(rates, "rate_cov", k, room, cov);
         if (k == IID)
-            es_answer_tell(answer,
-                           "1000 to 3000 i.i.d. tokens: mean square error like %s, mean like %s, "
-                           "covariance like %s.",
-                           mse, mean, cov);
+            es_answer_add_finding(
+                answer,
+                "1000 to 3000 i.i.d. tokens: mean square error like %s, mean like %s, "
+                "covariance like %s.",
+                mse, mean, cov);
         else
-            es_answer_tell(answer,
-                           "A window of half-width 500 to 1500 in the middle of %lld tokens, and "
-                           "%lld random ones: mean square error falls like %s, error of the mean "
-                           "like %s, of the covariance like %s.",
-                           (long long)s->n, (long long)random_of(job), mse, mean, cov);
+            es_answer_add_finding(
+                answer,
+                "A window of half-width 500 to 1500 in the middle of %lld tokens, and "
+                "%lld random ones: mean square error falls like %s, error of the mean "
+                "like %s, of the covariance like %s.",
+                (long long)s->n, (long long)random_of(job), mse, mean, cov);
     }
-    es_answer_tell(answer,
-                   "All queries share these keys: those outside the window lose their "
-                   "neighbours. For a window around each query: --policy window or bigbird.");
+    es_answer_add_finding(
+        answer, "All queries share these keys: those outside the window lose their "
+                "neighbours. For a window around each query: --policy window or bigbird.");
 }
 
 es_status sparse_put_paper(es_job *job, es_answer *answer, es_error *err)

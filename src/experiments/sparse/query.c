@@ -182,7 +182,7 @@ static void look_back(const es_sparse_spec *spec, bool *all, int64_t *span)
     *span = 0;
     for (int64_t p = 0; p < spec->n_plans; p++) {
         const es_policy_spec *plan = &spec->plans[p];
-        const unsigned needs = es_policy_needs(plan->policy);
+        const unsigned needs = es_policy_inputs(plan->policy);
         *all = *all || (needs & ES_POLICY_HISTORY);
         if (needs & ES_POLICY_OBSERVED && *span == 0)
             *span = plan->span > 0 ? plan->span : ES_POLICY_SPAN;

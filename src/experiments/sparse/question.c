@@ -23,17 +23,18 @@ static const es_param params[] = {
      FIELD(paths[1])},
     {"v", 0, ES_PARAM_FILE, "FILE", "values, (n, dv) and so on", FIELD(paths[2])},
     {"scale", 0, ES_PARAM_NUMBER, "B", "score scale b of exp(b q.k)", FIELD(scale), .min = 0.0,
-     .max = 1e30, .otherwise = "1/sqrt(d)"},
+     .max = 1e30, .default_note = "1/sqrt(d)"},
     {"causal", 0, ES_PARAM_FLAG, NULL, "a query sees the keys up to its own position",
      FIELD(causal)},
     {"positions", 0, ES_PARAM_FILE, "FILE",
      "where the queries stand among the keys, from 0: a .npy file of m whole numbers",
-     FIELD(positions), .otherwise = "query i at i if there are as many queries as keys; nowhere"},
+     FIELD(positions),
+     .default_note = "query i at i if there are as many queries as keys; nowhere"},
     {"layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
      "order of the dimensions of --q, --k, --v: (batch, heads, n, d) or (batch, n, heads, d)",
-     FIELD(layout), .choices = layouts, .otherwise = "bhnd"},
+     FIELD(layout), .choices = layouts, .default_note = "bhnd"},
     {"batch", 0, ES_PARAM_WHOLE, "B", "which of a batch of arrays of four dimensions, from 0",
-     FIELD(batch), .min = 0, .max = 0x1p40, .otherwise = "the only one"},
+     FIELD(batch), .min = 0, .max = 0x1p40, .default_note = "the only one"},
     {"bf16", 0, ES_PARAM_FLAG, NULL, "two-byte integers or raw bytes in .npy files are bfloat16",
      FIELD(bf16)},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
@@ -45,28 +46,29 @@ static const es_param params[] = {
     {"context", 0, ES_PARAM_WHOLE, "N",
      "consecutive tokens of the text that are a context. More than the model has positions: of "
      "consecutive blocks, in which positions repeat",
-     FIELD(context), .min = 2, .max = 1e7, .unit = "tokens", .otherwise = "the model's positions"},
+     FIELD(context), .min = 2, .max = 1e7, .unit = "tokens",
+     .default_note = "the model's positions"},
     {"contexts", 0, ES_PARAM_WHOLE, "C",
      "how many of them, evenly from all of the text; one after the other if they are several "
      "blocks",
-     FIELD(contexts), .min = 1, .max = 4096, .standard = "4"},
+     FIELD(contexts), .min = 1, .max = 4096, .default_value = "4"},
     {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",
      FIELD(pool.repeat)},
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
      "keep the hidden states here, and take them from here if they are there", FIELD(pool.folder),
-     .otherwise = "a temporary folder"},
+     .default_note = "a temporary folder"},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(pool.allow_trailing), .aside = true},
+     FIELD(pool.allow_trailing), .not_in_fingerprint = true},
     ES_INVALID_PARAM(sparse_params, pool.invalid),
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries of each context that are asked about, spread over it; of a decoder over its second "
      "half",
      FIELD(queries), .min = 1, .max = 65536,
-     .otherwise = "24 of a model, up to 256 of files, all of --preset paper"},
+     .default_note = "24 of a model, up to 256 of files, all of --preset paper"},
     {"layer", 0, ES_PARAM_COUNTS, "LIST", "layers of the model, from 0", FIELD(layers), .min = 0,
-     .max = 65536, .increasing = true, .otherwise = "all"},
+     .max = 65536, .increasing = true, .default_note = "all"},
     {"head", 0, ES_PARAM_COUNTS, "LIST", "heads, from 0", FIELD(heads), .min = 0, .max = 65536,
-     .increasing = true, .otherwise = "all"},
+     .increasing = true, .default_note = "all"},
     ES_POLICY_PARAMS_WITH(
         sparse_params, policy,
         "random,stream,bigbird,bigbird+inverse,top,top-random,heavy,observe,limit",
@@ -76,7 +78,7 @@ static const es_param params[] = {
     {"simulations", 0, ES_PARAM_WHOLE, "R",
      "simulations of each query, where chance decides; 64 make a standard error of about 2 % over "
      "24 queries",
-     FIELD(draws), .min = 2, .max = 1e6, .standard = "64"},
+     FIELD(draws), .min = 2, .max = 1e6, .default_value = "64"},
     {"per-query", 0, ES_PARAM_FLAG, NULL, "errors of single queries, too, in the JSON",
      FIELD(per_query)},
     {"preset", 0, ES_PARAM_CHOICE, "house|paper",
@@ -84,9 +86,9 @@ static const es_param params[] = {
      "of a text of 4096 tokens: a window of half-width 500 to 1500 around its middle and 50 random "
      "tokens, or 1000 to 3000 i.i.d. tokens; errors of mean, covariance and outputs, and their "
      "rates. On an encoder's text or, without one, on normal tokens",
-     FIELD(preset), .choices = presets, .standard = "house"},
+     FIELD(preset), .choices = presets, .default_value = "house"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "of --preset paper: draws of the random tokens",
-     FIELD(replicates), .min = 2, .max = 4096, .standard = "8"},
+     FIELD(replicates), .min = 2, .max = 4096, .default_value = "8"},
     {0}};
 
 /* ---- cells ---- */
@@ -124,7 +126,7 @@ static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double
  * 20000 keys. */
 static double plan_flops(const sparse_state *s, const es_policy_spec *spec)
 {
-    const unsigned needs = es_policy_needs(spec->policy);
+    const unsigned needs = es_policy_inputs(spec->policy);
     const double look = (double)s->n * (double)(s->d + 2 * s->dv + 64);
     const double draws = (double)s->p->draws * (double)s->n * (double)s->dv;
     const bool turns =
@@ -140,7 +142,7 @@ static int64_t specs_of(const sparse_state *s) { return s->file ? s->n_places : 
 static bool looks_back(const sparse_state *s)
 {
     for (int64_t i = 0; i < specs_of(s); i++)
-        if (es_policy_needs(s->specs[i].policy) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
+        if (es_policy_inputs(s->specs[i].policy) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
             return true;
     return false;
 }
@@ -232,7 +234,7 @@ static es_status add_queries(es_job *job, es_error *err)
                             .rows = s->group * s->n_plans,
                             .cols = SPARSE_NUMBERS,
                             .columns = numbers,
-                            .alone = true,
+                            .one_thread_per_cell = true,
                             .flops = cell_flops(s),
                             .run = run_cell};
     return es_job_stage(job, &stage, err);

@@ -148,7 +148,7 @@ es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *
                               const int64_t *which, int64_t count, int64_t number,
                               es_sparse_errors *out, es_error *err)
 {
-    es_budget *budget = spec->exec ? spec->exec->budget : NULL;
+    es_mem_limit *budget = spec->exec ? spec->exec->budget : NULL;
     ES_TRY(check(head, which, count, err));
     work w = {.spec = spec,
               .head = head,

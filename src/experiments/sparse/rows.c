@@ -169,7 +169,9 @@ static const es_column row_columns[] = {
     "bias2 "                                                                                       \
     "variance"
 static const es_table_view row_views[] = {
-    {"What each policy does", ROW_VIEW}, {"Policies, head by head", ROW_VIEW, .more = true}, {0}};
+    {"What each policy does", ROW_VIEW},
+    {"Policies, head by head", ROW_VIEW, .only_with_full = true},
+    {0}};
 static const char *const alone[] = {"What each policy does", NULL}, *const beside[] = {
                                                                         "Policies, head by head",
                                                                         NULL};
@@ -197,7 +199,7 @@ static const es_column query_columns[] = {
     {0}};
 static const es_table_spec queries_table = {"per_query",
                                             query_columns,
-                                            ES_VIEW("Query by query", .more = true),
+                                            ES_VIEW("Query by query", .only_with_full = true),
                                             .inside = "rows",
                                             .link = "layer head asked keys",
                                             .nested = "queries",
@@ -273,7 +275,7 @@ static const es_table_spec agreement_table = {
     ES_VIEW("Exact errors against simulation, where chance decides", NULL,
             "The exact error is an integral, the measured one a mean over draws; they share no "
             "code.",
-            .more = true),
+            .only_with_full = true),
     .keys = "policy keys"};
 
 static void agree_on(const sparse_state *s, const sparse_row *rows, int64_t plan, double *room,
@@ -324,10 +326,11 @@ static void caution_positions(const sparse_state *s, const sparse_row *rows, es_
             worst = k;
         }
     if (worst >= 0)
-        es_answer_tell(answer,
-                       "Caution: queries have no positions, and without one there is no window: %s "
-                       "keeps %.3g of %lld keys; see --positions.",
-                       s->plans[worst].word, rows[worst].kept, (long long)s->plans[worst].keys);
+        es_answer_add_finding(
+            answer,
+            "Caution: queries have no positions, and without one there is no window: %s "
+            "keeps %.3g of %lld keys; see --positions.",
+            s->plans[worst].word, rows[worst].kept, (long long)s->plans[worst].keys);
 }
 
 /* Returns the medians over heads of a plan's error and of its standard error; NaN if no head has a
@@ -388,22 +391,22 @@ static void tell_plans(const sparse_state *s, const sparse_row *rows, double *ro
         kept += rows[i * s->n_plans + best].kept / (double)s->n_places;
         ideal = ideal || !es_policy_rolls(sparse_spec_of(s, i, best));
     }
-    es_answer_tell(answer,
-                   "%s keeps %.3g of %s%s; %s output is off by %s of the spread of its "
-                   "values.%s",
-                   s->plans[best].word, kept, sparse_say_seen(s, kept, seen),
-                   count > 1 ? ", best of the policies with a fixed size" : "",
-                   s->n_places > 1 ? "the median head's" : "the head's",
-                   es_say_number(least.value, least.se, error),
-                   ideal ? " Ideal: keys are chosen anew for every query." : "");
+    es_answer_add_finding(answer,
+                          "%s keeps %.3g of %s%s; %s output is off by %s of the spread of its "
+                          "values.%s",
+                          s->plans[best].word, kept, sparse_say_seen(s, kept, seen),
+                          count > 1 ? ", best of the policies with a fixed size" : "",
+                          s->n_places > 1 ? "the median head's" : "the head's",
+                          es_say_number(least.value, least.se, error),
+                          ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
 /* Says what these errors are often taken for. */
 static void tell_meaning(es_answer *answer)
 {
-    es_answer_tell(answer,
-                   "The error of a head's output is not the error of the model: depth, loss "
-                   "and downstream measure that.");
+    es_answer_add_finding(answer,
+                          "The error of a head's output is not the error of the model: depth, loss "
+                          "and downstream measure that.");
 }
 
 /* ---- all of it ---- */

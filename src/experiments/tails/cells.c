@@ -141,7 +141,7 @@ static double fixed_bytes(const tails_job *job)
  * so 64 MiB of projections are enough, less if the budget says so, and a panel in any case. */
 static int64_t group_of(const tails_job *job)
 {
-    const es_budget *budget = job->exec.budget;
+    const es_mem_limit *budget = job->exec.budget;
     double room = 0x1p26;
     if (budget && budget->limit)
         room = fmin(room, (double)budget->limit - (double)budget->used - fixed_bytes(job));
@@ -272,7 +272,7 @@ static void turn_round(tails_job *job, const double *values, const double *vecto
 static es_status find_spectrum(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim;
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     es_moments moments = {0};
     double *x = NULL, *values = NULL;
     es_status status = es_moments_new(d, budget, &moments, err);
@@ -321,7 +321,7 @@ static es_status key_direction(const tails_job *job, const es_model_head *head, 
                                double *out, es_error *err)
 {
     const int64_t k = head->wq.rows, d = job->dim;
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     double *B;
     ES_TRY(es_mem_array(budget, 1, 4 * k * d + 3 * k * k + 2 * k, sizeof *B, "a head", (void **)&B,
                         err));
@@ -408,7 +408,7 @@ static es_status find_directions(tails_job *job, es_error *err)
 
     double *keys = random + (job->spec.random + 1) * d, *L = NULL;
     float *x = NULL;
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     es_status status =
         es_mem_array(budget, d + 1, d, sizeof *L, "root of a covariance", (void **)&L, err);
     if (status == ES_OK)
@@ -532,7 +532,7 @@ static es_status measure_groups(tails_job *job, es_error *err)
 static es_status run(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim, rows = panels(job->rows) * ES_TAILS_PANEL;
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     ES_TRY(es_mem_array(budget, d + 2 + rows, d, sizeof(double), "directions", (void **)&job->mean,
                         err));
     job->spectrum = job->mean + d;

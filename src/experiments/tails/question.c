@@ -40,13 +40,14 @@ static const es_param params[] = {
     {"tokens", 0, ES_PARAM_FILE, "FILE",
      ".npy file (n, d) of tokens of any origin, instead of a model and a text", FIELD(tokens)},
     {"principal", 0, ES_PARAM_WHOLE, "P", "leading principal components", FIELD(principal),
-     .min = 1, .max = 4096, .standard = "8"},
+     .min = 1, .max = 4096, .default_value = "8"},
     {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison", FIELD(random), .min = 1,
-     .max = 4096, .standard = "8"},
+     .max = 4096, .default_value = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
-     FIELD(queries), .min = 1, .max = 4096, .standard = "4", .unit = "tokens", .was = "queries"},
+     FIELD(queries), .min = 1, .max = 4096, .default_value = "4", .unit = "tokens",
+     .renamed_from = "queries"},
     {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
-     .min = 4, .max = 65536, .standard = "64", .was = "draws"},
+     .min = 4, .max = 65536, .default_value = "64", .renamed_from = "draws"},
     {0}};
 
 /* ---- what was asked ---- */
@@ -125,7 +126,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const tails_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost; /* of tokens of a file: nothing */
-    es_budget *budget = job->exec.budget;
+    es_mem_limit *budget = job->exec.budget;
     es_tails_spec spec = s->spec;
     spec.exec = &job->exec;
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
@@ -227,7 +228,7 @@ static es_status begin(es_job *job, es_error *err)
         job,
         &(es_stage){"layer", .phase = "looking along directions", .noun = "layers",
                     .cells = s->layers * s->n_domains, .rows = rows, .cols = TAILS_NUMBERS,
-                    .columns = columns, .tells = true,
+                    .columns = columns, .reports_progress = true,
                     .flops = es_tails_cost_of(&spec, s->count, s->dim, s->heads).flops,
                     .run = run_layer},
         err);
@@ -304,7 +305,7 @@ static const es_table_spec rows_table = {
             "domain layer kind head index verdict kurtosis proxy proxy_z p_heavier_corrected "
             "p_lighter_corrected proxy_control variance psi2 psi2_z hill hill_z design p_heavier "
             "p_lighter",
-            rule, .more = true),
+            rule, .only_with_full = true),
     .keys = "domain layer kind head index"};
 
 static const es_column kind_columns[] = {
@@ -335,7 +336,7 @@ static const es_table_spec verdicts_table = {
     .keys = "verdict"};
 
 /* What is being made. */
-typedef struct making {
+typedef struct summary_ctx {
     const es_job *job;
     const tails_state *s;
     es_table *rows, *kinds;
@@ -346,23 +347,23 @@ typedef struct making {
     int64_t verdicts[ES_TAILS_CONSTANT + 1], directions;
     double largest;       /* proxy of a direction that varies, */
     double largest_of[2]; /* its control: mean and standard deviation */
-} making;
+} summary_ctx;
 
-static void name_row(const making *m, es_table *t, int64_t row)
+static void name_row(const summary_ctx *m, es_table *t, int64_t row)
 {
     es_pools_name(&m->s->pools, m->cell / m->s->layers, t, row);
     if (!m->s->tokens.data)
         es_table_count(t, row, "layer", m->cell % m->s->layers);
 }
 
-static es_tails_row direction_at(const making *m, int64_t i)
+static es_tails_row direction_at(const summary_ctx *m, int64_t i)
 {
     return tails_unpack(es_job_cell(m->job, 0, m->cell) + i * TAILS_NUMBERS);
 }
 
 /* ---- directions ---- */
 
-static es_tails_verdict verdict_of(const making *m, const es_tails_row *r, int64_t i)
+static es_tails_verdict verdict_of(const summary_ctx *m, const es_tails_row *r, int64_t i)
 {
     return es_tails_decide(&r->sample, &r->control, m->corrected[m->cell * m->width + i]);
 }
@@ -384,8 +385,8 @@ static bool plateau(const es_tails *s)
 
 /* The largest proxy is remembered with its own control, because a norm has another control than
  * a direction. */
-static void put_direction(making *m, const es_tails_direction *direction, const es_tails_row *r,
-                          int64_t i)
+static void put_direction(summary_ctx *m, const es_tails_direction *direction,
+                          const es_tails_row *r, int64_t i)
 {
     const es_tails *s = &r->sample;
     const es_tails_control *c = &r->control;
@@ -426,7 +427,7 @@ static void put_direction(making *m, const es_tails_direction *direction, const 
 /* ---- kinds ---- */
 
 /* Directions [first, last) of the layer are of one kind. */
-static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t last)
+static void put_kind(const summary_ctx *m, es_tails_kind kind, int64_t first, int64_t last)
 {
     int64_t verdicts[ES_TAILS_CONSTANT + 1] = {0}, vary = 0;
     for (int64_t i = first; i < last; i++) {
@@ -458,7 +459,7 @@ static void put_kind(const making *m, es_tails_kind kind, int64_t first, int64_t
 }
 
 /* Directions of a kind follow one another: a kind is summed up where the next one begins. */
-static void put_layer(making *m)
+static void put_layer(summary_ctx *m)
 {
     const es_tails_spec spec = tails_spec_at(m->s, m->cell);
     const int64_t count = es_tails_rows(&spec);
@@ -476,7 +477,7 @@ static void put_layer(making *m)
 
 /* ---- all ---- */
 
-static void put_verdicts(const making *m, es_answer *answer)
+static void put_verdicts(const summary_ctx *m, es_answer *answer)
 {
     es_table *t = es_answer_table(answer, &verdicts_table);
     for (int v = ES_TAILS_GAUSSIAN; v <= ES_TAILS_CONSTANT; v++) {
@@ -486,7 +487,7 @@ static void put_verdicts(const making *m, es_answer *answer)
         es_table_text(t, row, "verdict", es_tails_verdict_name((es_tails_verdict)v));
         es_table_count(t, row, "directions", m->verdicts[v]);
     }
-    es_answer_tell(
+    es_answer_add_finding(
         answer,
         "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones, "
         "corrected for %lld tests: were all Gaussian, any would be called so with probability "
@@ -495,14 +496,15 @@ static void put_verdicts(const making *m, es_answer *answer)
         (long long)m->verdicts[ES_TAILS_LIGHTER],
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (m->largest > 0.0)
-        es_answer_tell(answer,
-                       "The largest variance proxy is %.3g variances; Gaussian samples of the same "
-                       "size have %.3g ± %.2g.",
-                       m->largest, m->largest_of[0], m->largest_of[1]);
+        es_answer_add_finding(
+            answer,
+            "The largest variance proxy is %.3g variances; Gaussian samples of the same "
+            "size have %.3g ± %.2g.",
+            m->largest, m->largest_of[0], m->largest_of[1]);
 }
 
 /* All p of this answer, heavier and lighter ones alike, corrected together. */
-static es_status correct(es_job *job, making *m, es_error *err)
+static es_status correct(es_job *job, summary_ctx *m, es_error *err)
 {
     const int64_t cells = m->s->layers * m->s->n_domains, count = 2 * cells * m->width;
     double *p;
@@ -522,7 +524,7 @@ static es_status correct(es_job *job, making *m, es_error *err)
 
 static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    making m = {.job = job, .s = job->state};
+    summary_ctx m = {.job = job, .s = job->state};
     const es_tails_spec spec = tails_spec_at(m.s, 0);
     const int64_t directions = es_tails_rows(&spec);
     ES_TRY(es_job_array(job, 3, directions, sizeof *m.proxy, &m.proxy, err));

@@ -165,13 +165,13 @@ es_status theory_draws_open(es_job *job, es_error *err)
     memcpy(s->sizes, p->n.counts, (size_t)p->n.count * sizeof *s->sizes);
     for (int i = 0; i < POWERS; i++)
         s->sizes[p->n.count + i] = INT64_C(1) << i;
-    return es_job_stage(job,
-                        &(es_stage){"draws", .phase = "integrating over draws", .noun = "queries",
-                                    .cells = s->scores.rows, .rows = p->n.count + POWERS + 1,
-                                    .cols = COLUMNS, .columns = cell_columns, .alone = true,
-                                    .flops = 400.0 * (double)(s->values.rows * s->values.cols),
-                                    .run = run_query},
-                        err);
+    return es_job_stage(
+        job,
+        &(es_stage){"draws", .phase = "integrating over draws", .noun = "queries",
+                    .cells = s->scores.rows, .rows = p->n.count + POWERS + 1, .cols = COLUMNS,
+                    .columns = cell_columns, .one_thread_per_cell = true,
+                    .flops = 400.0 * (double)(s->values.rows * s->values.cols), .run = run_query},
+        err);
 }
 
 /* ---- what it says ---- */
@@ -278,14 +278,15 @@ static void tell_draws(const es_job *job, const es_table *weights, es_answer *a)
     if (spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
         snprintf(form, sizeof form, ", and the form for large n would say n = %s",
                  es_say_size(large, size));
-    es_answer_tell(a,
-                   "Attention over n of the %.0f keys, drawn independently, misses attention over "
-                   "all of them by less than %.3g of the values' spread %s (root mean square, "
-                   "exact); %.4g keys count in the median over %.0f queries%s.",
-                   keys, p->below, from, es_table_get(weights, 0, "ess"),
-                   es_table_get(weights, 0, "queries"), form);
+    es_answer_add_finding(
+        a,
+        "Attention over n of the %.0f keys, drawn independently, misses attention over "
+        "all of them by less than %.3g of the values' spread %s (root mean square, "
+        "exact); %.4g keys count in the median over %.0f queries%s.",
+        keys, p->below, from, es_table_get(weights, 0, "ess"), es_table_get(weights, 0, "queries"),
+        form);
     if (tokens > 100.0 * keys)
-        es_answer_tell(
+        es_answer_add_finding(
             a,
             "Caution: that is more than 100 times the %.0f keys there are: so many draws "
             "of the same keys, not a context that long.",

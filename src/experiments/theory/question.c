@@ -16,14 +16,14 @@ static const es_param params[] = {
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
      "eigenvalues of S down to -X times their mean count as 0; a covariance that was stored as f32 "
      "may need 1e-5",
-     FIELD(tolerance), .min = 0.0, .max = 0.1, .otherwise = "rounding of f64"},
+     FIELD(tolerance), .min = 0.0, .max = 0.1, .default_note = "rounding of f64"},
     {"n", 'n', ES_PARAM_COUNTS, "GRID",
      "predict the errors that n Gaussian tokens will show, for each n from 3 on; with --values, "
      "those of n keys drawn from the given ones",
      FIELD(n), .min = 1, .max = 1e12, .unit = "tokens",
-     .otherwise = "none; with --values 1..1000000*13"},
+     .default_note = "none; with --values 1..1000000*13"},
     {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),
-     .min = 16, .max = 4096, .otherwise = "512"},
+     .min = 16, .max = 4096, .default_note = "512"},
     {"scores", 0, ES_PARAM_FILE, "FILE",
      "instead of a head: scores of keys, .npy (N) or (queries, N), scaled as the softmax takes "
      "them; -inf for a key that is masked",
@@ -33,7 +33,7 @@ static const es_param params[] = {
     {"values", 0, ES_PARAM_FILE, "FILE", "values of these keys, .npy (N, dv)", FIELD(values)},
     {"below", 0, ES_PARAM_NUMBER, "X",
      "from which n the error of drawn keys is below X times the spread of the values", FIELD(below),
-     .min = 1e-6, .max = 1e3, .standard = "0.1"},
+     .min = 1e-6, .max = 1e3, .default_value = "0.1"},
     {0}};
 
 /* ---- tables ---- */
@@ -198,7 +198,7 @@ static es_status open_study(es_job *job, es_error *err)
     return es_job_stage(job,
                         &(es_stage){"prediction", .phase = "predicting", .noun = "predictions",
                                     .cells = p->n.count, .rows = 1, .cols = COLUMNS,
-                                    .columns = cell_columns, .alone = true,
+                                    .columns = cell_columns, .one_thread_per_cell = true,
                                     .flops = samples * samples * (4000.0 + (double)s->cov.rows),
                                     .run = run_prediction},
                         err);
@@ -273,7 +273,7 @@ static void put_exponents(const es_exponents *x, es_answer *a)
 static void tell(const es_job *job, const es_horizons *h, const es_exponents *x, es_answer *a)
 {
     const es_grid *n = &((const theory_params *)job->params)->n;
-    es_answer_tell(
+    es_answer_add_finding(
         a,
         "The horizon is H = %.6g (within %.1g; reach %.4g, coupling %.4g, F = %.4g): as n grows "
         "without bound the root mean square error of one output falls like n^-%.3g and that of the "
@@ -283,12 +283,13 @@ static void tell(const es_job *job, const es_horizons *h, const es_exponents *x,
     if (n->count == 0)
         return;
     const double *cell = es_job_cell(job, 0, n->count - 1);
-    es_answer_tell(a,
-                   "At n = %.8g it will be %.4g for one output and %.4g for the mean, both root "
-                   "mean squares, falling there like n^-%.3g and n^-%.3g; sampled queries leave "
-                   "%.2g %% in the mean or the covariance.",
-                   n->reals[n->count - 1], cell[SELF], cell[SELF + 1], cell[SLOPE_QUERY],
-                   cell[SLOPE_MEAN], 100.0 * cell[SAMPLING]);
+    es_answer_add_finding(
+        a,
+        "At n = %.8g it will be %.4g for one output and %.4g for the mean, both root "
+        "mean squares, falling there like n^-%.3g and n^-%.3g; sampled queries leave "
+        "%.2g %% in the mean or the covariance.",
+        n->reals[n->count - 1], cell[SELF], cell[SELF + 1], cell[SLOPE_QUERY], cell[SLOPE_MEAN],
+        100.0 * cell[SAMPLING]);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)

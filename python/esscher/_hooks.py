@@ -31,7 +31,7 @@ from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._multihead import is_encoder, is_multihead, of_encoder, of_multihead
-from ._sight import Masks, Refused, Shape, Sight
+from ._masks import Masks, Refused, Shape, Sight
 from ._verify import Caught, Entries, Entry, by_heads, checked, given_by_name, scale_of, shape_of
 from .errors import ArgumentTypeError
 
