@@ -16,10 +16,10 @@ build/release/esscher claims --effort paper --out $run $resume "$@" >/dev/null |
     cat <<END
 # Statements of the papers, checked
 
-Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are in
-our words, and the table of papers says which texts they are taken from. Readings and habits are what people conclude or do, and no
-available text of a paper states: that they fail refutes no paper. \`esscher claims --evidence\` shows every comparison. A true claim fails with a
-probability of 0.2 %, so that one run in 18 refuses one of the 28 that should hold.
+Written by \`./do claims\`: $(build/release/esscher --version | head -1), \`esscher claims --effort paper\`. Statements are
+in our words; the table of papers names their sources. Readings and habits are common conclusions or practices that no available
+paper states, so their failure refutes no paper. \`esscher claims --evidence\` shows every comparison. A true claim fails with
+probability 0.2 %, so one run in 18 rejects one of the 28 that should hold.
 
 END
     build/release/esscher claims --effort paper --out $run --resume --quiet --markdown || [ $? -eq 1 ]
