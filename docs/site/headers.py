@@ -157,8 +157,8 @@ def contents(parsed, by_room, index):
     out = [
         "# Headers",
         "",
-        "The C library, `libesscher`: what each public header is for, by the room of "
-        "[the house](../docs/ARCHITECTURE.md) that keeps its promises.",
+        "The C library, `libesscher`: its public headers, by the [directory](../docs/ARCHITECTURE.md) that "
+        "implements them.",
         "",
     ]
     for folder, names in by_room:
