@@ -1,4 +1,4 @@
-/* law_row.h : what a token law is to the rest of the house: one row of functions and facts.
+/* law_row.h : what a token law is to the other directories: one row of functions and facts.
  *
  * A law lives in a file of its own, src/law/law_NAME.c, which ends with its row; law_table.c lists
  * the rows once. Whoever draws tokens, computes limits or reads options asks the row: nobody else

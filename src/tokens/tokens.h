@@ -6,7 +6,7 @@
  * last bits depend on the CPU; a factor made by them hands that on.)
  *
  *     es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = d, .size = 1.0, .factor = cov.factor};
- *     es_address at = {.seed = 7, .cell = 12};
+ *     es_address at = {.seed = 7, .experiment = ES_EXPERIMENT_FREE, .cell = 12};
  *     es_tokens_fill(&law, &at, n, NULL, x, &err);       tokens 0 .. n-1 of cell 12, (n, d)
  *
  * Those who stream prepare the law once and then ask for rows as they need them:
