@@ -82,8 +82,7 @@ typedef struct es_param {
     const char *help;          /* what it does; the default is said by itself */
     size_t field;              /* offsetof() into the struct the list belongs to */
     const char *default_value; /* the default, as one would write it; NULL: none */
-    const char
-        *default_note; /* what happens without it, in words, where that depends on the rest */
+    const char *default_note;  /* in words, where the default depends on other parameters */
     const char *unit;
     double min, max;
     bool increasing;            /* of a grid: must increase */
@@ -152,15 +151,14 @@ typedef struct es_stage {
     const char *noun;  /* plural of the cells, for people: "replicates" */
     int64_t cells, rows, cols;
     const char *const *columns; /* (cols) names */
-    bool one_thread_per_cell;   /* a cell takes one thread, and several run side by side; else all
-                     threads work on one cell */
+    bool one_thread_per_cell;   /* cells run side by side, one thread each; otherwise all threads
+                                   work on one cell */
     bool reports_progress;      /* a cell reports its own progress from 0 to the end once */
     bool shared;                /* cells of later stages read these: all ranks have them */
     double flops;               /* of a cell */
-    double (*weight)(const es_job *job,
-                     int64_t cell); /* of one among the others, where they differ
-                                       much: for progress, and for shards, who
-                                       must all find the same; not if `one_thread_per_cell` */
+    /* Work of a cell relative to the others, where it differs much: for progress, and to divide
+     * cells among shards, which must all compute the same. Not with one_thread_per_cell. */
+    double (*weight)(const es_job *job, int64_t cell);
     es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
 
     /* Or, instead of run(): `group` consecutive cells (0: 1) are computed together, the last group
@@ -210,6 +208,10 @@ typedef struct es_study {
  *  es_study_find() : by name; NULL if there is none. */
 ES_API const es_study *es_study_at(int64_t at);
 ES_API const es_study *es_study_find(const char *name);
+
+/*! es_claim_id_at() : the id of a claim that the study `claims` checks, for shell completion; NULL
+ *  beyond the last. */
+ES_API const char *es_claim_id_at(int64_t at);
 
 /* ---- a run of it ---- */
 

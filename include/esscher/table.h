@@ -194,12 +194,12 @@ typedef struct es_table_column {
 } es_table_column;
 
 /*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
- *  the last. es_table_find() : the column of a key. @return : false if there is none. */
+ *  the last. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is
- * filled, and es_answer_status() tells. Ask es_table_find() whether there is a column. */
+ * filled, and es_answer_status() tells. */
 ES_API double es_table_get(const es_table *table, int64_t row, const char *key);
 ES_API const char *es_table_get_text(const es_table *table, int64_t row, const char *key);
 

@@ -51,6 +51,12 @@ int64_t es_claims_count(void)
     return count;
 }
 
+const char *es_claim_id_at(int64_t at)
+{
+    const es_claim *claim = es_claim_at(at);
+    return claim ? claim->id : NULL;
+}
+
 const es_claim *es_claim_at(int64_t index)
 {
     const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
