@@ -119,12 +119,18 @@ static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
     return fail_value(p, text, why, err);
 }
 
+/* Returns the present word for a choice that had another name before version 0.3. */
+static const char *present_word(const char *text)
+{
+    return strcmp(text, "house") == 0 ? "default" : text;
+}
+
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
     int count = 0;
     for (int i = 0; p->choices[i]; i++) {
-        if (strcmp(text, p->choices[i]) == 0) {
+        if (strcmp(present_word(text), p->choices[i]) == 0) {
             *out = i;
             return ES_OK;
         }

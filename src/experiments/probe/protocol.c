@@ -1,5 +1,5 @@
 /* protocol.c : `probe --protocol paper`: experiment 2 of Token Sample Complexity beside the
- * house's own (probe_paper.h): its stage, its curves and rates. */
+ * default protocol (probe_paper.h): its stage, its curves and rates. */
 #include <math.h>
 
 #include "base/error.h"

@@ -11,7 +11,7 @@
 #include "table/table.h"
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
-static const char *const protocol_choices[] = {"house", "paper", NULL};
+static const char *const protocol_choices[] = {"default", "paper", NULL};
 static const char *const look_choices[] = {"positions", "limit", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
@@ -41,10 +41,10 @@ static const es_param params[] = {
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement, and --blocks-from start unless given",
      FIELD(draw), .choices = draw_choices, .default_value = "with"},
-    {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
+    {"protocol", 0, ES_PARAM_CHOICE, "default|paper",
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
      "other, heads concatenated; n is 64..384*10 unless given",
-     FIELD(paper), .choices = protocol_choices, .default_value = "house"},
+     FIELD(paper), .choices = protocol_choices, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
      "positions: what heads of a causal model do as their context grows; limit: n tokens against "
      "the pool's limit: of a causal model its content alone, positions and the first 4 tokens of "

@@ -9,7 +9,7 @@
 #include "experiments/kit/answer_kit.h"
 
 static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
-static const char *const presets[] = {"house", "paper", NULL};
+static const char *const presets[] = {"default", "paper", NULL};
 
 #define FIELD(member) .field = offsetof(sparse_params, member)
 static const es_param params[] = {
@@ -81,12 +81,12 @@ static const es_param params[] = {
      FIELD(draws), .min = 2, .max = 1e6, .default_value = "64"},
     {"per-query", 0, ES_PARAM_FLAG, NULL, "errors of single queries, too, in the JSON",
      FIELD(per_query)},
-    {"preset", 0, ES_PARAM_CHOICE, "house|paper",
+    {"preset", 0, ES_PARAM_CHOICE, "default|paper",
      "paper: the BigBird experiments of Token Sample Complexity. One set of keys for all queries "
      "of a text of 4096 tokens: a window of half-width 500 to 1500 around its middle and 50 random "
      "tokens, or 1000 to 3000 i.i.d. tokens; errors of mean, covariance and outputs, and their "
      "rates. On an encoder's text or, without one, on normal tokens",
-     FIELD(preset), .choices = presets, .default_value = "house"},
+     FIELD(preset), .choices = presets, .default_value = "default"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "of --preset paper: draws of the random tokens",
      FIELD(replicates), .min = 2, .max = 4096, .default_value = "8"},
     {0}};
